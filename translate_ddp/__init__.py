@@ -1,0 +1,1 @@
+"""Trains an encoder-decoder Transformer for translation with PyTorch DDP, and translates with it."""
