@@ -1,9 +1,36 @@
 """The one exception that speaks to the person who started the program."""
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class UserError(Exception):
     """Something its reader can mend: what was asked, what was found, what to do.
 
-    The front doors (`train.py`, `python -m translate_ddp`) print the text once, on the main rank,
-    and exit with code 2 and no traceback.
+    As a rule every rank raises it together. `alone` says that this rank alone does, and so has to
+    tell the reader itself.
     """
+
+    def __init__(self, text: str, alone: bool = False) -> None:
+        super().__init__(text)
+        self.alone = alone
+
+
+@contextmanager
+def told_to_the_user(speaks: bool = True) -> Iterator[None]:
+    """Turn a `UserError` into its text, without traceback, and exit code 2.
+
+    `speaks` is false off rank 0, which tells it for all.
+    """
+    try:
+        yield
+    except UserError as error:
+        sys.stdout.flush()
+        if speaks or error.alone:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+        # Not sys.exit: at an orderly exit a process group that was not closed may abort.
+        os._exit(2)
+    except KeyboardInterrupt:
+        os._exit(130)

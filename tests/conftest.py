@@ -1,0 +1,32 @@
+"""A corpus and a model so small that whole runs take seconds."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+TINY_RUN = [
+    *("--lang_src", "en", "--lang_tgt", "it", "--preset", "tiny", "--vocab_size", "300"),
+    *("--d_model", "16", "--num_heads", "2", "--d_ff", "32"),
+    *("--num_encoder_layers", "1", "--num_decoder_layers", "1"),
+    *("--batch_tokens", "100", "--seq_len", "60", "--warmup_steps", "20"),
+    *("--log_every", "3", "--save_every", "4", "--num_epochs", "2"),
+]
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The common start of two files of 260 pairs; the target is the source turned round."""
+    generator = random.Random(0)
+    words = ["sun", "moon", "tree", "river", "stone", "bird", "fish", "wolf"]
+    prefix = tmp_path_factory.mktemp("corpus") / "train"
+    lines = [generator.choices(words, k=generator.randint(2, 7)) for _ in range(260)]
+    Path(f"{prefix}.en").write_text("".join(" ".join(line) + "\n" for line in lines))
+    Path(f"{prefix}.it").write_text("".join(" ".join(line[::-1]) + "\n" for line in lines))
+    return str(prefix)
+
+
+@pytest.fixture
+def tiny_run(corpus: str, tmp_path: Path) -> list[str]:
+    """The flags of a run of about 30 steps that writes to `tmp_path / "model"`."""
+    return [*TINY_RUN, "--dataset", corpus, "--model_folder", str(tmp_path / "model")]

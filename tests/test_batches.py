@@ -1,0 +1,164 @@
+"""Which sentences a step holds, who takes which, and the tensors they become."""
+
+import numpy as np
+import pytest
+import torch
+
+from translate_ddp.batches import (
+    BatchConfig,
+    Collator,
+    Lengths,
+    StepSampler,
+    build_loader,
+    collate,
+    padding_share,
+    plan_epoch,
+    share,
+)
+from translate_ddp.dataset import ParallelDataset, Ragged
+from translate_ddp.tokenizer import EOS, PAD, SOS
+
+CONFIG = BatchConfig(batch_tokens=300, max_tokens=100, seq_len=60)
+RANKS = [1, 2, 3, 5]
+
+
+@pytest.fixture(scope="module")
+def dataset() -> ParallelDataset:
+    """500 pairs with the lengths of real text: most short, some long, both sides akin."""
+    random = np.random.default_rng(0)
+    source = np.clip(random.gamma(4, 3, 500), 1, 50).astype(int)
+    target = np.clip(source + random.integers(-3, 4, 500), 1, 50)
+    return ParallelDataset(
+        Ragged.of(random.integers(4, 90, n).tolist() for n in source),
+        Ragged.of(random.integers(4, 90, n).tolist() for n in target),
+    )
+
+
+def sampler(
+    dataset: ParallelDataset, rank: int = 0, size: int = 1, config: BatchConfig = CONFIG
+) -> StepSampler:
+    return StepSampler(Lengths.of(dataset), config, seed=3, rank=rank, world_size=size)
+
+
+@pytest.mark.parametrize("size", RANKS)
+def test_ranks_together_see_every_sentence_once_an_epoch(dataset: ParallelDataset, size: int):
+    rows = [row for rank in range(size) for rows in sampler(dataset, rank, size) for row in rows]
+    assert sorted(rows) == list(range(500))
+
+
+@pytest.mark.parametrize("size", RANKS)
+def test_every_rank_has_the_same_number_of_steps(dataset: ParallelDataset, size: int):
+    # Uneven counts hang the last all-reduce of an epoch.
+    assert len({len(list(sampler(dataset, rank, size))) for rank in range(size)}) == 1
+
+
+@pytest.mark.parametrize("size", RANKS)
+def test_the_sentences_of_a_step_do_not_depend_on_the_number_of_ranks(
+    dataset: ParallelDataset, size: int
+):
+    alone = [sorted(rows) for rows in sampler(dataset)]
+    by_ranks = zip(*(sampler(dataset, rank, size) for rank in range(size)), strict=True)
+    assert [sorted(row for rows in step for row in rows) for step in by_ranks] == alone
+
+
+def test_no_step_is_over_its_budget_and_most_are_nearly_full(dataset: ParallelDataset):
+    lengths = Lengths.of(dataset)
+    plan = plan_epoch(lengths, CONFIG, seed=3, epoch=0, world_size=1)
+    sizes = [len(rows) * int(lengths.longest_side[rows].max()) for rows in plan]
+    assert max(sizes) <= CONFIG.batch_tokens
+    assert np.median(sizes) > 0.8 * CONFIG.batch_tokens
+
+
+@pytest.mark.parametrize("size", RANKS)
+def test_no_pass_is_over_what_a_device_holds(dataset: ParallelDataset, size: int):
+    collator = Collator(max_tokens=100)
+    for rank in range(size):
+        for rows in sampler(dataset, rank, size):
+            for batch in collator(dataset.__getitems__(rows)):
+                assert batch.source_BS.numel() <= 100
+                assert batch.target_BT.numel() <= 100
+
+
+def test_shares_are_alike_in_count_and_length():
+    rows = np.arange(20)  # a step is sorted by length, so the row stands for it
+    shares = [share(rows, rank, 3) for rank in range(3)]
+    assert sorted(len(part) for part in shares) == [6, 7, 7]
+    assert max(part.sum() for part in shares) - min(part.sum() for part in shares) <= 20
+
+
+def test_epochs_differ_and_repeat(dataset: ParallelDataset):
+    def epoch(number: int) -> list[list[int]]:
+        mine = sampler(dataset)
+        mine.set_epoch(number)
+        return list(mine)
+
+    assert epoch(1) == epoch(1)
+    assert epoch(0) != epoch(1)
+    # Not merely the same steps in another order.
+    assert {tuple(sorted(rows)) for rows in epoch(0)} != {tuple(sorted(rows)) for rows in epoch(1)}
+
+
+def test_an_epoch_can_be_entered_at_any_step(dataset: ParallelDataset):
+    whole, rest = sampler(dataset), sampler(dataset)
+    whole.set_epoch(2)
+    rest.set_epoch(2, first_step=7)
+    assert list(rest) == list(whole)[7:]
+    assert len(rest) == len(whole) - 7
+
+
+def test_batch_size_counts_sentences_per_rank(dataset: ParallelDataset):
+    config = BatchConfig(batch_size=8)
+    steps = [list(sampler(dataset, rank, 2, config)) for rank in range(2)]
+    counts = sorted({len(rows) for rank in steps for rows in rank})
+    assert counts == [2, 8]  # 500 = 31 * 16 + 4
+    assert sorted(row for rank in steps for rows in rank for row in rows) == list(range(500))
+
+
+def test_sentences_of_a_step_are_of_about_one_length(dataset: ParallelDataset):
+    assert padding_share(sampler(dataset), max_tokens=100) < 0.15
+
+
+def test_the_padding_share_is_what_the_batches_hold(dataset: ParallelDataset):
+    mine = sampler(dataset, 1, 2)
+    batches = [b for rows in mine for b in Collator(100)(dataset.__getitems__(rows))]
+    real = sum(int((b.source_BS != PAD).sum()) + len(b.labels_R) for b in batches)
+    everything = sum(b.source_BS.numel() + b.target_BT.numel() for b in batches)
+    assert padding_share(mine, 100) == pytest.approx(1 - real / everything)
+
+
+def test_the_target_tokens_of_a_step_are_counted_over_all_ranks(dataset: ParallelDataset):
+    samplers = [sampler(dataset, rank, 3) for rank in range(3)]
+    loaders = [build_loader(dataset, mine, 100, torch.device("cpu")) for mine in samplers]
+    for step, passes_of_ranks in enumerate(zip(*loaders, strict=True)):
+        labels = sum(len(batch.labels_R) for passes in passes_of_ranks for batch in passes)
+        assert samplers[0].target_tokens(step) == labels
+
+
+def test_a_batch_is_the_one_written_by_hand():
+    pairs = [(np.array([7, 8, 9]), np.array([5])), (np.array([6]), np.array([4, 5, 6]))]
+    batch = collate(pairs)
+    assert batch.source_BS.tolist() == [[7, 8, 9, EOS], [6, EOS, PAD, PAD]]
+    assert batch.target_BT.tolist() == [[SOS, 5, PAD, PAD], [SOS, 4, 5, 6]]
+    assert batch.real_R.tolist() == [0, 1, 4, 5, 6, 7]
+    assert batch.labels_R.tolist() == [5, EOS, 4, 5, 6, EOS]
+
+
+def test_a_rank_without_a_sentence_still_has_a_pass(dataset: ParallelDataset):
+    one_pair = ParallelDataset(Ragged.of([[5, 6]]), Ragged.of([[7]]))
+    mine = sampler(one_pair, rank=1, size=2)
+    (passes,) = build_loader(one_pair, mine, 100, torch.device("cpu"))
+    assert [len(batch.labels_R) for batch in passes] == [0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"seq_len": 500, "batch_tokens": 400}, "batch_tokens"),
+        ({"seq_len": 500, "batch_tokens": 900, "max_tokens": 400}, "max_tokens"),
+        ({"batch_size": -1}, "batch_size"),
+        ({"seq_len": 1}, "seq_len"),
+    ],
+)
+def test_impossible_budgets_are_refused_by_name(wrong: dict[str, int], named: str):
+    with pytest.raises(ValueError, match=named):
+        BatchConfig(**wrong)

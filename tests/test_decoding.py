@@ -1,0 +1,117 @@
+"""Greedy and beam search on scores drawn by hand; no network is involved."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from translate_ddp.decoding import LENGTH_REWARD, beam, decode, greedy
+from translate_ddp.tokenizer import EOS, SOS
+
+CPU = torch.device("cpu")
+A, B = 4, 5
+VOCABULARY = 6
+
+Chain = dict[int, dict[int, float]]
+
+# Probabilities of the next token after each. The greedy path starts with A (0.6) and then has to
+# choose among weak ones; the better path starts with B.
+#   A [EOS]   0.6 * 0.4 = 0.24        B [EOS]   0.4 * 0.9 = 0.36
+LATTICE: Chain = {
+    SOS: {A: 0.6, B: 0.4},
+    A: {EOS: 0.4, A: 0.3, B: 0.3},
+    B: {EOS: 0.9, A: 0.05, B: 0.05},
+}
+
+
+class ChainState:
+    """A state whose next-token scores depend on the last token and, by row, on a source."""
+
+    def __init__(self, chains: list[Chain]) -> None:
+        self.chains = chains
+
+    def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
+        logits_NV = torch.full((len(tokens_N), VOCABULARY), -torch.inf)
+        for row, token in enumerate(tokens_N.tolist()):
+            for following, probability in self.chains[row].get(token, {EOS: 1.0}).items():
+                logits_NV[row, following] = math.log(probability)
+        return logits_NV
+
+    def reorder(self, rows_N: torch.Tensor) -> None:
+        self.chains = [self.chains[row] for row in rows_N.tolist()]
+
+
+def random_chain(seed: int) -> Chain:
+    random = torch.Generator().manual_seed(seed)
+    rows = torch.rand(3, 3, generator=random).softmax(dim=-1).tolist()
+    return {
+        before: dict(zip((EOS, A, B), row, strict=True))
+        for before, row in zip((SOS, A, B), rows, strict=True)
+    }
+
+
+def best_by_enumeration(chain: Chain, limit: int) -> list[int]:
+    """The best of all token sequences up to the limit, by the same reward of length."""
+    scored = []
+    for length in range(limit + 1):
+        for words in itertools.product((A, B), repeat=length):
+            path = [SOS, *words] + ([EOS] if length < limit else [])
+            score = sum(math.log(chain[a].get(b, 1e-30)) for a, b in itertools.pairwise(path))
+            tokens = len(path) - 1
+            scored.append((score / ((5 + tokens) / 6) ** LENGTH_REWARD, list(words)))
+    return max(scored)[1]
+
+
+def test_greedy_takes_the_best_token_at_each_step():
+    assert greedy(ChainState([LATTICE]), [10], CPU) == [[A]]
+
+
+def test_a_beam_finds_the_better_path_that_starts_worse():
+    assert beam(ChainState([LATTICE]), [10], CPU, width=2) == [[B]]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_beam_of_one_is_greedy(seed: int):
+    chains = [random_chain(seed), random_chain(seed + 100)]
+    by_beam = beam(ChainState(chains), [6, 4], CPU, width=1)
+    assert by_beam == greedy(ChainState(chains), [6, 4], CPU)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_wide_enough_beam_is_enumeration(seed: int):
+    chains = [random_chain(seed), random_chain(seed + 100)]
+    found = beam(ChainState(chains), [4, 3], CPU, width=40)
+    assert found == [best_by_enumeration(chains[0], 4), best_by_enumeration(chains[1], 3)]
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_no_row_grows_beyond_its_limit(width: int):
+    endless: Chain = {SOS: {A: 1.0}, A: {A: 1.0}}
+    found = beam(ChainState([endless, endless]), [3, 5], CPU, width)
+    assert found == [[A] * 3, [A] * 5]
+    assert greedy(ChainState([endless, endless]), [3, 5], CPU) == found
+
+
+@pytest.mark.parametrize("beam_width", [1, 2])
+def test_sources_keep_their_order_whatever_the_batches(beam_width: int):
+    # Each source is "translated" to its first token, once for each of its tokens.
+    class Repeat:
+        def __init__(self, source_BS: torch.Tensor) -> None:
+            self.left = (source_BS > EOS).sum(dim=1)
+            self.first = source_BS[:, 0]
+
+        def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
+            logits_NV = torch.zeros(len(tokens_N), 30)
+            wanted = torch.where(self.left > 0, self.first, EOS)
+            logits_NV[torch.arange(len(tokens_N)), wanted] = 20.0
+            self.left = self.left - 1
+            return logits_NV
+
+        def reorder(self, rows_N: torch.Tensor) -> None:
+            self.left, self.first = self.left[rows_N], self.first[rows_N]
+
+    sources = [[n] * (1 + n % 7) for n in range(4, 29)]
+    for batch_tokens in (1, 30, 1000):
+        found = decode(Repeat, sources, CPU, beam_width=beam_width, batch_tokens=batch_tokens)
+        assert found == sources

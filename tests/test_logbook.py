@@ -1,0 +1,418 @@
+"""The logbook: what it writes, what it shows, and that Weights & Biases can never hurt a run.
+
+W&B runs in child processes only: a home of their own, no account, no network.
+"""
+
+import errno
+import json
+import os
+import pty
+import subprocess
+import sys
+import termios
+import threading
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from translate_ddp import logbook as logbook_module
+from translate_ddp.logbook import Logbook, LogbookConfig, Sample, printable
+from translate_ddp.wandb_sink import within
+
+ROOT = Path(__file__).parent.parent
+SILENT = LogbookConfig(wandb_mode="disabled")
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture(autouse=True)
+def no_wandb_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("NETRC", raising=False)
+
+
+def open_logbook(
+    folder: Path,
+    config: LogbookConfig = SILENT,
+    position: int | None = None,
+    active: bool = True,
+) -> Logbook:
+    return Logbook(config, folder, run_id="r1", about={}, position=position, active=active)
+
+
+def records(folder: Path) -> list[dict]:
+    def refuse(constant: str) -> float:
+        raise AssertionError(f"{constant} is not JSON")
+
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line, parse_constant=refuse) for line in lines]
+
+
+# metrics.jsonl
+
+
+def test_every_record_is_a_line_on_disk_at_once(tmp_path: Path):
+    logbook = open_logbook(tmp_path)
+    logbook.log(10, {"train/loss": 2.5, "train/sentences": 64})
+    logbook.log(20, {"train/loss": 1.5})
+    written = records(tmp_path)  # before close: a kill loses nothing
+    logbook.close()
+    times = [record.pop("time") for record in written]
+    assert written == [
+        {"step": 10, "train/loss": 2.5, "train/sentences": 64},
+        {"step": 20, "train/loss": 1.5},
+    ]
+    assert all(isinstance(time, float) for time in times)
+
+
+def test_numbers_that_json_lacks_are_strings_that_float_reads(tmp_path: Path):
+    with open_logbook(tmp_path) as logbook:
+        logbook.log(1, {"a": float("nan"), "b": float("inf"), "c": float("-inf")})
+    [record] = records(tmp_path)
+    assert [record[name] for name in "abc"] == ["nan", "inf", "-inf"]
+
+
+def test_a_resumed_run_drops_the_records_after_its_checkpoint(tmp_path: Path):
+    with open_logbook(tmp_path) as logbook:
+        logbook.log(10, {"train/loss": 2.5})
+        position = logbook.position()
+        logbook.log(20, {"train/loss": 1.5})
+    with open_logbook(tmp_path, position=position) as logbook:
+        logbook.log(15, {"train/loss": 2.0})
+    assert [record["step"] for record in records(tmp_path)] == [10, 15]
+
+
+def test_a_file_shorter_than_the_checkpoint_knew_is_kept_and_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    # Somebody shortened the file, or copied it while it was written: the last line is torn.
+    (tmp_path / "metrics.jsonl").write_text('{"step": 10}\n{"step": 2')
+    with open_logbook(tmp_path, position=1000) as logbook:
+        logbook.log(30, {"train/loss": 2.0})
+    assert [record["step"] for record in records(tmp_path)] == [10, 30]
+    assert capsys.readouterr().out.count("1,000") == 1
+
+
+def test_a_new_run_refuses_the_records_of_another(tmp_path: Path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 10}\n')
+    with pytest.raises(AssertionError, match="another run"):
+        open_logbook(tmp_path, position=None)
+    assert records(tmp_path) == [{"step": 10}]
+
+
+def test_an_inactive_logbook_does_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    with open_logbook(tmp_path / "run", LogbookConfig(), active=False) as logbook:
+        logbook.say("hello")
+        logbook.log(1, {"validation/loss": 2.0})
+        logbook.samples(1, [Sample("a", "b", "c")])
+        with logbook.progress("work", total=1) as progress:
+            progress.advance(loss=1.0)
+        assert logbook.position() == 0
+        assert logbook.wandb_status == "disabled"
+    assert not (tmp_path / "run").exists()
+    assert capsys.readouterr() == ("", "")
+
+
+# The console
+
+
+def test_validation_is_one_line_and_training_is_left_to_the_bar(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with open_logbook(tmp_path) as logbook:
+        logbook.log(300, {"train/loss": 2.5})
+        logbook.log(
+            300, {"validation/loss": 0.41237, "validation/BLEU": 92.1, "validation/n": 12345}
+        )
+    assert capsys.readouterr().out == "validation  step 300  loss 0.4124  BLEU 92.1  n 12,345\n"
+
+
+def test_a_line_cannot_command_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with open_logbook(tmp_path) as logbook:
+        logbook.say("from \x1b[2Jfile\nto file")
+    assert capsys.readouterr().out == "from \\x1b[2Jfile\nto file\n"
+
+
+def test_samples_stand_below_each_other_and_cannot_command_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with open_logbook(tmp_path) as logbook:
+        logbook.samples(1, [Sample("Guten Tag", "Good\nday", "\x1b[2JGood day")])
+    assert capsys.readouterr().out.splitlines() == [
+        "",
+        "     SOURCE: Guten Tag",
+        "     TARGET: Good\\nday",
+        "  PREDICTED: \\x1b[2JGood day",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, ünïcödé, 日本語, 👩‍👩‍👧, \\x1b", "plain, ünïcödé, 日本語, 👩‍👩‍👧, \\x1b"),
+        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+        ("bell\x07 rubout\x7f csi\x9b0m", "bell\\x07 rubout\\x7f csi\\x9b0m"),
+        ("a\tb\r\nc\x00", "a\\tb\\r\\nc\\x00"),
+        ("\u202eevil\u202c \u2066x\u2069", "\\u202eevil\\u202c \\u2066x\\u2069"),
+        ("\u200e\u200f\u061c", "\\u200e\\u200f\\u061c"),
+        ("one\u2028two\u2029three\x85", "one\\u2028two\\u2029three\\x85"),
+        ("half a \ud83d pair", "half a \\ud83d pair"),
+    ],
+)
+def test_printable_escapes_what_could_command_a_terminal(text: str, shown: str):
+    assert printable(text) == shown
+
+
+def test_progress_off_a_terminal_is_whole_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(logbook_module, "LINE_SECONDS", 0)
+    with open_logbook(tmp_path) as logbook:
+        with logbook.progress("epoch 3", total=4, done=1) as progress:
+            progress.advance(1, loss=2.34567, tokens=53120)
+            progress.advance(2)
+    out, err = capsys.readouterr()
+    first, last = out.splitlines()
+    assert first.startswith("epoch 3:  50% 2/4 [") and "loss=2.346, tokens=53,120" in first
+    assert last.startswith("epoch 3: 100% 4/4 [") and "loss=2.346, tokens=53,120" in last
+    assert "\r" not in out and err == ""
+
+
+def test_progress_off_a_terminal_is_one_line_if_the_work_is_short(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(logbook_module, "LINE_SECONDS", 3600)
+    with open_logbook(tmp_path) as logbook:
+        with logbook.progress("epoch 3", total=1000) as progress:
+            for _ in range(1000):
+                progress.advance()
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+BESIDE_A_LINE = """
+    with logbook.progress("epoch 3", total=2, unit="sentence") as progress:
+        progress.advance(1, loss=2.5)
+        logbook.say("a line of its own")
+        progress.advance(1)
+"""
+
+
+def test_progress_on_a_terminal_is_a_bar_that_makes_room_for_lines(tmp_path: Path):
+    command = child(tmp_path, BESIDE_A_LINE, mode="disabled")
+    code, shown = on_terminal(command, environment(tmp_path), columns=100)
+    assert code == 0
+    final = [line.rpartition("\r")[2] for line in shown.replace("\r\n", "\n").split("\n")]
+    assert "a line of its own" in final
+    assert any("epoch 3: 100%|" in line and "loss=2.5" in line for line in final)
+
+
+def test_progress_on_a_terminal_without_width_is_whole_lines(tmp_path: Path):
+    # Containers open such terminals; tqdm would show nothing at all on them.
+    command = child(tmp_path, BESIDE_A_LINE, mode="disabled")
+    code, shown = on_terminal(command, environment(tmp_path), columns=0)
+    assert code == 0
+    assert "epoch 3: 100% 2/2 [" in shown
+
+
+def test_a_reader_that_leaves_does_not_end_the_run(tmp_path: Path):
+    # `train.py | head -1`: also the flush at exit must not turn the exit code into 120.
+    script = """
+        for step in range(3):
+            logbook.say("nobody reads this")
+            logbook.log(step, {"validation/loss": 1.0})
+    """
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        ended = subprocess.run(
+            child(tmp_path, script, mode="disabled"),
+            env=environment(tmp_path),
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+        )
+    finally:
+        os.close(write_end)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert len(records(tmp_path / "run")) == 3
+
+
+def test_a_console_with_few_characters_does_not_end_the_run(tmp_path: Path):
+    script = 'logbook.say("Grüße, мир")'
+    more = {"PYTHONIOENCODING": "latin-1"}
+    ended = run_child(child(tmp_path, script, mode="disabled"), environment(tmp_path, more))
+    assert "Grüße, \\u043c\\u0438\\u0440".encode("latin-1") in ended.stdout
+
+
+# Weights & Biases, each time in a process of its own
+
+
+def child(tmp_path: Path, script: str, mode: str = "auto", **arguments: object) -> list[str]:
+    """The command of a process that opens a logbook in `tmp_path / "run"`, then does `script`."""
+    arguments = {"run_id": "r1", "about": {"lr": 0.5}, "position": None} | arguments
+    opening = f"""
+        import gc, subprocess, sys, time
+        from pathlib import Path
+        from translate_ddp import wandb_sink
+        from translate_ddp.logbook import Logbook, LogbookConfig, Sample
+
+        wandb_sink.INIT_SECONDS, wandb_sink.FLUSH_SECONDS = 2, 0.2
+        config = LogbookConfig(wandb_mode={mode!r}, wandb_group="g1")
+        logbook = Logbook(config, Path({str(tmp_path / "run")!r}), active=True, **{arguments!r})
+        print("status:", logbook.wandb_status)
+    """
+    return [sys.executable, "-c", dedent(opening) + dedent(script) + "\nlogbook.close()"]
+
+
+def environment(tmp_path: Path, more: dict[str, str] | None = None) -> dict[str, str]:
+    """No W&B settings, and a home without an account."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return others | {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)} | (more or {})
+
+
+def run_child(
+    command: list[str], environment: dict[str, str]
+) -> "subprocess.CompletedProcess[bytes]":
+    ended = subprocess.run(command, env=environment, capture_output=True)
+    assert (ended.returncode, ended.stderr) == (0, b""), ended.stderr.decode()
+    return ended
+
+
+def on_terminal(
+    command: list[str], environment: dict[str, str], columns: int = 100
+) -> tuple[int, str]:
+    """The exit code and all that was shown on a terminal at which nobody sits."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (25, columns))
+    process = subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = bytearray()
+    try:
+        while piece := os.read(ours, 4096):
+            shown += piece
+    except OSError as error:  # how Linux reports that the other end is closed
+        assert error.errno == errno.EIO
+    finally:
+        os.close(ours)
+    return process.wait(), shown.decode()
+
+
+def inspect(folder: Path) -> dict[str, list[dict]]:
+    """A W&B run as W&B's own tool reads it: its records by type."""
+    command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(folder)]
+    ended = subprocess.run(command, capture_output=True, check=True)
+    found: dict[str, list[dict]] = {}
+    for line in ended.stdout.splitlines():
+        record = json.loads(line)
+        found.setdefault(record["type"], []).append(record[record["type"]])
+    return found
+
+
+def test_an_offline_run_holds_what_was_logged_and_no_secret(tmp_path: Path):
+    script = """
+        print("CANARY-console")
+        logbook.log(10, {"train/loss": 2.5})
+        logbook.log(20, {"train/loss": 1.5})
+        logbook.log(20, {"validation/loss": float("nan")})
+        logbook.samples(20, [Sample("Guten Tag", "Good day", "<b>Good</b>")])
+    """
+    command = [*child(tmp_path, script), "--token=CANARY-argument"]
+    more = {"SECRET": "CANARY-environment", "HOME": str(tmp_path / "CANARY-home")}
+    output = run_child(command, environment(tmp_path, more)).stdout.decode()
+    assert "status: offline, no API key" in output
+    assert f"`wandb sync {tmp_path}/run/wandb/offline-run-*-r1`" in output
+
+    [folder] = tmp_path.glob("run/wandb/offline-run-*-r1")
+    found = inspect(folder)
+    run = found["run"][0]
+    assert (run["run_id"], run["project"], run["run_group"]) == ("r1", "translate_ddp", "g1")
+    assert run["config"]["update"]["lr"] == 0.5
+    assert "host" not in run
+    assert {"glob_name": "*", "step_metric": "global_step"}.items() <= found["metric"][1].items()
+    first, second = [record["item"] for record in found["history"]]
+    assert (first["_step"], first["global_step"], first["train/loss"]) == (10, 10, 2.5)
+    assert (second["_step"], second["global_step"], second["train/loss"]) == (20, 20, 1.5)
+    assert second["validation/loss"] == "NaN"
+    [table] = folder.glob("files/media/table/validation/samples_20_*.table.json")
+    assert json.loads(table.read_text())["data"] == [["Guten Tag", "Good day", "<b>Good</b>"]]
+
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert [path for path in files if b"CANARY" in path.read_bytes()] == []
+    assert not (tmp_path / "CANARY-home").exists()
+
+
+def test_a_resumed_run_goes_on_under_the_same_id(tmp_path: Path):
+    with open_logbook(tmp_path / "run") as logbook:
+        logbook.log(10, {"train/loss": 2.5})
+        position = logbook.position()
+    script = 'logbook.log(20, {"train/loss": 1.5})'
+    command = child(tmp_path, script, run_id="abc123", position=position)
+    run_child(command, environment(tmp_path))
+    [folder] = tmp_path.glob("run/wandb/offline-run-*")
+    run = inspect(folder)["run"][0]
+    assert (run["run_id"], run["resume"]) == ("abc123", True)
+    assert [record["step"] for record in records(tmp_path / "run")] == [10, 20]
+
+
+def test_nobody_is_asked_for_a_key_on_a_terminal(tmp_path: Path):
+    script = 'logbook.log(10, {"train/loss": 2.5})'
+    code, shown = on_terminal(child(tmp_path, script, mode="online"), environment(tmp_path))
+    assert code == 0
+    [line] = shown.splitlines()
+    assert line.startswith("status: offline, no API key")
+    assert len(records(tmp_path / "run")) == 1
+
+
+def test_a_server_out_of_reach_leaves_an_offline_run_and_one_warning(tmp_path: Path):
+    script = 'logbook.log(10, {"train/loss": 2.5})'
+    more = {"WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
+    output = run_child(child(tmp_path, script), environment(tmp_path, more)).stdout.decode()
+    warning, status = output.splitlines()
+    assert warning.startswith("W&B cannot go online")
+    assert status.startswith("status: offline, not connected; `wandb sync")
+    [folder] = tmp_path.glob("run/wandb/offline-run-*-r1")
+    assert inspect(folder)["history"][0]["item"]["train/loss"] == 2.5
+    assert len(records(tmp_path / "run")) == 1
+
+
+def test_a_killed_wandb_process_costs_one_warning_and_nothing_recorded(tmp_path: Path):
+    # Left alone, W&B writes to disk every 15 s, and its exit hook prints a traceback.
+    script = """
+        logbook.log(10, {"train/loss": 2.5})
+        logbook.log(20, {"train/loss": 1.5})  # W&B closes the books of step 10
+        time.sleep(2)  # ten times FLUSH_SECONDS
+        [process] = [found for found in gc.get_objects() if isinstance(found, subprocess.Popen)]
+        process.kill()
+        for step in range(30, 80, 10):
+            logbook.log(step, {"train/loss": 1.5})
+            time.sleep(0.1)
+    """
+    output = run_child(child(tmp_path, script), environment(tmp_path)).stdout.decode()
+    assert output.count("W&B stopped (") == 1
+    assert [record["step"] for record in records(tmp_path / "run")] == list(range(10, 80, 10))
+    [folder] = tmp_path.glob("run/wandb/offline-run-*-r1")
+    assert [record["item"]["global_step"] for record in inspect(folder)["history"]] == [10]
+
+
+def test_wandb_mode_in_the_environment_wins_and_disabled_does_not_import_it(tmp_path: Path):
+    script = 'print("wandb" in sys.modules)'
+    command = child(tmp_path, script, mode="online")
+    ended = run_child(command, environment(tmp_path, {"WANDB_MODE": "disabled"}))
+    assert ended.stdout == b"status: disabled\nFalse\n"
+    assert not (tmp_path / "run" / "wandb").exists()
+
+
+def test_work_that_does_not_end_is_left_behind():
+    release = threading.Event()
+    with pytest.raises(TimeoutError, match="no end after"):
+        within(0.01, release.wait)
+    release.set()
+
+
+def test_work_that_fails_in_time_fails_as_itself():
+    with pytest.raises(ZeroDivisionError):
+        within(60, lambda: 1 // 0)

@@ -1,0 +1,48 @@
+"""The loss: a sum over real tokens, with the smoothing of the paper."""
+
+import math
+
+import pytest
+import torch
+
+from translate_ddp.batches import collate, nothing
+from translate_ddp.loss import LossConfig, Objective, token_loss
+from translate_ddp.model import ModelConfig, Transformer
+
+
+def test_the_smoothed_loss_is_the_one_worked_by_hand():
+    # Two hidden states and three words; the logits are the hidden states themselves.
+    hidden_RD = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
+    loss = token_loss(hidden_RD, torch.eye(3), torch.tensor([0, 0]), label_smoothing=0.3)
+    expected = 0.0
+    for logits in ([1.0, 0.0, 0.0], [0.0, 2.0, 0.0]):
+        total = sum(math.exp(x) for x in logits)
+        wanted = [0.7 + 0.1, 0.1, 0.1]  # 0.3 spread evenly over three words
+        expected -= sum(w * math.log(math.exp(x) / total) for w, x in zip(wanted, logits))
+    assert loss.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_loss_is_a_sum_so_batches_can_be_added():
+    torch.manual_seed(0)
+    objective = Objective(Transformer(ModelConfig(dropout=0.0), vocabulary=20), 0.1)
+    pairs = [([5, 6], [7, 8, 9]), ([5], [6]), ([9, 9, 9, 9], [4, 4])]
+    arrays = [tuple(torch.tensor(side).numpy() for side in pair) for pair in pairs]
+    together = objective(collate(arrays))  # pyright: ignore[reportArgumentType]
+    one_by_one = sum(objective(collate([pair])) for pair in arrays)  # pyright: ignore
+    torch.testing.assert_close(together, one_by_one, rtol=1e-5, atol=1e-4)
+
+
+def test_a_pass_without_weight_has_a_zero_gradient_for_every_parameter():
+    # DDP waits for a gradient of each parameter, also from a rank that has no sentence.
+    objective = Objective(Transformer(ModelConfig(), vocabulary=20), 0.1)
+    loss = objective(nothing())
+    loss.backward()
+    assert loss.item() == 0.0
+    for name, parameter in objective.named_parameters():
+        assert parameter.grad is not None, name
+        assert not parameter.grad.any(), name
+
+
+def test_smoothing_is_a_share():
+    with pytest.raises(ValueError, match="label_smoothing"):
+        LossConfig(label_smoothing=1.0)

@@ -1,0 +1,90 @@
+"""Text to ids and back."""
+
+from pathlib import Path
+
+import pytest
+
+from translate_ddp.errors import UserError
+from translate_ddp.tokenizer import (
+    EOS,
+    PAD,
+    SOS,
+    UNK,
+    Tokenizer,
+    TokenizerConfig,
+    build_tokenizer,
+    load_tokenizer,
+    train_tokenizer,
+)
+
+LINES = ["the cat sleeps in the house", "il gatto dorme nella casa", "perché no?"] * 3
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(LINES, TokenizerConfig(vocab_size=300))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "il gatto dorme",
+        "così è",
+        "中文 😀👩‍👩‍👧",
+        "two  spaces\tand a tab",
+        " edges ",
+        "русский עברית",
+    ],
+)
+def test_every_script_comes_back_exactly(tokenizer: Tokenizer, text: str):
+    assert tokenizer.decode(tokenizer.encode([text])) == [text]
+
+
+def test_text_never_becomes_a_control_token(tokenizer: Tokenizer):
+    # A literal "[EOS]" in a corpus would end the sentence in its middle.
+    text = "a [EOS] b [PAD] [SOS] [UNK]"
+    (ids,) = tokenizer.encode([text])
+    assert not {PAD, UNK, SOS, EOS} & set(ids)
+    assert tokenizer.decode([ids]) == [text]
+
+
+def test_control_tokens_never_become_text(tokenizer: Tokenizer):
+    (ids,) = tokenizer.encode(["il gatto"])
+    assert tokenizer.decode([[SOS, *ids, EOS, PAD, PAD]]) == ["il gatto"]
+
+
+def test_training_twice_gives_the_same_file(tokenizer: Tokenizer):
+    assert train_tokenizer(LINES, TokenizerConfig(vocab_size=300)).text == tokenizer.text
+
+
+def test_composed_and_decomposed_accents_are_one(tokenizer: Tokenizer):
+    assert tokenizer.encode(["perche\u0301"]) == tokenizer.encode(["perché"])
+
+
+def test_whole_words_show_what_they_do_not_know():
+    tokenizer = train_tokenizer(LINES, TokenizerConfig(tokenizer="word"))
+    (ids,) = tokenizer.encode(["the dog sleeps"])
+    assert ids[1] == UNK
+    assert tokenizer.decode([ids]) == ["the [UNK] sleeps"]
+
+
+def test_a_given_file_is_used_and_a_missing_one_is_written(tmp_path: Path, tokenizer: Tokenizer):
+    config = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "tokenizer_{0}.json"))
+    written = build_tokenizer(LINES, config, "en-it", tmp_path / "unused.json")
+    assert load_tokenizer(tmp_path / "tokenizer_en-it.json").text == written.text
+    other_lines = ["something else entirely"] * 5
+    assert build_tokenizer(other_lines, config, "en-it", tmp_path / "x").text == tokenizer.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tokenizer_en-it.json"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"model": 3}'])
+def test_a_damaged_file_is_named(tmp_path: Path, content: str):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(content)
+    with pytest.raises(UserError, match=r"tokenizer\.json cannot be used"):
+        load_tokenizer(path)
+
+
+def test_a_tokenizer_with_other_special_ids_is_refused(tokenizer: Tokenizer):
+    with pytest.raises(ValueError, match="ids 0 to 3"):
+        Tokenizer(tokenizer.text.replace("[SOS]", "[BOS]"))

@@ -1,0 +1,193 @@
+"""Whole runs on real processes: what resuming, ranks and passes must not change."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests import launch
+from translate_ddp.checkpoint import CheckpointConfig, CheckpointStore, load
+
+RANKS = [1, 2, 3]
+NOT_COMPARED = ("time", "train/tokens_per_second")
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """What a run recorded, without what depends on the clock."""
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    return [{k: v for k, v in r.items() if k not in NOT_COMPARED} for r in records]
+
+
+def losses(folder: Path) -> list[float]:
+    return [record["train/loss"] for record in metrics(folder) if "train/loss" in record]
+
+
+def checkpoints(folder: Path) -> list[str]:
+    return [c.path.name for c in CheckpointStore(CheckpointConfig(str(folder))).list()]
+
+
+def last_state(folder: Path) -> dict[str, Any]:
+    newest = CheckpointStore(CheckpointConfig(str(folder))).list()[0]
+    return load(newest.path.read_bytes(), newest.path.name)
+
+
+def tensors(tree: Any, name: str = "") -> dict[str, Any]:
+    """Every leaf of nested dicts and lists, by its path."""
+    if isinstance(tree, dict | list):
+        items = tree.items() if isinstance(tree, dict) else enumerate(tree)
+        return {k: v for key, value in items for k, v in tensors(value, f"{name}/{key}").items()}
+    return {name: tree}
+
+
+def assert_same_state(one: Path, other: Path) -> None:
+    """Weights, optimizer and position are equal bit for bit."""
+    states = [last_state(folder) for folder in (one, other)]
+    for part in ("model", "optimizer", "position"):
+        left, right = (tensors(state[part]) for state in states)
+        assert left.keys() == right.keys()
+        for name in left:
+            if isinstance(left[name], torch.Tensor):
+                assert torch.equal(left[name], right[name]), f"{part}{name}"
+            else:
+                assert left[name] == right[name], f"{part}{name}"
+
+
+@pytest.mark.parametrize("size", RANKS)
+def test_a_killed_and_resumed_run_ends_as_if_never_killed(
+    tiny_run: list[str], tmp_path: Path, size: int
+):
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    launch.train([*tiny_run, "--model_folder", str(undisturbed)], tmp_path, size).succeed()
+
+    flags = [*tiny_run, "--model_folder", str(killed)]
+    job = launch.train(flags, tmp_path, size)
+    job.kill_when(lambda: list(killed.glob("tmodel_step_00000004-*")))  # in mid-epoch
+    said = launch.train(flags, tmp_path, size).succeed()
+
+    assert "Resuming from" in said
+    assert "bit for bit" not in said  # nothing changed that would need the warning
+    assert_same_state(undisturbed, killed)
+    assert metrics(undisturbed) == metrics(killed)
+
+
+def test_the_loss_curve_does_not_depend_on_the_number_of_ranks(tiny_run: list[str], tmp_path: Path):
+    curves = []
+    for size in RANKS:
+        folder = tmp_path / str(size)
+        flags = [*tiny_run, "--dropout", "0", "--model_folder", str(folder)]
+        launch.train(flags, tmp_path, size).succeed()
+        curves.append(losses(folder))
+    assert len(curves[0]) >= 8
+    for curve in curves[1:]:
+        assert curve == pytest.approx(curves[0], abs=1e-5)
+
+
+def test_the_loss_curve_does_not_depend_on_the_number_of_passes(
+    tiny_run: list[str], tmp_path: Path
+):
+    curves = []
+    for max_tokens in ("100", "60"):
+        folder = tmp_path / max_tokens
+        flags = ["--dropout", "0", "--max_tokens", max_tokens, "--model_folder", str(folder)]
+        launch.train([*tiny_run, *flags], tmp_path, 2).succeed()
+        curves.append(losses(folder))
+    assert curves[1] == pytest.approx(curves[0], abs=1e-5)
+
+
+def test_spread_validation_gives_the_numbers_of_rank_0(tiny_run: list[str], tmp_path: Path):
+    scores = []
+    for where in ("rank0", "all"):
+        folder = tmp_path / where
+        flags = [*tiny_run, "--validate_on", where, "--model_folder", str(folder)]
+        launch.train(flags, tmp_path, 2).succeed()
+        scores.append([r for r in metrics(folder) if "validation/BLEU" in r])
+    assert len(scores[0]) == 2
+    for one, other in zip(*scores, strict=True):
+        assert other == pytest.approx(one, rel=1e-6)
+
+
+def test_a_later_call_with_more_epochs_goes_on(tiny_run: list[str], tmp_path: Path):
+    folder = tmp_path / "model"
+    launch.train([*tiny_run, "--num_epochs", "1"], tmp_path).succeed()
+    said = launch.train([*tiny_run, "--num_epochs", "2"], tmp_path).succeed()
+    (epoch_1,) = folder.glob("tmodel_epoch_0001_*")
+    assert f"Resuming from {epoch_1}" in said
+    assert "epoch 2/2" in said and "epoch 1/2" not in said
+    again = launch.train([*tiny_run, "--num_epochs", "2"], tmp_path).succeed()
+    assert "Finished at epoch 2" in again and "epoch 2/2" not in again
+
+
+def test_preload_takes_an_epoch_a_file_or_nothing(tiny_run: list[str], tmp_path: Path):
+    folder = tmp_path / "model"
+    launch.train(tiny_run, tmp_path).succeed()
+    before = checkpoints(folder)
+    (epoch_1,) = folder.glob("tmodel_epoch_0001_*")
+
+    for preload in ("1", str(epoch_1)):
+        said = launch.train([*tiny_run, "--preload", preload], tmp_path).succeed()
+        assert f"Resuming from {epoch_1}" in said
+
+    said = launch.train([*tiny_run, "--preload", "7"], tmp_path).fail()
+    assert "No checkpoint of epoch 7" in said and "epochs [1, 2]" in said
+
+    said = launch.train([*tiny_run, "--preload", ""], tmp_path).succeed()
+    aside = folder / "earlier-001"
+    assert f"Moved an earlier run's files to {aside}" in said
+    assert set(before) <= {path.name for path in aside.iterdir()}
+    assert len(metrics(folder)) == len(metrics(aside))
+
+
+def test_another_shape_or_corpus_is_refused_in_words(tiny_run: list[str], tmp_path: Path):
+    launch.train([*tiny_run, "--max_steps", "4"], tmp_path).succeed()
+    before = checkpoints(tmp_path / "model")
+    said = launch.train([*tiny_run, "--d_model", "32"], tmp_path, 2).fail()
+    assert said.count("belongs to another run") == 1  # told once, by rank 0
+    assert "d_model: 16 in the checkpoint, 32 now" in said
+    assert "Traceback" not in said
+    said = launch.train([*tiny_run, "--tokenizer", "word"], tmp_path).fail()
+    assert "tokenizer: " in said
+    said = launch.train([*tiny_run, "--seed", "5"], tmp_path).fail()
+    assert "seed: 0 in the checkpoint, 5 now" in said
+    assert checkpoints(tmp_path / "model") == before
+
+
+def test_what_may_change_is_told(tiny_run: list[str], tmp_path: Path):
+    launch.train([*tiny_run, "--max_steps", "4"], tmp_path).succeed()
+    said = launch.train([*tiny_run, "--max_steps", "5", "--lr", "0.001"], tmp_path, 2).succeed()
+    assert "Changed: lr: 0.002 in the checkpoint, 0.001 now" in said
+    assert "no longer bit for bit: " in said and "world_size: 1 in the checkpoint, 2 now" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_a_signal_to_one_rank_stops_all_at_one_step(
+    tiny_run: list[str], tmp_path: Path, number: signal.Signals
+):
+    folder = tmp_path / "model"
+    endless = [*tiny_run, "--num_epochs", "1000"]
+    job = launch.train(endless, tmp_path, 2)
+    job.signal_when(lambda: list(folder.glob("tmodel_step_00000004-*")), number, rank=1)
+    said = job.succeed()
+    assert "as asked, and saved" in said
+    stopped_at = last_state(folder)["position"]["global_step"]
+    assert f"step {stopped_at:,}, as asked" in said
+
+
+def test_only_the_newest_and_the_best_checkpoints_stay(tiny_run: list[str], tmp_path: Path):
+    folder = tmp_path / "model"
+    foreign = folder / "tmodel_epoch_0001_step_00000001-00000000.pt"
+    folder.mkdir()
+    foreign.touch()
+    flags = [*tiny_run, "--num_epochs", "4", "--keep_last", "2", "--preload", ""]
+    launch.train(flags, tmp_path).succeed()
+    held = CheckpointStore(CheckpointConfig(str(folder))).list()
+    best = last_state(folder)["position"]["best_epoch"]
+    assert {c.epoch for c in held if c.epoch is not None} == {3, 4, best}
+    steps = [c.step for c in held if c.epoch is None]
+    assert 1 <= len(steps) <= 2 and max(steps) == max(
+        step for step in range(0, held[0].step, 4) if step not in {c.step for c in held[:1]}
+    )
+    assert (folder / "earlier-001" / foreign.name).exists()

@@ -1,0 +1,162 @@
+"""Trains a translator: `python train.py`, or `torchrun train.py` on any number of processes.
+
+Opens the world, builds each part in the order in which the data meets it, trains, closes.
+"""
+
+import os
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from config import Config, parse
+from translate_ddp.batches import Lengths, StepSampler, build_loader, padding_share
+from translate_ddp.checkpoint import CheckpointStore
+from translate_ddp.dataset import PreparedData, load_prepared, prepare
+from translate_ddp.distributed import World, open_world, read_launch, record
+from translate_ddp.errors import UserError, told_to_the_user
+from translate_ddp.logbook import Logbook
+from translate_ddp.loss import Objective
+from translate_ddp.model import Transformer
+from translate_ddp.optimizer import build_optimizer
+from translate_ddp.resume import find_state, identity_of, refuse_other_run, tell_changes
+from translate_ddp.stopping import listening
+from translate_ddp.trainer import Run, Trainer, reseed
+
+
+@record
+def main() -> None:
+    is_main = read_launch(os.environ).rank == 0
+    with told_to_the_user(speaks=is_main):
+        config = parse(sys.argv[1:], speaks=is_main)
+        with open_world(config.distributed) as world:
+            train(config, world)
+
+
+def train(config: Config, world: World) -> None:
+    """One run, or the rest of one, on this rank."""
+    store = CheckpointStore(config.checkpoint)
+    world.on_each_node("opening the model folder", store.open)
+    data = prepare_data(config, world)
+    about = config.to_dict()
+    identity = identity_of(about, data, world.size)
+    state, told = find_state(store, config.checkpoint.preload, world)
+    if state is None:
+        aside = world.on_each_node("setting an earlier run aside", store.set_aside)
+        told = [f"Moved an earlier run's files to {path}." for path in aside if path]
+        run_id = world.on_main("naming the run", lambda: uuid.uuid4().hex[:8])
+        run = Run(run_id, about, identity)
+    else:
+        refuse_other_run(state, identity)
+        run = Run(state["run"]["run_id"], about, identity, state["run"]["history"])
+    with (
+        Logbook(
+            config.logbook,
+            store.folder,
+            run_id=run.run_id,
+            about=flat(about),
+            position=state["metrics_bytes"] if state else None,
+            active=world.is_main,
+        ) as logbook,
+        listening() as stop,
+    ):
+        reseed(config.train.seed)
+        model = Transformer(config.model, len(data.tokenizer)).to(world.device)
+        objective = Objective(model, config.loss.label_smoothing)
+        if config.train.compile:
+            objective.compile(dynamic=True)
+        max_tokens = config.batches.pass_tokens(world.device.type)
+        sampler = StepSampler(
+            Lengths.of(data.train),
+            config.batches,
+            seed=config.train.seed,
+            rank=world.rank,
+            world_size=world.size,
+        )
+        trainer = Trainer(
+            config=config.train,
+            optimizer_config=config.optimizer,
+            model=model,
+            objective=world.replicate(objective, config.distributed),
+            optimizer=build_optimizer(model, config.optimizer),
+            sampler=sampler,
+            loader=build_loader(data.train, sampler, max_tokens, world.device),
+            data=data,
+            run=run,
+            store=store,
+            logbook=logbook,
+            stop=stop,
+            world=world,
+        )
+        if state is not None:
+            told += tell_changes(state, about, trainer.circumstance())
+            trainer.restore(state)
+        describe(config, world, trainer, told)
+        finished = trainer.fit()
+        logbook.say(ending(trainer, finished))
+
+
+def prepare_data(config: Config, world: World) -> PreparedData:
+    """The encoded corpus, prepared once a node and mapped into memory by every rank."""
+    folder = Path(config.checkpoint.model_folder) / "data"
+
+    def work() -> list[str]:
+        prepared = prepare(config.corpus, config.tokenizer, config.batches.seq_len, folder)
+        return [str(prepared), load_prepared(prepared).fingerprint]
+
+    prepared = world.on_each_node("preparing the corpus", work)
+    if len({fingerprint for _, fingerprint in prepared}) > 1:
+        raise UserError("The nodes read different data: give all of them the same files.")
+    # Every node names the folder alike, since the name says what it was made from.
+    return load_prepared(Path(prepared[0][0]))
+
+
+def describe(config: Config, world: World, trainer: Trainer, told: list[str]) -> None:
+    """Say at the start what this run is."""
+    if not world.is_main:
+        return
+    data, sampler, say = trainer.data, trainer.sampler, trainer.logbook.say
+    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in data.dropped.items())
+    corpus = config.corpus
+    max_tokens = config.batches.pass_tokens(world.device.type)
+    rows = {
+        "device": f"{world.device}, {'bf16' if trainer.bf16 else 'fp32'}",
+        "processes": f"{world.size}, backend {world.backend}, "
+        f"{torch.get_num_threads()} thread(s) each",
+        "corpus": f"{corpus.dataset} {corpus.lang_src}-{corpus.lang_tgt}: "
+        f"{len(data.train):,} training and {len(data.validation):,} validation pairs",
+        "dropped": dropped or "none",
+        "vocabulary": f"{len(data.tokenizer):,}",
+        "model": f"{parameters:,} parameters",
+        "batches": f"{len(sampler.plan):,} steps an epoch, "
+        f"{padding_share(sampler, max_tokens):.1%} padding",
+        "writes to": f"{trainer.store.folder}/",
+        "W&B": trainer.logbook.wandb_status,
+    }
+    for name, value in rows.items():
+        say(f"{name:>12}  {value}")
+    for line in told:
+        say(line)
+
+
+def ending(trainer: Trainer, finished: bool) -> str:
+    position, folder = trainer.position, trainer.store.folder
+    where = f"epoch {position.epoch}, step {position.global_step:,}"
+    if not finished:
+        return f"Stopped at {where}, as asked, and saved: the same command goes on from there."
+    option = "" if str(folder) == "weights" else f" --model_folder {folder}"
+    return f'Finished at {where}. Try: python -m translate_ddp translate{option} "..."'
+
+
+def flat(about: dict[str, Any]) -> dict[str, Any]:
+    """The configuration for the record of the run, without the parts' names and without paths."""
+    paths = ("model_folder", "dataset", "validation", "tokenizer_file", "config", "preload")
+    settings = {name: value for part in about.values() for name, value in part.items()}
+    return {name: value for name, value in settings.items() if name not in paths}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""`python -m translate_ddp COMMAND`: what a trained model is for."""
+
+import sys
+
+import tyro
+
+from translate_ddp import translate, validate
+from translate_ddp.errors import told_to_the_user
+
+COMMANDS = {
+    "translate": (translate.TranslateConfig, translate.run),
+    "validate": (validate.ValidateConfig, validate.run),
+}
+
+
+def main() -> None:
+    name, *flags = sys.argv[1:] or [""]
+    if name not in COMMANDS:
+        lines = [f"  {command:<10} {config.__doc__}" for command, (config, _) in COMMANDS.items()]
+        print("\n".join(["usage: python -m translate_ddp COMMAND [--help]", *lines]))
+        sys.exit(0 if name in ("-h", "--help") else 2)
+    config, run = COMMANDS[name]
+    with told_to_the_user():
+        run(
+            tyro.cli(
+                config,
+                args=flags,
+                prog=f"translate_ddp {name}",
+                config=(tyro.conf.OmitArgPrefixes,),
+                use_underscores=True,
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""Which sentences form step k, which of them are this rank's, and their padded tensors.
+
+Pure functions of lengths, seed and epoch: every rank computes the same plan and takes its share,
+so nothing about the order of data is ever stored or communicated. Ranks are two integers here.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+
+from translate_ddp.dataset import ParallelDataset
+from translate_ddp.tokenizer import EOS, PAD, SOS
+
+
+@dataclass(frozen=True)
+class BatchConfig:
+    batch_tokens: int = 4096
+    """Tokens of one optimizer step over all ranks: sentences times the longest, padding included."""
+    max_tokens: int = 0
+    """Tokens that one device holds in one pass; 0 is 2,048 on a CPU and 32,768 on a GPU."""
+    batch_size: int = 0
+    """Sentences per rank and step, in place of batch_tokens; 0 counts tokens."""
+    seq_len: int = 256
+    """Longest sentence in tokens, its end included; pairs over it are dropped."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch_tokens", "seq_len"):
+            if getattr(self, name) < 2:
+                raise ValueError(f"{name} must be at least 2, but is {getattr(self, name)}.")
+        for name in ("max_tokens", "batch_size"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
+        if self.seq_len > self.batch_tokens and not self.batch_size:
+            raise ValueError(
+                f"A sentence of seq_len {self.seq_len} does not fit batch_tokens "
+                f"{self.batch_tokens}: lower the one or raise the other."
+            )
+        if self.max_tokens and self.seq_len > self.max_tokens:
+            raise ValueError(
+                f"A sentence of seq_len {self.seq_len} does not fit max_tokens "
+                f"{self.max_tokens}: lower the one or raise the other."
+            )
+
+    def pass_tokens(self, device_type: str) -> int:
+        """The bound of one pass on such a device."""
+        return self.max_tokens or max(self.seq_len, 2048 if device_type == "cpu" else 32768)
+
+
+class Batch(NamedTuple):
+    """One pass: B sentences of up to S source and T target tokens, R of the latter real."""
+
+    source_BS: Tensor  # ends in [EOS], then [PAD]
+    target_BT: Tensor  # starts with [SOS]: what the decoder reads
+    real_R: Tensor  # positions in the flattened target that are no padding
+    labels_R: Tensor  # what the decoder should write there, [EOS] last
+
+    def to(self, device: torch.device) -> "Batch":
+        return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens of each pair with the end marker; what a plan is made from."""
+
+    source: np.ndarray
+    target: np.ndarray
+
+    @classmethod
+    def of(cls, dataset: ParallelDataset) -> "Lengths":
+        return cls(dataset.source.lengths + 1, dataset.target.lengths + 1)
+
+    @property
+    def longest_side(self) -> np.ndarray:
+        return np.maximum(self.source, self.target)
+
+
+def plan_epoch(
+    lengths: Lengths, config: BatchConfig, *, seed: int, epoch: int, world_size: int
+) -> list[np.ndarray]:
+    """The rows of each step of an epoch: every row once, steps in random order.
+
+    Rows are sorted by length, ties at random, and cut into steps, so a step holds rows of about
+    one length, longest last. The world's size matters only where `batch_size` counts per rank.
+    """
+    random = np.random.default_rng([seed, epoch])
+    order = np.lexsort((random.random(len(lengths.source)), lengths.source, lengths.target))
+    if config.batch_size:
+        rows_a_step = config.batch_size * world_size
+        steps = np.split(order, range(rows_a_step, len(order), rows_a_step))
+    else:
+        steps = _cut(order, lengths.longest_side, config.batch_tokens)
+    return [steps[i] for i in random.permutation(len(steps))]
+
+
+def share(rows: np.ndarray, rank: int, size: int) -> np.ndarray:
+    """This rank's part of a step: as many rows and as long ones as everybody's, give or take one."""
+    return rows[rank::size]
+
+
+def _cut(rows: np.ndarray, lengths: np.ndarray, budget: int) -> list[np.ndarray]:
+    """Consecutive groups of rows of which count times longest stays within the budget."""
+    cuts, first, longest = [], 0, 0
+    for position, length in enumerate(lengths[rows].tolist()):
+        longest = max(longest, length)
+        if (position + 1 - first) * longest > budget and position > first:
+            cuts.append(position)
+            first, longest = position, length
+    return np.split(rows, cuts)
+
+
+class StepSampler(Sampler[list[int]]):
+    """A batch sampler of one rank: its rows of each step, from any step of any epoch on."""
+
+    def __init__(
+        self, lengths: Lengths, config: BatchConfig, *, seed: int, rank: int, world_size: int
+    ) -> None:
+        self.lengths, self.config, self.seed = lengths, config, seed
+        self.rank, self.world_size = rank, world_size
+        self.set_epoch(0)
+
+    def set_epoch(self, epoch: int, first_step: int = 0) -> None:
+        self.plan = plan_epoch(
+            self.lengths, self.config, seed=self.seed, epoch=epoch, world_size=self.world_size
+        )
+        self.first_step = first_step
+
+    def target_tokens(self, step: int) -> int:
+        """Real target tokens of a step over all ranks."""
+        return int(self.lengths.target[self.plan[step]].sum())
+
+    def largest_step(self) -> int:
+        """The step with the longest sentence, which takes the most memory."""
+        return max(range(len(self.plan)), key=lambda k: self.lengths.longest_side[self.plan[k][-1]])
+
+    def rows(self, step: int) -> list[int]:
+        return share(self.plan[step], self.rank, self.world_size).tolist()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for step in range(self.first_step, len(self.plan)):
+            yield self.rows(step)
+
+    def __len__(self) -> int:
+        return len(self.plan) - self.first_step
+
+
+class Collator:
+    """Pads the pairs of one rank's share into as many passes as `max_tokens` asks for."""
+
+    def __init__(self, max_tokens: int) -> None:
+        self.max_tokens = max_tokens
+
+    def __call__(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Batch]:
+        if not pairs:
+            return [nothing()]
+        lengths = np.array([max(len(source), len(target)) + 1 for source, target in pairs])
+        groups = _cut(np.arange(len(pairs)), lengths, self.max_tokens)
+        return [collate([pairs[row] for row in group]) for group in groups]
+
+
+def collate(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Batch:
+    """The pairs side by side, padded to the longest on each side."""
+    sources, targets = zip(*pairs, strict=True)
+    labels_BT = pad(targets, last=EOS)
+    real_R = (labels_BT.flatten() != PAD).nonzero().flatten()
+    return Batch(
+        source_BS=pad(sources, last=EOS),
+        target_BT=pad(targets, first=SOS),
+        real_R=real_R,
+        labels_R=labels_BT.flatten()[real_R],
+    )
+
+
+def nothing() -> Batch:
+    """A pass without weight, for a rank that has no row in a step but whose peers await it."""
+    none = torch.empty(0, dtype=torch.int64)
+    return Batch(torch.tensor([[EOS]]), torch.tensor([[SOS]]), real_R=none, labels_R=none)
+
+
+def pad(rows: Sequence[np.ndarray], first: int = PAD, last: int = PAD) -> Tensor:
+    """Rows with `first` in front or `last` behind, filled up on the right with [PAD]."""
+    lengths = np.array([len(row) for row in rows])
+    start = int(first != PAD)
+    padded = np.full((len(rows), lengths.max() + 1), PAD, dtype=np.int64)
+    columns = np.arange(padded.shape[1])
+    inside = (columns >= start) & (columns < start + lengths[:, None])
+    padded[inside] = np.concatenate(rows)
+    if first != PAD:
+        padded[:, 0] = first
+    if last != PAD:
+        padded[np.arange(len(rows)), lengths] = last
+    return torch.from_numpy(padded)
+
+
+def build_loader(
+    dataset: ParallelDataset, sampler: StepSampler, max_tokens: int, device: torch.device
+) -> DataLoader[list[Batch]]:
+    """Each step's passes of this rank, in order; on a GPU prepared ahead in pinned memory."""
+    ahead = {"num_workers": 1, "prefetch_factor": 8, "pin_memory": True}
+    return DataLoader(
+        dataset,
+        batch_sampler=sampler,
+        collate_fn=Collator(max_tokens),
+        **(ahead if device.type == "cuda" else {}),
+    )
+
+
+def padding_share(sampler: StepSampler, max_tokens: int) -> float:
+    """Which part of all positions this rank computes in the epoch is padding."""
+    real = padded = 0
+    longest_side = sampler.lengths.longest_side
+    for step in range(len(sampler.plan)):
+        rows = np.array(sampler.rows(step), dtype=np.int64)
+        for group in _cut(rows, longest_side, max_tokens) if len(rows) else []:
+            for lengths in (sampler.lengths.source[group], sampler.lengths.target[group]):
+                real += int(lengths.sum())
+                padded += int(lengths.max()) * len(group)
+    return 1 - real / max(padded, 1)

@@ -1,0 +1,274 @@
+"""A run in one file: saved atomically, verified before anything parses it, found again.
+
+The name carries the start of the file's sha256 (PyTorch hub's convention), so one rename
+publishes file and digest together. It knows nothing of ranks.
+"""
+
+import errno
+import hashlib
+import io
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from translate_ddp.errors import UserError
+
+FORMAT = 1
+DIGEST_CHARACTERS = 8
+State = dict[str, Any]
+Lines = list[str]
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    model_folder: str = "weights"
+    """Where this run keeps checkpoints, prepared data and metrics."""
+    model_basename: str = "tmodel"
+    """Start of the names of its checkpoints."""
+    preload: str = "latest"
+    """What to go on from: latest, an epoch's number, a file, or '' to start anew."""
+    keep_last: int = 5
+    """Checkpoints kept of epochs, and of steps between them; the best epoch stays. 0 keeps all."""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.model_basename):
+            raise ValueError(
+                f"model_basename may hold letters, digits, '.', '_' and '-', "
+                f"but is {self.model_basename!r}."
+            )
+        if self.keep_last < 0:
+            raise ValueError(f"keep_last must not be negative, but is {self.keep_last}.")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file that looks like a checkpoint; whether it is intact is not known yet."""
+
+    path: Path
+    step: int
+    epoch: int | None  # None: saved between the ends of epochs
+    digest: str
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """Orders a run's checkpoints in time."""
+        return self.step, self.epoch is not None
+
+
+Checkpoints = list[Checkpoint]  # the class below has a method called list
+
+
+class CheckpointStore:
+    """The checkpoints of one run in one folder."""
+
+    def __init__(self, config: CheckpointConfig) -> None:
+        self.folder = Path(config.model_folder)
+        self.basename = config.model_basename
+        self.keep_last = config.keep_last
+        self._pattern = re.compile(
+            re.escape(self.basename)
+            + r"_(?:epoch_(\d{4,})_)?step_(\d{8,})-([0-9a-f]{%d})\.pt" % DIGEST_CHARACTERS
+        )
+
+    def open(self) -> None:
+        """Make the folder and try to write there, before any work depends on it."""
+        trial = self.folder / f".{self.basename}.trial-{os.getpid()}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            trial.touch()
+            trial.unlink()
+        except OSError as error:
+            raise UserError(
+                f"Cannot write to {self.folder}: {error.strerror}. Choose another --model_folder."
+            ) from error
+
+    def list(self) -> Checkpoints:
+        """What is in the folder, newest first; by the names alone, never by clocks."""
+        found = []
+        for path in self.folder.iterdir() if self.folder.is_dir() else ():
+            if match := self._pattern.fullmatch(path.name):
+                epoch, step, digest = match.groups()
+                found.append(
+                    Checkpoint(path, int(step), int(epoch) if epoch is not None else None, digest)
+                )
+        return sorted(found, key=lambda checkpoint: checkpoint.rank, reverse=True)
+
+    def save(self, state: State, *, step: int, epoch: int | None = None) -> Path:
+        """Write `state`, of plain types and tensors, and publish it by one rename.
+
+        Raises UserError if the disk refuses; what was there before is untouched then.
+        """
+        partial = self.folder / f".{self.basename}.partial"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as file:
+                writer = _HashingWriter(file)
+                _save(state | {"format": FORMAT}, writer)
+                file.flush()
+                os.fsync(file.fileno())
+            digest = writer.sha256.hexdigest()[:DIGEST_CHARACTERS]
+            marker = f"epoch_{epoch:04d}_" if epoch is not None else ""
+            path = self.folder / f"{self.basename}_{marker}step_{step:08d}-{digest}.pt"
+            partial.rename(path)
+            _fsync_folder(self.folder)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise UserError(
+                f"Could not save a checkpoint to {self.folder}: {error.strerror or error}. "
+                "The checkpoints that were there are untouched."
+            ) from error
+        return path
+
+    def prune(self, names: Iterable[str], *, best_epoch: int | None) -> None:
+        """Of the files `names`, keep the newest epochs and steps and the best epoch.
+
+        A step saved again as the end of an epoch is not needed twice. Files that are not named,
+        another run's for instance, are left alone.
+        """
+        own = set(names)
+        mine = [checkpoint for checkpoint in self.list() if checkpoint.path.name in own]
+        epochs = [c for c in mine if c.epoch is not None]
+        steps = [c for c in mine if c.epoch is None]
+        ends = {checkpoint.step for checkpoint in epochs}
+        superfluous = [c for c in steps if c.step in ends]
+        if self.keep_last:
+            superfluous += [c for c in epochs[self.keep_last :] if c.epoch != best_epoch]
+            superfluous += [c for c in steps if c.step not in ends][self.keep_last :]
+        for checkpoint in superfluous:
+            checkpoint.path.unlink(missing_ok=True)
+
+    def find(self, preload: str) -> tuple[Checkpoint | None, Lines]:
+        """The intact file that `preload` means, and a line for each damaged one passed over.
+
+        None if `preload` is "latest" and there is no checkpoint at all. Raises UserError if what
+        was asked for is not there, or if checkpoints exist but none is intact.
+        """
+        held = self.list()
+        if preload == "latest":
+            wanted = held
+        elif preload.isdecimal():
+            wanted = [checkpoint for checkpoint in held if checkpoint.epoch == int(preload)]
+            if not wanted:
+                raise UserError(f"No checkpoint of epoch {preload}: {self._contents(held)}")
+        else:
+            return self._find_path(Path(preload), held), []
+        passed_over = []
+        for checkpoint in wanted:
+            if problem := damage(checkpoint.path):
+                passed_over.append(f"Passed over {checkpoint.path}: {problem}.")
+            else:
+                return checkpoint, passed_over
+        if passed_over:
+            raise UserError(
+                "\n".join(passed_over) + f"\nNo intact checkpoint is left in {self.folder}. "
+                "Restore one, or pass --preload '' to start anew."
+            )
+        return None, []
+
+    def _find_path(self, path: Path, held: Checkpoints) -> Checkpoint:
+        if not path.is_file():
+            raise UserError(f"No checkpoint at {path}: {self._contents(held)}")
+        if problem := damage(path):
+            raise UserError(f"{path} cannot be used: {problem}.")
+        return Checkpoint(path, step=0, epoch=None, digest="")
+
+    def _contents(self, held: Checkpoints) -> str:
+        if not held:
+            return f"{self.folder} holds no checkpoint named {self.basename}_*."
+        epochs = sorted({c.epoch for c in held if c.epoch is not None})
+        steps = sorted({c.step for c in held if c.epoch is None})
+        return (
+            f"{self.folder} holds epochs {epochs or 'none'} and steps {steps or 'none'}. "
+            "Pass --preload latest, one of these epochs, or a file."
+        )
+
+    def set_aside(self) -> str | None:
+        """Move an earlier run's checkpoints and metrics into a folder of their own, if any.
+
+        Returns the folder's path.
+        """
+        paths = [checkpoint.path for checkpoint in self.list()]
+        if (metrics := self.folder / "metrics.jsonl").exists():
+            paths.append(metrics)
+        if not paths:
+            return None
+        taken = [path.name for path in self.folder.glob("earlier-*")]
+        aside = self.folder / f"earlier-{len(taken) + 1:03d}"
+        aside.mkdir()
+        for path in paths:
+            path.rename(aside / path.name)
+        return str(aside)
+
+
+def damage(path: Path) -> str | None:
+    """What is wrong with a file, found without parsing it; None if nothing is.
+
+    A name without digest, given by hand, cannot be checked and passes.
+    """
+    match = re.search(r"-([0-9a-f]{%d,})\.pt$" % DIGEST_CHARACTERS, path.name)
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+    if match and not digest.startswith(match[1]):
+        return f"it is damaged (its sha256 starts with {digest[: len(match[1])]})"
+    return None
+
+
+def load(data: bytes, name: str) -> State:
+    """The state in the bytes of a checkpoint. Raises UserError if they hold none of ours."""
+    try:
+        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        version = state["format"]
+    except Exception as error:  # torch raises many kinds, none of them narrower
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"{name} is not a checkpoint of translate_ddp: {reason}") from error
+    if version != FORMAT:
+        raise UserError(
+            f"{name} has format {version}, and this version reads format {FORMAT}: "
+            "use the version of translate_ddp that wrote it."
+        )
+    return state
+
+
+def _save(state: State, writer: "_HashingWriter") -> None:
+    try:
+        torch.save(state, writer)
+    except RuntimeError as error:
+        # torch reports a failed write as an internal error; the disk's own words are in ours.
+        raise writer.error or error from error
+
+
+class _HashingWriter(io.RawIOBase):
+    """Hashes what passes through to a file, and remembers why a write failed."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.sha256 = hashlib.sha256()
+        self.error: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        try:
+            self.file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+        self.sha256.update(data)
+        return len(data)
+
+
+def _fsync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network disks cannot sync a folder
+            raise
+    finally:
+        os.close(descriptor)

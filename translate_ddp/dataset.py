@@ -1,0 +1,198 @@
+"""The encoded corpus: tokenized once, kept on disk as flat arrays that all ranks map into memory.
+
+It knows nothing of ranks or batches. A prepared corpus is a folder of its own, published by one
+rename and found again at the next start by what it was made from.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from translate_ddp.corpus import CorpusConfig, corpus_signature, read_corpus
+from translate_ddp.errors import UserError
+from translate_ddp.tokenizer import Tokenizer, TokenizerConfig, build_tokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    import datasets
+
+FORMAT = 1  # of the prepared folder; a change makes older ones be prepared anew
+LINES_AT_ONCE = 10_000
+
+
+class Ragged:
+    """Rows of token ids of unequal length in one flat array, read-only."""
+
+    def __init__(self, tokens: np.ndarray, offsets: np.ndarray) -> None:
+        self.tokens = tokens
+        self.offsets = offsets
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]]) -> "Ragged":
+        rows = list(rows)
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        tokens = np.fromiter((i for row in rows for i in row), np.int32, int(lengths.sum()))
+        return cls(tokens, np.concatenate([[0], np.cumsum(lengths)]))
+
+    @classmethod
+    def open(cls, stem: Path) -> "Ragged":
+        return cls(
+            np.load(f"{stem}.tokens.npy", mmap_mode="r", allow_pickle=False),
+            np.load(f"{stem}.offsets.npy", allow_pickle=False),
+        )
+
+    def save(self, stem: Path) -> None:
+        np.save(f"{stem}.tokens.npy", self.tokens)
+        np.save(f"{stem}.offsets.npy", self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        return self.tokens[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+
+class ParallelDataset(Dataset[tuple[np.ndarray, np.ndarray]]):
+    """Sentence pairs as token ids, without start and end."""
+
+    def __init__(self, source: Ragged, target: Ragged) -> None:
+        assert len(source) == len(target)
+        self.source = source
+        self.target = target
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.source[row], self.target[row]
+
+    def __getitems__(self, rows: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
+        return [self[row] for row in rows]
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """All that training needs to know of its corpus."""
+
+    train: ParallelDataset
+    validation: ParallelDataset
+    validation_sources: list[str]
+    validation_references: list[str]
+    tokenizer: Tokenizer
+    dropped: dict[str, int]  # reason -> rows
+    fingerprint: str  # of every id in order, and of the tokenizer
+
+
+def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, folder: Path) -> Path:
+    """Read, tokenize and store the corpus below `folder`, unless that was done before.
+
+    Pairs of which one side has more than `seq_len` tokens, end included, are dropped and counted.
+    Returns the prepared folder. Raises UserError if the corpus cannot be used.
+    """
+    prepared = folder / _key(corpus, tokenizer, seq_len)
+    if not (prepared / "about.json").exists():
+        partial = folder / f".preparing-{os.getpid()}"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        _write(partial, corpus, tokenizer, seq_len)
+        prepared = folder / _key(corpus, tokenizer, seq_len)  # now with the tokenizer file, if any
+        _publish(partial, prepared)
+    return prepared
+
+
+def load_prepared(prepared: Path) -> PreparedData:
+    """Map a prepared folder into memory."""
+    about = json.loads((prepared / "about.json").read_text(encoding="utf-8"))
+
+    def pairs(split: str) -> ParallelDataset:
+        return ParallelDataset(*(Ragged.open(prepared / f"{split}.{s}") for s in ("src", "tgt")))
+
+    def lines(side: str) -> list[str]:
+        return (prepared / f"validation.{side}.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+    return PreparedData(
+        train=pairs("train"),
+        validation=pairs("validation"),
+        validation_sources=lines("src"),
+        validation_references=lines("tgt"),
+        tokenizer=load_tokenizer(prepared / "tokenizer.json"),
+        dropped=about["dropped"],
+        fingerprint=about["fingerprint"],
+    )
+
+
+def _key(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int) -> str:
+    """A name for what a preparation depends on."""
+    languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
+    file = Path(tokenizer.tokenizer_file.replace("{0}", languages))
+    given = file.read_bytes() if tokenizer.tokenizer_file and file.is_file() else b""
+    inputs = [FORMAT, corpus_signature(corpus), asdict(corpus), asdict(tokenizer), seq_len]
+    digest = hashlib.sha256(json.dumps(inputs).encode() + given)
+    return f"{languages}-{digest.hexdigest()[:12]}"
+
+
+def _write(
+    folder: Path, corpus_config: CorpusConfig, tokenizer_config: TokenizerConfig, seq_len: int
+) -> None:
+    corpus = read_corpus(corpus_config)
+    tokenizer = build_tokenizer(
+        _lines(corpus.train),
+        tokenizer_config,
+        languages=f"{corpus_config.lang_src}-{corpus_config.lang_tgt}",
+        file=folder / "tokenizer.json",
+    )
+    (folder / "tokenizer.json").write_text(tokenizer.text, encoding="utf-8")
+    dropped = dict(corpus.dropped)
+    digest = hashlib.sha256(tokenizer.text.encode())
+    for split, pairs in (("train", corpus.train), ("validation", corpus.validation)):
+        source, target = (_encode(pairs, side, tokenizer) for side in ("src", "tgt"))
+        fits = [len(s) < seq_len and len(t) < seq_len for s, t in zip(source, target, strict=True)]
+        kept = [row for row, fit in enumerate(fits) if fit]
+        if not kept:
+            raise UserError(
+                f"None of the {len(fits)} {split} pairs fits --seq_len {seq_len}: raise it."
+            )
+        if len(kept) < len(fits):
+            reason = f"over {seq_len} tokens"
+            dropped[reason] = dropped.get(reason, 0) + len(fits) - len(kept)
+        for side, rows in (("src", source), ("tgt", target)):
+            ragged = Ragged.of(rows[row] for row in kept)
+            ragged.save(folder / f"{split}.{side}")
+            digest.update(ragged.offsets.tobytes() + ragged.tokens.tobytes())
+            if split == "validation":
+                texts = pairs.select(kept)[side]
+                text = "".join(f"{line}\n" for line in texts)
+                (folder / f"validation.{side}.txt").write_text(text, encoding="utf-8")
+    about = {"dropped": dropped, "fingerprint": digest.hexdigest()}
+    (folder / "about.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
+def _lines(pairs: "datasets.Dataset") -> Iterator[str]:
+    for batch in pairs.iter(LINES_AT_ONCE):
+        yield from batch["src"]
+        yield from batch["tgt"]
+
+
+def _encode(pairs: "datasets.Dataset", side: str, tokenizer: Tokenizer) -> list[list[int]]:
+    return [ids for batch in pairs.iter(LINES_AT_ONCE) for ids in tokenizer.encode(batch[side])]
+
+
+def _publish(partial: Path, prepared: Path) -> None:
+    try:
+        partial.rename(prepared)
+    except OSError:
+        # Another node that shares this disk was first; its folder holds the same.
+        shutil.rmtree(partial)
+        if not (prepared / "about.json").exists():
+            raise

@@ -1,0 +1,157 @@
+"""Greedy and beam search over ids and scores; they never see the network.
+
+What they search is a `State`: feed one token a row, get scores of the next, reorder the rows.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translate_ddp.batches import pad
+from translate_ddp.tokenizer import EOS, SOS
+
+LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
+
+
+class State(Protocol):
+    def step(self, tokens_N: Tensor) -> Tensor:
+        """Append a token to each row and return the scores logits_NV of the one after it."""
+        ...
+
+    def reorder(self, rows_N: Tensor) -> None:
+        """Go on with these rows, in this order; a row may be dropped or taken twice."""
+        ...
+
+
+def length_limit(source_tokens: int) -> int:
+    """How long a translation may become: by its own source alone, never by its neighbours'."""
+    return 2 * source_tokens + 20
+
+
+def greedy(state: State, limits: Sequence[int], device: torch.device) -> list[list[int]]:
+    """The most probable next token, until [EOS] or a row's limit; finished rows leave the batch."""
+    outputs: list[list[int]] = [[] for _ in limits]
+    rows = list(range(len(limits)))
+    tokens_N = torch.full((len(rows),), SOS, device=device)
+    for length in itertools.count(1):
+        tokens_N = state.step(tokens_N).argmax(dim=-1)
+        kept = []
+        for place, (row, token) in enumerate(zip(rows, tokens_N.tolist(), strict=True)):
+            if token != EOS:
+                outputs[row].append(token)
+                if length < limits[row]:
+                    kept.append(place)
+        if not kept:
+            break
+        if len(kept) < len(rows):
+            kept_N = torch.tensor(kept, device=device)
+            state.reorder(kept_N)
+            tokens_N, rows = tokens_N[kept_N], [rows[place] for place in kept]
+    return outputs
+
+
+def beam(state: State, limits: Sequence[int], device: torch.device, width: int) -> list[list[int]]:
+    """The best of the hypotheses that a beam of `width` finds, by length-rewarded log-probability.
+
+    A sentence is done once `width` of its hypotheses have ended or its limit is reached.
+    """
+    sentences = list(range(len(limits)))
+    ended: list[list[tuple[float, list[int]]]] = [[] for _ in limits]
+    state.reorder(torch.arange(len(limits), device=device).repeat_interleave(width))
+    tokens_BW = torch.full((len(limits), width), SOS, device=device)
+    # All W rows of a sentence start alike: only the first may speak at first.
+    scores_BW = torch.full((len(limits), width), -torch.inf, device=device)
+    scores_BW[:, 0] = 0.0
+    written_BWT = torch.empty(len(limits), width, 0, dtype=torch.int64, device=device)
+    for length in itertools.count(1):
+        logits_NV = state.step(tokens_BW.flatten()).float()
+        totals_BWV = logits_NV.log_softmax(dim=-1).unflatten(0, (-1, width)) + scores_BW[..., None]
+        # At most W of the 2W best continuations can be [EOS], so W that go on are among them.
+        count = min(2 * width, totals_BWV[0].numel())
+        best_BC, where_BC = totals_BWV.flatten(1).topk(count)
+        beams_BC, tokens_BC = where_BC // totals_BWV.shape[-1], where_BC % totals_BWV.shape[-1]
+
+        is_last = [length >= limits[sentence] for sentence in sentences]
+        _collect(ended, sentences, is_last, best_BC, beams_BC, tokens_BC, written_BWT, width)
+        kept = [
+            place
+            for place, sentence in enumerate(sentences)
+            if len(ended[sentence]) < width and not is_last[place]
+        ]
+        if not kept:
+            break
+        # The first W continuations that are not [EOS], best first.
+        _, order_BC = (tokens_BC == EOS).sort(dim=1, stable=True)
+        chosen_BW = order_BC[:, :width]
+        kept_B = torch.tensor(kept, device=device)
+        beams_BW, tokens_BW, scores_BW = (
+            x_BC.gather(1, chosen_BW)[kept_B] for x_BC in (beams_BC, tokens_BC, best_BC)
+        )
+        scores_BW = scores_BW.masked_fill(tokens_BW == EOS, -torch.inf)
+        state.reorder((kept_B[:, None] * width + beams_BW).flatten())
+        history_BWT = written_BWT[kept_B[:, None], beams_BW]
+        written_BWT = torch.cat([history_BWT, tokens_BW[..., None]], dim=2)
+        sentences = [sentences[place] for place in kept]
+    return [max(hypotheses, key=lambda scored: scored[0])[1] for hypotheses in ended]
+
+
+def _collect(
+    ended: list[list[tuple[float, list[int]]]],
+    sentences: list[int],
+    is_last: list[bool],
+    best_BC: Tensor,
+    beams_BC: Tensor,
+    tokens_BC: Tensor,
+    written_BWT: Tensor,
+    width: int,
+) -> None:
+    """Add to `ended` the hypotheses among the W best that end here, by [EOS] or by the limit."""
+    length = written_BWT.shape[2] + 1
+    reward = ((5 + length) / 6) ** LENGTH_REWARD
+    candidates = zip(
+        best_BC[:, :width].tolist(), beams_BC[:, :width].tolist(), tokens_BC.tolist(), strict=True
+    )
+    for place, (scores, beams, tokens) in enumerate(candidates):
+        for score, source_beam, token in zip(scores, beams, tokens, strict=False):
+            if (token == EOS or is_last[place]) and score > -torch.inf:
+                before = written_BWT[place, source_beam].tolist()
+                words = before if token == EOS else [*before, token]
+                ended[sentences[place]].append((score / reward, words))
+
+
+def decode(
+    start: Callable[[Tensor], State],
+    sources: Sequence[Sequence[int] | np.ndarray],
+    device: torch.device,
+    *,
+    beam_width: int = 1,
+    batch_tokens: int = 2048,
+    on_done: Callable[[int], None] = lambda count: None,
+) -> list[list[int]]:
+    """Search a translation for each source, in the order given.
+
+    `start` reads a padded batch of sources, source_BS, and returns the state before the first
+    target token. Sources are batched by length, up to `batch_tokens` with padding and beams.
+    """
+    outputs: list[list[int]] = [[] for _ in sources]
+    order = sorted(range(len(sources)), key=lambda row: len(sources[row]), reverse=True)
+    while order:
+        longest = len(sources[order[0]]) + 1
+        count = max(1, batch_tokens // (longest * beam_width))
+        rows, order = order[:count], order[count:]
+        sentences = [np.asarray(sources[row], dtype=np.int64) for row in rows]
+        limits = [length_limit(len(sentence)) for sentence in sentences]
+        with torch.inference_mode():
+            state = start(pad(sentences, last=EOS).to(device))
+            if beam_width == 1:
+                found = greedy(state, limits, device)
+            else:
+                found = beam(state, limits, device, beam_width)
+        for row, ids in zip(rows, found, strict=True):
+            outputs[row] = ids
+        on_done(len(rows))
+    return outputs

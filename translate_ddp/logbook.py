@@ -1,0 +1,278 @@
+"""What a run says of itself: to metrics.jsonl (the truth), to the console, to Weights & Biases.
+
+It listens to every station and speaks to none. Off the main rank it is silent.
+"""
+
+import json
+import math
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import IO, Literal, Protocol, Self
+
+from tqdm import tqdm
+
+from translate_ddp.wandb_sink import WandbSink, mode_in_force
+
+LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
+LINE = "{desc}: {percentage:3.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+
+# C0 and C1 controls, bidirectional marks and overrides, separators of lines, lone surrogates.
+UNPRINTABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+@dataclass(frozen=True)
+class LogbookConfig:
+    wandb_project: str = "translate_ddp"
+    """The Weights & Biases project of the run."""
+    wandb_group: str = ""
+    """Shows the run together with others of the same group; '' is none."""
+    wandb_mode: Literal["auto", "online", "offline", "disabled"] = "auto"
+    """auto is online if there is an API key, else offline. WANDB_MODE in the environment wins."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    source: str
+    target: str
+    predicted: str
+
+
+class Progress(Protocol):
+    def advance(self, n: int = 1, **shown: float | str) -> None:
+        """`n` more are done; `shown` stays beside the count until it is shown anew."""
+        ...
+
+
+class Logbook:
+    """The record of one run, kept by the main rank; elsewhere (`active` false) nothing happens.
+
+    `position` is what `position()` returned for the checkpoint that is resumed: later lines of
+    metrics.jsonl are cut off, since they will be written again. None begins a new run.
+    """
+
+    def __init__(
+        self,
+        config: LogbookConfig,
+        folder: Path,
+        *,
+        run_id: str,
+        about: Mapping[str, str | int | float | bool | None],
+        position: int | None,
+        active: bool,
+    ) -> None:
+        self._active = active
+        if active:
+            self._file = self._open(folder / "metrics.jsonl", position)
+        self._wandb = WandbSink(
+            mode=mode_in_force(config.wandb_mode) if active else "disabled",
+            project=config.wandb_project,
+            group=config.wandb_group,
+            folder=folder,
+            run_id=run_id,
+            about=about,
+            warn=self.say,
+        )
+
+    @property
+    def wandb_status(self) -> str:
+        return self._wandb.status
+
+    def say(self, text: str) -> None:
+        """A plain line on the console, beside any progress bar."""
+        if self._active:
+            for line in text.split("\n"):
+                print_line(printable(line))
+
+    def log(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Record the scalars of a step. The console has `train/*` from `progress` already."""
+        if not self._active:
+            return
+        record = {"step": step, "time": round(time.time(), 3)}
+        self._file.write(json.dumps(record | as_json(scalars), allow_nan=False) + "\n")
+        self._wandb.log(step, scalars)
+        for line in summary_lines(step, scalars):
+            self.say(line)
+
+    def samples(self, step: int, samples: Sequence[Sample]) -> None:
+        """Show translations beside what was asked for."""
+        if not self._active:
+            return
+        columns = ("source", "target", "predicted")
+        for sample in samples:
+            self.say("")
+            for name, text in zip(columns, astuple(sample), strict=True):
+                self.say(f"{name.upper():>11}: {printable(text)}")
+        self.say("")
+        self._wandb.table(step, "validation/samples", columns, [astuple(s) for s in samples])
+
+    @contextmanager
+    def progress(
+        self, label: str, total: int, done: int = 0, unit: str = "step"
+    ) -> Iterator[Progress]:
+        """Long work: a bar on a terminal; elsewhere a line now and then, and one at the end."""
+        if not self._active:
+            yield _Silence()
+            return
+        kind = _Bar if on_terminal() else _Lines
+        progress = kind(printable(label), total, done, unit)
+        try:
+            yield progress
+        finally:
+            progress.close()
+
+    def position(self) -> int:
+        """The bytes of metrics.jsonl so far, safely on disk: part of a checkpoint."""
+        if not self._active:
+            return 0
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return os.fstat(self._file.fileno()).st_size
+
+    def close(self, seconds: float = 30.0, failed: bool = False) -> None:
+        """Let W&B upload what is left, for at most about `seconds`."""
+        if not self._active:
+            return
+        self._file.close()
+        self._wandb.close(seconds, failed)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(failed=kind is not None)
+
+    def _open(self, path: Path, position: int | None) -> IO[str]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        size = path.stat().st_size if path.exists() else 0
+        if position is None:
+            assert size == 0, f"{path} belongs to another run"
+        elif size < position:
+            self.say(
+                f"{path} holds {size:,} bytes, but {position:,} when the checkpoint was saved: "
+                f"the records between are lost, new ones follow."
+            )
+        keep_lines(path, size if position is None else position)
+        return open(path, "a", buffering=1, encoding="utf-8")  # a flush at every line
+
+
+def keep_lines(path: Path, size: int) -> None:
+    """Cut the file to the whole lines among its first `size` bytes."""
+    with open(path, "a+b") as file:
+        file.seek(0)
+        file.truncate(file.read(size).rfind(b"\n") + 1)
+
+
+def as_json(scalars: Mapping[str, float]) -> dict[str, float | str]:
+    """Plain numbers; the three that JSON lacks as the strings that `float` reads back."""
+    plain = {
+        name: value if isinstance(value, int) else float(value) for name, value in scalars.items()
+    }
+    return {name: value if math.isfinite(value) else str(value) for name, value in plain.items()}
+
+
+def summary_lines(step: int, scalars: Mapping[str, float]) -> list[str]:
+    """A line for each group of scalars but `train`: `validation  step 300  loss 0.41`."""
+    groups: dict[str, list[str]] = {}
+    for name, value in scalars.items():
+        group, _, short_name = name.rpartition("/")
+        groups.setdefault(group, []).append(f"{short_name} {short(value)}")
+    groups.pop("train", None)
+    return ["  ".join([group, f"step {step}", *shown]) for group, shown in groups.items()]
+
+
+def short(value: float | str) -> str:
+    """A number in four digits, or whole if it is large: 0.0003, 92.13, 53,120."""
+    if isinstance(value, str):
+        return printable(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def printable(text: str) -> str:
+    """The text with every character that could command a terminal or reorder a line escaped."""
+    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def on_terminal() -> bool:
+    """Whether stderr is a terminal that has a width: those in containers may have none."""
+    try:
+        return os.get_terminal_size(2).columns > 0
+    except OSError:
+        return False
+
+
+def print_line(line: str) -> None:
+    """A line on stdout, which may know few characters or be closed: no reason to end a run."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    line = line.encode(encoding, "backslashreplace").decode(encoding)
+    try:
+        with tqdm.external_write_mode():
+            print(line, flush=True)
+    except OSError:  # nobody reads any more, as in `train.py | head`; let the exit be clean too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Silence:
+    def advance(self, n: int = 1, **shown: float | str) -> None:
+        pass
+
+
+class _Bar:
+    """tqdm on a terminal, which may go away while the work goes on."""
+
+    def __init__(self, label: str, total: int, done: int, unit: str) -> None:
+        self._bar = tqdm(desc=label, total=total, initial=done, unit=f" {unit}", dynamic_ncols=True)
+
+    def advance(self, n: int = 1, **shown: float | str) -> None:
+        with suppress(OSError):
+            if shown:
+                self._bar.set_postfix_str(_postfix(shown), refresh=False)
+            self._bar.update(n)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._bar.close()
+
+
+class _Lines:
+    """The words of tqdm, in whole lines: at most one each `LINE_SECONDS`, and one at the end."""
+
+    def __init__(self, label: str, total: int, done: int, unit: str) -> None:
+        self._label, self._total, self._unit = label, total, unit
+        self._initial = self._done = done
+        self._shown: dict[str, float | str] = {}
+        self._start = self._last = time.monotonic()
+
+    def advance(self, n: int = 1, **shown: float | str) -> None:
+        self._done += n
+        self._shown |= shown
+        if time.monotonic() - self._last >= LINE_SECONDS and self._done != self._total:
+            self._print()
+
+    def close(self) -> None:
+        self._print()
+
+    def _print(self) -> None:
+        self._last = time.monotonic()
+        line = tqdm.format_meter(
+            self._done,
+            self._total,
+            self._last - self._start,
+            prefix=self._label,
+            unit=f" {self._unit}",
+            initial=self._initial,
+            postfix=_postfix(self._shown),
+            bar_format=LINE,
+        )
+        print_line(line)
+
+
+def _postfix(shown: Mapping[str, float | str]) -> str:
+    return ", ".join(f"{name}={short(value)}" for name, value in shown.items())

@@ -1,0 +1,263 @@
+"""The encoder-decoder Transformer: token ids in, hidden states or next-token scores out.
+
+It knows nothing of training. Pre-norm, ReLU, sinusoidal positions, one embedding shared by both
+sides and the output: the shape that Pegasus in `transformers` and CTranslate2 can load.
+
+    B sentences   S source tokens   T target tokens   D model width   H heads   K width of a head
+    F feed-forward width   V vocabulary   W beam width   N decoder rows   R real target tokens
+    M positions attended to (S or T); 1 marks a broadcast axis
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    d_model: int = 128
+    """Width of every layer's input and output."""
+    num_heads: int = 4
+    """Attention heads; must divide d_model."""
+    num_encoder_layers: int = 2
+    """Layers that read the source."""
+    num_decoder_layers: int = 2
+    """Layers that write the target."""
+    d_ff: int = 512
+    """Width inside the feed-forward layers."""
+    dropout: float = 0.1
+    """Share of each sublayer's output and of the embeddings that is dropped in training."""
+
+    def __post_init__(self) -> None:
+        for name in ("d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
+        if self.d_model % self.num_heads or self.d_model % 2:
+            raise ValueError(
+                f"d_model must be even and a multiple of num_heads, but is {self.d_model} "
+                f"with {self.num_heads} heads."
+            )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), but is {self.dropout}.")
+
+
+class Attention(nn.Module):
+    """Multi-head attention (Vaswani et al. 2017, section 3.2.2), keys and values made apart.
+
+    Keeping `keys_values` a step of its own lets a decoder make them once and keep them.
+    """
+
+    def __init__(self, d_model: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.query = nn.Linear(d_model, d_model)
+        self.key_value = nn.Linear(d_model, 2 * d_model)
+        self.out = nn.Linear(d_model, d_model)
+
+    def keys_values(self, memory_BMD: Tensor) -> tuple[Tensor, Tensor]:
+        k_BMD, v_BMD = self.key_value(memory_BMD).chunk(2, dim=-1)
+        return self._split_heads(k_BMD), self._split_heads(v_BMD)
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        k_BHMK: Tensor,
+        v_BHMK: Tensor,
+        may_attend_B11M: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        context_BHTK = F.scaled_dot_product_attention(
+            self._split_heads(self.query(x_BTD)),
+            k_BHMK,
+            v_BHMK,
+            attn_mask=may_attend_B11M,
+            is_causal=is_causal,
+        )
+        return self.out(context_BHTK.transpose(1, 2).flatten(2))
+
+    def _split_heads(self, x_BMD: Tensor) -> Tensor:
+        return x_BMD.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+class FeedForward(nn.Module):
+    """Position-wise feed-forward layer (Vaswani et al. 2017, eq. 2)."""
+
+    def __init__(self, d_model: int, d_ff: int) -> None:
+        super().__init__()
+        self.up = nn.Linear(d_model, d_ff)
+        self.down = nn.Linear(d_ff, d_model)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        return self.down(F.relu(self.up(x_BTD)))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention_norm = nn.LayerNorm(config.d_model)
+        self.self_attention = Attention(config.d_model, config.num_heads)
+        self.feed_forward_norm = nn.LayerNorm(config.d_model)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x_BSD: Tensor, may_attend_B11S: Tensor) -> Tensor:
+        normed_BSD = self.self_attention_norm(x_BSD)
+        keys_values = self.self_attention.keys_values(normed_BSD)
+        x_BSD = x_BSD + self.dropout(self.self_attention(normed_BSD, *keys_values, may_attend_B11S))
+        return x_BSD + self.dropout(self.feed_forward(self.feed_forward_norm(x_BSD)))
+
+
+@dataclass
+class LayerCache:
+    """What one decoder layer keeps of N rows: keys and values of the source and of the target.
+
+    The target's are absent in a pass over whole sentences, which needs no past.
+    """
+
+    source: tuple[Tensor, Tensor]
+    target: tuple[Tensor, Tensor] | None = None
+
+    def extend_target(self, k_NHTK: Tensor, v_NHTK: Tensor) -> tuple[Tensor, Tensor]:
+        if self.target is not None:
+            k_NHTK = torch.cat([self.target[0], k_NHTK], dim=2)
+            v_NHTK = torch.cat([self.target[1], v_NHTK], dim=2)
+        self.target = (k_NHTK, v_NHTK)
+        return self.target
+
+    def select(self, rows_N: Tensor) -> None:
+        self.source = (self.source[0][rows_N], self.source[1][rows_N])
+        if self.target is not None:
+            self.target = (self.target[0][rows_N], self.target[1][rows_N])
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention_norm = nn.LayerNorm(config.d_model)
+        self.self_attention = Attention(config.d_model, config.num_heads)
+        self.cross_attention_norm = nn.LayerNorm(config.d_model)
+        self.cross_attention = Attention(config.d_model, config.num_heads)
+        self.feed_forward_norm = nn.LayerNorm(config.d_model)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x_NTD: Tensor, cache: LayerCache, may_attend_N11S: Tensor) -> Tensor:
+        normed_NTD = self.self_attention_norm(x_NTD)
+        keys_values = cache.extend_target(*self.self_attention.keys_values(normed_NTD))
+        # Padding stands on the right, so causality alone keeps it from every real position.
+        is_causal = x_NTD.shape[1] > 1
+        x_NTD = x_NTD + self.dropout(
+            self.self_attention(normed_NTD, *keys_values, is_causal=is_causal)
+        )
+        normed_NTD = self.cross_attention_norm(x_NTD)
+        x_NTD = x_NTD + self.dropout(
+            self.cross_attention(normed_NTD, *cache.source, may_attend_N11S)
+        )
+        return x_NTD + self.dropout(self.feed_forward(self.feed_forward_norm(x_NTD)))
+
+
+class Transformer(nn.Module):
+    """Encoder-decoder Transformer (Vaswani et al. 2017) with normalisation before each sublayer."""
+
+    def __init__(self, config: ModelConfig, vocabulary: int, pad_id: int = 0) -> None:
+        super().__init__()
+        self.d_model = config.d_model
+        self.pad_id = pad_id
+        self.embedding = nn.Embedding(vocabulary, config.d_model)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
+        self.encoder_norm = nn.LayerNorm(config.d_model)
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
+        self.decoder_norm = nn.LayerNorm(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif parameter is self.embedding.weight:
+                nn.init.normal_(parameter, std=self.d_model**-0.5)
+            elif parameter.ndim == 2:
+                # Keys and values share a matrix but are two maps, each with a fan of its own.
+                for block in parameter.chunk(2) if "key_value" in name else [parameter]:
+                    nn.init.xavier_uniform_(block)
+
+    def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
+        """Hidden state at each target position, x_BTD, from ids with right padding."""
+        caches, may_attend_B11S = self.read(source_BS)
+        return self.write(target_BT, caches, may_attend_B11S)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores [..., V] of the next token from hidden states [..., D]."""
+        return F.linear(hidden, self.embedding.weight)
+
+    def read(self, source_BS: Tensor) -> tuple[list[LayerCache], Tensor]:
+        """Encode the source: each decoder layer's keys and values of it, and where they are real."""
+        may_attend_B11S = (source_BS != self.pad_id)[:, None, None, :]
+        x_BSD = self._embed(source_BS, first_position=0)
+        for layer in self.encoder:
+            x_BSD = layer(x_BSD, may_attend_B11S)
+        memory_BSD = self.encoder_norm(x_BSD)
+        caches = [
+            LayerCache(layer.cross_attention.keys_values(memory_BSD)) for layer in self.decoder
+        ]
+        return caches, may_attend_B11S
+
+    def write(
+        self,
+        target_NT: Tensor,
+        caches: list[LayerCache],
+        may_attend_N11S: Tensor,
+        first_position: int = 0,
+    ) -> Tensor:
+        """Hidden states x_NTD of the next T target tokens; `caches` grow by them."""
+        x_NTD = self._embed(target_NT, first_position)
+        for layer, cache in zip(self.decoder, caches, strict=True):
+            x_NTD = layer(x_NTD, cache, may_attend_N11S)
+        return self.decoder_norm(x_NTD)
+
+    def start(self, source_BS: Tensor) -> "DecodingState":
+        """Read the source and stand before the first target token; for `decoding`."""
+        return DecodingState(self, source_BS)
+
+    def _embed(self, tokens_BT: Tensor, first_position: int) -> Tensor:
+        x_BTD = self.embedding(tokens_BT) * math.sqrt(self.d_model)
+        positions_TD = sinusoids(first_position, tokens_BT.shape[1], self.d_model, x_BTD.device)
+        return self.dropout(x_BTD + positions_TD)
+
+
+class DecodingState:
+    """Target rows under way: feed one token a row, get the scores of the next one."""
+
+    def __init__(self, model: Transformer, source_BS: Tensor) -> None:
+        self.model = model
+        self.caches, self.may_attend_N11S = model.read(source_BS)
+        self.length = 0
+
+    def step(self, tokens_N: Tensor) -> Tensor:
+        """Append a token to each row and return logits_NV for the one after it."""
+        x_N1D = self.model.write(
+            tokens_N[:, None], self.caches, self.may_attend_N11S, first_position=self.length
+        )
+        self.length += 1
+        return self.model.logits(x_N1D[:, 0])
+
+    def reorder(self, rows_N: Tensor) -> None:
+        """Go on with these rows, in this order; a row may be dropped or taken twice."""
+        self.may_attend_N11S = self.may_attend_N11S[rows_N]
+        for cache in self.caches:
+            cache.select(rows_N)
+
+
+def sinusoids(first: int, count: int, d_model: int, device: torch.device) -> Tensor:
+    """Position encodings, [count, d_model]: all sines, then all cosines.
+
+    Source: Vaswani et al. 2017, section 3.5, with the channels in the order of Pegasus and Marian.
+    """
+    positions_T1 = torch.arange(first, first + count, device=device, dtype=torch.float32)[:, None]
+    channels = torch.arange(0, d_model, 2, device=device, dtype=torch.float32)
+    angles = positions_T1 * torch.exp(channels * (-math.log(10000.0) / d_model))
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)

@@ -1,0 +1,46 @@
+"""AdamW over the model's parameters, and the learning rate as a pure function of the step."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
+WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    lr: float = 2e-3
+    """Peak learning rate, reached after warm-up."""
+    warmup_steps: int = 400
+    """Steps over which the rate grows linearly; after them it falls with the inverse square root."""
+    clip_grad_norm: float = 1.0
+    """Longest gradient allowed, over all parameters; 0 does not clip."""
+
+    def __post_init__(self) -> None:
+        if self.lr <= 0:
+            raise ValueError(f"lr must be positive, but is {self.lr}.")
+        if self.warmup_steps < 1:
+            raise ValueError(f"warmup_steps must be at least 1, but is {self.warmup_steps}.")
+        if self.clip_grad_norm < 0:
+            raise ValueError(f"clip_grad_norm must not be negative, but is {self.clip_grad_norm}.")
+
+
+def learning_rate(step: int, config: OptimizerConfig) -> float:
+    """Rate of the update after `step` finished ones: linear warm-up, then inverse square root.
+
+    Source: Vaswani et al. 2017, eq. 3, scaled so that its peak is `config.lr`.
+    """
+    update = step + 1
+    return config.lr * min(update / config.warmup_steps, (config.warmup_steps / update) ** 0.5)
+
+
+def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
+    """AdamW with decay on matrices; the rate is set anew before each update."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": WEIGHT_DECAY},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.lr, betas=BETAS, eps=1e-9, fused=True)

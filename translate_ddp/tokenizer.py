@@ -1,0 +1,126 @@
+"""Text to ids and back, with one joint vocabulary for both languages.
+
+Ids 0 to 3 are [PAD] [UNK] [SOS] [EOS]; they never come out of text, not even of a literal "[EOS]".
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tokenizers import Tokenizer as Model
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from translate_ddp.errors import UserError
+
+SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
+PAD, UNK, SOS, EOS = range(4)
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    tokenizer: Literal["bpe", "word"] = "bpe"
+    """bpe: byte-level pieces, every text comes back exactly; word: whole words, rare ones are lost."""
+    vocab_size: int = 8000
+    """Largest vocabulary; small corpora end below it."""
+    tokenizer_file: str = ""
+    """A tokenizer.json to use, or where to write it; {0} stands for the languages, as in en-it."""
+
+    def __post_init__(self) -> None:
+        if self.vocab_size < 300:
+            raise ValueError(
+                f"vocab_size must be at least 300 (256 bytes and the specials), "
+                f"but is {self.vocab_size}."
+            )
+
+
+class Tokenizer:
+    """A trained tokenizer; equal texts give equal ids on every machine."""
+
+    def __init__(self, text: str) -> None:
+        """From the text of a tokenizer.json. Raises ValueError if it is none of ours."""
+        try:
+            self._model = Model.from_str(text)
+        except Exception as error:  # the library raises nothing narrower
+            raise ValueError(f"not a tokenizer: {error}") from error
+        if [self._model.token_to_id(token) for token in SPECIAL_TOKENS] != [PAD, UNK, SOS, EOS]:
+            raise ValueError(f"its ids 0 to 3 are not {' '.join(SPECIAL_TOKENS)}")
+        # Not saved in the file: without it a literal "[EOS]" in a sentence would end it.
+        self._model.encode_special_tokens = True
+        self.text = text
+
+    def __len__(self) -> int:
+        return self._model.get_vocab_size()
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, without start and end."""
+        encodings = self._model.encode_batch_fast(list(lines), add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each row; [UNK] stays visible."""
+        return self._model.decode_batch(
+            [[i for i in row if i not in (PAD, SOS, EOS)] for row in ids], skip_special_tokens=False
+        )
+
+
+def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+    """Learn a vocabulary from the lines of both languages together."""
+    if config.tokenizer == "bpe":
+        model = Model(models.BPE())
+        # One form for each accented letter; nothing else about the text changes.
+        model.normalizer = normalizers.NFC()
+        model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        model.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=config.vocab_size,
+            special_tokens=SPECIAL_TOKENS,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+    else:
+        model = Model(models.WordLevel(unk_token="[UNK]"))
+        model.pre_tokenizer = pre_tokenizers.Whitespace()
+        trainer = trainers.WordLevelTrainer(
+            vocab_size=config.vocab_size,
+            special_tokens=SPECIAL_TOKENS,
+            min_frequency=2,
+            show_progress=False,
+        )
+    model.train_from_iterator(lines, trainer)
+    return Tokenizer(model.to_str())
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"No tokenizer at {path}.") from error
+    except (ValueError, OSError) as error:
+        raise UserError(f"{path} cannot be used as tokenizer: {error}.") from error
+
+
+def build_tokenizer(
+    lines: Iterable[str], config: TokenizerConfig, languages: str, file: Path
+) -> Tokenizer:
+    """Load `--tokenizer_file` if it names a file; otherwise train one and write it there.
+
+    Without `--tokenizer_file` it is written to `file`. Raises UserError for a file that is no
+    tokenizer of ours.
+    """
+    if config.tokenizer_file:
+        file = Path(config.tokenizer_file.replace("{0}", languages))
+        if file.exists():
+            return load_tokenizer(file)
+    tokenizer = train_tokenizer(lines, config)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    partial.write_text(tokenizer.text, encoding="utf-8")
+    partial.replace(file)  # by rename, so that nobody ever reads half a tokenizer
+    return tokenizer

@@ -1,0 +1,103 @@
+"""`python -m translate_ddp translate`: sentences in, translations out, one a line, order kept."""
+
+import itertools
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+
+from translate_ddp.checkpoint import CheckpointConfig, CheckpointStore, State, load
+from translate_ddp.decoding import decode
+from translate_ddp.errors import UserError
+from translate_ddp.model import ModelConfig, Transformer
+from translate_ddp.tokenizer import Tokenizer
+
+LINES_AT_ONCE = 1000  # read and translated together
+BATCH_TOKENS = 2048  # source tokens decoded together
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """Which checkpoint to use."""
+
+    model_folder: str = CheckpointConfig.model_folder
+    """Folder of the checkpoints."""
+    model_basename: str = CheckpointConfig.model_basename
+    """Start of the checkpoints' names."""
+    preload: str = CheckpointConfig.preload
+    """latest, an epoch's number, or a file."""
+
+
+@dataclass(frozen=True)
+class TranslateConfig:
+    """Translate sentences with a trained checkpoint."""
+
+    sentences: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """What to translate; without any, lines are read from standard input."""
+    saved: SavedModel = field(default_factory=SavedModel)
+    beam_width: int = 4
+    """Hypotheses kept a sentence; 1 is greedy."""
+
+    def __post_init__(self) -> None:
+        if self.beam_width < 1:
+            raise ValueError(f"beam_width must be at least 1, but is {self.beam_width}.")
+
+
+class Translator:
+    """A trained model with its tokenizer: text in, text out."""
+
+    def __init__(self, state: State, device: torch.device) -> None:
+        self.about: dict[str, Any] = state["run"]["about"]  # the configuration of its training
+        self.step: int = state["position"]["global_step"]
+        self.tokenizer = Tokenizer(state["tokenizer"])
+        model = Transformer(ModelConfig(**self.about["model"]), len(self.tokenizer))
+        model.load_state_dict(state["model"])
+        self.model = model.to(device).eval()
+        self.device = device
+
+    @classmethod
+    def open(cls, saved: SavedModel) -> "Translator":
+        """From the checkpoint alone. Raises UserError if there is none that can be used."""
+        store = CheckpointStore(CheckpointConfig(saved.model_folder, saved.model_basename))
+        checkpoint, passed_over = store.find(saved.preload or "latest")
+        for line in passed_over:
+            print(line, file=sys.stderr)
+        if checkpoint is None:
+            raise UserError(
+                f"{store.folder} holds no checkpoint named {store.basename}_*: train first, "
+                "or name the folder by --model_folder."
+            )
+        state = load(Path(checkpoint.path).read_bytes(), str(checkpoint.path))
+        return cls(state, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+
+    def translate(self, lines: list[str], beam_width: int = 1) -> list[str]:
+        """A translation of each line, in order; a blank line stays blank."""
+        sentences = [" ".join(line.split()) for line in lines]
+        filled = [row for row, sentence in enumerate(sentences) if sentence]
+        sources = self.tokenizer.encode([sentences[row] for row in filled])
+        found = decode(
+            self.model.start, sources, self.device, beam_width=beam_width, batch_tokens=BATCH_TOKENS
+        )
+        translations = [""] * len(lines)
+        for row, text in zip(filled, self.tokenizer.decode(found), strict=True):
+            translations[row] = text
+        return translations
+
+
+def run(config: TranslateConfig) -> None:
+    translator = Translator.open(config.saved)
+    lines = config.sentences or (line.rstrip("\n") for line in sys.stdin)
+    at_once = 1 if sys.stdin.isatty() else LINES_AT_ONCE
+    for chunk in chunks(lines, at_once):
+        for translation in translator.translate(chunk, config.beam_width):
+            print(translation, flush=True)
+
+
+def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    iterator = iter(lines)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk

@@ -1,0 +1,75 @@
+"""`python -m translate_ddp validate`: greedy-decode validation of a checkpoint."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from translate_ddp.corpus import CorpusConfig, read_parallel
+from translate_ddp.dataset import ParallelDataset, Ragged, load_prepared, prepare
+from translate_ddp.distributed import World
+from translate_ddp.logbook import Sample, progress, show_samples, summary_lines
+from translate_ddp.tokenizer import TokenizerConfig
+from translate_ddp.translate import BATCH_TOKENS, SavedModel, Translator
+from translate_ddp.validation import (
+    NUM_SAMPLES,
+    ValidationSet,
+    as_metrics,
+    choose_samples,
+    validate,
+)
+
+
+@dataclass(frozen=True)
+class ValidateConfig:
+    """Greedy-decode a validation set and score it: loss, BLEU, chrF, CER, WER."""
+
+    source: str = ""
+    """A file of sentences, one a line; without it the validation set of the training run."""
+    reference: str = ""
+    """The file of their translations."""
+    saved: SavedModel = field(default_factory=SavedModel)
+
+    def __post_init__(self) -> None:
+        if bool(self.source) != bool(self.reference):
+            raise ValueError("--source and --reference go together: each line needs its other.")
+
+
+def run(config: ValidateConfig) -> None:
+    translator = Translator.open(config.saved)
+    if config.source:
+        data = from_files(Path(config.source), Path(config.reference), translator)
+    else:
+        data = from_training(config.saved, translator)
+    world = World(device=translator.device)
+    with progress("validation", total=len(data.pairs), unit="sentence") as bar:
+        scores = validate(
+            translator.model, data, translator.tokenizer, world, "rank0", BATCH_TOKENS, bar.advance
+        )
+    rows = choose_samples(NUM_SAMPLES, len(data.pairs), translator.step)
+    show_samples(
+        [Sample(data.sources[r], data.references[r], scores["predictions"][r]) for r in rows]
+    )
+    for line in summary_lines(translator.step, as_metrics(scores)):
+        print(line)
+    print(f"{len(data.pairs):,} sentences, BLEU {scores['signature']}")
+
+
+def from_files(source: Path, reference: Path, translator: Translator) -> ValidationSet:
+    """Two files of as many lines. Raises UserError if they cannot be read or do not match."""
+    pairs = read_parallel(source, reference)
+    sources, references = list(pairs["src"]), list(pairs["tgt"])
+    encoded = (Ragged.of(translator.tokenizer.encode(side)) for side in (sources, references))
+    return ValidationSet(ParallelDataset(*encoded), sources, references)
+
+
+def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
+    """The validation set the checkpoint was trained with, found again or prepared again."""
+    about = translator.about
+    folder = Path(saved.model_folder) / "data"
+    prepared = prepare(
+        CorpusConfig(**about["corpus"]),
+        TokenizerConfig(**about["tokenizer"]),
+        about["batches"]["seq_len"],
+        folder,
+    )
+    data = load_prepared(prepared)
+    return ValidationSet(data.validation, data.validation_sources, data.validation_references)
