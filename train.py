@@ -22,7 +22,7 @@ from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
 from translate_ddp.optimizer import build_optimizer
 from translate_ddp.resume import find_state, identity_of, refuse_other_run, tell_changes
-from translate_ddp.stopping import listening
+from translate_ddp.stopping import StopRequest, listening
 from translate_ddp.trainer import Run, Trainer, reseed
 
 
@@ -62,38 +62,11 @@ def train(config: Config, world: World) -> None:
         ) as logbook,
         listening() as stop,
     ):
-        reseed(config.train.seed)
-        model = Transformer(config.model, len(data.tokenizer)).to(world.device)
-        objective = Objective(model, config.loss.label_smoothing)
-        if config.train.compile:
-            objective.compile(dynamic=True)
-        max_tokens = config.batches.pass_tokens(world.device.type)
-        sampler = StepSampler(
-            Lengths.of(data.train),
-            config.batches,
-            seed=config.train.seed,
-            rank=world.rank,
-            world_size=world.size,
-        )
-        trainer = Trainer(
-            config=config.train,
-            optimizer_config=config.optimizer,
-            model=model,
-            objective=world.replicate(objective, config.distributed),
-            optimizer=build_optimizer(model, config.optimizer),
-            sampler=sampler,
-            loader=build_loader(data.train, sampler, max_tokens, world.device),
-            data=data,
-            run=run,
-            store=store,
-            logbook=logbook,
-            stop=stop,
-            world=world,
-        )
+        trainer = build_trainer(config, data, run, store, logbook, stop, world)
         if state is not None:
             told += tell_changes(state, about, trainer.circumstance())
             trainer.restore(state)
-        describe(config, world, trainer, told)
+        describe(config, trainer, told)
         finished = trainer.fit()
         logbook.say(ending(trainer, finished))
 
@@ -113,15 +86,56 @@ def prepare_data(config: Config, world: World) -> PreparedData:
     return load_prepared(Path(prepared[0][0]))
 
 
-def describe(config: Config, world: World, trainer: Trainer, told: list[str]) -> None:
+def build_trainer(
+    config: Config,
+    data: PreparedData,
+    run: Run,
+    store: CheckpointStore,
+    logbook: Logbook,
+    stop: StopRequest,
+    world: World,
+) -> Trainer:
+    """A new model with all that trains it, the same on every rank."""
+    reseed(config.train.seed)
+    model = Transformer(config.model, len(data.tokenizer)).to(world.device)
+    objective = Objective(model, config.loss.label_smoothing)
+    if config.train.compile:
+        objective.compile(dynamic=True)
+    sampler = StepSampler(
+        Lengths.of(data.train),
+        config.batches,
+        seed=config.train.seed,
+        rank=world.rank,
+        world_size=world.size,
+    )
+    max_tokens = config.batches.pass_tokens(world.device.type)
+    return Trainer(
+        config=config.train,
+        optimizer_config=config.optimizer,
+        model=model,
+        objective=world.replicate(objective, config.distributed),
+        optimizer=build_optimizer(model, config.optimizer),
+        sampler=sampler,
+        loader=build_loader(data.train, sampler, max_tokens, world.device),
+        data=data,
+        run=run,
+        store=store,
+        logbook=logbook,
+        stop=stop,
+        world=world,
+    )
+
+
+def describe(config: Config, trainer: Trainer, told: list[str]) -> None:
     """Say at the start what this run is."""
+    world = trainer.world
     if not world.is_main:
         return
     data, sampler, say = trainer.data, trainer.sampler, trainer.logbook.say
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in data.dropped.items())
     corpus = config.corpus
-    max_tokens = config.batches.pass_tokens(world.device.type)
+    max_tokens = trainer.collate.max_tokens
     rows = {
         "device": f"{world.device}, {'bf16' if trainer.bf16 else 'fp32'}",
         "processes": f"{world.size}, backend {world.backend}, "

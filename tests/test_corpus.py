@@ -15,6 +15,7 @@ import datasets
 import pytest
 
 from translate_ddp import corpus as corpus_module
+from translate_ddp import sources as sources_module
 from translate_ddp.corpus import (
     Corpus,
     CorpusConfig,
@@ -226,15 +227,16 @@ def test_parquet_is_read_in_either_direction(folder: Path):
     assert pairs_of(reverse) == [(de, en) for en, de in TWO]
 
 
-HARD_TEXT = [("NA", "null"), ("12", "0.50"), ("None", "nan"), ("1e5", "007"), ("true", "-")]
-
-
 @pytest.mark.parametrize("header", ["en\tde\n", ""])
-def test_words_that_look_like_nothing_or_numbers_stay_text(folder: Path, header: str):
-    rows = "".join(f"{en}\t{de}\n" for en, de in HARD_TEXT)
-    assert read(write(folder / "x.tsv", header + rows)) == HARD_TEXT
-    comma_rows = (header + rows).replace("\t", ",")
-    assert read(write(folder / "x.csv", comma_rows)) == HARD_TEXT
+@pytest.mark.parametrize(
+    "pairs", [[("NA", "null"), ("None", "nan"), ("true", "-")], [("12", "0.50"), ("007", "1e5")]]
+)
+def test_words_that_look_like_nothing_or_numbers_stay_text(
+    folder: Path, header: str, pairs: list[tuple[str | None, str | None]]
+):
+    rows = header + "".join(f"{en}\t{de}\n" for en, de in pairs)
+    assert read(write(folder / "x.tsv", rows)) == pairs
+    assert read(write(folder / "x.csv", rows.replace("\t", ","))) == pairs
 
 
 def test_a_quote_is_a_character_in_tsv_and_a_quote_in_csv(folder: Path):
@@ -294,6 +296,7 @@ def test_a_file_without_the_languages_tells_what_it_has(
         ("x.tsv", ""),
         ("x.parquet", "no parquet at all"),
         ("x.tsv", b"en\tde\ncaf\xe9\tx\n"),
+        ("x.jsonl", b'{"en": "caf\xe9", "de": "x"}\n'),
     ],
 )
 def test_an_unreadable_file_is_named(folder: Path, name: str, content: str | bytes):
@@ -316,6 +319,17 @@ def test_reading_leaves_nothing_beside_the_files(folder: Path):
     assert sorted(folder.rglob("*")) == before
 
 
+def test_reading_local_files_asks_no_network(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    # The library counts every use of its readers by a request, 5 s each where no answer comes.
+    asked: list[object] = []
+    monkeypatch.setattr("datasets.config.HF_UPDATE_DOWNLOAD_COUNTS", True)
+    monkeypatch.setattr("socket.getaddrinfo", lambda *address, **_: asked.append(address))
+    write_parquet(folder / "train.parquet", {"en": "one", "de": "eins"})
+    write_parallel(folder / "val", numbered(9))
+    read_corpus(CorpusConfig(str(folder), str(folder / "val"), "en", "de"))
+    assert asked == []
+
+
 def test_a_changed_file_is_read_anew(folder: Path):
     # A cache keyed by the reading function once returned the rows of yesterday's file.
     source = write(folder / "x.jsonl", '{"en": "old", "de": "alt"}\n{"en": 5, "de": "x"}\n')
@@ -335,33 +349,34 @@ def test_a_folder_of_files_named_train_and_val_gives_both_splits(folder: Path):
     assert pairs_of(corpus.validation) == [("up", "auf")]
 
 
-def write_repository(folder: Path) -> Path:
+def write_repository(folder: Path, data: str = "") -> None:
     """A copy of a hub dataset with two pairs, of which German-English has a validation split."""
     en_it = [{"en": f"e{n}", "it": f"i{n}"} for n in range(4)]
-    write_parquet(folder / "en-it/train-00000-of-00001.parquet", *en_it)
-    write_parquet(folder / "de-en/train-00000-of-00001.parquet", {"de": "eins", "en": "one"})
-    write_parquet(folder / "de-en/validation-00000-of-00001.parquet", {"de": "auf", "en": "up"})
-    return folder
+    write_parquet(folder / data / "en-it/train-0.parquet", *en_it)
+    write_parquet(folder / data / "de-en/train-0.parquet", {"de": "eins", "en": "one"})
+    write_parquet(folder / data / "de-en/validation-0.parquet", {"de": "auf", "en": "up"})
 
 
 README = """---
 configs:
 - config_name: de-en
   data_files:
-  - {split: train, path: de-en/train-*}
-  - {split: validation, path: de-en/validation-*}
+  - {split: train, path: data/de-en/train-*}
+  - {split: validation, path: data/de-en/validation-*}
 - config_name: en-it
   data_files:
-  - {split: train, path: en-it/train-*}
+  - {split: train, path: data/en-it/train-*}
 ---
 """
 
 
-@pytest.mark.parametrize("readme", [README, None])
-def test_a_copy_of_a_hub_dataset_is_read_in_both_directions(folder: Path, readme: str | None):
-    write_repository(folder)
-    if readme:
-        write(folder / "README.md", readme)
+@pytest.mark.parametrize("described", [True, False])
+def test_a_copy_of_a_hub_dataset_is_read_in_both_directions(folder: Path, described: bool):
+    if described:
+        write_repository(folder, "data")
+        write(folder / "README.md", README)
+    else:
+        write_repository(folder)
     corpus = read_corpus(CorpusConfig(str(folder), "", "en", "de"))
     assert pairs_of(corpus.train) == [("one", "eins")]
     assert pairs_of(corpus.validation) == [("up", "auf")]
@@ -394,7 +409,7 @@ def test_a_hub_that_refuses_is_answered_with_three_ways_out():
 
 def test_a_hub_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch):
     # Behind a firewall that drops packets the library itself hangs for minutes.
-    monkeypatch.setattr(corpus_module, "HUB_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(sources_module, "HUB_PATIENCE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setattr("datasets.config.HF_ENDPOINT", url)
@@ -403,7 +418,7 @@ def test_a_hub_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch):
 
 def test_offline_mode_asks_no_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(corpus_module, "_answers", None)
+    monkeypatch.setattr(sources_module, "_answers", None)
     assert "HF_HUB_OFFLINE forbids" in complaint("wmt/wmt14")
 
 
@@ -438,7 +453,8 @@ def test_a_name_that_the_hub_does_not_know_is_told_so():
 
 def test_a_dataset_prepared_before_needs_no_network(tmp_path: Path):
     # With the hub out of reach the library would retry for 23 s before it looked in its cache.
-    copy = write_repository(tmp_path / "opus_books")
+    copy = tmp_path / "opus_books"
+    write_repository(copy, "data")
     write(copy / "README.md", README)
     prepared = tmp_path / "hf_home/datasets/Helsinki-NLP___opus_books/en-it/0.0.0/0123"
     builder = datasets.load_dataset_builder(str(copy), "en-it")
@@ -474,6 +490,14 @@ def test_unusable_pairs_are_dropped_and_counted_by_reason(folder: Path):
     corpus = read_corpus(CorpusConfig(source, validation, "en", "de"))
     assert pairs_of(corpus.train) == good
     assert corpus.dropped == {"empty": 3, "invalid unicode": 2, "over 10,000 characters": 1}
+
+
+def test_a_changed_rule_applies_to_files_read_before(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    # The cache of `map` knows a function by its name, and would answer with the old rule.
+    config = CorpusConfig(write_parallel(folder / "train", numbered(20)), "", "en", "de")
+    assert read_corpus(config).dropped == {}
+    monkeypatch.setattr(corpus_module, "CHARACTERS_AT_MOST", len("target 9"))
+    assert read_corpus(config).dropped == {"over 8 characters": 10}
 
 
 def test_kept_text_is_one_stripped_line(folder: Path):
@@ -583,11 +607,26 @@ def test_the_signature_changes_with_whatever_would_be_read(folder: Path):
     assert len(set(signatures)) == len(signatures)
 
 
-def test_the_signature_of_the_demo_and_of_a_hub_dataset_needs_neither():
-    assert corpus_signature(CorpusConfig()) != corpus_signature(CorpusConfig("opus_books"))
-    assert corpus_signature(CorpusConfig("opus_books")) == corpus_signature(
-        CorpusConfig("Helsinki-NLP/opus_books")
-    )
+def test_the_signature_of_what_is_no_file_of_the_user_knows_name_and_languages():
+    signatures = [
+        corpus_signature(CorpusConfig(dataset, "", src, tgt))
+        for dataset in ("demo", "opus_books", "wmt/wmt14")
+        for src, tgt in (("en", "it"), ("it", "en"))
+    ]
+    assert len(set(signatures)) == 6
+    same = CorpusConfig("Helsinki-NLP/opus_books", "", "en", "it")
+    assert corpus_signature(same) == signatures[2]
+
+
+def test_the_signature_of_the_demo_is_that_of_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sources_module, "__file__", str(tmp_path / "sources.py"))
+    signatures = set()
+    for words in ("dog", "dog, cat"):
+        write(tmp_path / "demo/words.py", words)
+        signatures.add(corpus_signature(CorpusConfig()))
+    assert len(signatures) == 2
 
 
 def test_the_signature_of_nothing_complains_like_reading(folder: Path):

@@ -18,7 +18,9 @@ def test_the_smoothed_loss_is_the_one_worked_by_hand():
     for logits in ([1.0, 0.0, 0.0], [0.0, 2.0, 0.0]):
         total = sum(math.exp(x) for x in logits)
         wanted = [0.7 + 0.1, 0.1, 0.1]  # 0.3 spread evenly over three words
-        expected -= sum(w * math.log(math.exp(x) / total) for w, x in zip(wanted, logits))
+        expected -= sum(
+            w * math.log(math.exp(x) / total) for w, x in zip(wanted, logits, strict=True)
+        )
     assert loss.item() == pytest.approx(expected, rel=1e-6)
 
 

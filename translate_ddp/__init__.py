@@ -1,1 +1,1 @@
-"""Trains an encoder-decoder Transformer for translation with PyTorch DDP, and translates with it."""
+"""Trains an encoder-decoder Transformer for translation with PyTorch DDP, and uses it."""

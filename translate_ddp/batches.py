@@ -6,7 +6,7 @@ so nothing about the order of data is ever stored or communicated. Ranks are two
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ from translate_ddp.tokenizer import EOS, PAD, SOS
 
 @dataclass(frozen=True)
 class BatchConfig:
-    batch_tokens: int = 4096
-    """Tokens of one optimizer step over all ranks: sentences times the longest, padding included."""
+    batch_tokens: int = 1024
+    """Tokens of an optimizer step over all ranks: sentences times the longest, with padding."""
     max_tokens: int = 0
     """Tokens that one device holds in one pass; 0 is 2,048 on a CPU and 32,768 on a GPU."""
     batch_size: int = 0
@@ -98,7 +98,7 @@ def plan_epoch(
 
 
 def share(rows: np.ndarray, rank: int, size: int) -> np.ndarray:
-    """This rank's part of a step: as many rows and as long ones as everybody's, give or take one."""
+    """This rank's part of a step: about as many rows, and as long ones, as everybody's."""
     return rows[rank::size]
 
 
@@ -201,12 +201,13 @@ def build_loader(
 ) -> DataLoader[list[Batch]]:
     """Each step's passes of this rank, in order; on a GPU prepared ahead in pinned memory."""
     ahead = {"num_workers": 1, "prefetch_factor": 8, "pin_memory": True}
-    return DataLoader(
+    loader = DataLoader(
         dataset,
         batch_sampler=sampler,
         collate_fn=Collator(max_tokens),
         **(ahead if device.type == "cuda" else {}),
     )
+    return cast("DataLoader[list[Batch]]", loader)  # what `collate_fn` makes of the pairs
 
 
 def padding_share(sampler: StepSampler, max_tokens: int) -> float:

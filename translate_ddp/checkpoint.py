@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import torch
 
@@ -72,7 +72,7 @@ class CheckpointStore:
         self.keep_last = config.keep_last
         self._pattern = re.compile(
             re.escape(self.basename)
-            + r"_(?:epoch_(\d{4,})_)?step_(\d{8,})-([0-9a-f]{%d})\.pt" % DIGEST_CHARACTERS
+            + rf"_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-([0-9a-f]{{{DIGEST_CHARACTERS}}})\.pt"
         )
 
     def open(self) -> None:
@@ -210,7 +210,7 @@ def damage(path: Path) -> str | None:
 
     A name without digest, given by hand, cannot be checked and passes.
     """
-    match = re.search(r"-([0-9a-f]{%d,})\.pt$" % DIGEST_CHARACTERS, path.name)
+    match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", path.name)
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -239,7 +239,7 @@ def load(data: bytes, name: str) -> State:
 
 def _save(state: State, writer: "_HashingWriter") -> None:
     try:
-        torch.save(state, writer)
+        torch.save(state, cast("IO[bytes]", writer))
     except RuntimeError as error:
         # torch reports a failed write as an internal error; the disk's own words are in ours.
         raise writer.error or error from error

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -179,13 +179,18 @@ def _write(
 
 
 def _lines(pairs: "datasets.Dataset") -> Iterator[str]:
-    for batch in pairs.iter(LINES_AT_ONCE):
-        yield from batch["src"]
-        yield from batch["tgt"]
+    for src, tgt in zip(_in_parts(pairs, "src"), _in_parts(pairs, "tgt"), strict=True):
+        yield from src
+        yield from tgt
+
+
+def _in_parts(pairs: "datasets.Dataset", side: str) -> Iterator[list[str]]:
+    for part in pairs.select_columns(side).iter(LINES_AT_ONCE):
+        yield cast("dict[str, list[str]]", part)[side]
 
 
 def _encode(pairs: "datasets.Dataset", side: str, tokenizer: Tokenizer) -> list[list[int]]:
-    return [ids for batch in pairs.iter(LINES_AT_ONCE) for ids in tokenizer.encode(batch[side])]
+    return [ids for part in _in_parts(pairs, side) for ids in tokenizer.encode(part)]
 
 
 def _publish(partial: Path, prepared: Path) -> None:

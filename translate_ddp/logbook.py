@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from translate_ddp.wandb_sink import WandbSink, mode_in_force
 
+SAMPLE_COLUMNS = ("source", "target", "predicted")
 LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
 LINE = "{desc}: {percentage:3.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
 
@@ -105,28 +106,21 @@ class Logbook:
         """Show translations beside what was asked for."""
         if not self._active:
             return
-        columns = ("source", "target", "predicted")
-        for sample in samples:
-            self.say("")
-            for name, text in zip(columns, astuple(sample), strict=True):
-                self.say(f"{name.upper():>11}: {printable(text)}")
-        self.say("")
-        self._wandb.table(step, "validation/samples", columns, [astuple(s) for s in samples])
+        for line in sample_lines(samples):
+            self.say(line)
+        rows = [astuple(sample) for sample in samples]
+        self._wandb.table(step, "validation/samples", SAMPLE_COLUMNS, rows)
 
     @contextmanager
     def progress(
         self, label: str, total: int, done: int = 0, unit: str = "step"
     ) -> Iterator[Progress]:
-        """Long work: a bar on a terminal; elsewhere a line now and then, and one at the end."""
+        """As the function of that name; silent where the logbook is."""
         if not self._active:
             yield _Silence()
             return
-        kind = _Bar if on_terminal() else _Lines
-        progress = kind(printable(label), total, done, unit)
-        try:
-            yield progress
-        finally:
-            progress.close()
+        with progress(label, total, done, unit) as shown:
+            yield shown
 
     def position(self) -> int:
         """The bytes of metrics.jsonl so far, safely on disk: part of a checkpoint."""
@@ -161,6 +155,27 @@ class Logbook:
             )
         keep_lines(path, size if position is None else position)
         return open(path, "a", buffering=1, encoding="utf-8")  # a flush at every line
+
+
+@contextmanager
+def progress(label: str, total: int, done: int = 0, unit: str = "step") -> Iterator[Progress]:
+    """Long work: a bar on a terminal; elsewhere a line now and then, and one at the end."""
+    kind = _Bar if on_terminal() else _Lines
+    shown = kind(printable(label), total, done, unit)
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+def sample_lines(samples: Sequence[Sample]) -> list[str]:
+    """Translations beside what was asked for, aligned, a blank line around each."""
+    lines = [""]
+    for sample in samples:
+        for name, text in zip(SAMPLE_COLUMNS, astuple(sample), strict=True):
+            lines.append(f"{name.upper():>11}: {printable(text)}")
+        lines.append("")
+    return lines
 
 
 def keep_lines(path: Path, size: int) -> None:

@@ -9,7 +9,9 @@ sides and the output: the shape that Pegasus in `transformers` and CTranslate2 c
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +30,7 @@ class ModelConfig:
     """Layers that write the target."""
     d_ff: int = 512
     """Width inside the feed-forward layers."""
-    dropout: float = 0.1
+    dropout: float = 0.0
     """Share of each sublayer's output and of the embeddings that is dropped in training."""
 
     def __post_init__(self) -> None:
@@ -195,15 +197,14 @@ class Transformer(nn.Module):
         return F.linear(hidden, self.embedding.weight)
 
     def read(self, source_BS: Tensor) -> tuple[list[LayerCache], Tensor]:
-        """Encode the source: each decoder layer's keys and values of it, and where they are real."""
+        """Encode the source: what each decoder layer keeps of it, and which positions are real."""
         may_attend_B11S = (source_BS != self.pad_id)[:, None, None, :]
         x_BSD = self._embed(source_BS, first_position=0)
         for layer in self.encoder:
             x_BSD = layer(x_BSD, may_attend_B11S)
         memory_BSD = self.encoder_norm(x_BSD)
-        caches = [
-            LayerCache(layer.cross_attention.keys_values(memory_BSD)) for layer in self.decoder
-        ]
+        layers = cast("Iterable[DecoderLayer]", self.decoder)
+        caches = [LayerCache(layer.cross_attention.keys_values(memory_BSD)) for layer in layers]
         return caches, may_attend_B11S
 
     def write(

@@ -11,10 +11,10 @@ WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    lr: float = 2e-3
+    lr: float = 3e-3
     """Peak learning rate, reached after warm-up."""
-    warmup_steps: int = 400
-    """Steps over which the rate grows linearly; after them it falls with the inverse square root."""
+    warmup_steps: int = 300
+    """Steps over which the rate grows linearly; then it falls with the inverse square root."""
     clip_grad_norm: float = 1.0
     """Longest gradient allowed, over all parameters; 0 does not clip."""
 

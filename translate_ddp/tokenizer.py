@@ -22,8 +22,8 @@ PAD, UNK, SOS, EOS = range(4)
 @dataclass(frozen=True)
 class TokenizerConfig:
     tokenizer: Literal["bpe", "word"] = "bpe"
-    """bpe: byte-level pieces, every text comes back exactly; word: whole words, rare ones are lost."""
-    vocab_size: int = 8000
+    """bpe: byte-level pieces, any text comes back exactly; word: whole words, without rare ones."""
+    vocab_size: int = 4000
     """Largest vocabulary; small corpora end below it."""
     tokenizer_file: str = ""
     """A tokenizer.json to use, or where to write it; {0} stands for the languages, as in en-it."""

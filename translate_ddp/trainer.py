@@ -36,7 +36,7 @@ from translate_ddp.validation import (
 
 @dataclass(frozen=True)
 class TrainConfig:
-    num_epochs: int = 10
+    num_epochs: int = 7
     """Passes over the training pairs, counted from the start of the run."""
     max_steps: int = 0
     """Stop after so many optimizer steps of the run; 0 is no limit."""
@@ -151,7 +151,7 @@ class Trainer:
         Returns the norm of the gradient before clipping, the same on every rank.
         """
         global_step = self.position.global_step
-        loss = self._accumulate_gradients(passes, target_tokens)
+        loss = self.accumulate_gradients(passes, target_tokens)
         self.window.add(global_step, loss, target_tokens)
         longest = self.optimizer_config.clip_grad_norm or torch.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), longest)
@@ -161,7 +161,7 @@ class Trainer:
         self.optimizer.zero_grad()
         return norm
 
-    def _accumulate_gradients(self, passes: Sequence[Batch], target_tokens: int) -> Tensor:
+    def accumulate_gradients(self, passes: Sequence[Batch], target_tokens: int) -> Tensor:
         """Leave the gradient of the step's mean token loss; return this rank's summed loss."""
         # Each rank divides by the tokens of all ranks; DDP then averages what should be summed.
         scale = self.world.size / target_tokens
@@ -189,7 +189,7 @@ class Trainer:
         step = self.sampler.largest_step()
         passes = self.collate(self.data.train.__getitems__(self.sampler.rows(step)))
         try:
-            self._accumulate_gradients(passes, self.sampler.target_tokens(step))
+            self.accumulate_gradients(passes, self.sampler.target_tokens(step))
         except torch.OutOfMemoryError as error:
             shape = tuple(max(passes, key=lambda batch: batch.target_BT.numel()).target_BT.shape)
             raise UserError(
@@ -281,8 +281,8 @@ class Trainer:
             "train/tokens_per_second": self.window.tokens / elapsed,
         }
         self.logbook.log(self.position.global_step, scalars)
-        loss, rate = scalars["train/loss"], scalars["train/tokens_per_second"]
-        bar.advance(0, loss=f"{loss:.3f}", tokens_per_second=f"{rate:,.0f}")
+        rate = scalars["train/tokens_per_second"]
+        bar.advance(0, loss=scalars["train/loss"], **{"tokens/s": rate})
         self.window.clear()
         self.window_started = time.perf_counter()
 

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from translate_ddp.corpus import CorpusConfig, read_parallel
+from translate_ddp.corpus import CorpusConfig
 from translate_ddp.dataset import ParallelDataset, Ragged, load_prepared, prepare
 from translate_ddp.distributed import World
-from translate_ddp.logbook import Sample, progress, show_samples, summary_lines
+from translate_ddp.logbook import Sample, print_line, progress, sample_lines, summary_lines
+from translate_ddp.sources import read_parallel
 from translate_ddp.tokenizer import TokenizerConfig
 from translate_ddp.translate import BATCH_TOKENS, SavedModel, Translator
 from translate_ddp.validation import (
@@ -45,11 +46,9 @@ def run(config: ValidateConfig) -> None:
             translator.model, data, translator.tokenizer, world, "rank0", BATCH_TOKENS, bar.advance
         )
     rows = choose_samples(NUM_SAMPLES, len(data.pairs), translator.step)
-    show_samples(
-        [Sample(data.sources[r], data.references[r], scores["predictions"][r]) for r in rows]
-    )
-    for line in summary_lines(translator.step, as_metrics(scores)):
-        print(line)
+    samples = [Sample(data.sources[r], data.references[r], scores["predictions"][r]) for r in rows]
+    for line in sample_lines(samples) + summary_lines(translator.step, as_metrics(scores)):
+        print_line(line)
     print(f"{len(data.pairs):,} sentences, BLEU {scores['signature']}")
 
 

@@ -21,7 +21,6 @@ from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
 from translate_ddp.tokenizer import Tokenizer
 
-
 NUM_SAMPLES = 3  # translations shown at each validation
 
 
@@ -32,15 +31,20 @@ class ValidationSet:
     references: list[str]
 
 
-class Scores(TypedDict):
-    """Of a whole validation set; plain values, so that they can travel between ranks."""
+class TextScores(TypedDict):
+    """Of predictions against references."""
 
-    loss: float  # nats a target token, no smoothing
     bleu: float  # 0 to 100
     chrf: float  # 0 to 100
     cer: float  # edits a character of the reference
     wer: float  # edits a word of the reference
     signature: str  # sacreBLEU's, of the BLEU score
+
+
+class Scores(TextScores):
+    """Of a whole validation set; plain values, so that they can travel between ranks."""
+
+    loss: float  # nats a target token, no smoothing
     predictions: list[str]
 
 
@@ -83,17 +87,17 @@ def validate(
     return scores
 
 
-def score_texts(predictions: Sequence[str], references: Sequence[str]) -> dict[str, float | str]:
+def score_texts(predictions: Sequence[str], references: Sequence[str]) -> TextScores:
     """BLEU with its signature, chrF, CER and WER of detokenized text."""
     metric = sacrebleu.BLEU()
     bleu = metric.corpus_score(list(predictions), [list(references)]).score
-    return {
-        "bleu": bleu,
-        "chrf": sacrebleu.corpus_chrf(list(predictions), [list(references)]).score,
-        "cer": float(jiwer.cer(list(references), list(predictions))),
-        "wer": float(jiwer.wer(list(references), list(predictions))),
-        "signature": str(metric.get_signature()),
-    }
+    return TextScores(
+        bleu=bleu,
+        chrf=sacrebleu.corpus_chrf(list(predictions), [list(references)]).score,
+        cer=float(jiwer.cer(list(references), list(predictions))),
+        wer=float(jiwer.wer(list(references), list(predictions))),
+        signature=str(metric.get_signature()),
+    )
 
 
 def _translate(

@@ -183,9 +183,9 @@ def _settings() -> "wandb.Settings":
 
 def _teardown() -> None:
     """End W&B's process here, so that its exit hook finds nothing left to do or to say."""
-    import wandb
-
     try:
+        import wandb
+
         within(TEARDOWN_SECONDS, wandb.teardown)
     except (Exception, SystemExit):
         pass

@@ -51,7 +51,7 @@ def _has_fitting_length(pair: Pair) -> bool:
     return len(english.split()) in ENGLISH_WORDS and len(italian.split()) in ITALIAN_WORDS
 
 
-def words(sentence: str) -> list[str]:
+def word_forms(sentence: str) -> list[str]:
     """The words of a sentence, in small letters; an elided one (l', un') counts for itself."""
     return re.findall(r"\w+'?", sentence.lower())
 
@@ -61,14 +61,14 @@ def hold_out(pairs: list[Pair], num_held_out: int) -> tuple[list[Pair], list[Pai
 
     Takes the first such pairs: the patterns come in turn, so these are as mixed as the whole.
     """
-    forms = [Counter(words(" ".join(pair))) for pair in pairs]
-    left = sum(forms, Counter())
+    forms = [Counter(word_forms(" ".join(pair))) for pair in pairs]
+    left = Counter(form for pair_forms in forms for form in pair_forms.elements())
     train: list[Pair] = []
     held_out: list[Pair] = []
-    for pair, form in zip(pairs, forms, strict=True):
-        if len(held_out) < num_held_out and all(left[w] - form[w] >= FAMILIAR for w in form):
+    for pair, own in zip(pairs, forms, strict=True):
+        if len(held_out) < num_held_out and all(left[form] - own[form] >= FAMILIAR for form in own):
             held_out.append(pair)
-            left -= form
+            left.subtract(own)
         else:
             train.append(pair)
     return train, held_out

@@ -4,10 +4,12 @@ from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from random import Random
+from typing import Literal
 
 from translate_ddp.demo import english, grammar, italian, lexicon
 from translate_ddp.demo.agreement import Number, Tense
 from translate_ddp.demo.grammar import (
+    NEVER,
     NUMBERS,
     POSSESSIVES,
     PRONOUNS,
@@ -28,9 +30,13 @@ from translate_ddp.demo.lexicon import Frame, Locality, nouns
 
 PEOPLE, FAMILY = nouns("people"), nouns("family")
 COMPANIONS = nouns("family", "acquaintance", "dog")
-CARRIED = nouns("umbrella", "backpack", "coat", "phone", "suitcase", "hat", "jacket", "map")
-POSSESSIONS = nouns("pet", "vehicle", "instrument", "tool", "luggage", "house")
+CARRIED = nouns("umbrella", "backpack", "coat", "phone", "suitcase", "hat", "jacket", "key")
+POSSESSIONS = nouns("pet", "vehicle", "instrument", "tool", "luggage")
 NOT_OWNED = {"person", "wildlife", "sight", "show", "place", "opening", "building"}
+# Which determiners: those of known things; also a, many and numbers; also some and all the, which
+# go ill with denials and questions.
+Choice = Literal["definite", "deniable", "any"]
+ONCE = {"lose", "find", "forget", "break", "fall from", "build"}  # nobody does it every Monday
 ANY_PRONOUN, ANY_POSSESSIVE = tuple(PRONOUNS.values()), tuple(POSSESSIVES)
 
 
@@ -43,46 +49,55 @@ def maybe(rng: Random, chance: float) -> bool:
 
 
 @cache
-def determiners(noun: Noun, number: Number, affirmative: bool) -> tuple[list[str], list[int]]:
+def determiners(noun: Noun, number: Number, choice: Choice) -> tuple[list[str], list[int]]:
     """What may stand before a noun, with cumulative weights."""
     if noun.kind == "subject":
         return [""], [1]
     weights: dict[str, int] = {}
+    countable = "plural" in noun.numbers
     if noun.kind != "family":
         weights |= {"the": 20, "this": 3, "that": 3}
-        if number == "plural":
-            weights |= {"many": 2, **dict.fromkeys(NUMBERS, 1)}
-        elif "plural" in noun.numbers:
-            weights["a"] = 12
-        if affirmative and (number == "plural" or "plural" not in noun.numbers):
-            weights["some"] = 8
-        if affirmative and number == "plural":
-            weights["all the"] = 2
     if noun.kind not in NOT_OWNED:
         weights |= dict.fromkeys(POSSESSIVES, 2)
+    if choice != "definite" and noun.kind != "family":
+        if number == "plural":
+            weights |= {"many": 2, **dict.fromkeys(NUMBERS, 1)}
+        elif countable:
+            weights["a"] = 12
+        if choice == "any" and (number == "plural" or not countable):
+            weights["some"] = 8
+        if choice == "any" and number == "plural":
+            weights["all the"] = 2
     return list(weights), list(accumulate(weights.values()))
 
 
 def draw_adjectives(rng: Random, noun: Noun, chance: float) -> tuple[Adjective, ...]:
     """No adjective, one, or a fitting pair, in English order."""
     fitting = lexicon.FITTING[noun]
-    singles = (*fitting.before, *fitting.after, *fitting.of_sort)
-    if not singles or not maybe(rng, chance):
+    if not fitting.all or not maybe(rng, chance):
         return ()
     if fitting.before and fitting.of_sort and maybe(rng, 0.25):
         return rng.choice(fitting.before), rng.choice(fitting.of_sort)
-    return (rng.choice(singles),)
+    return (rng.choice(fitting.all),)
 
 
 def draw_nominal(
-    rng: Random, options: tuple[Noun, ...], affirmative: bool = True, described: float = 0.3
+    rng: Random, options: tuple[Noun, ...], choice: Choice, described: float = 0.3
 ) -> Nominal:
     """A noun phrase with one of the nouns; `described` is the chance of an adjective."""
     noun = rng.choice(options)
     number = rng.choice(noun.numbers)
-    choices, weights = determiners(noun, number, affirmative)
+    choices, weights = determiners(noun, number, choice)
     determiner = rng.choices(choices, cum_weights=weights)[0]
     return noun_phrase(noun, determiner, number, draw_adjectives(rng, noun, described))
+
+
+def draw_indefinite(rng: Random, noun: Noun) -> Nominal:
+    """One or several of a kind: "a red car", "two dogs"."""
+    adjectives = draw_adjectives(rng, noun, 0.3)
+    if "singular" in noun.numbers and maybe(rng, 0.6):
+        return noun_phrase(noun, "a", "singular", adjectives)
+    return noun_phrase(noun, rng.choice((*NUMBERS, "many")), "plural", adjectives)
 
 
 def draw_belonging(rng: Random, noun: Noun) -> Nominal:
@@ -100,7 +115,7 @@ def draw_person(rng: Random) -> Nominal:
         return rng.choice(lexicon.NAMES)
     if die < 0.27:
         return grammar.both(*rng.sample(lexicon.NAMES, 2))
-    return draw_nominal(rng, FAMILY if die < 0.5 else PEOPLE, described=0.25)
+    return draw_nominal(rng, FAMILY if die < 0.5 else PEOPLE, "deniable", described=0.25)
 
 
 def draw_pronoun(rng: Random) -> Nominal:
@@ -110,17 +125,17 @@ def draw_pronoun(rng: Random) -> Nominal:
 
 def draw_subject(rng: Random) -> Nominal:
     """A pronoun, or somebody named or described."""
-    return draw_pronoun(rng) if maybe(rng, 0.45) else draw_person(rng)
+    return draw_pronoun(rng) if maybe(rng, 0.55) else draw_person(rng)
 
 
 # Complements -------------------------------------------------------------------------------------
 
 
-def draw_object(rng: Random, frame: Frame, affirmative: bool = True) -> tuple[Phrase, ...]:
+def draw_object(rng: Random, frame: Frame, choice: Choice) -> tuple[Phrase, ...]:
     """The object of a verb, if it takes one."""
     if not frame.objects:
         return ()
-    return (grammar.governed(frame.verb, draw_nominal(rng, frame.objects, affirmative)),)
+    return (grammar.governed(frame.verb, draw_nominal(rng, frame.objects, choice)),)
 
 
 def draw_place(rng: Random, places: tuple[Place | Locality, ...], way: Way) -> Phrase:
@@ -192,31 +207,42 @@ def draw_time(
 ) -> Phrase:
     """The finished clause with a time expression behind it or, if allowed, in front; or with none.
 
-    Verbs of state last, and take none. A past that looks like a present always takes one.
+    A past that looks like a present always takes one; verbs of state, which last, never do.
     """
     needed = clause.tense == "past" and looks_like_present(clause.verb)
-    lasting = clause.verb.italian in italian.STATES and clause.verb != grammar.BE
-    if not needed and (lasting or clause.adverb or not maybe(rng, chance)):
+    timeless = clause.verb.italian in italian.STATES and clause.verb != grammar.BE
+    timeless |= clause.tense == "present" and (clause.negative or clause.verb.english in ONCE)
+    if not needed and (timeless or clause.adverb or not maybe(rng, chance)):
         return phrase
     time = rng.choice(rng.choice(lexicon.TIMES[clause.tense]))
     return join(time, phrase) if in_front and maybe(rng, 0.3) else join(phrase, time)
 
 
+def deny(rng: Random, clause: Clause) -> Clause:
+    """The clause with `not` or with `never`."""
+    lasts = clause.verb.italian in italian.STATES
+    if lasts or looks_like_present(clause.verb) or not maybe(rng, 0.3):
+        return replace(clause, negative=True)
+    return replace(clause, adverb=NEVER)
+
+
 def draw_clause(
     rng: Random, frame: Frame, subject: Nominal, tense: Tense, denied: float = 0.0
 ) -> Clause:
-    """The verb with its object and place; `denied` is the chance of a negation."""
-    negative = maybe(rng, denied)
+    """The verb with its object and place; `denied` is the chance of `not` or `never`."""
+    denies = maybe(rng, denied)
     complements = (
-        *draw_object(rng, frame, affirmative=not negative),
+        *draw_object(rng, frame, "deniable" if denies else "any"),
         *draw_location(rng, frame, 0.35 if frame.objects else 1.0),
     )
-    return Clause(subject, frame.verb, tense, complements, negative)
+    clause = Clause(subject, frame.verb, tense, complements)
+    return deny(rng, clause) if denies else clause
 
 
 def draw_statement(rng: Random, clause: Clause) -> Phrase:
     """The clause as a statement, perhaps with an adverb or with a time."""
-    may_recur = not clause.negative and clause.verb.italian not in italian.STATES
-    if may_recur and not looks_like_present(clause.verb) and maybe(rng, 0.15):
-        return statement(replace(clause, adverb=rng.choice(lexicon.ADVERBS[clause.tense])))
+    adverbs = lexicon.ADVERBS[clause.tense]
+    recurs = adverbs and clause.verb.italian not in italian.STATES
+    if recurs and not clause.negative and not clause.adverb and maybe(rng, 0.2):
+        return statement(replace(clause, adverb=rng.choice(adverbs)))
     return draw_time(rng, statement(clause), clause)

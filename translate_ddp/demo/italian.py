@@ -15,12 +15,8 @@ VOWELS = "aeiouàèéìòù"
 
 IRREGULAR_PLURALS = {"uomo": "uomini", "zio": "zii", "mio": "miei", "tuo": "tuoi", "suo": "suoi"}
 INVARIABLE = {"cinema", "loro"}
-SOFT_PLURALS = {
-    "amico",
-    "medico",
-    "psicologo",
-    "simpatico",
-}  # -ci, -gi where others have -chi, -ghi
+# Those in -ci, -gi where others have -chi, -ghi
+SOFT_PLURALS = {"amico", "medico", "simpatico"}
 
 
 @cache

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 from translate_ddp.demo import words
 from translate_ddp.demo.agreement import Agreement, Gender, Tense
@@ -14,9 +16,10 @@ from translate_ddp.demo.grammar import (
     Phrase,
     Place,
     Verb,
+    noun_phrase,
     prepositional,
 )
-from translate_ddp.demo.italian import inflect, plural
+from translate_ddp.demo.italian import inflect
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,16 @@ class Fitting:
     after: tuple[Adjective, ...]
     of_sort: tuple[Adjective, ...]  # after the noun too, and free to join one in front
 
+    @cached_property
+    def all(self) -> tuple[Adjective, ...]:
+        return (*self.before, *self.after, *self.of_sort)
+
+    @cached_property
+    def gradable(self) -> tuple[Adjective, ...]:
+        """Those one compares with `more` or -er."""
+        adjectives = (*self.before, *self.after)
+        return tuple(a for a in adjectives if a.english not in words.NOT_COMPARED)
+
 
 ENTRY = re.compile(r"([^=]+)=([^:>@]+)(?::([^>@]+))?(?:>([^@]+))?(?:@(.+))?")
 
@@ -100,7 +113,7 @@ def _phrases(table: str) -> tuple[Phrase, ...]:
 def _noun(entry: Entry, kind: str) -> Noun:
     italian, gender = entry.italian.rsplit(" ", 1)
     assert gender in ("m", "f"), f"{entry.italian} wants a gender."
-    if kind in words.UNCOUNTABLE:
+    if kind in words.UNCOUNTABLE or entry.english in words.UNIQUE:
         return Noun(entry.english, italian, gender, kind, ("singular",))
     if entry.english in words.IN_PAIRS:
         return Noun(entry.english, italian, gender, kind, ("plural",))
@@ -193,9 +206,7 @@ FITTING = {
     for noun in NOUNS.values()
 }
 ADJECTIVES = {
-    adjective.english: adjective
-    for fitting in FITTING.values()
-    for adjective in (*fitting.before, *fitting.after, *fitting.of_sort)
+    adjective.english: adjective for fitting in FITTING.values() for adjective in fitting.all
 }
 
 # Verbs -------------------------------------------------------------------------------------------
@@ -214,7 +225,7 @@ def _frames(table: str) -> tuple[Frame, ...]:
 TRANSITIVE = _frames(words.TRANSITIVE)
 INTRANSITIVE = _frames(words.INTRANSITIVE)
 GIVING = _frames(words.GIVING)
-FOR_SOMEBODY = _frames(words.FOR_SOMEBODY)
+FAVOURS = _frames(words.FAVOURS)
 ANIMAL = _frames(words.ANIMAL)
 GO = Verb("go", "andare")
 COME = Verb("come", "venire")
@@ -250,28 +261,30 @@ MANNER = _phrases(words.MANNER)
 
 def _day_times() -> dict[Tense, tuple[Phrase, ...]]:
     """Every Monday, last Monday, next Monday, and so on through the week."""
-    times: dict[Tense, tuple[Phrase, ...]] = {"present": (), "past": (), "future": ()}
-    for day in (_noun(entry, "day") for entry in read_table(words.DAYS)):
-        agreement = Agreement(day.gender, "singular")
-        last, following = inflect("scorso", agreement), inflect("prossimo", agreement)
-        times["present"] += (Phrase(f"every {day.english}", f"ogni {day.italian}"),)
-        times["past"] += (Phrase(f"last {day.english}", f"{day.italian} {last}"),)
-        times["future"] += (Phrase(f"next {day.english}", f"{day.italian} {following}"),)
-    return times
+    days = [_noun(entry, "day") for entry in read_table(words.DAYS)]
+
+    def named(day: Noun, which: str) -> str:
+        return f"{day.italian} {inflect(which, Agreement(day.gender, 'singular'))}"
+
+    return {
+        "present": tuple(Phrase(f"every {d.english}", f"ogni {d.italian}") for d in days),
+        "past": tuple(Phrase(f"last {d.english}", named(d, "scorso")) for d in days),
+        "future": tuple(Phrase(f"next {d.english}", named(d, "prossimo")) for d in days),
+    }
 
 
 def _counted_times() -> dict[Tense, tuple[Phrase, ...]]:
     """At three o'clock, three days ago, in three days."""
-    times: dict[Tense, tuple[Phrase, ...]] = {"present": (), "past": (), "future": ()}
-    for number, number_italian in NUMBERS.items():
-        clock = Phrase(f"at {number} o'clock", f"alle {number_italian}")
-        times["present"] += (clock,)
-        for span in (_noun(entry, "span") for entry in read_table(words.SPANS)):
-            english = f"{number} {span.english}s"
-            italian = f"{number_italian} {plural(span.italian, span.gender)}"
-            times["past"] += (Phrase(f"{english} ago", f"{italian} fa"),)
-            times["future"] += (Phrase(f"in {english}", f"tra {italian}"),)
-    return times
+
+    def spans(tense: Literal["past", "future"]) -> list[Nominal]:
+        units = [_noun(entry, "span") for entry in read_table(words.SPANS[tense])]
+        return [noun_phrase(unit, number, "plural") for unit in units for number in NUMBERS]
+
+    return {
+        "present": tuple(Phrase(f"at {n} o'clock", f"alle {NUMBERS[n]}") for n in NUMBERS),
+        "past": tuple(Phrase(f"{s.english} ago", f"{s.italian} fa") for s in spans("past")),
+        "future": tuple(Phrase(f"in {s.english}", f"fra {s.italian}") for s in spans("future")),
+    }
 
 
 _TENSES: tuple[Tense, ...] = ("present", "past", "future")

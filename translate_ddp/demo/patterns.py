@@ -6,14 +6,14 @@ from random import Random
 
 from translate_ddp.demo import grammar, italian, lexicon
 from translate_ddp.demo.draws import (
-    PEOPLE,
     POSSESSIONS,
-    draw_adjectives,
+    deny,
     draw_any_tense,
     draw_belonging,
     draw_circumstance,
     draw_clause,
     draw_company,
+    draw_indefinite,
     draw_location,
     draw_nominal,
     draw_object,
@@ -29,7 +29,6 @@ from translate_ddp.demo.draws import (
 )
 from translate_ddp.demo.grammar import (
     BE,
-    NUMBERS,
     WHO,
     Adjective,
     Clause,
@@ -40,7 +39,6 @@ from translate_ddp.demo.grammar import (
     Verb,
     Way,
     noun_phrase,
-    predicate,
     prepositional,
     question,
     sentence,
@@ -52,65 +50,69 @@ from translate_ddp.demo.lexicon import Frame, nouns, places
 AND, BUT = Phrase("and", "e"), Phrase("but", "ma")
 BECAUSE, WHEN = Phrase("because", "perché"), Phrase("when", "quando")
 
-ANIMALS = nouns("animals")
-SMALL_THINGS = nouns("things", "text", "press", "clothing")
-DESCRIBED = nouns(
-    *("people", "pet", "fruit", "dish", "staple", "meal", "drink", "text", "press", "things"),
-    *("luggage", "furniture", "vehicle", "clothing", "building", "place", "schoolwork", "show"),
+# Nouns and places that suit a pattern
+ANIMALS, STRANGERS = nouns("animals"), nouns("person")
+SMALL_THINGS = nouns("things", "book", "letter", "press", "clothing")
+FOUND = (*SMALL_THINGS, *nouns("pet"))
+DESCRIBED = tuple(
+    noun
+    for noun, fitting in lexicon.FITTING.items()
+    if fitting.all and noun.kind not in ("family", "sight")
 )
 ALIKE = tuple(
     nouns(*kinds.split())
     for kinds in ("people", "animals", "vehicle", "text press", "luggage", "furniture", "clothing")
 )
 FAR = places("cities", "countries")
-GOALS = (
-    *places("park", "city", "square", "market", "village", "beach", "lake", "sea", "library"),
-    *places("church", "bank", "hospital", "station", "museum", "theatre", "restaurant", "shop"),
-    *places("zoo", "airport", "island", "garden", "office", "home", "school", "countryside"),
+SITES = (
+    *places("park", "garden", "library", "church", "office", "square", "city", "hotel", "hospital"),
+    *places("forest", "village", "shop", "station", "market", "museum", "cinema", "theatre"),
+    *places("restaurant", "university", "zoo", "stadium", "sea", "beach", "island", "school"),
     *FAR,
 )
+ANYWHERE = (*SITES, *places("home"))
+
+# Verbs that suit a pattern
+MINDED = {"person", "acquaintance", "family"}
 
 
 def _frames(frames: tuple[Frame, ...], *verbs: str) -> tuple[Frame, ...]:
     return tuple(frame for frame in frames if frame.verb.english in verbs)
 
 
-def _actions(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    return tuple(frame for frame in frames if frame.verb.italian not in italian.STATES)
+def _about(frames: tuple[Frame, ...], minded: bool) -> tuple[Frame, ...]:
+    """The verbs one asks `who` or `what` for: all objects are people, or none is."""
+    return tuple(
+        frame
+        for frame in frames
+        if not frame.verb.preposition
+        and all((noun.kind in MINDED) == minded for noun in frame.objects)
+    )
 
 
-def _is_about(frame: Frame, kinds: set[str]) -> bool:
-    return not frame.verb.preposition and {noun.kind for noun in frame.objects} <= kinds
-
-
-MINDED = {"person", "acquaintance", "family"}
-TRANSITIVE_ACTIONS, ACTIVITIES = _actions(lexicon.TRANSITIVE), _actions(lexicon.INTRANSITIVE)
-ACTIONS_ON_PEOPLE = tuple(f for f in TRANSITIVE_ACTIONS if _is_about(f, MINDED))
-ACTIONS_ON_THINGS = tuple(
-    f for f in TRANSITIVE_ACTIONS if _is_about(f, set(lexicon.NOUNS_BY_KIND) - MINDED)
-)
-ACTIONS_ON_COUNTED = tuple(
-    f for f in ACTIONS_ON_THINGS if all(len(noun.numbers) == 2 for noun in f.objects)
-)
-ACTIONS_ON_BELONGINGS = _frames(lexicon.TRANSITIVE, "look for", "find", "lose", "take", "forget")
+ACTIONS = tuple(f for f in lexicon.TRANSITIVE if f.verb.italian not in italian.STATES)
+MOVEMENTS = tuple(f for f in lexicon.INTRANSITIVE if f.verb.italian not in italian.STATES)
+DEEDS = (*ACTIONS, *MOVEMENTS)
+LOCATED = tuple(frame for frame in DEEDS if frame.places)
+ASKED_WHO, ASKED_WHAT = _about(ACTIONS, minded=True), _about(ACTIONS, minded=False)
+HANDLINGS = _frames(lexicon.TRANSITIVE, "look for", "find", "lose", "take", "forget")
 MEETINGS = _frames(lexicon.TRANSITIVE, "know", "see", "meet", "help", "talk to", "wait for")
-MOTIONS: tuple[tuple[Verb, Way], ...] = (
-    (lexicon.GO, "to"),
-    (lexicon.RETURN, "to"),
-    (lexicon.RETURN, "from"),
-    (lexicon.COME, "to"),
-    (lexicon.COME, "from"),
-    (lexicon.ARRIVE, "reaching"),
-    (lexicon.LEAVE, "from"),
+JOURNEYS: tuple[tuple[Verb, Way, tuple[lexicon.Locality | grammar.Place, ...]], ...] = (
+    (lexicon.GO, "to", ANYWHERE),
+    (lexicon.RETURN, "to", ANYWHERE),
+    (lexicon.RETURN, "from", SITES),
+    (lexicon.COME, "to", SITES),
+    (lexicon.COME, "from", SITES),
+    (lexicon.ARRIVE, "reaching", SITES),
+    (lexicon.LEAVE, "from", FAR),
 )
 
 
-def extended(clause: Clause, complement: Phrase) -> Clause:
-    """The clause with one more complement at its end."""
+def _extended(clause: Clause, complement: Phrase) -> Clause:
     return replace(clause, complements=(*clause.complements, complement))
 
 
-# Statements about people -------------------------------------------------------------------------
+# Statements about deeds --------------------------------------------------------------------------
 
 
 def action(rng: Random) -> Pair:
@@ -121,162 +123,131 @@ def action(rng: Random) -> Pair:
 
 
 def activity(rng: Random) -> Pair:
-    """My sister walks slowly in the park."""
+    """My sister walks slowly in the park with her son."""
     frame = rng.choice(lexicon.INTRANSITIVE)
     clause = draw_clause(rng, frame, draw_subject(rng), draw_any_tense(rng), denied=0.2)
-    if frame in ACTIVITIES and frame.verb.english not in ("stay", "sleep") and maybe(rng, 0.3):
+    if frame.verb.english in ("work", "walk", "dance", "swim", "run") and maybe(rng, 0.4):
         clause = replace(clause, complements=(rng.choice(lexicon.MANNER), *clause.complements))
-    elif maybe(rng, 0.3):
-        clause = extended(clause, draw_company(rng))
+    if maybe(rng, 0.25):
+        clause = _extended(clause, draw_company(rng))
     return sentence(draw_statement(rng, clause))
 
 
-def _journey(rng: Random, subject: Nominal) -> Clause:
-    verb, way = rng.choice(MOTIONS)
-    goal = draw_place(rng, FAR if verb == lexicon.LEAVE else GOALS, way)
-    return Clause(subject, verb, draw_any_tense(rng), (goal,))
+def _draw_journey(rng: Random) -> Clause:
+    verb, way, goals = rng.choice(JOURNEYS)
+    return Clause(draw_subject(rng), verb, draw_any_tense(rng), (draw_place(rng, goals, way),))
 
 
 def journey(rng: Random) -> Pair:
     """They returned from the sea by train last Sunday."""
-    clause = _journey(rng, draw_subject(rng))
+    clause = _draw_journey(rng)
     if maybe(rng, 0.35):
-        clause = extended(clause, draw_circumstance(rng))
-    return sentence(draw_statement(rng, replace(clause, negative=maybe(rng, 0.15))))
+        clause = _extended(clause, draw_circumstance(rng))
+    return sentence(draw_statement(rng, deny(rng, clause) if maybe(rng, 0.15) else clause))
 
 
 def giving(rng: Random) -> Pair:
-    """We will show the new map to the tourists."""
-    frame, subject = rng.choice(lexicon.GIVING), draw_subject(rng)
-    clause = draw_clause(rng, frame, subject, draw_any_tense(rng), denied=0.15)
-    receiver = prepositional("to", "a", draw_person(rng))
-    return sentence(draw_statement(rng, extended(clause, receiver)))
+    """We will show the new bicycle to Marco."""
+    if maybe(rng, 0.6):
+        frame, receiver = rng.choice(lexicon.GIVING), prepositional("to", "a", draw_person(rng))
+    else:
+        frame, receiver = rng.choice(lexicon.FAVOURS), prepositional("for", "per", draw_person(rng))
+    clause = draw_clause(rng, frame, draw_subject(rng), draw_any_tense(rng), denied=0.15)
+    return sentence(draw_statement(rng, _extended(clause, receiver)))
 
 
-def favour(rng: Random) -> Pair:
-    """Anna bought a red hat for her mother."""
-    frame, subject = rng.choice(lexicon.FOR_SOMEBODY), draw_subject(rng)
-    clause = draw_clause(rng, frame, subject, draw_any_tense(rng), denied=0.15)
-    receiver = prepositional("for", "per", draw_person(rng))
-    return sentence(draw_statement(rng, extended(clause, receiver)))
+def belonging(rng: Random) -> Pair:
+    """Luca found my sister's green umbrella."""
+    frame, noun = rng.choice(HANDLINGS), rng.choice(POSSESSIONS)
+    thing = grammar.governed(frame.verb, draw_belonging(rng, noun))
+    clause = Clause(draw_subject(rng), frame.verb, draw_any_tense(rng), (thing,))
+    return sentence(draw_statement(rng, deny(rng, clause) if maybe(rng, 0.2) else clause))
 
 
-def having(rng: Random) -> Pair:
-    """My uncle has two dogs and a black horse."""
-    first, second = rng.sample(POSSESSIONS, 2)
-    owned = _indefinite(rng, first)
-    negative = maybe(rng, 0.2)
-    if not negative and maybe(rng, 0.5):
-        owned = grammar.both(owned, _indefinite(rng, second))
-    clause = Clause(draw_subject(rng), lexicon.HAVE, draw_tense(rng), (owned,), negative)
-    return sentence(statement(clause))
+def putting(rng: Random) -> Pair:
+    """My grandmother put the letter in the drawer yesterday."""
+    thing = draw_nominal(rng, SMALL_THINGS, "any")
+    clause = Clause(draw_subject(rng), lexicon.PUT, draw_any_tense(rng), (thing, draw_spot(rng)))
+    return sentence(draw_time(rng, statement(clause), clause, chance=0.2))
 
 
-def _indefinite(rng: Random, noun: Noun) -> Nominal:
-    adjectives = draw_adjectives(rng, noun, 0.3)
-    if "singular" in noun.numbers and maybe(rng, 0.6):
-        return noun_phrase(noun, "a", "singular", adjectives)
-    return noun_phrase(noun, rng.choice((*NUMBERS, "many")), "plural", adjectives)
+def animal(rng: Random) -> Pair:
+    """Some white cats slept in the garden last week."""
+    subject = draw_nominal(rng, ANIMALS, "any", described=0.4)
+    clause = draw_clause(rng, rng.choice(lexicon.ANIMAL), subject, draw_any_tense(rng))
+    return sentence(draw_statement(rng, clause))
 
 
 def wish(rng: Random) -> Pair:
     """The children want to eat an orange in the kitchen."""
-    subject, modal = draw_subject(rng), rng.choice((lexicon.CAN, lexicon.MUST, lexicon.WANT))
-    negative = maybe(rng, 0.25)
-    if maybe(rng, 0.2):
-        deed = _journey(rng, subject)
-    else:
-        deed = draw_clause(rng, rng.choice(ACTIVITIES), subject, "present")
-    infinitive = grammar.infinitive(deed.verb, to=modal == lexicon.WANT)
-    clause = Clause(subject, modal, "present", (infinitive, *deed.complements), negative)
+    modal = rng.choice((lexicon.CAN, lexicon.MUST, lexicon.WANT))
+    frame, negative = rng.choice(DEEDS), maybe(rng, 0.25)
+    deed = (
+        grammar.infinitive(frame.verb, to=modal == lexicon.WANT),
+        *draw_object(rng, frame, "deniable"),
+        *draw_location(rng, frame, 0.5),
+    )
+    clause = Clause(draw_subject(rng), modal, "present", deed, negative)
     if not negative and maybe(rng, 0.25):
         return sentence(question(clause), "?")
     return sentence(statement(clause))
 
 
-def belonging(rng: Random) -> Pair:
-    """Luca found my sister's green umbrella."""
-    frame = rng.choice(ACTIONS_ON_BELONGINGS)
-    thing = grammar.governed(frame.verb, draw_belonging(rng, rng.choice(POSSESSIONS)))
-    clause = Clause(draw_subject(rng), frame.verb, draw_any_tense(rng), (thing,), maybe(rng, 0.2))
-    return sentence(draw_statement(rng, clause))
+# Statements about states -------------------------------------------------------------------------
 
 
-def animal(rng: Random) -> Pair:
-    """Some white cats slept in the garden last week."""
-    subject = draw_nominal(rng, ANIMALS, described=0.4)
-    clause = draw_clause(rng, rng.choice(lexicon.ANIMAL), subject, draw_any_tense(rng))
-    return sentence(draw_statement(rng, clause))
-
-
-# Statements with `be` ----------------------------------------------------------------------------
+def having(rng: Random) -> Pair:
+    """My uncle has two dogs and a black horse."""
+    first, second = rng.sample(POSSESSIONS, 2)
+    owned, negative = draw_indefinite(rng, first), maybe(rng, 0.2)
+    if not negative and maybe(rng, 0.5):
+        owned = grammar.both(owned, draw_indefinite(rng, second))
+    clause = Clause(draw_subject(rng), lexicon.HAVE, draw_tense(rng), (owned,), negative)
+    return sentence(statement(clause))
 
 
 def quality(rng: Random) -> Pair:
     """Anna's old bicycle was not expensive."""
     noun = rng.choice(DESCRIBED)
-    subject = draw_nominal(rng, (noun,), described=0.0)
-    if noun.kind == "person" and maybe(rng, 0.5):
-        subject = draw_subject(rng)
-        noun = lexicon.NOUNS["friend"]  # whose adjectives suit everybody
-    elif maybe(rng, 0.15):
-        noun = rng.choice(POSSESSIONS)
+    if noun in POSSESSIONS and maybe(rng, 0.4):
         subject = draw_belonging(rng, noun)
-    fitting = lexicon.FITTING[noun]
-    adjective = rng.choice((*fitting.before, *fitting.after, *fitting.of_sort))
-    complement = grammar.predicative(adjective, subject)
+    elif noun.kind == "person" and maybe(rng, 0.6):
+        subject, noun = draw_subject(rng), lexicon.NOUNS["cook"]  # adjectives for everybody
+    else:
+        subject = draw_nominal(rng, (noun,), "definite", described=0.0)
+    complement = grammar.predicative(rng.choice(lexicon.FITTING[noun].all), subject)
     clause = Clause(subject, BE, draw_tense(rng), (complement,), maybe(rng, 0.2))
     if not clause.negative and maybe(rng, 0.2):
         return sentence(question(clause), "?")
     return sentence(statement(clause))
 
 
-def _feeling(rng: Random, feelings: tuple[Adjective | Phrase, ...], clause: Clause) -> Clause:
-    """The subject of a clause, taken up by a pronoun, has one of the feelings at the same time."""
-    feeling, subject = rng.choice(feelings), grammar.pronoun_for(clause.subject)
-    if isinstance(feeling, Adjective):
-        return Clause(subject, BE, clause.tense, (grammar.predicative(feeling, subject),))
-    return Clause(subject, lexicon.FEEL, clause.tense, (feeling,))
-
-
-def reason(rng: Random) -> Pair:
-    """The girls drink some water because they are thirsty."""
-    frame, feelings = rng.choice(lexicon.REASONS)
-    tense = "past" if maybe(rng, 0.45) else "present"
-    clause = draw_clause(rng, frame, draw_subject(rng), tense)
-    conjunction = WHEN if tense == "present" and maybe(rng, 0.4) else BECAUSE
-    cause = statement(_feeling(rng, feelings, clause))
-    return sentence(together(statement(clause), conjunction, cause))
-
-
 def comparison(rng: Random) -> Pair:
-    """This novel is more interesting than my book."""
+    """This letter is more interesting than my book."""
     first, second = rng.sample(rng.choice(ALIKE), 2)
-    shared = [
+    suiting_both = [
         adjective
-        for fitting in (lexicon.FITTING[first].before, lexicon.FITTING[first].after)
-        for adjective in fitting
-        if adjective in (*lexicon.FITTING[second].before, *lexicon.FITTING[second].after)
-        and adjective.english != "good"  # better, migliore
+        for adjective in lexicon.FITTING[first].gradable
+        if adjective in lexicon.FITTING[second].gradable
     ]
-    subject, other = (_definite(rng, noun) for noun in (first, second))
-    complement = grammar.compared(rng.choice(shared), subject, other)
+    subject, other = _draw_known(rng, first), _draw_known(rng, second)
+    complement = grammar.compared(rng.choice(suiting_both), subject, other)
     clause = Clause(subject, BE, draw_tense(rng), (complement,), maybe(rng, 0.15))
     return sentence(statement(clause))
 
 
-def _definite(rng: Random, noun: Noun) -> Nominal:
-    if noun in PEOPLE and maybe(rng, 0.3):
+def _draw_known(rng: Random, noun: Noun) -> Nominal:
+    if noun.kind == "person" and maybe(rng, 0.4):
         return rng.choice(lexicon.NAMES)
-    return noun_phrase(noun, rng.choice(("the", "the", "this", "that")), rng.choice(noun.numbers))
+    return draw_nominal(rng, (noun,), "definite", described=0.1)
 
 
 def whereabouts(rng: Random) -> Pair:
     """The keys are under the newspaper."""
     if maybe(rng, 0.6):
-        subject, place = draw_nominal(rng, SMALL_THINGS, affirmative=False), draw_spot(rng)
+        subject, place = draw_nominal(rng, SMALL_THINGS, "definite"), draw_spot(rng)
     else:
-        subject, place = draw_subject(rng), draw_place(rng, GOALS, "at")
+        subject, place = draw_subject(rng), draw_place(rng, ANYWHERE, "at")
     clause = Clause(subject, BE, draw_any_tense(rng), (place,), maybe(rng, 0.15))
     if not clause.negative and maybe(rng, 0.25):
         return sentence(question(clause), "?")
@@ -285,7 +256,7 @@ def whereabouts(rng: Random) -> Pair:
 
 def presence(rng: Random) -> Pair:
     """There are two cats under the table."""
-    found = _indefinite(rng, rng.choice((*SMALL_THINGS, *lexicon.nouns("pet"))))
+    found = draw_indefinite(rng, rng.choice(FOUND))
     there = Nominal("there", "", found.agreement)
     clause = Clause(there, lexicon.BE_THERE, draw_tense(rng), (found, draw_spot(rng)))
     if maybe(rng, 0.35):
@@ -293,93 +264,65 @@ def presence(rng: Random) -> Pair:
     return sentence(statement(clause))
 
 
-def putting(rng: Random) -> Pair:
-    """My grandmother put the letter in the drawer yesterday."""
-    thing = draw_nominal(rng, SMALL_THINGS)
-    clause = Clause(draw_subject(rng), lexicon.PUT, draw_any_tense(rng), (thing, draw_spot(rng)))
-    return sentence(draw_time(rng, statement(clause), clause, chance=0.2))
-
-
 # Questions ---------------------------------------------------------------------------------------
 
 
 def yes_or_no(rng: Random) -> Pair:
-    """Did the engineer repair the car?"""
-    subject = draw_subject(rng)
+    """Did the engineer visit the museum yesterday?"""
+    frame = rng.choice((*lexicon.TRANSITIVE, *lexicon.INTRANSITIVE))
+    complements = (*draw_object(rng, frame, "deniable"), *draw_location(rng, frame, 0.4))
+    clause = Clause(draw_subject(rng), frame.verb, draw_tense(rng, frame.verb), complements)
     if maybe(rng, 0.2):
-        clause = _journey(rng, subject)
-    else:
-        frame = rng.choice((*lexicon.TRANSITIVE, *lexicon.INTRANSITIVE))
-        tense = draw_tense(rng, frame.verb)
-        clause = Clause(
-            subject,
-            frame.verb,
-            tense,
-            (*draw_object(rng, frame, affirmative=False), *draw_location(rng, frame, 0.4)),
-        )
-    return sentence(draw_time(rng, question(clause), clause, 0.4, in_front=False), "?")
+        clause = _draw_journey(rng)
+    return sentence(draw_time(rng, question(clause), clause, in_front=False), "?")
 
 
 def where(rng: Random) -> Pair:
     """Where did you buy these shoes?"""
-    frame = rng.choice([f for f in ACTIVITIES if f.places])
+    frame = rng.choice(LOCATED)
     # Italian puts the subject behind the verb, where an object leaves no room for it.
     subject = draw_pronoun(rng) if frame.objects else draw_subject(rng)
-    objects = draw_object(rng, frame, affirmative=False)
+    objects = draw_object(rng, frame, "deniable")
     clause = Clause(subject, frame.verb, draw_tense(rng, frame.verb), objects)
     asked = question(clause, Phrase("where", "dove"), inverted=True)
-    return sentence(draw_time(rng, asked, clause, 0.6, in_front=False), "?")
+    return sentence(draw_time(rng, asked, clause, in_front=False), "?")
 
 
 def when(rng: Random) -> Pair:
-    """When will the tourists arrive in Rome?"""
-    if maybe(rng, 0.5):
-        clause = _journey(rng, draw_subject(rng))
-    else:
-        frame = rng.choice(TRANSITIVE_ACTIONS)
+    """When will the actors arrive in Rome?"""
+    clause = _draw_journey(rng)
+    if maybe(rng, 0.4):
+        frame = rng.choice(ACTIONS)
         clause = draw_clause(rng, frame, draw_pronoun(rng), draw_tense(rng, frame.verb))
     return sentence(question(clause, Phrase("when", "quando"), inverted=True), "?")
 
 
 def why(rng: Random) -> Pair:
     """Why did the child sell his bicycle?"""
-    frame = rng.choice(ACTIVITIES)
+    frame = rng.choice(DEEDS)
     clause = draw_clause(rng, frame, draw_subject(rng), draw_tense(rng, frame.verb))
     return sentence(question(clause, Phrase("why", "perché")), "?")
 
 
 def what(rng: Random) -> Pair:
-    """What did the boy buy at the market?"""
-    frame = rng.choice(ACTIONS_ON_THINGS)
-    clause = Clause(
-        draw_subject(rng),
-        frame.verb,
-        draw_tense(rng, frame.verb),
-        draw_location(rng, frame, 0.7),
-    )
-    asked = question(clause, Phrase("what", "che cosa"), inverted=True)
-    return sentence(draw_time(rng, asked, clause, 0.4, in_front=False), "?")
-
-
-def which(rng: Random) -> Pair:
     """How many oranges do you eat every day?"""
-    frame = rng.choice(ACTIONS_ON_COUNTED)
+    frame = rng.choice(ASKED_WHAT)
     noun = rng.choice(frame.objects)
-    if maybe(rng, 0.6):
-        word = noun_phrase(noun, "how many", "plural", draw_adjectives(rng, noun, 0.3))
-    else:
+    word = Phrase("what", "che cosa")
+    if "plural" in noun.numbers and maybe(rng, 0.6):
         word = noun_phrase(noun, "which", rng.choice(noun.numbers))
-    clause = Clause(
-        draw_subject(rng), frame.verb, draw_tense(rng, frame.verb), draw_location(rng, frame, 0.4)
-    )
+        if maybe(rng, 0.6):
+            word = noun_phrase(noun, "how many", "plural")
+    places = draw_location(rng, frame, 0.5)
+    clause = Clause(draw_subject(rng), frame.verb, draw_tense(rng, frame.verb), places)
     asked = question(clause, word, inverted=True)
-    return sentence(draw_time(rng, asked, clause, 0.4, in_front=False), "?")
+    return sentence(draw_time(rng, asked, clause, in_front=False), "?")
 
 
 def who(rng: Random) -> Pair:
     """Who opened the window this morning?"""
     if maybe(rng, 0.35):
-        frame = rng.choice(ACTIONS_ON_PEOPLE)
+        frame = rng.choice(ASKED_WHO)
         places = draw_location(rng, frame, 0.8)
         clause = Clause(draw_pronoun(rng), frame.verb, draw_tense(rng, frame.verb), places)
         asked = question(clause, Phrase("who", "chi"), inverted=True)
@@ -387,52 +330,72 @@ def who(rng: Random) -> Pair:
         frame = rng.choice((*lexicon.TRANSITIVE, *lexicon.INTRANSITIVE))
         clause = draw_clause(rng, frame, WHO, draw_tense(rng, frame.verb))
         asked = statement(clause)
-    return sentence(draw_time(rng, asked, clause, 0.4, in_front=False), "?")
+    return sentence(draw_time(rng, asked, clause, in_front=False), "?")
 
 
 # Sentences of two parts --------------------------------------------------------------------------
 
 
+def reason(rng: Random) -> Pair:
+    """The girls drink some water because they are thirsty."""
+    frame, feelings = rng.choice(lexicon.REASONS)
+    tense = "past" if maybe(rng, 0.45) else "present"
+    clause = draw_clause(rng, frame, draw_subject(rng), tense)
+    conjunction = WHEN if tense == "present" and maybe(rng, 0.4) else BECAUSE
+    cause = _feeling(grammar.pronoun_for(clause.subject), rng.choice(feelings))
+    cause = statement(replace(cause, tense=tense))
+    return sentence(together(statement(clause), conjunction, cause))
+
+
+def _feeling(subject: Nominal, feeling: Adjective | Phrase) -> Clause:
+    if isinstance(feeling, Adjective):
+        return Clause(subject, BE, "present", (grammar.predicative(feeling, subject),))
+    return Clause(subject, lexicon.FEEL, "present", (feeling,))
+
+
 def two_people(rng: Random) -> Pair:
-    """My father drinks some wine but Maria drinks some water."""
-    frames = [rng.choice(ACTIVITIES)] * 2 if maybe(rng, 0.4) else rng.sample(ACTIVITIES, 2)
-    tense = draw_tense(rng, *(frame.verb for frame in frames))
-    clauses = [
-        draw_clause(rng, frame, subject, tense)
-        for frame, subject in zip(frames, (draw_subject(rng), draw_person(rng)), strict=True)
-    ]
-    conjunction = BUT if frames[0] == frames[1] else AND
-    return sentence(together(statement(clauses[0]), conjunction, statement(clauses[1])))
+    """My father drinks some wine and Maria cleans the window."""
+    first, second = rng.sample(DEEDS, 2)
+    tense = draw_tense(rng, first.verb, second.verb)
+    one = draw_clause(rng, first, draw_subject(rng), tense)
+    other = draw_clause(rng, second, draw_person(rng), tense)
+    return sentence(together(statement(one), AND, statement(other)))
 
 
-def two_actions(rng: Random) -> Pair:
+def contrast(rng: Random) -> Pair:
+    """I drink some water but Anna drinks some wine."""
+    frame = rng.choice(ACTIONS)
+    tense = draw_tense(rng, frame.verb)
+    one = draw_clause(rng, frame, draw_subject(rng), tense)
+    other = draw_clause(rng, frame, draw_person(rng), tense)
+    while other.complements == one.complements:
+        other = draw_clause(rng, frame, draw_person(rng), tense)
+    return sentence(together(statement(one), BUT, statement(other)))
+
+
+def two_deeds(rng: Random) -> Pair:
     """The boy closed the door and opened the window."""
-    first, second = rng.sample(ACTIVITIES, 2)
+    first, second = rng.sample(DEEDS, 2)
     subject, tense = draw_subject(rng), draw_tense(rng, first.verb, second.verb)
-    clauses = [draw_clause(rng, frame, subject, tense) for frame in (first, second)]
-    return sentence(together(statement(clauses[0]), AND, predicate(clauses[1])))
+    one = draw_clause(rng, first, subject, tense)
+    other = draw_clause(rng, second, subject, tense)
+    return sentence(together(statement(one), AND, grammar.predicate(other)))
 
 
 def acquaintance(rng: Random) -> Pair:
-    """I know the woman who works at the bank."""
-    relative = rng.choice((*ACTIVITIES, *_frames(lexicon.INTRANSITIVE, "live")))
-    noun, number = rng.choice(PEOPLE), rng.choice(("singular", "plural"))
-    person = noun_phrase(noun, rng.choice(("the", "the", "this", "that")), number)
-    deed = draw_clause(rng, relative, person, draw_tense(rng, relative.verb))
-    described = grammar.with_relative(deed)
+    """I know the woman who works at the hospital."""
+    deed_frame = rng.choice((*DEEDS, *_frames(lexicon.INTRANSITIVE, "live")))
+    person = draw_nominal(rng, STRANGERS, "definite", described=0.0)
+    deed = draw_clause(rng, deed_frame, person, draw_tense(rng, deed_frame.verb))
     frame = rng.choice(MEETINGS)
-    clause = Clause(
-        draw_subject(rng),
-        frame.verb,
-        draw_tense(rng, frame.verb),
-        (grammar.governed(frame.verb, described),),
-    )
+    met = grammar.governed(frame.verb, grammar.with_relative(deed))
+    clause = Clause(draw_subject(rng), frame.verb, draw_tense(rng, frame.verb), (met,))
     return sentence(statement(clause))
 
 
 PATTERNS: tuple[Callable[[Random], Pair], ...] = (
-    *(action, activity, journey, giving, favour, having, wish, belonging, animal),
-    *(quality, reason, comparison, whereabouts, presence, putting),
-    *(yes_or_no, where, when, why, what, which, who),
-    *(two_people, two_actions, acquaintance),
+    *(action, activity, journey, giving, belonging, putting, animal, wish),
+    *(having, quality, comparison, whereabouts, presence),
+    *(yes_or_no, where, when, why, what, who),
+    *(reason, two_people, contrast, two_deeds, acquaintance),
 )

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# One torchrun a node, on as many nodes as Slurm gives:
+#   sbatch --nodes=2 --gpus-per-node=8 launch/slurm.sh --preset base --dataset data/train ...
+# USR1 comes two minutes before the time limit: the run saves and stops, and the same command
+# goes on from there.
+#SBATCH --job-name=translate_ddp
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=16
+#SBATCH --signal=USR1@120
+#SBATCH --open-mode=append
+set -euo pipefail
+
+head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+srun torchrun \
+    --nnodes="$SLURM_JOB_NUM_NODES" \
+    --nproc-per-node="${SLURM_GPUS_ON_NODE:-1}" \
+    --rdzv-id="$SLURM_JOB_ID" \
+    --rdzv-backend=c10d \
+    --rdzv-endpoint="$head_node:29400" \
+    --signals-to-handle=SIGTERM,SIGINT,SIGUSR1 \
+    train.py "$@"

@@ -1,0 +1,175 @@
+"""Files: whole or not there, verified before they are parsed, found by name."""
+
+import os
+import pickle
+import re
+import resource
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests import launch
+from translate_ddp.checkpoint import CheckpointConfig, CheckpointStore, damage, load
+from translate_ddp.errors import UserError
+
+STATE = {"weights": torch.arange(1000.0), "position": {"epoch": 1}}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    return CheckpointStore(CheckpointConfig(str(tmp_path / "model"), keep_last=2))
+
+
+def names(store: CheckpointStore) -> list[str]:
+    return sorted(path.name for path in store.folder.iterdir())
+
+
+def test_a_state_comes_back(store: CheckpointStore):
+    path = store.save(STATE, step=7)
+    assert re.fullmatch(r"tmodel_step_00000007-[0-9a-f]{8}\.pt", path.name)
+    state = load(path.read_bytes(), path.name)
+    assert torch.equal(state["weights"], STATE["weights"])
+    assert state["position"] == {"epoch": 1}
+    assert names(store) == [path.name]  # nothing else is left behind
+
+
+def test_the_newest_is_found_by_step_whatever_the_clock_says(store: CheckpointStore):
+    newest = store.save(STATE, step=10, epoch=1)
+    older = store.save(STATE, step=9)
+    store.save(STATE, step=10)  # the same step, before its epoch was finished
+    os.utime(newest, (0, 0))
+    os.utime(older, (2e9, 2e9))
+    found, passed_over = store.find("latest")
+    assert found is not None and found.path == newest
+    assert passed_over == []
+
+
+@pytest.mark.parametrize("damaging", ["flip", "truncate", "empty", "append"])
+def test_a_damaged_file_is_passed_over_in_one_line(store: CheckpointStore, damaging: str):
+    older, newer = store.save(STATE, step=1), store.save(STATE, step=2)
+    data = bytearray(newer.read_bytes())
+    if damaging == "flip":
+        data[len(data) // 2] ^= 1
+    newer.write_bytes(
+        {"flip": data, "truncate": data[:-1], "empty": b"", "append": data + b"\0"}[damaging]
+    )
+    found, passed_over = store.find("latest")
+    assert found is not None and found.path == older
+    assert len(passed_over) == 1 and newer.name in passed_over[0] and "damaged" in passed_over[0]
+    assert newer.exists()
+
+
+def test_if_none_is_intact_nothing_is_started_anew_in_silence(store: CheckpointStore):
+    path = store.save(STATE, step=1)
+    path.write_bytes(b"")
+    with pytest.raises(UserError, match="No intact checkpoint is left"):
+        store.find("latest")
+
+
+def test_an_empty_folder_has_no_latest(store: CheckpointStore):
+    assert store.find("latest") == (None, [])
+
+
+def test_a_missing_epoch_lists_those_there_are(store: CheckpointStore):
+    store.save(STATE, step=5, epoch=1)
+    store.save(STATE, step=9, epoch=2)
+    store.save(STATE, step=12)
+    with pytest.raises(UserError, match=r"epoch 3: .* epochs \[1, 2\] and steps \[12\]"):
+        store.find("3")
+    with pytest.raises(UserError, match=r"No checkpoint at .*gone\.pt: .* epochs \[1, 2\]"):
+        store.find("gone.pt")
+
+
+def test_a_damaged_epoch_is_not_replaced_by_another(store: CheckpointStore):
+    store.save(STATE, step=5, epoch=1)
+    store.save(STATE, step=9, epoch=2).write_bytes(b"")
+    with pytest.raises(UserError, match="damaged"):
+        store.find("2")
+
+
+def test_a_file_may_be_named_and_renamed(store: CheckpointStore, tmp_path: Path):
+    copy = store.save(STATE, step=5).rename(tmp_path / "mine.pt")
+    found, _ = store.find(str(copy))
+    assert found is not None and found.path == copy
+
+
+def save_with_a_size_limit(folder: str) -> None:
+    store = CheckpointStore(CheckpointConfig(folder))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+    try:
+        store.save(STATE, step=2)
+    except UserError as error:
+        Path(folder, "error.txt").write_text(str(error))
+
+
+def test_a_full_disk_is_named_and_loses_nothing(store: CheckpointStore, tmp_path: Path):
+    before = store.save(STATE, step=1)
+    launch.start(save_with_a_size_limit, tmp_path, 1, None, str(store.folder)).succeed()
+    message = (store.folder / "error.txt").read_text()
+    assert "Could not save" in message and "File too large" in message
+    assert names(store) == ["error.txt", before.name]
+    assert damage(before) is None
+
+
+def save_and_die(folder: str) -> None:
+    store = CheckpointStore(CheckpointConfig(folder))
+    os.fsync = lambda descriptor: os.kill(os.getpid(), 9)  # written, not yet published
+    store.save(STATE, step=2)
+
+
+def test_a_killed_save_leaves_the_previous_checkpoint_the_latest(
+    store: CheckpointStore, tmp_path: Path
+):
+    before = store.save(STATE, step=1)
+    assert launch.start(save_and_die, tmp_path, 1, None, str(store.folder)).wait() == [-9]
+    found, passed_over = store.find("latest")
+    assert found is not None and found.path == before and passed_over == []
+    store.save(STATE, step=2)  # takes the place of what was left half done
+    assert len(names(store)) == 2
+
+
+def test_a_folder_that_cannot_be_written_is_found_at_the_start(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="Cannot write to .*file/model"):
+        CheckpointStore(CheckpointConfig(str(tmp_path / "file/model"))).open()
+
+
+def test_only_named_files_are_pruned(store: CheckpointStore):
+    mine = [store.save(STATE, step=step).name for step in (1, 2, 3, 4)]
+    mine += [store.save(STATE, step=10 * epoch, epoch=epoch).name for epoch in (1, 2, 3, 4)]
+    foreign = store.save({**STATE, "other": 1}, step=1).name
+    (store.folder / "notes.txt").touch()
+    store.prune(mine, best_epoch=1)
+    kept = [mine[2], mine[3], mine[4], mine[6], mine[7]]
+    assert names(store) == sorted([*kept, foreign, "notes.txt"])
+
+
+class Payload:
+    def __reduce__(self):
+        return os.system, ("touch /tmp/translate-ddp-was-here",)
+
+
+def test_a_checkpoint_cannot_run_code(tmp_path: Path):
+    for data in (pickle.dumps(Payload()), _zip_with(Payload(), tmp_path)):
+        with pytest.raises(UserError, match="is not a checkpoint of translate_ddp"):
+            load(data, "strange.pt")
+    assert not Path("/tmp/translate-ddp-was-here").exists()
+
+
+def _zip_with(payload: object, folder: Path) -> bytes:
+    torch.save({"format": 1, "payload": payload}, folder / "payload.pt")
+    return (folder / "payload.pt").read_bytes()
+
+
+def test_a_newer_format_is_named(store: CheckpointStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("translate_ddp.checkpoint.FORMAT", 9)
+    path = store.save(STATE, step=1)
+    monkeypatch.undo()
+    with pytest.raises(UserError, match="has format 9, and this version reads format 1"):
+        load(path.read_bytes(), path.name)
+
+
+def test_names_cannot_leave_the_folder():
+    with pytest.raises(ValueError, match="model_basename"):
+        CheckpointConfig(model_basename="../elsewhere")

@@ -1,0 +1,217 @@
+"""The commands of the README, as a user types them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import launch
+
+ROOT = Path(__file__).parent.parent
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+
+
+def environment() -> dict[str, str]:
+    """A shell without accounts, launchers or a network to look for."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("WANDB", "RANK", "SLURM"))}
+    return kept | {"WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1"}
+
+
+def command(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=launch.SECONDS,
+        check=False,
+        **options,  # pyright: ignore[reportArgumentType, reportCallIssue]
+    )
+    return done
+
+
+def translate(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return command(sys.executable, "-m", "translate_ddp", *words, **options)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, corpus: str) -> Path:
+    """The model folder of a finished run of two epochs on two ranks under torchrun."""
+    from tests.conftest import TINY_RUN
+
+    folder = tmp_path_factory.mktemp("trained")
+    flags = [*TINY_RUN, "--dataset", corpus, "--model_folder", str(folder)]
+    done = command(*TORCHRUN, "--nproc_per_node=2", "train.py", *flags)
+    assert done.returncode == 0, done.stderr
+    for said in ("device", "processes  2", "corpus", "vocabulary", "parameters", "W&B", "padding"):
+        assert said in done.stdout
+    assert done.stdout.count("Finished at epoch 2") == 1
+    return folder
+
+
+def test_translate_prints_one_line_for_each_sentence_given(trained: Path):
+    done = translate("translate", "sun moon", "tree", "--model_folder", str(trained))
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_translate_reads_standard_input_and_keeps_the_order(trained: Path):
+    lines = ["sun moon river", "", "tree", "stone bird fish wolf tree"]
+    together = translate("translate", "--model_folder", str(trained), input="\n".join(lines))
+    assert together.returncode == 0, together.stderr
+    got = together.stdout.split("\n")[:-1]
+    assert len(got) == 4 and got[1] == ""
+    alone = translate("translate", lines[3], "--model_folder", str(trained))
+    assert alone.stdout == got[3] + "\n"
+
+
+def test_validate_repeats_the_scores_of_the_training_run(trained: Path):
+    records = map(json.loads, (trained / "metrics.jsonl").read_text().splitlines())
+    recorded = [r for r in records if "validation/loss" in r]
+    done = translate("validate", "--preload", "1", "--model_folder", str(trained))
+    assert done.returncode == 0, done.stderr
+    assert f"loss {recorded[0]['validation/loss']:.4g}" in done.stdout
+    assert "signature" in done.stdout or "nrefs:1|case:mixed" in done.stdout
+
+
+def test_validate_scores_files(trained: Path, tmp_path: Path):
+    source, reference = tmp_path / "a.en", tmp_path / "a.it"
+    source.write_text("sun moon\ntree\n")
+    reference.write_text("moon sun\ntree\n")
+    flags = ["--source", str(source), "--model_folder", str(trained)]
+    done = translate("validate", *flags, "--reference", str(reference))
+    assert done.returncode == 0 and "2 sentences, BLEU nrefs:1" in done.stdout, done.stderr
+
+    done = translate("validate", *flags)
+    assert done.returncode == 2 and "--reference" in done.stderr + done.stdout
+
+    reference.write_text("moon sun\n")
+    done = translate("validate", *flags, "--reference", str(reference))
+    assert done.returncode == 2 and "2 lines" in done.stderr and "1:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_without_a_checkpoint_is_told(tmp_path: Path):
+    for name in ("translate", "validate"):
+        done = translate(name, "--model_folder", str(tmp_path))
+        assert done.returncode == 2
+        assert "holds no checkpoint" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_unknown_command_lists_those_there_are():
+    done = translate("transalte")
+    assert done.returncode == 2 and "translate " in done.stdout and "validate " in done.stdout
+
+
+def test_train_runs_without_a_launcher_from_any_folder(tiny_run: list[str], tmp_path: Path):
+    done = command(sys.executable, "train.py", *tiny_run, "--max_steps", "2")
+    assert done.returncode == 0, done.stderr
+    assert "processes  1" in done.stdout
+
+
+def test_two_nodes_with_separate_folders_go_on_from_the_one_checkpoint(
+    tiny_run: list[str], tmp_path: Path
+):
+    # The checkpoint is on the second node only, as after the first was replaced by a new machine.
+    folders = [tmp_path / "node0", tmp_path / "node1"]
+    first = [*tiny_run, "--max_steps", "4", "--model_folder", str(folders[1])]
+    launch.train(first, tmp_path, 2).succeed()
+    port = launch.free_port()
+    nodes = [
+        subprocess.Popen(
+            [
+                *TORCHRUN,
+                *("--nnodes=2", "--nproc_per_node=1", "--rdzv-backend=c10d", "--rdzv-id=test"),
+                *(f"--rdzv-endpoint=127.0.0.1:{port}", "--local-addr=127.0.0.1"),
+                *("train.py", *tiny_run, "--max_steps", "8", "--model_folder", str(folder)),
+            ],
+            cwd=ROOT,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for folder in folders
+    ]
+    said = [node.communicate(timeout=launch.SECONDS) for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], said
+    told = "".join(out for out, _ in said)
+    assert told.count("Resuming from") == 1
+    assert f"{folders[1]}/tmodel_step_00000004" in told
+    assert "Finished at epoch 0, step 8" in told
+
+
+def test_torchrun_passes_a_schedulers_signal_on(tiny_run: list[str], tmp_path: Path):
+    folder = tmp_path / "model"
+    job = subprocess.Popen(
+        [*TORCHRUN, "--nproc_per_node=2", "train.py", *tiny_run, "--num_epochs", "1000"],
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    deadline = time.monotonic() + launch.SECONDS
+    while not list(folder.glob("tmodel_step_*")):
+        assert job.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    job.send_signal(signal.SIGTERM)
+    said, _ = job.communicate(timeout=launch.SECONDS)
+    assert "as asked, and saved" in said
+
+
+def test_srun_alone_starts_the_ranks(tiny_run: list[str], tmp_path: Path):
+    variables = {
+        "SLURM_NTASKS": "2",
+        "SLURM_NODEID": "0",
+        "SLURM_STEP_TASKS_PER_NODE": "2",
+        "SLURM_STEP_NODELIST": "127.0.0.1",
+        "SLURM_JOB_ID": str(launch.free_port()),
+    }
+    tasks = [
+        subprocess.Popen(
+            [sys.executable, "train.py", *tiny_run, "--max_steps", "2"],
+            cwd=ROOT,
+            env=environment() | variables | {"SLURM_PROCID": str(n), "SLURM_LOCALID": str(n)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for n in range(2)
+    ]
+    said = [task.communicate(timeout=launch.SECONDS)[0] for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], said
+    assert "processes  2" in said[0] and said[1].strip() == ""
+
+
+def test_the_slurm_script_asks_torchrun_for_every_node(tmp_path: Path):
+    # `srun` and `scontrol` are stood in for by scripts that show what they were asked.
+    (tmp_path / "srun").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "scontrol").write_text("#!/bin/sh\nprintf 'gpu07\\ngpu08\\n'\n")
+    for name in ("srun", "scontrol"):
+        (tmp_path / name).chmod(0o755)
+    variables = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SLURM_JOB_NODELIST": "gpu[07-08]",
+        "SLURM_JOB_NUM_NODES": "2",
+        "SLURM_GPUS_ON_NODE": "8",
+        "SLURM_JOB_ID": "42",
+    }
+    done = subprocess.run(
+        ["bash", "launch/slurm.sh", "--preset", "base"],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    words = done.stdout.split("\n")
+    assert words[0] == "torchrun" and words[-4:-1] == ["train.py", "--preset", "base"]
+    assert {"--nnodes=2", "--nproc-per-node=8", "--rdzv-endpoint=gpu07:29400"} <= set(words)

@@ -1,0 +1,189 @@
+"""Ranks: what launchers say, and that gradients do not know how many computed them."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from config import parse
+from tests import launch
+from train import build_trainer, prepare_data
+from translate_ddp.checkpoint import CheckpointStore
+from translate_ddp.distributed import (
+    DistributedConfig,
+    Launch,
+    World,
+    first_slurm_host,
+    open_world,
+    read_launch,
+)
+from translate_ddp.errors import UserError
+from translate_ddp.logbook import Logbook
+from translate_ddp.stopping import StopRequest
+from translate_ddp.trainer import Run
+
+
+def gradients(flags: list[str], world: World) -> list[dict[str, torch.Tensor]]:
+    """The gradient of each step of the first epoch, with weights that never change."""
+    config = parse(flags)
+    data = prepare_data(config, world)
+    store = CheckpointStore(config.checkpoint)
+    logbook = Logbook(
+        config.logbook, store.folder, run_id="0", about={}, position=None, active=False
+    )
+    trainer = build_trainer(config, data, Run("0", {}, {}), store, logbook, StopRequest(), world)
+    found = []
+    for step, passes in enumerate(trainer.loader):
+        trainer.accumulate_gradients(passes, trainer.sampler.target_tokens(step))
+        named = trainer.model.named_parameters()
+        found.append({name: p.grad.clone() for name, p in named if p.grad is not None})
+        trainer.optimizer.zero_grad()
+    return found
+
+
+def save_gradients(flags: list[str], folder: str) -> None:
+    with open_world(DistributedConfig()) as world:
+        torch.save(gradients(flags, world), Path(folder) / f"{world.rank}.pt")
+
+
+@pytest.mark.parametrize("max_tokens", ["100", "60"])  # one pass a step, and several
+def test_two_ranks_make_the_gradients_of_one(tiny_run: list[str], tmp_path: Path, max_tokens: str):
+    # The share of a step differs in tokens from rank to rank, and in the number of passes.
+    flags = [*tiny_run, "--dropout", "0", "--max_tokens", max_tokens]
+    torch.manual_seed(0)
+    alone = gradients(flags, World())
+    job = launch.start(save_gradients, tmp_path, 2, None, flags, str(tmp_path))
+    job.succeed()
+    for rank in range(2):
+        together = torch.load(tmp_path / f"{rank}.pt")
+        assert len(together) == len(alone) > 5
+        for ours, theirs in zip(together, alone, strict=True):
+            assert ours.keys() == theirs.keys()
+            for name in ours:
+                torch.testing.assert_close(ours[name], theirs[name], rtol=1e-4, atol=1e-6)
+
+
+def exercise(folder: str) -> None:
+    """Each rank writes what it got from each kind of agreement."""
+    with open_world(DistributedConfig()) as world:
+        slow = lambda: time.sleep(1.0) or {"by": world.rank}  # noqa: E731
+        results: dict[str, Any] = {
+            "sum": world.sum(torch.tensor([world.rank, 1.0])).tolist(),
+            "any": world.any(world.rank == 1, False),
+            "gather": world.gather(f"rank {world.rank} è qui" * world.rank),
+            "broadcast": world.broadcast(b"\x00bytes" if world.rank == 1 else None, source=1),
+            "on_main": world.on_main("being slow", slow),
+            "on_each_node": world.on_each_node("looking", lambda: world.rank),
+            "threads": torch.get_num_threads(),
+        }
+        try:
+            world.on_main("failing", lambda: _refuse())
+        except UserError as error:
+            results["error"] = str(error)
+        torch.save(results, Path(folder) / f"{world.rank}.pt")
+
+
+def _refuse() -> None:
+    raise UserError("not like this")
+
+
+def test_ranks_agree(tmp_path: Path):
+    launch.start(exercise, tmp_path, 3, None, str(tmp_path)).succeed()
+    for rank in range(3):
+        got = torch.load(tmp_path / f"{rank}.pt")
+        assert got["sum"] == [3.0, 3.0]
+        assert got["any"] == (True, False)
+        assert got["gather"] == ["", "rank 1 è qui", "rank 2 è qui" * 2]
+        assert got["broadcast"] == b"\x00bytes"
+        assert got["on_main"] == {"by": 0}
+        assert got["on_each_node"] == [0]
+        assert got["error"] == "not like this"
+        assert got["threads"] == 1  # more ranks than cores still have one each
+
+
+def crash_on_main() -> None:
+    with open_world(DistributedConfig()) as world:
+        world.on_main("crashing", lambda: 1 // 0)
+
+
+def test_a_crash_of_rank_0_ends_the_ranks_that_wait_for_it(tmp_path: Path):
+    job = launch.start(crash_on_main, tmp_path, 2)
+    assert job.wait() == [1, 1]
+    assert "Rank 0 failed while crashing: ZeroDivisionError" in job.outputs[1].read_text() or (
+        "DistNetworkError" in job.outputs[1].read_text()  # its store went first
+    )
+
+
+def test_one_process_needs_no_launcher_and_no_group():
+    with open_world(DistributedConfig()) as world:
+        assert (world.rank, world.size, world.store) == (0, 1, None)
+        assert world.sum(torch.tensor(5)).item() == 5
+        assert world.gather("alone") == ["alone"]
+        assert world.on_main("working", lambda: 7) == 7
+
+
+def test_torchruns_variables_are_read():
+    said = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+    assert read_launch(said) == Launch(rank=5, size=8, local_rank=1, local_size=4)
+
+
+def test_slurms_variables_are_read_when_srun_starts_the_ranks():
+    said = {
+        "SLURM_PROCID": "9",
+        "SLURM_NTASKS": "11",
+        "SLURM_LOCALID": "1",
+        "SLURM_NODEID": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "4(x2),3",
+    }
+    assert read_launch(said) == Launch(rank=9, size=11, local_rank=1, local_size=3)
+    assert read_launch(said | {"SLURM_NTASKS": "1"}) == Launch()  # an interactive shell
+
+
+@pytest.mark.parametrize(
+    ("nodelist", "host"),
+    [("gpu[07-09,12],big1", "gpu07"), ("node3", "node3"), ("a1,a2", "a1"), ("n-[1,3]", "n-1")],
+)
+def test_the_first_host_of_a_slurm_list(nodelist: str, host: str):
+    assert first_slurm_host(nodelist) == host
+
+
+def test_nccl_without_gpus_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with (
+        pytest.raises(UserError, match="NCCL needs GPUs"),
+        open_world(DistributedConfig(backend="nccl")),
+    ):
+        pass
+
+
+def test_more_ranks_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with (
+        pytest.raises(UserError, match="2 processes .* 1 GPU"),
+        open_world(DistributedConfig()),
+    ):
+        pass
+
+
+def test_a_port_in_use_is_named(tmp_path: Path):
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        job = launch.start(exercise_told, tmp_path, 1, {"MASTER_PORT": port, "WORLD_SIZE": "2"})
+        assert f"cannot meet at 127.0.0.1:{port}" in job.fail()
+
+
+def exercise_told() -> None:
+    from translate_ddp.errors import told_to_the_user
+
+    with told_to_the_user(), open_world(DistributedConfig()):
+        pass
