@@ -43,13 +43,16 @@ def train(config: Config, world: World) -> None:
     about = config.to_dict()
     identity = identity_of(about, data, world.size)
     state, told = find_state(store, config.checkpoint.preload, world)
+    if state is not None:
+        refuse_other_run(state, identity)
+    # Rank 0 first: nodes that share its disk then find nothing left to move.
+    aside = [world.on_main("setting files aside", lambda: store.set_aside(state))]
+    aside += world.on_each_node("setting files aside", lambda: store.set_aside(state))
+    told += [f"Moved the later files of an earlier run to {path}." for path in aside if path]
     if state is None:
-        aside = world.on_each_node("setting an earlier run aside", store.set_aside)
-        told = [f"Moved an earlier run's files to {path}." for path in aside if path]
         run_id = world.on_main("naming the run", lambda: uuid.uuid4().hex[:8])
         run = Run(run_id, about, identity)
     else:
-        refuse_other_run(state, identity)
         run = Run(state["run"]["run_id"], about, identity, state["run"]["history"])
     with (
         Logbook(

@@ -124,7 +124,6 @@ def test_a_later_call_with_more_epochs_goes_on(tiny_run: list[str], tmp_path: Pa
 def test_preload_takes_an_epoch_a_file_or_nothing(tiny_run: list[str], tmp_path: Path):
     folder = tmp_path / "model"
     launch.train(tiny_run, tmp_path).succeed()
-    before = checkpoints(folder)
     (epoch_1,) = folder.glob("tmodel_epoch_0001_*")
 
     for preload in ("1", str(epoch_1)):
@@ -134,10 +133,12 @@ def test_preload_takes_an_epoch_a_file_or_nothing(tiny_run: list[str], tmp_path:
     said = launch.train([*tiny_run, "--preload", "7"], tmp_path).fail()
     assert "No checkpoint of epoch 7" in said and "epochs [1, 2]" in said
 
+    before = checkpoints(folder)
     said = launch.train([*tiny_run, "--preload", ""], tmp_path).succeed()
-    aside = folder / "earlier-001"
-    assert f"Moved an earlier run's files to {aside}" in said
-    assert set(before) <= {path.name for path in aside.iterdir()}
+    assert "Resuming" not in said
+    aside = sorted(folder.glob("earlier-*"))[-1]
+    assert f"Moved the later files of an earlier run to {aside}" in said
+    assert {path.name for path in aside.iterdir()} == {*before, "metrics.jsonl"}
     assert len(metrics(folder)) == len(metrics(aside))
 
 
@@ -189,3 +190,21 @@ def test_only_the_newest_and_the_best_checkpoints_stay(tiny_run: list[str], tmp_
     steps = [c.step for c in held if c.epoch is None]
     assert 1 <= len(steps) <= 2  # one of the last two may have become an epoch's end
     assert all(step % 4 == 0 and step > held[0].step - 12 for step in steps)
+
+
+def test_going_on_from_an_older_epoch_keeps_the_later_ones_apart(
+    tiny_run: list[str], tmp_path: Path
+):
+    # Otherwise the next `latest` would be the last step of the run that was left.
+    folder = tmp_path / "model"
+    launch.train(tiny_run, tmp_path).succeed()
+    (epoch_1,) = folder.glob("tmodel_epoch_0001_*")
+    (epoch_2,) = folder.glob("tmodel_epoch_0002_*")
+    stop_early = ["--max_steps", str(int(epoch_1.name.split("_")[4].split("-")[0]) + 1)]
+    said = launch.train([*tiny_run, "--preload", "1", *stop_early], tmp_path).succeed()
+    aside = folder / "earlier-001"
+    assert f"Moved the later files of an earlier run to {aside}" in said
+    assert (aside / epoch_2.name).exists() and not epoch_2.exists()
+    assert epoch_1.exists() and not (aside / epoch_1.name).exists()
+    assert len(metrics(aside)) > len(metrics(folder))
+    assert last_state(folder)["position"]["epoch"] == 1

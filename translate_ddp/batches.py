@@ -4,9 +4,10 @@ Pure functions of lengths, seed and epoch: every rank computes the same plan and
 so nothing about the order of data is ever stored or communicated. Ranks are two integers here.
 """
 
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -200,7 +201,12 @@ def build_loader(
     dataset: ParallelDataset, sampler: StepSampler, max_tokens: int, device: torch.device
 ) -> DataLoader[list[Batch]]:
     """Each step's passes of this rank, in order; on a GPU prepared ahead in pinned memory."""
-    ahead = {"num_workers": 1, "prefetch_factor": 8, "pin_memory": True}
+    ahead: dict[str, Any] = {
+        "num_workers": 1,
+        "prefetch_factor": 8,
+        "pin_memory": True,
+        "worker_init_fn": leave_signals_to_the_trainer,
+    }
     loader = DataLoader(
         dataset,
         batch_sampler=sampler,
@@ -208,6 +214,12 @@ def build_loader(
         **(ahead if device.type == "cuda" else {}),
     )
     return cast("DataLoader[list[Batch]]", loader)  # what `collate_fn` makes of the pairs
+
+
+def leave_signals_to_the_trainer(worker: int) -> None:
+    """A scheduler signals whole process groups; a worker that dies would end the run unsaved."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def padding_share(sampler: StepSampler, max_tokens: int) -> float:

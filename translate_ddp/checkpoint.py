@@ -9,6 +9,7 @@ import hashlib
 import io
 import os
 import re
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,14 @@ class Checkpoint:
     def rank(self) -> tuple[int, bool]:
         """Orders a run's checkpoints in time."""
         return self.step, self.epoch is not None
+
+    def is_newer(self, state: State | None) -> bool:
+        """Whether it was saved after `state`, or at all if that is None."""
+        if state is None:
+            return True
+        position = state["position"]
+        # Between epochs the epoch's own checkpoint is the later one of its last step.
+        return self.rank > (position["global_step"], position["step"] == 0)
 
 
 Checkpoints = list[Checkpoint]  # the class below has a method called list
@@ -187,21 +196,25 @@ class CheckpointStore:
             "Pass --preload latest, one of these epochs, or a file."
         )
 
-    def set_aside(self) -> str | None:
-        """Move an earlier run's checkpoints and metrics into a folder of their own, if any.
+    def set_aside(self, newer_than: State | None) -> str | None:
+        """Move what is newer than a state, or all if there is none, into a folder of its own.
 
-        Returns the folder's path.
+        Going on from an older state, or anew, would otherwise end at the next `latest`. Metrics
+        are copied along. Returns the folder's path, or None if there is nothing to move.
         """
-        paths = [checkpoint.path for checkpoint in self.list()]
-        if (metrics := self.folder / "metrics.jsonl").exists():
-            paths.append(metrics)
-        if not paths:
+        paths = [checkpoint.path for checkpoint in self.list() if checkpoint.is_newer(newer_than)]
+        metrics = self.folder / "metrics.jsonl"
+        if not paths and (newer_than is not None or not metrics.exists()):
             return None
         taken = [path.name for path in self.folder.glob("earlier-*")]
         aside = self.folder / f"earlier-{len(taken) + 1:03d}"
         aside.mkdir()
         for path in paths:
             path.rename(aside / path.name)
+        if metrics.exists():
+            shutil.copy2(metrics, aside)
+            if newer_than is None:
+                metrics.unlink()
         return str(aside)
 
 

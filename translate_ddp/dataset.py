@@ -5,9 +5,12 @@ rename and found again at the next start by what it was made from.
 """
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
+import socket
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,11 +38,11 @@ class Ragged:
         self.offsets = offsets
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[int]]) -> "Ragged":
-        rows = list(rows)
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        tokens = np.fromiter((i for row in rows for i in row), np.int32, int(lengths.sum()))
-        return cls(tokens, np.concatenate([[0], np.cumsum(lengths)]))
+    def of(cls, rows: Iterable[Sequence[int] | np.ndarray]) -> "Ragged":
+        arrays = [np.array(row, dtype=np.int32) for row in rows]
+        lengths = [0, *(len(row) for row in arrays)]
+        tokens = np.concatenate(arrays) if arrays else np.empty(0, dtype=np.int32)
+        return cls(tokens, np.cumsum(lengths, dtype=np.int64))
 
     @classmethod
     def open(cls, stem: Path) -> "Ragged":
@@ -102,7 +105,7 @@ def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, fold
     """
     prepared = folder / _key(corpus, tokenizer, seq_len)
     if not (prepared / "about.json").exists():
-        partial = folder / f".preparing-{os.getpid()}"
+        partial = folder / f".preparing-{socket.gethostname()}-{os.getpid()}"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         _write(partial, corpus, tokenizer, seq_len)
@@ -147,50 +150,67 @@ def _write(
 ) -> None:
     corpus = read_corpus(corpus_config)
     tokenizer = build_tokenizer(
-        _lines(corpus.train),
+        _all_lines(corpus.train),
         tokenizer_config,
         languages=f"{corpus_config.lang_src}-{corpus_config.lang_tgt}",
         file=folder / "tokenizer.json",
     )
     (folder / "tokenizer.json").write_text(tokenizer.text, encoding="utf-8")
-    dropped = dict(corpus.dropped)
+    dropped = Counter(corpus.dropped)
     digest = hashlib.sha256(tokenizer.text.encode())
     for split, pairs in (("train", corpus.train), ("validation", corpus.validation)):
-        source, target = (_encode(pairs, side, tokenizer) for side in ("src", "tgt"))
-        fits = [len(s) < seq_len and len(t) < seq_len for s, t in zip(source, target, strict=True)]
-        kept = [row for row, fit in enumerate(fits) if fit]
+        encoded, kept = _encode(pairs, tokenizer, seq_len)
         if not kept:
             raise UserError(
-                f"None of the {len(fits)} {split} pairs fits --seq_len {seq_len}: raise it."
+                f"None of the {len(pairs):,} {split} pairs fits --seq_len {seq_len}: raise it."
             )
-        if len(kept) < len(fits):
-            reason = f"over {seq_len} tokens"
-            dropped[reason] = dropped.get(reason, 0) + len(fits) - len(kept)
-        for side, rows in (("src", source), ("tgt", target)):
-            ragged = Ragged.of(rows[row] for row in kept)
+        if len(kept) < len(pairs):
+            dropped[f"over {seq_len} tokens"] += len(pairs) - len(kept)
+        for side, ragged in (("src", encoded.source), ("tgt", encoded.target)):
             ragged.save(folder / f"{split}.{side}")
-            digest.update(ragged.offsets.tobytes() + ragged.tokens.tobytes())
-            if split == "validation":
-                texts = pairs.select(kept)[side]
-                text = "".join(f"{line}\n" for line in texts)
-                (folder / f"validation.{side}.txt").write_text(text, encoding="utf-8")
-    about = {"dropped": dropped, "fingerprint": digest.hexdigest()}
+            digest.update(ragged.offsets)
+            digest.update(ragged.tokens)
+        if split == "validation":
+            _write_lines(folder, pairs.select(kept))
+    about = {"dropped": dict(dropped), "fingerprint": digest.hexdigest()}
     (folder / "about.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
-def _lines(pairs: "datasets.Dataset") -> Iterator[str]:
-    for src, tgt in zip(_in_parts(pairs, "src"), _in_parts(pairs, "tgt"), strict=True):
-        yield from src
-        yield from tgt
+def _encode(
+    pairs: "datasets.Dataset", tokenizer: Tokenizer, seq_len: int
+) -> tuple[ParallelDataset, list[int]]:
+    """The pairs of which both sides fit, and their rows. Ids become arrays one by one: a list of
+    Python numbers would take ten times the memory.
+    """
+    sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    kept: list[int] = []
+    rows = itertools.count()
+    for part in _in_parts(pairs):
+        for source, target in zip(*map(tokenizer.encode, part), strict=True):
+            row = next(rows)
+            if max(len(source), len(target)) < seq_len:  # and the end marker
+                kept.append(row)
+                for side, ids in zip(sides, (source, target), strict=True):
+                    side.append(np.array(ids, dtype=np.int32))
+    return ParallelDataset(*map(Ragged.of, sides)), kept
 
 
-def _in_parts(pairs: "datasets.Dataset", side: str) -> Iterator[list[str]]:
-    for part in pairs.select_columns(side).iter(LINES_AT_ONCE):
-        yield cast("dict[str, list[str]]", part)[side]
+def _in_parts(pairs: "datasets.Dataset") -> Iterator[tuple[list[str], list[str]]]:
+    for part in pairs.iter(LINES_AT_ONCE):
+        columns = cast("dict[str, list[str]]", part)
+        yield columns["src"], columns["tgt"]
 
 
-def _encode(pairs: "datasets.Dataset", side: str, tokenizer: Tokenizer) -> list[list[int]]:
-    return [ids for part in _in_parts(pairs, side) for ids in tokenizer.encode(part)]
+def _all_lines(pairs: "datasets.Dataset") -> Iterator[str]:
+    for source, target in _in_parts(pairs):
+        yield from source
+        yield from target
+
+
+def _write_lines(folder: Path, validation: "datasets.Dataset") -> None:
+    for side, lines in zip(("src", "tgt"), zip(*_in_parts(validation), strict=True), strict=True):
+        text = "".join(f"{line}\n" for part in lines for line in part)
+        (folder / f"validation.{side}.txt").write_text(text, encoding="utf-8")
 
 
 def _publish(partial: Path, prepared: Path) -> None:

@@ -54,6 +54,7 @@ def find_state(
     owner = world.leaders[node]
     data = Path(finding["path"]).read_bytes() if world.rank == owner else None
     state = load(world.broadcast(data, owner), finding["path"])
+    state["run"]["history"].append(Path(finding["path"]).name)  # the one it could not know
     where = f", on node {node}" if len(findings) > 1 else ""
     return state, [*finding["passed_over"], f"Resuming from {finding['path']}{where}."]
 

@@ -5,8 +5,8 @@ from (seed, epoch), so two integers say where a run is and nothing else has to b
 """
 
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -106,6 +106,26 @@ class Window:
         self.tokens = 0
 
 
+class Pace:
+    """Target tokens a second since the last record; validation and saving do not count."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.tokens = 0
+        self.started = time.perf_counter()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        begun = time.perf_counter()
+        yield
+        self.started += time.perf_counter() - begun
+
+    def tokens_per_second(self) -> float:
+        return self.tokens / (time.perf_counter() - self.started)
+
+
 @dataclass
 class Run:
     """What a checkpoint holds beside weights and position, and a resumed run takes over."""
@@ -137,6 +157,7 @@ class Trainer:
     def __post_init__(self) -> None:
         self.position = Position()
         self.window = Window.of(self.config.log_every, self.world.device)
+        self.pace = Pace()
         self.saved_step = -1
         self.saved_at = time.monotonic()
         self.bf16 = self.config.use_bf16(self.world.device)
@@ -153,6 +174,7 @@ class Trainer:
         global_step = self.position.global_step
         loss = self.accumulate_gradients(passes, target_tokens)
         self.window.add(global_step, loss, target_tokens)
+        self.pace.tokens += target_tokens
         longest = self.optimizer_config.clip_grad_norm or torch.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), longest)
         for group in self.optimizer.param_groups:
@@ -205,6 +227,7 @@ class Trainer:
         if self.is_finished():
             return True
         self.warm_up()
+        self.pace.restart()
         while not self.is_finished():
             with self._epoch_bar() as bar:
                 stopped = self._train_epoch(bar)
@@ -217,7 +240,6 @@ class Trainer:
     def _train_epoch(self, bar: Progress) -> bool:
         """Train until the epoch, the run or a request ends it; True for the last."""
         position = self.position
-        self.window_started = time.perf_counter()
         for passes in self.loader:
             norm = self.step(passes, self.sampler.target_tokens(position.step))
             position.step += 1
@@ -233,7 +255,6 @@ class Trainer:
             if stop or save:
                 self._save()
             if stop:
-                self.logbook.say(f"Stopped at step {position.global_step}, as asked; saved.")
                 return True
             if self._has_max_steps():
                 break
@@ -273,35 +294,36 @@ class Trainer:
     def _log(self, norm: Tensor, bar: Progress) -> None:
         # Every rank must enter: the sum waits for all of them.
         losses = self.world.sum(self.window.losses)
-        elapsed = time.perf_counter() - self.window_started
         scalars = {
             "train/loss": float(losses.sum()) / self.window.tokens,
             "train/lr": self.optimizer.param_groups[0]["lr"],
             "train/grad_norm": float(norm),
-            "train/tokens_per_second": self.window.tokens / elapsed,
+            "train/tokens_per_second": self.pace.tokens_per_second(),
         }
         self.logbook.log(self.position.global_step, scalars)
         rate = scalars["train/tokens_per_second"]
         bar.advance(0, loss=scalars["train/loss"], **{"tokens/s": rate})
         self.window.clear()
-        self.window_started = time.perf_counter()
+        self.pace.restart()
 
     def _validate(self) -> Scores:
-        started = time.perf_counter()
         step, data = self.position.global_step, self.data
         texts = ValidationSet(data.validation, data.validation_sources, data.validation_references)
         count = len(data.validation)
-        with self.logbook.progress("validation", total=count, unit="sentence") as bar:
-            with self._autocast():
-                scores = validate(
-                    self.model,
-                    texts,
-                    data.tokenizer,
-                    self.world,
-                    self.config.validate_on,
-                    self.collate.max_tokens,
-                    bar.advance,
-                )
+        with (
+            self.pace.paused(),
+            self.logbook.progress("validation", total=count, unit="sentence") as bar,
+            self._autocast(),
+        ):
+            scores = validate(
+                self.model,
+                texts,
+                data.tokenizer,
+                self.world,
+                self.config.validate_on,
+                self.collate.max_tokens,
+                bar.advance,
+            )
         rows = choose_samples(NUM_SAMPLES, count, step)
         self.logbook.samples(
             step,
@@ -311,18 +333,16 @@ class Trainer:
             ],
         )
         self.logbook.log(step, as_metrics(scores))
-        self.window_started += time.perf_counter() - started
         return scores
 
     def _save(self, epoch: int | None = None) -> None:
         if epoch is None and self.saved_step == self.position.global_step:
             return
-        started = time.perf_counter()
         losses = self.world.sum(self.window.losses)
-        name = self.world.on_main("saving a checkpoint", lambda: self._write(losses, epoch))
+        with self.pace.paused():
+            name = self.world.on_main("saving a checkpoint", lambda: self._write(losses, epoch))
         self.run.history.append(name)
         self.saved_step, self.saved_at = self.position.global_step, time.monotonic()
-        self.window_started += time.perf_counter() - started
 
     # --- what a checkpoint holds ---
 
