@@ -5,7 +5,6 @@ last one counts, and all are checked by the same parser.
 """
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
@@ -181,7 +180,3 @@ def _flag(name: str, value: Any) -> list[str]:
             raise UserError(f"{name} must be true or false, but is {value}.")
         return [f"--{name}" if str(value).lower() == "true" else f"--no_{name}"]
     return [f"--{name}", str(value)]
-
-
-if __name__ == "__main__":
-    print(parse(sys.argv[1:]))

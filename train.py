@@ -42,7 +42,9 @@ def train(config: Config, world: World) -> None:
     data = prepare_data(config, world)
     about = config.to_dict()
     identity = identity_of(about, data, world.size)
-    state, told = find_state(store, config.checkpoint.preload, world)
+    # A restart goes on, also where the first start was told to begin elsewhere.
+    preload = "latest" if world.restarted else config.checkpoint.preload
+    state, told = find_state(store, preload, world)
     if state is not None:
         refuse_other_run(state, identity)
     # Rank 0 first: nodes that share its disk then find nothing left to move.
@@ -85,8 +87,7 @@ def prepare_data(config: Config, world: World) -> PreparedData:
     prepared = world.on_each_node("preparing the corpus", work)
     if len({fingerprint for _, fingerprint in prepared}) > 1:
         raise UserError("The nodes read different data: give all of them the same files.")
-    # Every node names the folder alike, since the name says what it was made from.
-    return load_prepared(Path(prepared[0][0]))
+    return load_prepared(Path(prepared[world.node][0]))
 
 
 def build_trainer(
@@ -138,7 +139,7 @@ def describe(config: Config, trainer: Trainer, told: list[str]) -> None:
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in data.dropped.items())
     corpus = config.corpus
-    max_tokens = trainer.collate.max_tokens
+    max_tokens = trainer.collator.max_tokens
     rows = {
         "device": f"{world.device}, {'bf16' if trainer.bf16 else 'fp32'}",
         "processes": f"{world.size}, backend {world.backend}, "

@@ -11,6 +11,7 @@
 set -euo pipefail
 
 head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=100   # seconds to save before torchrun kills its ranks
 srun torchrun \
     --nnodes="$SLURM_JOB_NUM_NODES" \
     --nproc-per-node="${SLURM_GPUS_ON_NODE:-1}" \

@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ class Job:
 
     ranks: list[Any]
     outputs: list[Path]
-    killed: bool = field(default=False)
 
     def wait(self) -> list[int]:
         """The exit code of each rank."""
@@ -69,7 +68,7 @@ class Job:
 
 def train(arguments: Sequence[str], folder: Path, size: int = 1, **environment: str) -> Job:
     """`train.py` on `size` ranks, as a launcher would start it; output goes below `folder`."""
-    return start(_train, folder, size, environment, list(arguments))
+    return start(run_train, folder, size, environment, list(arguments))
 
 
 def start(
@@ -95,7 +94,9 @@ def start(
         } | (environment or {})
         output = folder / f"rank-{rank}-{time.monotonic_ns()}.txt"
         output.touch()
-        process = CONTEXT.Process(target=_rank, args=(work, variables, output, arguments))
+        process = CONTEXT.Process(
+            target=_rank, args=(work, variables, output, arguments), daemon=True
+        )
         process.start()
         ranks.append(process)
         outputs.append(output)
@@ -120,7 +121,7 @@ def _rank(
     work(*arguments)
 
 
-def _train(arguments: list[str]) -> None:
+def run_train(arguments: list[str]) -> None:
     from train import main
 
     sys.argv = ["train.py", *arguments]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from config import PRESETS
 from translate_ddp.batches import (
     BatchConfig,
     Collator,
@@ -116,6 +117,17 @@ def test_batch_size_counts_sentences_per_rank(dataset: ParallelDataset):
 
 def test_sentences_of_a_step_are_of_about_one_length(dataset: ParallelDataset):
     assert padding_share(sampler(dataset), max_tokens=100) < 0.15
+
+
+def test_padding_is_little_at_the_size_of_a_real_corpus():
+    # 29,000 pairs of the lengths of image captions, at the budget of the small preset.
+    random = np.random.default_rng(0)
+    source = np.clip(random.gamma(9, 1.6, 29_000), 4, 60).astype(int)
+    target = np.clip(source + random.integers(-4, 6, 29_000), 3, 60)
+    config = BatchConfig(batch_tokens=int(PRESETS["small"]["batch_tokens"]))
+    for size in (1, 2):
+        mine = StepSampler(Lengths(source, target), config, seed=0, rank=0, world_size=size)
+        assert padding_share(mine, config.pass_tokens("cpu")) < 0.08
 
 
 def test_the_padding_share_is_what_the_batches_hold(dataset: ParallelDataset):

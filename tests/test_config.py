@@ -66,7 +66,7 @@ def test_yaml_values_stay_the_text_they_are(tmp_path: Path):
         (["--precision", "fp8"], "--precision"),
         (["--num_heads", "7"], "multiple of num_heads"),
         (["--seq_len", "9000"], "batch_tokens"),
-        (["--lang_src", "it"], "it"),
+        (["--lang_src", "it"], "must differ"),
         (["--preset", "huge"], "--preset"),
     ],
 )

@@ -1,5 +1,7 @@
 """Ranks: what launchers say, and that gradients do not know how many computed them."""
 
+import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -52,7 +54,6 @@ def save_gradients(flags: list[str], folder: str) -> None:
 def test_two_ranks_make_the_gradients_of_one(tiny_run: list[str], tmp_path: Path, max_tokens: str):
     # The share of a step differs in tokens from rank to rank, and in the number of passes.
     flags = [*tiny_run, "--dropout", "0", "--max_tokens", max_tokens]
-    torch.manual_seed(0)
     alone = gradients(flags, World())
     job = launch.start(save_gradients, tmp_path, 2, None, flags, str(tmp_path))
     job.succeed()
@@ -100,7 +101,7 @@ def test_ranks_agree(tmp_path: Path):
         assert got["on_main"] == {"by": 0}
         assert got["on_each_node"] == [0]
         assert got["error"] == "not like this"
-        assert got["threads"] == 1  # more ranks than cores still have one each
+        assert got["threads"] == max(1, len(os.sched_getaffinity(0)) // 3)
 
 
 def crash_on_main() -> None:
@@ -111,9 +112,9 @@ def crash_on_main() -> None:
 def test_a_crash_of_rank_0_ends_the_ranks_that_wait_for_it(tmp_path: Path):
     job = launch.start(crash_on_main, tmp_path, 2)
     assert job.wait() == [1, 1]
-    assert "Rank 0 failed while crashing: ZeroDivisionError" in job.outputs[1].read_text() or (
-        "DistNetworkError" in job.outputs[1].read_text()  # its store went first
-    )
+    # Rank 0 keeps the store here: whether its last words can still be read is a matter of time.
+    said = job.outputs[1].read_text()
+    assert re.search(r"(Rank 0 failed|was lost) while crashing", said), said
 
 
 def test_one_process_needs_no_launcher_and_no_group():

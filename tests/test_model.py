@@ -42,7 +42,7 @@ def test_every_position_sees_the_whole_source(model: Transformer):
 def test_padding_and_neighbours_never_change_a_sentence(model: Transformer):
     source_BS, target_BT = ids(1, 5), ids(1, 6)
     alone_TV = model.logits(model(source_BS, target_BT))[0]
-    longer_neighbour = (ids(1, 9) + 0, ids(1, 11) + 0)
+    longer_neighbour = (ids(1, 9), ids(1, 11))
     padded = [
         torch.cat([torch.nn.functional.pad(x, (0, y.shape[1] - x.shape[1])), y])
         for x, y in zip((source_BS, target_BT), longer_neighbour, strict=True)

@@ -1,6 +1,7 @@
 """Whole runs on real processes: what resuming, ranks and passes must not change."""
 
 import json
+import resource
 import signal
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,18 @@ def test_the_loss_curve_does_not_depend_on_the_number_of_passes(
         launch.train([*tiny_run, *flags], tmp_path, 2).succeed()
         curves.append(losses(folder))
     assert curves[1] == pytest.approx(curves[0], abs=1e-5)
+
+
+def test_bf16_trains_and_resumes_exactly_too(tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--precision", "bf16"]
+    straight, resumed = tmp_path / "straight", tmp_path / "resumed"
+    said = launch.train([*flags, "--model_folder", str(straight)], tmp_path).succeed()
+    assert "bf16" in said
+    for max_steps in (["--max_steps", "8"], []):
+        launch.train([*flags, "--model_folder", str(resumed), *max_steps], tmp_path).succeed()
+    assert_same_state(straight, resumed)
+    assert losses(straight)[-1] < losses(straight)[0]
+    assert all(tensor.dtype == torch.float32 for tensor in last_state(straight)["model"].values())
 
 
 def test_spread_validation_gives_the_numbers_of_rank_0(tiny_run: list[str], tmp_path: Path):
@@ -208,3 +221,21 @@ def test_going_on_from_an_older_epoch_keeps_the_later_ones_apart(
     assert epoch_1.exists() and not (aside / epoch_1.name).exists()
     assert len(metrics(aside)) > len(metrics(folder))
     assert last_state(folder)["position"]["epoch"] == 1
+
+
+def train_on_a_full_disk(flags: list[str], limit: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    launch.run_train(flags)
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (1_000, "Could not write the prepared corpus"),
+        (40_000, "Could not save a checkpoint"),
+    ],
+)
+def test_a_full_disk_ends_in_a_sentence(tiny_run: list[str], tmp_path: Path, limit: int, said: str):
+    job = launch.start(train_on_a_full_disk, tmp_path, 2, None, tiny_run, limit)
+    told = job.fail()
+    assert told.count(said) == 1 and "File too large" in told and "Traceback" not in told

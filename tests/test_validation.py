@@ -49,7 +49,9 @@ def test_loss_and_text_are_those_of_one_sentence_at_a_time(
     model, data = validation
     tokenizer = train_tokenizer(LINES, TokenizerConfig(vocab_size=300))
     done: list[int] = []
-    scores = validate(model, data, tokenizer, World(), "rank0", 40, done.append)
+    scores = validate(
+        model, data, tokenizer, World(), "rank0", 40, show=range(5), on_done=done.append
+    )
     assert model.training  # as it was before
     assert sum(done) == len(LINES)
 
@@ -70,7 +72,7 @@ def test_loss_and_text_are_those_of_one_sentence_at_a_time(
                 break
         predictions.append(tokenizer.decode([written])[0])
     assert scores["loss"] == pytest.approx(total / count, rel=1e-5)
-    assert scores["predictions"] == predictions
+    assert scores["samples"] == list(zip(LINES, LINES, predictions, strict=True))
 
 
 def test_samples_differ_from_time_to_time_but_repeat():

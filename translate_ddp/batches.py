@@ -135,8 +135,10 @@ class StepSampler(Sampler[list[int]]):
         return int(self.lengths.target[self.plan[step]].sum())
 
     def largest_step(self) -> int:
-        """The step with the longest sentence, which takes the most memory."""
-        return max(range(len(self.plan)), key=lambda k: self.lengths.longest_side[self.plan[k][-1]])
+        """The step of the most tokens, padding included, which takes the most memory."""
+        longest = self.lengths.longest_side
+        sizes = [len(rows) * int(longest[rows].max()) for rows in self.plan]
+        return sizes.index(max(sizes))
 
     def rows(self, step: int) -> list[int]:
         return share(self.plan[step], self.rank, self.world_size).tolist()
@@ -218,7 +220,7 @@ def build_loader(
 
 def leave_signals_to_the_trainer(worker: int) -> None:
     """A scheduler signals whole process groups; a worker that dies would end the run unsaved."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 

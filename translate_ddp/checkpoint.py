@@ -10,6 +10,7 @@ import io
 import os
 import re
 import shutil
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,20 +54,11 @@ class Checkpoint:
     path: Path
     step: int
     epoch: int | None  # None: saved between the ends of epochs
-    digest: str
 
     @property
-    def rank(self) -> tuple[int, bool]:
+    def order(self) -> tuple[int, bool]:
         """Orders a run's checkpoints in time."""
         return self.step, self.epoch is not None
-
-    def is_newer(self, state: State | None) -> bool:
-        """Whether it was saved after `state`, or at all if that is None."""
-        if state is None:
-            return True
-        position = state["position"]
-        # Between epochs the epoch's own checkpoint is the later one of its last step.
-        return self.rank > (position["global_step"], position["step"] == 0)
 
 
 Checkpoints = list[Checkpoint]  # the class below has a method called list
@@ -81,16 +73,16 @@ class CheckpointStore:
         self.keep_last = config.keep_last
         self._pattern = re.compile(
             re.escape(self.basename)
-            + rf"_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-([0-9a-f]{{{DIGEST_CHARACTERS}}})\.pt"
+            + rf"_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.pt"
         )
 
     def open(self) -> None:
         """Make the folder and try to write there, before any work depends on it."""
-        trial = self.folder / f".{self.basename}.trial-{os.getpid()}"
+        trial = self.folder / f".{self.basename}.trial-{socket.gethostname()}-{os.getpid()}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             trial.touch()
-            trial.unlink()
+            trial.unlink(missing_ok=True)
         except OSError as error:
             raise UserError(
                 f"Cannot write to {self.folder}: {error.strerror}. Choose another --model_folder."
@@ -101,11 +93,10 @@ class CheckpointStore:
         found = []
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
             if match := self._pattern.fullmatch(path.name):
-                epoch, step, digest = match.groups()
-                found.append(
-                    Checkpoint(path, int(step), int(epoch) if epoch is not None else None, digest)
-                )
-        return sorted(found, key=lambda checkpoint: checkpoint.rank, reverse=True)
+                epoch, step = match.groups()
+                number = int(epoch) if epoch is not None else None
+                found.append(Checkpoint(path, int(step), number))
+        return sorted(found, key=lambda checkpoint: checkpoint.order, reverse=True)
 
     def save(self, state: State, *, step: int, epoch: int | None = None) -> Path:
         """Write `state`, of plain types and tensors, and publish it by one rename.
@@ -184,7 +175,7 @@ class CheckpointStore:
             raise UserError(f"No checkpoint at {path}: {self._contents(held)}")
         if problem := damage(path):
             raise UserError(f"{path} cannot be used: {problem}.")
-        return Checkpoint(path, step=0, epoch=None, digest="")
+        return Checkpoint(path, step=0, epoch=None)
 
     def _contents(self, held: Checkpoints) -> str:
         if not held:
@@ -196,26 +187,36 @@ class CheckpointStore:
             "Pass --preload latest, one of these epochs, or a file."
         )
 
-    def set_aside(self, newer_than: State | None) -> str | None:
-        """Move what is newer than a state, or all if there is none, into a folder of its own.
+    def set_aside(self, goes_on_from: State | None) -> str | None:
+        """Move what is no part of the run that goes on from a state into a folder of its own.
 
-        Going on from an older state, or anew, would otherwise end at the next `latest`. Metrics
-        are copied along. Returns the folder's path, or None if there is nothing to move.
+        That is all there is if the run starts anew; otherwise other runs' checkpoints and those
+        saved after the state, to which the next `latest` would return. Metrics are copied along.
+        Returns the folder's path, or None if there is nothing to move.
         """
-        paths = [checkpoint.path for checkpoint in self.list() if checkpoint.is_newer(newer_than)]
+        held = self.list()
+        mine = [c for c in held if goes_on_from is not None and is_past(c, goes_on_from)]
         metrics = self.folder / "metrics.jsonl"
-        if not paths and (newer_than is not None or not metrics.exists()):
+        if len(mine) == len(held) and (mine or not metrics.exists()):
             return None
-        taken = [path.name for path in self.folder.glob("earlier-*")]
-        aside = self.folder / f"earlier-{len(taken) + 1:03d}"
+        aside = self.folder / f"earlier-{len(list(self.folder.glob('earlier-*'))) + 1:03d}"
         aside.mkdir()
-        for path in paths:
-            path.rename(aside / path.name)
+        for checkpoint in held:
+            if checkpoint not in mine:
+                checkpoint.path.rename(aside / checkpoint.path.name)
         if metrics.exists():
             shutil.copy2(metrics, aside)
-            if newer_than is None:
+            if not mine:
                 metrics.unlink()
         return str(aside)
+
+
+def is_past(checkpoint: Checkpoint, state: State) -> bool:
+    """Whether `state` is this checkpoint's or a later one of the same run."""
+    position = state["position"]
+    # Of two checkpoints of one step, the one that ends an epoch is the later.
+    reached = position["global_step"], position["step"] == 0
+    return checkpoint.path.name in state["run"]["history"] and checkpoint.order <= reached
 
 
 def damage(path: Path) -> str | None:

@@ -106,11 +106,18 @@ def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, fold
     prepared = folder / _key(corpus, tokenizer, seq_len)
     if not (prepared / "about.json").exists():
         partial = folder / f".preparing-{socket.gethostname()}-{os.getpid()}"
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        _write(partial, corpus, tokenizer, seq_len)
-        prepared = folder / _key(corpus, tokenizer, seq_len)  # now with the tokenizer file, if any
-        _publish(partial, prepared)
+        try:
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+            _write(partial, corpus, tokenizer, seq_len)
+            prepared = folder / _key(corpus, tokenizer, seq_len)  # with the tokenizer file, if any
+            _publish(partial, prepared)
+        except OSError as error:
+            raise UserError(
+                f"Could not write the prepared corpus to {folder}: {error.strerror or error}."
+            ) from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
     return prepared
 
 
@@ -168,8 +175,8 @@ def _write(
             dropped[f"over {seq_len} tokens"] += len(pairs) - len(kept)
         for side, ragged in (("src", encoded.source), ("tgt", encoded.target)):
             ragged.save(folder / f"{split}.{side}")
-            digest.update(ragged.offsets)
-            digest.update(ragged.tokens)
+            digest.update(ragged.offsets.data)
+            digest.update(ragged.tokens.data)
         if split == "validation":
             _write_lines(folder, pairs.select(kept))
     about = {"dropped": dict(dropped), "fingerprint": digest.hexdigest()}
@@ -218,6 +225,5 @@ def _publish(partial: Path, prepared: Path) -> None:
         partial.rename(prepared)
     except OSError:
         # Another node that shares this disk was first; its folder holds the same.
-        shutil.rmtree(partial)
         if not (prepared / "about.json").exists():
             raise

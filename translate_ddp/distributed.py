@@ -11,6 +11,7 @@ import os
 import re
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -62,6 +63,7 @@ class Launch:
     size: int = 1
     local_rank: int = 0
     local_size: int = 1
+    restarts: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,17 +75,21 @@ class World:
 
     rank: int = 0
     size: int = 1
-    local_rank: int = 0
-    local_size: int = 1
     device: torch.device = torch.device("cpu")
     backend: str = "none"
     leaders: tuple[int, ...] = (0,)  # the first rank of every node
+    restarted: bool = False  # the launcher has started this run before
     store: dist.Store | None = field(default=None, repr=False, compare=False)
     _calls: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
     @property
     def is_main(self) -> bool:
         return self.rank == 0
+
+    @property
+    def node(self) -> int:
+        """The place of this rank's node in what `on_each_node` returns."""
+        return sum(leader <= self.rank for leader in self.leaders) - 1
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The elementwise sum over all ranks, as a new tensor."""
@@ -166,13 +172,14 @@ class World:
             _publish(self.store, f"{prefix}/{self.rank}", work)
         keys = [f"{prefix}/{rank}" for rank in ranks]
         outcomes = _await(self.store, keys, phase)
-        # Nobody leaves, and takes the store along, before all have read it.
-        self.any(False)
         for rank, outcome in zip(ranks, outcomes, strict=True):
-            if "error" in outcome:
-                raise UserError(outcome["error"])
             if "failed" in outcome:
                 raise RuntimeError(f"Rank {rank} failed while {phase}: {outcome['failed']}")
+        # Nobody leaves, and takes the store along, before all have read it.
+        self.any(False)
+        for outcome in outcomes:
+            if "error" in outcome:
+                raise UserError(outcome["error"])
         return [outcome["value"] for outcome in outcomes]
 
 
@@ -213,7 +220,7 @@ def _await(store: dist.Store, keys: list[str], phase: str) -> list[dict[str, Any
     last_beats: list[bytes] = []
     heard = time.monotonic()
     pause = 0.005
-    while not store.check(keys):
+    while not _holds(store, keys, phase):
         beats = [store.get(f"{key}/beat") for key in keys if store.check([f"{key}/beat"])]
         if beats != last_beats:
             last_beats, heard = beats, time.monotonic()
@@ -222,6 +229,13 @@ def _await(store: dist.Store, keys: list[str], phase: str) -> list[dict[str, Any
         time.sleep(pause)
         pause = min(2 * pause, 0.25)
     return [json.loads(store.get(key)) for key in keys]
+
+
+def _holds(store: dist.Store, keys: list[str], phase: str) -> bool:
+    try:
+        return store.check(keys)
+    except dist.DistNetworkError as error:
+        raise RuntimeError(f"The process that keeps the store was lost while {phase}.") from error
 
 
 @contextmanager
@@ -233,29 +247,40 @@ def open_world(config: DistributedConfig) -> Iterator[World]:
     launch = read_launch(os.environ)
     device, backend = _choose_device(launch, config)
     _set_threads(device, launch.local_size)
-    world = World(launch.rank, launch.size, launch.local_rank, launch.local_size, device)
+    world = World(launch.rank, launch.size, device, restarted=launch.restarts > 0)
     if launch.size == 1:
         yield world
         return
     store = _join(launch, device, backend)
-    world = replace(world, backend=backend.split(":")[-1], store=store)
-    local_ranks = [int(text) for text in world.gather(str(launch.local_rank))]
-    yield replace(world, leaders=tuple(r for r, local in enumerate(local_ranks) if local == 0))
+    world = replace(world, backend=backend.split(":")[-1])
+    local_ranks = world.gather(str(launch.local_rank))
+    yield replace(
+        world,
+        leaders=tuple(rank for rank, local in enumerate(local_ranks) if local == "0"),
+        restarted=world.any(world.restarted)[0],
+        store=dist.PrefixStore("phases", store),
+    )
     dist.destroy_process_group()
 
 
 def read_launch(environment: dict[str, str] | os._Environ[str]) -> Launch:
     """What torchrun or, failing that, Slurm's `srun` says; otherwise one process."""
     if "RANK" in environment and "WORLD_SIZE" in environment:
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-        defaults = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-        return Launch(*(int(environment.get(name) or defaults[name]) for name in names))
-    if int(environment.get("SLURM_NTASKS", "1")) > 1 and "SLURM_PROCID" in environment:
+        return Launch(
+            rank=int(environment["RANK"]),
+            size=int(environment["WORLD_SIZE"]),
+            local_rank=int(environment.get("LOCAL_RANK", "0")),
+            local_size=int(environment.get("LOCAL_WORLD_SIZE", "1")),
+            restarts=int(environment.get("TORCHELASTIC_RESTART_COUNT", "0")),
+        )
+    # A batch script has most of these variables too, but only `srun` says where its tasks are.
+    if "SLURM_STEP_TASKS_PER_NODE" in environment and int(environment["SLURM_NTASKS"]) > 1:
         return Launch(
             rank=int(environment["SLURM_PROCID"]),
             size=int(environment["SLURM_NTASKS"]),
             local_rank=int(environment["SLURM_LOCALID"]),
             local_size=_slurm_local_size(environment),
+            restarts=int(environment.get("SLURM_RESTART_COUNT", "0")),
         )
     return Launch()
 
@@ -289,7 +314,8 @@ def _choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.dev
     if launch.local_size > count:
         raise UserError(
             f"{launch.local_size} processes were started on this machine, which has {count} "
-            f"GPU(s): pass --nproc_per_node={count}, or set CUDA_VISIBLE_DEVICES='' for CPUs."
+            f"GPU(s): pass --nproc_per_node={count}, or set CUDA_VISIBLE_DEVICES='' for CPUs.",
+            alone=launch.local_rank == 0 < launch.rank,
         )
     device = torch.device("cuda", launch.local_rank)
     torch.cuda.set_device(device)
@@ -316,8 +342,10 @@ def _join(launch: Launch, device: torch.device, backend: str) -> dist.Store:
     except dist.DistNetworkError as error:
         raise UserError(
             f"The ranks cannot meet at {where}: {str(error).splitlines()[0]} "
-            "Free the port, or choose another by MASTER_PORT or torchrun's --rdzv-endpoint."
+            "Free the port, or choose another by MASTER_PORT or torchrun's --rdzv-endpoint.",
+            alone=launch.local_rank == 0 < launch.rank,
         ) from error
+    store = dist.PrefixStore(_name_attempt(store, rank, size), store)
     dist.init_process_group(
         backend,
         store=dist.PrefixStore("group", store),
@@ -326,4 +354,32 @@ def _join(launch: Launch, device: torch.device, backend: str) -> dist.Store:
         timeout=COLLECTIVE_TIMEOUT,
         device_id=device if "nccl" in backend else None,
     )
-    return dist.PrefixStore("phases", store)
+    return store
+
+
+def _name_attempt(store: dist.Store, rank: int, size: int) -> str:
+    """A name that all ranks of this start share, and no rank of an earlier one.
+
+    torchrun keeps one store over all restarts, and what ranks wrote there before they died would
+    be taken for the word of those that took their place. So each rank asks under a name never used
+    before, and rank 0 answers until all have heard.
+    """
+    mine = uuid.uuid4().hex
+    if rank > 0:
+        store.set(f"asking/{rank}", mine)
+        store.wait([f"answer/{mine}"], COLLECTIVE_TIMEOUT)
+        name = store.get(f"answer/{mine}").decode()
+        store.set(f"{name}/heard/{rank}", "")
+        return name
+    missing = set(range(1, size))
+    deadline = time.monotonic() + COLLECTIVE_TIMEOUT.total_seconds()
+    while missing:
+        for other in missing:
+            if store.check([f"asking/{other}"]):
+                asked = store.get(f"asking/{other}").decode()
+                store.set(f"answer/{asked}", mine)
+        missing = {other for other in missing if not store.check([f"{mine}/heard/{other}"])}
+        if time.monotonic() > deadline:
+            raise UserError(f"Ranks {sorted(missing)} of {size} did not come within 10 minutes.")
+        time.sleep(0.01)
+    return mine

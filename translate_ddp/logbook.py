@@ -17,6 +17,7 @@ from typing import IO, Literal, Protocol, Self
 
 from tqdm import tqdm
 
+from translate_ddp.errors import UserError
 from translate_ddp.wandb_sink import WandbSink, mode_in_force
 
 SAMPLE_COLUMNS = ("source", "target", "predicted")
@@ -97,7 +98,12 @@ class Logbook:
         if not self._active:
             return
         record = {"step": step, "time": round(time.time(), 3)}
-        self._file.write(json.dumps(record | as_json(scalars), allow_nan=False) + "\n")
+        try:
+            self._file.write(json.dumps(record | as_json(scalars), allow_nan=False) + "\n")
+        except OSError as error:
+            raise UserError(
+                f"Could not write to {self._file.name}: {error.strerror}.", alone=True
+            ) from error
         self._wandb.log(step, scalars)
         for line in summary_lines(step, scalars):
             self.say(line)
@@ -126,15 +132,19 @@ class Logbook:
         """The bytes of metrics.jsonl so far, safely on disk: part of a checkpoint."""
         if not self._active:
             return 0
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise UserError(f"Could not write to {self._file.name}: {error.strerror}.") from error
         return os.fstat(self._file.fileno()).st_size
 
     def close(self, seconds: float = 30.0, failed: bool = False) -> None:
         """Let W&B upload what is left, for at most about `seconds`."""
         if not self._active:
             return
-        self._file.close()
+        with suppress(OSError):  # what could not be written was told before
+            self._file.close()
         self._wandb.close(seconds, failed)
 
     def __enter__(self) -> Self:

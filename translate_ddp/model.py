@@ -169,9 +169,13 @@ class Transformer(nn.Module):
         self.d_model = config.d_model
         self.pad_id = pad_id
         self.embedding = nn.Embedding(vocabulary, config.d_model)
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
+        self.encoder_layers = nn.ModuleList(
+            EncoderLayer(config) for _ in range(config.num_encoder_layers)
+        )
         self.encoder_norm = nn.LayerNorm(config.d_model)
-        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
+        self.decoder_layers = nn.ModuleList(
+            DecoderLayer(config) for _ in range(config.num_decoder_layers)
+        )
         self.decoder_norm = nn.LayerNorm(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         self._reset_parameters()
@@ -189,25 +193,25 @@ class Transformer(nn.Module):
 
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
         """Hidden state at each target position, x_BTD, from ids with right padding."""
-        caches, may_attend_B11S = self.read(source_BS)
-        return self.write(target_BT, caches, may_attend_B11S)
+        caches, may_attend_B11S = self.encode(source_BS)
+        return self.decode(target_BT, caches, may_attend_B11S)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores [..., V] of the next token from hidden states [..., D]."""
         return F.linear(hidden, self.embedding.weight)
 
-    def read(self, source_BS: Tensor) -> tuple[list[LayerCache], Tensor]:
+    def encode(self, source_BS: Tensor) -> tuple[list[LayerCache], Tensor]:
         """Encode the source: what each decoder layer keeps of it, and which positions are real."""
         may_attend_B11S = (source_BS != self.pad_id)[:, None, None, :]
         x_BSD = self._embed(source_BS, first_position=0)
-        for layer in self.encoder:
+        for layer in self.encoder_layers:
             x_BSD = layer(x_BSD, may_attend_B11S)
         memory_BSD = self.encoder_norm(x_BSD)
-        layers = cast("Iterable[DecoderLayer]", self.decoder)
+        layers = cast("Iterable[DecoderLayer]", self.decoder_layers)
         caches = [LayerCache(layer.cross_attention.keys_values(memory_BSD)) for layer in layers]
         return caches, may_attend_B11S
 
-    def write(
+    def decode(
         self,
         target_NT: Tensor,
         caches: list[LayerCache],
@@ -216,7 +220,7 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Hidden states x_NTD of the next T target tokens; `caches` grow by them."""
         x_NTD = self._embed(target_NT, first_position)
-        for layer, cache in zip(self.decoder, caches, strict=True):
+        for layer, cache in zip(self.decoder_layers, caches, strict=True):
             x_NTD = layer(x_NTD, cache, may_attend_N11S)
         return self.decoder_norm(x_NTD)
 
@@ -235,12 +239,12 @@ class DecodingState:
 
     def __init__(self, model: Transformer, source_BS: Tensor) -> None:
         self.model = model
-        self.caches, self.may_attend_N11S = model.read(source_BS)
+        self.caches, self.may_attend_N11S = model.encode(source_BS)
         self.length = 0
 
     def step(self, tokens_N: Tensor) -> Tensor:
         """Append a token to each row and return logits_NV for the one after it."""
-        x_N1D = self.model.write(
+        x_N1D = self.model.decode(
             tokens_N[:, None], self.caches, self.may_attend_N11S, first_position=self.length
         )
         self.length += 1

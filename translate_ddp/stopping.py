@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
 
 
 class StopRequest:
@@ -27,7 +27,8 @@ class StopRequest:
 def listening() -> Iterator[StopRequest]:
     """Note signals instead of dying of them, as long as this lasts."""
     request = StopRequest()
-    before = {number: signal.signal(number, request.note) for number in SIGNALS}
+    heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, request.note) for number in heeded}  # not nohup's
     try:
         yield request
     finally:

@@ -27,10 +27,12 @@ from translate_ddp.stopping import StopRequest
 from translate_ddp.validation import (
     NUM_SAMPLES,
     Scores,
+    ValidateOn,
     ValidationSet,
     as_metrics,
     choose_samples,
     validate,
+    validation_share,
 )
 
 
@@ -50,7 +52,7 @@ class TrainConfig:
     """Steps between two records of the training metrics."""
     validate_every: int = 0
     """Also validate every so many steps; 0 validates at each epoch's end only."""
-    validate_on: Literal["rank0", "all"] = "rank0"
+    validate_on: ValidateOn = "rank0"
     """Who decodes the validation set: rank 0 while the others wait, or all ranks, a share each."""
     save_every: int = 0
     """Also save every so many steps; 0 saves by time and at each epoch's end."""
@@ -67,7 +69,7 @@ class TrainConfig:
 
     def use_bf16(self, device: torch.device) -> bool:
         if self.precision == "auto":
-            return device.type == "cuda" and torch.cuda.is_bf16_supported()
+            return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
         return self.precision == "bf16"
 
 
@@ -162,7 +164,7 @@ class Trainer:
         self.saved_at = time.monotonic()
         self.bf16 = self.config.use_bf16(self.world.device)
         assert isinstance(self.loader.collate_fn, Collator)
-        self.collate = self.loader.collate_fn
+        self.collator = self.loader.collate_fn
 
     # --- an update ---
 
@@ -209,14 +211,15 @@ class Trainer:
         proves that the memory suffices.
         """
         step = self.sampler.largest_step()
-        passes = self.collate(self.data.train.__getitems__(self.sampler.rows(step)))
+        passes = self.collator(self.data.train.__getitems__(self.sampler.rows(step)))
         try:
             self.accumulate_gradients(passes, self.sampler.target_tokens(step))
         except torch.OutOfMemoryError as error:
             shape = tuple(max(passes, key=lambda batch: batch.target_BT.numel()).target_BT.shape)
             raise UserError(
                 f"The largest pass, {shape[0]} sentences of {shape[1]} tokens, does not fit "
-                f"{self.world.device}: lower --max_tokens, now {self.collate.max_tokens}."
+                f"{self.world.device}: lower --max_tokens, now {self.collator.max_tokens}.",
+                alone=not self.world.is_main,
             ) from error
         self.optimizer.zero_grad()
 
@@ -227,6 +230,8 @@ class Trainer:
         if self.is_finished():
             return True
         self.warm_up()
+        if self.position.step and self._is_validation_due():
+            self._validate()  # it comes after the checkpoint that was resumed
         self.pace.restart()
         while not self.is_finished():
             with self._epoch_bar() as bar:
@@ -247,21 +252,19 @@ class Trainer:
             bar.advance()
             if position.global_step % self.config.log_every == 0:
                 self._log(norm, bar)
-            ends_epoch = position.step == len(self.sampler.plan)  # which validates anyway
-            due = self._is_due(self.config.validate_every) or self._has_max_steps()
-            if due and not ends_epoch:
-                self._validate()
             stop, save = self.world.any(bool(self.stop), self._is_save_due())
-            if stop or save:
+            # Validation can be long: what was trained is safe before it.
+            if stop or save or self._is_validation_due():
                 self._save()
             if stop:
                 return True
+            if self._is_validation_due():
+                self._validate()
             if self._has_max_steps():
                 break
         return False
 
     def _finish_epoch(self) -> None:
-        # Validation can be long: what was trained is safe before it, at the end of the steps.
         self._save()
         scores = self._validate()
         position = self.position
@@ -281,6 +284,11 @@ class Trainer:
 
     def _has_max_steps(self) -> bool:
         return 0 < self.config.max_steps <= self.position.global_step
+
+    def _is_validation_due(self) -> bool:
+        """In mid-epoch; its end validates anyway."""
+        due = self._is_due(self.config.validate_every) or self._has_max_steps()
+        return due and self.position.step < len(self.sampler.plan)
 
     def _is_due(self, every: int) -> bool:
         return every > 0 and self.position.global_step % every == 0
@@ -307,32 +315,27 @@ class Trainer:
         self.pace.restart()
 
     def _validate(self) -> Scores:
-        step, data = self.position.global_step, self.data
+        step, data, world = self.position.global_step, self.data, self.world
         texts = ValidationSet(data.validation, data.validation_sources, data.validation_references)
-        count = len(data.validation)
+        total = len(validation_share(texts, world, self.config.validate_on))
         with (
             self.pace.paused(),
-            self.logbook.progress("validation", total=count, unit="sentence") as bar,
+            self.logbook.progress("validation", total=total, unit="sentence") as bar,
             self._autocast(),
         ):
             scores = validate(
                 self.model,
                 texts,
                 data.tokenizer,
-                self.world,
+                world,
                 self.config.validate_on,
-                self.collate.max_tokens,
-                bar.advance,
+                self.collator.max_tokens,
+                show=choose_samples(NUM_SAMPLES, len(texts.pairs), step),
+                on_done=bar.advance,
             )
-        rows = choose_samples(NUM_SAMPLES, count, step)
-        self.logbook.samples(
-            step,
-            [
-                Sample(texts.sources[row], texts.references[row], scores["predictions"][row])
-                for row in rows
-            ],
-        )
+        self.logbook.samples(step, [Sample(*texts) for texts in scores["samples"]])
         self.logbook.log(step, as_metrics(scores))
+        self.logbook.say(f"BLEU {scores['signature']}")
         return scores
 
     def _save(self, epoch: int | None = None) -> None:
@@ -379,6 +382,7 @@ class Trainer:
         return {
             "world_size": self.world.size,
             "threads": torch.get_num_threads(),
+            "max_tokens": self.collator.max_tokens,
             "device": self.world.device.type,
             "torch": str(torch.__version__),  # a class of its own, which no safe load admits
         }

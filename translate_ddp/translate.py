@@ -15,6 +15,7 @@ from translate_ddp.decoding import decode
 from translate_ddp.errors import UserError
 from translate_ddp.model import ModelConfig, Transformer
 from translate_ddp.tokenizer import Tokenizer
+from translate_ddp.trainer import TrainConfig
 
 LINES_AT_ONCE = 1000  # read and translated together
 BATCH_TOKENS = 2048  # source tokens decoded together
@@ -74,14 +75,24 @@ class Translator:
         state = load(Path(checkpoint.path).read_bytes(), str(checkpoint.path))
         return cls(state, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 
+    def autocast(self) -> torch.autocast:
+        """The precision it was trained in, as far as this device has it."""
+        bf16 = TrainConfig(**self.about["train"]).use_bf16(self.device)
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=bf16)
+
     def translate(self, lines: list[str], beam_width: int = 1) -> list[str]:
         """A translation of each line, in order; a blank line stays blank."""
         sentences = [" ".join(line.split()) for line in lines]
         filled = [row for row, sentence in enumerate(sentences) if sentence]
         sources = self.tokenizer.encode([sentences[row] for row in filled])
-        found = decode(
-            self.model.start, sources, self.device, beam_width=beam_width, batch_tokens=BATCH_TOKENS
-        )
+        with self.autocast():
+            found = decode(
+                self.model.start,
+                sources,
+                self.device,
+                beam_width=beam_width,
+                batch_tokens=BATCH_TOKENS,
+            )
         translations = [""] * len(lines)
         for row, text in zip(filled, self.tokenizer.decode(found), strict=True):
             translations[row] = text

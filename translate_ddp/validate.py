@@ -6,6 +6,7 @@ from pathlib import Path
 from translate_ddp.corpus import CorpusConfig
 from translate_ddp.dataset import ParallelDataset, Ragged, load_prepared, prepare
 from translate_ddp.distributed import World
+from translate_ddp.errors import UserError
 from translate_ddp.logbook import Sample, print_line, progress, sample_lines, summary_lines
 from translate_ddp.sources import read_parallel
 from translate_ddp.tokenizer import TokenizerConfig
@@ -40,13 +41,21 @@ def run(config: ValidateConfig) -> None:
         data = from_files(Path(config.source), Path(config.reference), translator)
     else:
         data = from_training(config.saved, translator)
-    world = World(device=translator.device)
-    with progress("validation", total=len(data.pairs), unit="sentence") as bar:
+    with (
+        progress("validation", total=len(data.pairs), unit="sentence") as bar,
+        translator.autocast(),
+    ):
         scores = validate(
-            translator.model, data, translator.tokenizer, world, "rank0", BATCH_TOKENS, bar.advance
+            translator.model,
+            data,
+            translator.tokenizer,
+            World(device=translator.device),
+            "rank0",
+            BATCH_TOKENS,
+            show=choose_samples(NUM_SAMPLES, len(data.pairs), translator.step),
+            on_done=bar.advance,
         )
-    rows = choose_samples(NUM_SAMPLES, len(data.pairs), translator.step)
-    samples = [Sample(data.sources[r], data.references[r], scores["predictions"][r]) for r in rows]
+    samples = [Sample(*texts) for texts in scores["samples"]]
     for line in sample_lines(samples) + summary_lines(translator.step, as_metrics(scores)):
         print_line(line)
     print(f"{len(data.pairs):,} sentences, BLEU {scores['signature']}")
@@ -61,7 +70,10 @@ def from_files(source: Path, reference: Path, translator: Translator) -> Validat
 
 
 def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
-    """The validation set the checkpoint was trained with, found again or prepared again."""
+    """The validation set the checkpoint was trained with, found again or prepared again.
+
+    Raises UserError if the corpus is not what it was.
+    """
     about = translator.about
     folder = Path(saved.model_folder) / "data"
     prepared = prepare(
@@ -71,4 +83,9 @@ def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
         folder,
     )
     data = load_prepared(prepared)
+    if data.tokenizer.fingerprint != translator.tokenizer.fingerprint:
+        raise UserError(
+            f"The corpus {about['corpus']['dataset']} has changed since the checkpoint was "
+            "trained: pass --source and --reference."
+        )
     return ValidationSet(data.validation, data.validation_sources, data.validation_references)

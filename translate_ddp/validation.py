@@ -21,6 +21,7 @@ from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
 from translate_ddp.tokenizer import Tokenizer
 
+ValidateOn = Literal["rank0", "all"]
 NUM_SAMPLES = 3  # translations shown at each validation
 
 
@@ -45,7 +46,7 @@ class Scores(TextScores):
     """Of a whole validation set; plain values, so that they can travel between ranks."""
 
     loss: float  # nats a target token, no smoothing
-    predictions: list[str]
+    samples: list[tuple[str, str, str]]  # source, reference, prediction
 
 
 class Part(TypedDict):
@@ -62,29 +63,37 @@ def validate(
     data: ValidationSet,
     tokenizer: Tokenizer,
     world: World,
-    on: Literal["rank0", "all"],
+    on: ValidateOn,
     max_tokens: int,
+    *,
+    show: Sequence[int],
     on_done: Callable[[int], None] = lambda count: None,
 ) -> Scores:
     """Greedy-decode the validation set and score it, on rank 0 or spread over all ranks.
 
-    Every rank gets the scores. While rank 0 works alone the others wait without a time limit.
+    Every rank gets the scores and the texts of the rows to `show`. While rank 0 works alone the
+    others wait without a time limit.
     """
-    everything = list(range(len(data.pairs)))
 
-    def work_on(rows: list[int]) -> Part:
+    def work() -> Part:
+        rows = validation_share(data, world, on)
         return _translate(model, data.pairs, rows, tokenizer, world, max_tokens, on_done)
 
     was_training = model.training
     model.eval()
     if on == "rank0":
-        scores = world.on_main("validating", lambda: _merge([work_on(everything)], data))
+        scores = world.on_main("validating", lambda: _merge([work()], data, show))
     else:
-        mine = work_on(everything[world.rank :: world.size])
-        parts: list[Part] = [json.loads(text) for text in world.gather(json.dumps(mine))]
-        scores = world.on_main("scoring", lambda: _merge(parts, data))
+        parts: list[Part] = [json.loads(text) for text in world.gather(json.dumps(work()))]
+        scores = world.on_main("scoring", lambda: _merge(parts, data, show))
     model.train(was_training)
     return scores
+
+
+def validation_share(data: ValidationSet, world: World, on: ValidateOn) -> list[int]:
+    """The rows of the validation set that this rank decodes, if it is asked to."""
+    rows = list(range(len(data.pairs)))
+    return rows if on == "rank0" else rows[world.rank :: world.size]
 
 
 def score_texts(predictions: Sequence[str], references: Sequence[str]) -> TextScores:
@@ -137,13 +146,14 @@ def _summed_loss(
     return total, tokens
 
 
-def _merge(parts: Sequence[Part], data: ValidationSet) -> Scores:
+def _merge(parts: Sequence[Part], data: ValidationSet, show: Sequence[int]) -> Scores:
     predictions = [""] * len(data.references)
     for part in parts:
         for row, prediction in zip(part["rows"], part["predictions"], strict=True):
             predictions[row] = prediction
     loss = sum(part["loss"] for part in parts) / sum(part["tokens"] for part in parts)
-    return Scores(loss=loss, predictions=predictions, **score_texts(predictions, data.references))
+    samples = [(data.sources[row], data.references[row], predictions[row]) for row in show]
+    return Scores(loss=loss, samples=samples, **score_texts(predictions, data.references))
 
 
 def choose_samples(count: int, size: int, step: int) -> list[int]:
