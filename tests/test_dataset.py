@@ -1,5 +1,7 @@
 """The prepared corpus: made once, found again, the same for everybody."""
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +134,18 @@ def test_a_killed_preparation_leaves_nothing_that_counts(
         prepare(config, SMALL, 100, tmp_path / "data")
     monkeypatch.undo()
     assert len(made(config, tmp_path / "data").train) == 40
+
+
+def test_a_disk_that_refuses_is_named(
+    config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("translate_ddp.dataset.np.save", refuse)
+    with pytest.raises(UserError, match="Could not write .*data: No space left on device"):
+        prepare(config, SMALL, 100, tmp_path / "data")
+    assert list((tmp_path / "data").iterdir()) == []
 
 
 def test_rows_of_any_length_fit_a_flat_array(tmp_path: Path):

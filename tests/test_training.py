@@ -231,7 +231,7 @@ def train_on_a_full_disk(flags: list[str], limit: int) -> None:
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        (1_000, "Could not write the prepared corpus"),
+        (1_000, "No room to read"),
         (40_000, "Could not save a checkpoint"),
     ],
 )

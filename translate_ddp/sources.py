@@ -15,6 +15,7 @@ A source is one string, tried in this order:
 from __future__ import annotations
 
 import csv
+import errno
 import glob
 import hashlib
 import re
@@ -43,6 +44,7 @@ SPLIT_STEMS = {
     "validation": ["validation", "valid", "val", "dev"],
     "test": ["test"],
 }
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 HUB_ID = re.compile(r"\w[\w-]*|\w[\w.-]*/\w[\w.-]*")
 HUB_ALIASES = {"opus_books": "Helsinki-NLP/opus_books"}
 HUB_PATIENCE_SECONDS = 5.0
@@ -375,6 +377,11 @@ def reading(what: str | Path, advice: str) -> Iterator[None]:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
+        if isinstance(cause, OSError) and cause.errno in NO_ROOM:
+            raise UserError(
+                f"No room to read {what} into the cache of `datasets`: {cause.strerror}. Free some, "
+                "or set HF_HOME to a folder on another disk."
+            ) from error
         first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
         raise UserError(f"{what} cannot be read: {first_line.rstrip('.')}. {advice}") from error
 
