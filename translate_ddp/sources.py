@@ -379,8 +379,8 @@ def reading(what: str | Path, advice: str) -> Iterator[None]:
             cause = cause.__cause__
         if isinstance(cause, OSError) and cause.errno in NO_ROOM:
             raise UserError(
-                f"No room to read {what} into the cache of `datasets`: {cause.strerror}. Free some, "
-                "or set HF_HOME to a folder on another disk."
+                f"No room to read {what} into the cache of `datasets`: {cause.strerror}. Free "
+                "some, or set HF_HOME to a folder on another disk."
             ) from error
         first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
         raise UserError(f"{what} cannot be read: {first_line.rstrip('.')}. {advice}") from error
