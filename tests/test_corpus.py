@@ -15,6 +15,7 @@ import datasets
 import pytest
 
 from translate_ddp import corpus as corpus_module
+from translate_ddp import hub as hub_module
 from translate_ddp import sources as sources_module
 from translate_ddp.corpus import (
     Corpus,
@@ -409,7 +410,7 @@ def test_a_hub_that_refuses_is_answered_with_three_ways_out():
 
 def test_a_hub_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch):
     # Behind a firewall that drops packets the library itself hangs for minutes.
-    monkeypatch.setattr(sources_module, "HUB_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(hub_module, "HUB_PATIENCE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setattr("datasets.config.HF_ENDPOINT", url)
@@ -418,7 +419,7 @@ def test_a_hub_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch):
 
 def test_offline_mode_asks_no_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(sources_module, "_answers", None)
+    monkeypatch.setattr(hub_module, "_answers", None)
     assert "HF_HUB_OFFLINE forbids" in complaint("wmt/wmt14")
 
 

@@ -85,6 +85,17 @@ def test_the_fingerprint_knows_every_sentence(config: CorpusConfig, tmp_path: Pa
     assert made(config, tmp_path / "data").fingerprint != again
 
 
+def test_the_fingerprint_knows_every_token(config: CorpusConfig, tmp_path: Path):
+    # With a given tokenizer nothing but one id changes, not even a length.
+    given = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "tokenizer.json"))
+    before = load_prepared(prepare(config, given, 100, tmp_path / "data"))
+    path = Path(f"{config.dataset}.it")
+    path.write_text(path.read_text().replace("numero 7 è", "numero 8 è"))
+    after = load_prepared(prepare(config, given, 100, tmp_path / "data"))
+    assert after.train.target.lengths.tolist() == before.train.target.lengths.tolist()
+    assert after.fingerprint != before.fingerprint
+
+
 def test_pairs_that_do_not_fit_are_dropped_and_counted(tmp_path: Path):
     short = [("a b", "c d"), ("e f", "g h")]
     config = write(tmp_path / "train", [*short, ("word " * 50, "short"), ("short", "word " * 50)])

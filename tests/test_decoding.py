@@ -11,7 +11,7 @@ from translate_ddp.tokenizer import EOS, SOS
 
 CPU = torch.device("cpu")
 A, B = 4, 5
-VOCABULARY = 6
+VOCABULARY = 8
 
 Chain = dict[int, dict[int, float]]
 
@@ -83,6 +83,13 @@ def test_a_wide_enough_beam_is_enumeration(seed: int):
     chains = [random_chain(seed), random_chain(seed + 100)]
     found = beam(ChainState(chains), [4, 3], CPU, width=40)
     assert found == [best_by_enumeration(chains[0], 4), best_by_enumeration(chains[1], 3)]
+
+
+def test_a_longer_translation_may_beat_a_more_probable_short_one():
+    # A [EOS] has probability 0.30, B c d [EOS] 0.28: rewarded for length, the second is better.
+    c, d = 6, 7
+    chain: Chain = {SOS: {A: 0.3, B: 0.28}, A: {EOS: 1.0}, B: {c: 1.0}, c: {d: 1.0}, d: {EOS: 1.0}}
+    assert beam(ChainState([chain]), [10], CPU, width=2) == [[B, c, d]]
 
 
 @pytest.mark.parametrize("width", [1, 3])

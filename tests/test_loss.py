@@ -12,10 +12,10 @@ from translate_ddp.model import ModelConfig, Transformer
 
 def test_the_smoothed_loss_is_the_one_worked_by_hand():
     # Two hidden states and three words; the logits are the hidden states themselves.
-    hidden_RD = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
+    hidden_RD = torch.tensor([[1.0, 0.0, 0.0], [0.0, 3.0, 0.0]])
     loss = token_loss(hidden_RD, torch.eye(3), torch.tensor([0, 0]), label_smoothing=0.3)
     expected = 0.0
-    for logits in ([1.0, 0.0, 0.0], [0.0, 2.0, 0.0]):
+    for logits in ([1.0, 0.0, 0.0], [0.0, 3.0, 0.0]):
         total = sum(math.exp(x) for x in logits)
         wanted = [0.7 + 0.1, 0.1, 0.1]  # 0.3 spread evenly over three words
         expected -= sum(

@@ -39,7 +39,9 @@ def validation() -> tuple[Transformer, ValidationSet]:
     torch.manual_seed(0)
     tokenizer = train_tokenizer(LINES, TokenizerConfig(vocab_size=300))
     encoded = Ragged.of(tokenizer.encode(LINES))
-    model = Transformer(ModelConfig(d_model=16, num_heads=2, d_ff=32), len(tokenizer)).train()
+    model = Transformer(
+        ModelConfig(d_model=16, num_heads=2, d_ff=32, dropout=0.5), len(tokenizer)
+    ).train()
     return model, ValidationSet(ParallelDataset(encoded, encoded), LINES, LINES)
 
 

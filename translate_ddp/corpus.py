@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from translate_ddp.errors import UserError
-from translate_ddp.sources import listing, mapped_text, read_splits, reading, source_identity
+from translate_ddp.sources import read_splits, source_identity
+from translate_ddp.tables import listing, mapped_text, reading
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -15,28 +15,22 @@ A source is one string, tried in this order:
 from __future__ import annotations
 
 import csv
-import errno
 import glob
 import hashlib
 import re
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 from translate_ddp.errors import UserError
+from translate_ddp.hub import read_hub, read_repository
+from translate_ddp.tables import Languages, listing, pair_columns, reading, text_features
 
 if TYPE_CHECKING:
     # At run time the functions import it: 0.6 s that reading the command line need not wait for.
-    from datasets import Dataset, Features
-
-Languages = tuple[str, str]  # source, target
+    from datasets import Dataset
 
 BUILDERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
 SPLIT_STEMS = {
@@ -44,17 +38,8 @@ SPLIT_STEMS = {
     "validation": ["validation", "valid", "val", "dev"],
     "test": ["test"],
 }
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 HUB_ID = re.compile(r"\w[\w-]*|\w[\w.-]*/\w[\w.-]*")
 HUB_ALIASES = {"opus_books": "Helsinki-NLP/opus_books"}
-HUB_PATIENCE_SECONDS = 5.0
-WAYS_OUT = (
-    "Ways out: (1) run once on a machine with network, then here with a copy of its HF_HOME and"
-    " HF_HUB_OFFLINE=1; (2) run there `hf download --repo-type dataset {name} --local-dir DIR` (for"
-    " one that is a script add `--revision refs/convert/parquet`), bring DIR here and pass"
-    " --dataset DIR; (3) pass files of your own, such as --dataset data/train for data/train.en"
-    " and data/train.it."
-)
 
 
 @dataclass(frozen=True)
@@ -138,7 +123,7 @@ def _read_demo(languages: Languages) -> dict[str, Dataset]:
     return {
         name: Dataset.from_dict(
             {"src": [pair[src] for pair in pairs], "tgt": [pair[tgt] for pair in pairs]},
-            features=_text_features("src", "tgt"),
+            features=text_features("src", "tgt"),
         )
         for name, pairs in splits.items()
     }
@@ -157,8 +142,8 @@ def _file(path: Path, languages: Languages) -> _Source | None:
 
 def _read_file(path: Path, languages: Languages) -> Dataset:
     if _ending(path) in (".csv", ".tsv"):
-        return _pair_columns(_read_csv(path, languages), languages, path)
-    return _pair_columns(_load(BUILDERS[_ending(path)], path), languages, path)
+        return pair_columns(_read_csv(path, languages), languages, path)
+    return pair_columns(_load(BUILDERS[_ending(path)], path), languages, path)
 
 
 def _read_csv(path: Path, languages: Languages) -> Dataset:
@@ -181,7 +166,7 @@ def _read_csv(path: Path, languages: Languages) -> Dataset:
         path,
         header=None,
         column_names=cells if has_header else ["src", "tgt"],
-        features=_text_features(*(cells if has_header else ["src", "tgt"])),
+        features=text_features(*(cells if has_header else ["src", "tgt"])),
         keep_default_na=False,
         **dialect,
     )
@@ -213,8 +198,8 @@ def read_parallel(src_path: Path, tgt_path: Path) -> Dataset:
     from datasets import concatenate_datasets
 
     _quieten_libraries()
-    src = _load("text", src_path, features=_text_features("src"))
-    tgt = _load("text", tgt_path, features=_text_features("tgt"))
+    src = _load("text", src_path, features=text_features("src"))
+    tgt = _load("text", tgt_path, features=text_features("tgt"))
     if len(src) != len(tgt):
         raise UserError(
             f"{src_path} has {len(src):,} lines and {tgt_path} {len(tgt):,}:"
@@ -237,7 +222,7 @@ def _folder(folder: Path, languages: Languages) -> _Source | None:
         f" and train.{tgt}, nor another file named train, nor a whole copy of a hub dataset."
     )
     identity = [_file_identity(path) for path in sorted(folder.rglob("*")) if path.is_file()]
-    return _Source(identity, lambda: _read_repository(str(folder.resolve()), languages, advice))
+    return _Source(identity, lambda: read_repository(str(folder.resolve()), languages, advice))
 
 
 def _folder_part(folder: Path, split: str, languages: Languages) -> _Source | None:
@@ -259,102 +244,7 @@ def _hub(name: str, languages: Languages) -> _Source | None:
     if owner != name and Path(owner).exists():
         return None
     full_name = HUB_ALIASES.get(name, name)
-    return _Source([full_name], lambda: _read_hub(full_name, languages))
-
-
-def _read_hub(name: str, languages: Languages) -> Mapping[str, Dataset]:
-    """A copy prepared before comes first: restarts read the same rows, and need no network."""
-    prepared = _prepared_before(name, languages)
-    if prepared is not None:
-        return _all_pair_columns(prepared, languages, name)
-    _require_hub(name)
-    return _read_repository(name, languages, WAYS_OUT.format(name=name))
-
-
-def _prepared_before(name: str, languages: Languages) -> Mapping[str, Dataset] | None:
-    from datasets.packaged_modules.cache.cache import Cache
-
-    bare_name = name.rpartition("/")[2]
-    for pair in (*_both_directions(languages), "default"):
-        try:
-            copy = Cache(
-                repo_id=name,
-                dataset_name=bare_name,
-                config_name=pair,
-                version="auto",
-                hash="auto",
-            )
-            return cast("Mapping[str, Dataset]", copy.as_dataset())
-        except (ValueError, OSError):  # there is none of this pair, or one broken off
-            continue
-    return None
-
-
-def _require_hub(name: str) -> None:
-    """Raise within seconds what the library takes 23 s to several minutes to find out."""
-    from datasets import config
-
-    if config.HF_HUB_OFFLINE:
-        obstacle = "HF_HUB_OFFLINE forbids to ask the hub"
-    elif not _answers(config.HF_ENDPOINT, HUB_PATIENCE_SECONDS):
-        obstacle = f"the hub {config.HF_ENDPOINT} does not answer"
-    else:
-        return
-    raise UserError(
-        f"{name} is no local file or folder, was not prepared in HF_HOME before, and {obstacle}."
-        f" {WAYS_OUT.format(name=name)}"
-    )
-
-
-def _answers(url: str, patience_seconds: float) -> bool:
-    """Whether anything comes back in time, were it a refusal.
-
-    The whole is timed from outside: a socket's timeout does not cover the name look-up, and starts
-    again with each address that the name stands for.
-    """
-    answered = threading.Event()
-
-    def knock() -> None:
-        try:
-            urlopen(Request(url, method="HEAD"), timeout=patience_seconds).close()
-        except HTTPError as refusal:
-            refusal.close()
-            if refusal.code >= 500:  # it, or a proxy before it, is out of order
-                return
-        except (OSError, ValueError, HTTPException):
-            return
-        answered.set()
-
-    knocking = threading.Thread(target=knock, daemon=True)
-    knocking.start()
-    knocking.join(patience_seconds)
-    return answered.is_set()
-
-
-def _read_repository(place: str, languages: Languages, advice: str) -> Mapping[str, Dataset]:
-    """The splits of a dataset repository, on the hub or copied to a folder."""
-    from datasets import load_dataset
-
-    with reading(place, advice):
-        splits = load_dataset(place, **_repository_part(place, languages))
-    return _all_pair_columns(cast("Mapping[str, Dataset]", splits), languages, place)
-
-
-def _repository_part(place: str, languages: Languages) -> dict[str, Any]:
-    """What makes `load_dataset` take the pair, in whichever direction the repository names it."""
-    from datasets import get_dataset_config_names
-
-    configs = get_dataset_config_names(place)
-    subfolders = sorted(path.name for path in Path(place).glob("*-*") if path.is_dir())
-    for pair in _both_directions(languages):
-        if pair in configs:
-            return {"name": pair}
-        if pair in subfolders:
-            return {"data_dir": pair}
-    held = configs if len(configs) > 1 else subfolders
-    if len(held) > 1:
-        raise UserError(f"{place} has no pair {'-'.join(languages)}; it has {listing(held)}.")
-    return {"name": configs[0]}
+    return _Source([full_name], lambda: read_hub(full_name, languages))
 
 
 def _load(builder: str, path: Path, **settings: Any) -> Dataset:
@@ -364,26 +254,6 @@ def _load(builder: str, path: Path, **settings: Any) -> Dataset:
     with reading(path, "It may be damaged, not UTF-8, or not what its name says."):
         loaded = load_dataset(builder, data_files=files, split="train", **settings)
     return cast("Dataset", loaded)
-
-
-@contextmanager
-def reading(what: str | Path, advice: str) -> Iterator[None]:
-    """Say in a sentence what a reading library raised; what it may raise is written nowhere."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        if isinstance(cause, OSError) and cause.errno in NO_ROOM:
-            raise UserError(
-                f"No room to read {what} into the cache of `datasets`: {cause.strerror}. Free "
-                "some, or set HF_HOME to a folder on another disk."
-            ) from error
-        first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-        raise UserError(f"{what} cannot be read: {first_line.rstrip('.')}. {advice}") from error
 
 
 def _quieten_libraries() -> None:
@@ -404,83 +274,3 @@ def _file_identity(path: Path) -> str:
 
 def _ending(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix
-
-
-def _both_directions(languages: Languages) -> tuple[str, str]:
-    return "-".join(languages), "-".join(reversed(languages))
-
-
-def listing(names: Iterable[str], at_most: int = 20) -> str:
-    names = list(names)
-    more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
-    return (", ".join(names[:at_most]) or "nothing") + more
-
-
-# ---- Columns: from any table to src and tgt ----
-
-
-def _all_pair_columns(
-    splits: Mapping[str, Dataset], languages: Languages, source: str
-) -> dict[str, Dataset]:
-    return {name: _pair_columns(table, languages, source) for name, table in splits.items()}
-
-
-def _pair_columns(table: Dataset, languages: Languages, source: str | Path) -> Dataset:
-    if "translation" in table.column_names:
-        table = _unnested(table.select_columns("translation"), languages)
-    for names in (languages, ("src", "tgt")):
-        if set(names) <= set(table.column_names):
-            src, tgt = names
-            pairs = table.select_columns([src, tgt]).rename_columns({src: "src", tgt: "tgt"})
-            plain = pairs.features == _text_features("src", "tgt")
-            return pairs if plain else mapped_text(pairs, _only_text, ("src", "tgt"))
-    raise UserError(
-        f"{source} does not hold {' and '.join(languages)}, but {listing(table.column_names)}."
-        f" Choose languages that are there, or name the columns so (or src and tgt)."
-    )
-
-
-def _unnested(table: Dataset, languages: Languages) -> Dataset:
-    """The languages inside the column `translation` as columns of their own."""
-    from datasets.features import Json
-
-    if isinstance(table.features["translation"], Json):  # rows that differ in keys or types
-        return mapped_text(table, _looked_up, languages, languages=languages)
-    flat = table.flatten()
-    return flat.rename_columns({name: name.rpartition(".")[2] for name in flat.column_names})
-
-
-def _looked_up(batch: dict[str, list[Any]], languages: Languages) -> dict[str, list[str | None]]:
-    rows = [row if isinstance(row, dict) else {} for row in batch["translation"]]
-    return _only_text({language: [row.get(language) for row in rows] for language in languages})
-
-
-def _only_text(batch: dict[str, list[Any]]) -> dict[str, list[str | None]]:
-    return {
-        name: [value if isinstance(value, str) else None for value in values]
-        for name, values in batch.items()
-    }
-
-
-def mapped_text(
-    table: Dataset, function: Callable[..., Any], columns: tuple[str, ...], **settings: Any
-) -> Dataset:
-    """Text `columns` made by `function` from batches of the table, on disk if the table is.
-
-    Never from the cache of `map`: it knows a function of a module by its name alone, so what an
-    older version of the function made would outlive it.
-    """
-    return table.map(
-        function,
-        batched=True,
-        fn_kwargs=settings,
-        features=_text_features(*columns),
-        remove_columns=table.column_names,
-        load_from_cache_file=False,
-    )
-
-
-def _text_features(*columns: str) -> Features:
-    from datasets import Features, Value
-
-    return Features({column: Value("string") for column in columns})
