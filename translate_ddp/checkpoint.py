@@ -195,7 +195,8 @@ class CheckpointStore:
         Returns the folder's path, or None if there is nothing to move.
         """
         held = self.list()
-        mine = [c for c in held if goes_on_from is not None and is_past(c, goes_on_from)]
+        history = goes_on_from["run"]["history"] if goes_on_from is not None else []
+        mine = [checkpoint for checkpoint in held if checkpoint.path.name in history]
         metrics = self.folder / "metrics.jsonl"
         if len(mine) == len(held) and (mine or not metrics.exists()):
             return None
@@ -209,14 +210,6 @@ class CheckpointStore:
             if not mine:
                 metrics.unlink()
         return str(aside)
-
-
-def is_past(checkpoint: Checkpoint, state: State) -> bool:
-    """Whether `state` is this checkpoint's or a later one of the same run."""
-    position = state["position"]
-    # Of two checkpoints of one step, the one that ends an epoch is the later.
-    reached = position["global_step"], position["step"] == 0
-    return checkpoint.path.name in state["run"]["history"] and checkpoint.order <= reached
 
 
 def damage(path: Path) -> str | None:
