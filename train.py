@@ -50,7 +50,7 @@ def train(config: Config, world: World) -> None:
     # Rank 0 first: nodes that share its disk then find nothing left to move.
     aside = [world.on_main("setting files aside", lambda: store.set_aside(state))]
     aside += world.on_each_node("setting files aside", lambda: store.set_aside(state))
-    told += [f"Moved the later files of an earlier run to {path}." for path in aside if path]
+    told += [f"Moved what is no part of this run to {path}." for path in aside if path]
     if state is None:
         run_id = world.on_main("naming the run", lambda: uuid.uuid4().hex[:8])
         run = Run(run_id, about, identity)

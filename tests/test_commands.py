@@ -83,6 +83,21 @@ def test_translate_reads_standard_input_and_keeps_the_order(trained: Path):
     assert alone.stdout == got[3] + "\n"
 
 
+def test_translate_outlives_bytes_that_are_no_text(trained: Path):
+    words = [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)]
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env=environment() | {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        input=b"caf\xe9\nsun moon\n",
+        capture_output=True,
+        timeout=launch.SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+
+
 def test_validate_repeats_the_scores_of_the_training_run(trained: Path):
     records = map(json.loads, (trained / "metrics.jsonl").read_text().splitlines())
     recorded = [r for r in records if "validation/loss" in r]
@@ -118,7 +133,8 @@ def test_a_folder_without_a_checkpoint_is_told(tmp_path: Path):
 
 def test_an_unknown_command_lists_those_there_are():
     done = translate("transalte")
-    assert done.returncode == 2 and "translate " in done.stdout and "validate " in done.stdout
+    assert done.returncode == 2 and "no command 'transalte'" in done.stderr
+    assert "translate " in done.stderr and "validate " in done.stderr
 
 
 def test_train_runs_without_a_launcher_from_any_folder(tiny_run: list[str], tmp_path: Path):

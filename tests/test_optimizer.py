@@ -34,7 +34,9 @@ def test_an_update_is_adams():
     assert (before - model.bias).item() == pytest.approx(0.1, rel=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [{"lr": 0.0}, {"warmup_steps": 0}, {"clip_grad_norm": -1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"lr": 0.0}, {"lr": float("nan")}, {"warmup_steps": 0}, {"clip_grad_norm": -1.0}]
+)
 def test_impossible_settings_are_refused_by_name(wrong: dict[str, float]):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         OptimizerConfig(**wrong)  # pyright: ignore[reportArgumentType]

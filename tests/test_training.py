@@ -145,13 +145,13 @@ def test_preload_takes_an_epoch_a_file_or_nothing(tiny_run: list[str], tmp_path:
         assert f"Resuming from {epoch_1}" in said
 
     said = launch.train([*tiny_run, "--preload", "7"], tmp_path).fail()
-    assert "No checkpoint of epoch 7" in said and "epochs [1, 2]" in said
+    assert "No checkpoint of epoch 7" in said and "epochs 1, 2" in said
 
     before = checkpoints(folder)
     said = launch.train([*tiny_run, "--preload", ""], tmp_path).succeed()
     assert "Resuming" not in said
     aside = sorted(folder.glob("earlier-*"))[-1]
-    assert f"Moved the later files of an earlier run to {aside}" in said
+    assert f"Moved what is no part of this run to {aside}" in said
     assert {path.name for path in aside.iterdir()} == {*before, "metrics.jsonl"}
     assert len(metrics(folder)) == len(metrics(aside))
 
@@ -217,11 +217,19 @@ def test_going_on_from_an_older_epoch_keeps_the_later_ones_apart(
     stop_early = ["--max_steps", str(int(epoch_1.name.split("_")[4].split("-")[0]) + 1)]
     said = launch.train([*tiny_run, "--preload", "1", *stop_early], tmp_path).succeed()
     aside = folder / "earlier-001"
-    assert f"Moved the later files of an earlier run to {aside}" in said
+    assert f"Moved what is no part of this run to {aside}" in said
     assert (aside / epoch_2.name).exists() and not epoch_2.exists()
     assert epoch_1.exists() and not (aside / epoch_1.name).exists()
     assert len(metrics(aside)) > len(metrics(folder))
     assert last_state(folder)["position"]["epoch"] == 1
+
+
+def test_a_run_that_diverges_stops_and_saves_nothing_of_it(tiny_run: list[str], tmp_path: Path):
+    launch.train([*tiny_run, "--max_steps", "4"], tmp_path).succeed()
+    before = checkpoints(tmp_path / "model")
+    said = launch.train([*tiny_run, "--lr", "1e38", "--clip_grad_norm", "0"], tmp_path, 2).fail()
+    assert said.count("not finite at step") == 1 and "Traceback" not in said
+    assert checkpoints(tmp_path / "model") == before
 
 
 def train_on_a_full_disk(flags: list[str], limit: int) -> None:

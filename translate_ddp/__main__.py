@@ -17,8 +17,13 @@ def main() -> None:
     name, *flags = sys.argv[1:] or [""]
     if name not in COMMANDS:
         lines = [f"  {command:<10} {config.__doc__}" for command, (config, _) in COMMANDS.items()]
-        print("\n".join(["usage: python -m translate_ddp COMMAND [--help]", *lines]))
-        sys.exit(0 if name in ("-h", "--help") else 2)
+        usage = "\n".join(["usage: python -m translate_ddp COMMAND [--help]", *lines])
+        if name in ("-h", "--help"):
+            print(usage)
+            sys.exit()
+        said = f"error: there is no command {name!r}.\n" if name else ""
+        print(said + usage, file=sys.stderr)
+        sys.exit(2)
     config, run = COMMANDS[name]
     with told_to_the_user():
         run(

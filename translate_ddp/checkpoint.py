@@ -43,6 +43,8 @@ class CheckpointConfig:
                 f"model_basename may hold letters, digits, '.', '_' and '-', "
                 f"but is {self.model_basename!r}."
             )
+        if not self.model_folder:
+            raise ValueError("model_folder is empty: name a folder.")
         if self.keep_last < 0:
             raise ValueError(f"keep_last must not be negative, but is {self.keep_last}.")
 
@@ -163,10 +165,12 @@ class CheckpointStore:
                 passed_over.append(f"Passed over {checkpoint.path}: {problem}.")
             else:
                 return checkpoint, passed_over
+        if passed_over and preload != "latest":
+            raise UserError("\n".join(passed_over) + f"\n{self._contents(held)}")
         if passed_over:
             raise UserError(
                 "\n".join(passed_over) + f"\nNo intact checkpoint is left in {self.folder}. "
-                "Restore one, or pass --preload '' to start anew."
+                "Restore one, or train anew with --preload ''."
             )
         return None, []
 
@@ -182,8 +186,10 @@ class CheckpointStore:
             return f"{self.folder} holds no checkpoint named {self.basename}_*."
         epochs = sorted({c.epoch for c in held if c.epoch is not None})
         steps = sorted({c.step for c in held if c.epoch is None})
+        named = {"epochs": epochs, "steps": steps}
+        listed = [f"{kind} {', '.join(map(str, kept))}" for kind, kept in named.items() if kept]
         return (
-            f"{self.folder} holds epochs {epochs or 'none'} and steps {steps or 'none'}. "
+            f"{self.folder} holds {' and '.join(listed)}. "
             "Pass --preload latest, one of these epochs, or a file."
         )
 

@@ -34,3 +34,5 @@ def told_to_the_user(speaks: bool = True) -> Iterator[None]:
         os._exit(2)
     except KeyboardInterrupt:
         os._exit(130)
+    except BrokenPipeError:
+        os._exit(0)  # the reader has had enough, as in `translate | head`

@@ -1,5 +1,6 @@
 """AdamW over the model's parameters, and the learning rate as a pure function of the step."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -19,11 +20,11 @@ class OptimizerConfig:
     """Longest gradient allowed, over all parameters; 0 does not clip."""
 
     def __post_init__(self) -> None:
-        if self.lr <= 0:
-            raise ValueError(f"lr must be positive, but is {self.lr}.")
+        if not 0 < self.lr < math.inf:
+            raise ValueError(f"lr must be positive and finite, but is {self.lr}.")
         if self.warmup_steps < 1:
             raise ValueError(f"warmup_steps must be at least 1, but is {self.warmup_steps}.")
-        if self.clip_grad_norm < 0:
+        if not self.clip_grad_norm >= 0:
             raise ValueError(f"clip_grad_norm must not be negative, but is {self.clip_grad_norm}.")
 
 

@@ -92,12 +92,12 @@ def refuse_other_run(state: State, identity: dict[str, Any]) -> None:
 
 
 def compare(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """A line for each name whose value differs."""
-    names = sorted(before.keys() | now.keys())
+    """A line for each name that both have with another value."""
+    names = sorted(before.keys() & now.keys())
     return [
-        f"{name}: {before.get(name)} in the checkpoint, {now.get(name)} now"
+        f"{name}: {before[name]} in the checkpoint, {now[name]} now"
         for name in names
-        if before.get(name) != now.get(name)
+        if before[name] != now[name]
     ]
 
 

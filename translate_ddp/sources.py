@@ -250,6 +250,10 @@ def _hub(name: str, languages: Languages) -> _Source | None:
 def _load(builder: str, path: Path, **settings: Any) -> Dataset:
     from datasets import load_dataset
 
+    if not path.is_file():
+        raise UserError(f"There is no file {path}.")
+    if path.stat().st_size == 0:
+        raise UserError(f"{path} is empty.")
     files = {"train": glob.escape(str(path.resolve()))}
     with reading(path, "It may be damaged, not UTF-8, or not what its name says."):
         loaded = load_dataset(builder, data_files=files, split="train", **settings)

@@ -64,7 +64,7 @@ class TrainConfig:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
         for name in ("max_steps", "seed", "validate_every", "save_every", "save_every_minutes"):
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
 
     def use_bf16(self, device: torch.device) -> bool:
@@ -302,6 +302,7 @@ class Trainer:
     def _log(self, norm: Tensor, bar: Progress) -> None:
         # Every rank must enter: the sum waits for all of them.
         losses = self.world.sum(self.window.losses)
+        self._refuse_non_finite(losses, norm)
         scalars = {
             "train/loss": float(losses.sum()) / self.window.tokens,
             "train/lr": self.optimizer.param_groups[0]["lr"],
@@ -313,6 +314,15 @@ class Trainer:
         bar.advance(0, loss=scalars["train/loss"], **{"tokens/s": rate})
         self.window.clear()
         self.pace.restart()
+
+    def _refuse_non_finite(self, *numbers: Tensor) -> None:
+        """Stop all ranks, which share these numbers, before a ruined state replaces good ones."""
+        if not all(bool(number.isfinite().all()) for number in numbers):
+            raise UserError(
+                f"Loss, gradient or weights are not finite at step {self.position.global_step}: "
+                "the last checkpoints are intact. Start anew with a lower --lr or more "
+                "--warmup_steps."
+            )
 
     def _validate(self) -> Scores:
         step, data, world = self.position.global_step, self.data, self.world
@@ -342,6 +352,7 @@ class Trainer:
         if epoch is None and self.saved_step == self.position.global_step:
             return
         losses = self.world.sum(self.window.losses)
+        self._refuse_non_finite(losses, *self.model.parameters())
         with self.pace.paused():
             name = self.world.on_main("saving a checkpoint", lambda: self._write(losses, epoch))
         self.run.history.append(name)

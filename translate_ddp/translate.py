@@ -1,5 +1,6 @@
 """`python -m translate_ddp translate`: sentences in, translations out, one a line, order kept."""
 
+import io
 import itertools
 import sys
 from collections.abc import Iterable, Iterator
@@ -82,6 +83,8 @@ class Translator:
 
     def translate(self, lines: list[str], beam_width: int = 1) -> list[str]:
         """A translation of each line, in order; a blank line stays blank."""
+        # A word of the command line that was no UTF-8 holds lone surrogates.
+        lines = [line.encode("utf-8", "replace").decode("utf-8") for line in lines]
         sentences = [" ".join(line.split()) for line in lines]
         filled = [row for row, sentence in enumerate(sentences) if sentence]
         sources = self.tokenizer.encode([sentences[row] for row in filled])
@@ -100,6 +103,10 @@ class Translator:
 
 
 def run(config: TranslateConfig) -> None:
+    # Text is UTF-8 whatever the locale says; a byte that is none costs one character, not a run.
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")
     translator = Translator.open(config.saved)
     lines = config.sentences or (line.rstrip("\n") for line in sys.stdin)
     at_once = 1 if sys.stdin.isatty() else LINES_AT_ONCE
