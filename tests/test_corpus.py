@@ -289,12 +289,15 @@ def test_a_file_without_the_languages_tells_what_it_has(
     assert "en and de" in text and found in text
 
 
+@pytest.mark.parametrize("name", ["x.jsonl", "x.tsv", "x.parquet"])
+def test_an_empty_file_is_named(folder: Path, name: str):
+    assert complaint(write(folder / name, "")) == f"{folder / name} is empty."
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
         ("x.jsonl", '{"en": "one", "de": "eins"}\n{"en": "two", "de\n'),
-        ("x.jsonl", ""),
-        ("x.tsv", ""),
         ("x.parquet", "no parquet at all"),
         ("x.tsv", b"en\tde\ncaf\xe9\tx\n"),
         ("x.jsonl", b'{"en": "caf\xe9", "de": "x"}\n'),
