@@ -220,20 +220,16 @@ def _await(store: dist.Store, keys: list[str], phase: str) -> list[dict[str, Any
     last_beats: list[bytes] = []
     heard = time.monotonic()
     pause = 0.005
-    while not _holds(store, keys, phase):
-        beats = [store.get(f"{key}/beat") for key in keys if store.check([f"{key}/beat"])]
-        if beats != last_beats:
-            last_beats, heard = beats, time.monotonic()
-        if time.monotonic() - heard > SILENCE_SECONDS:
-            raise RuntimeError(f"No sign of life for {SILENCE_SECONDS:.0f} s while {phase}.")
-        time.sleep(pause)
-        pause = min(2 * pause, 0.25)
-    return [json.loads(store.get(key)) for key in keys]
-
-
-def _holds(store: dist.Store, keys: list[str], phase: str) -> bool:
     try:
-        return store.check(keys)
+        while not store.check(keys):
+            beats = [store.get(f"{key}/beat") for key in keys if store.check([f"{key}/beat"])]
+            if beats != last_beats:
+                last_beats, heard = beats, time.monotonic()
+            if time.monotonic() - heard > SILENCE_SECONDS:
+                raise RuntimeError(f"No sign of life for {SILENCE_SECONDS:.0f} s while {phase}.")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.25)
+        return [json.loads(store.get(key)) for key in keys]
     except dist.DistNetworkError as error:
         raise RuntimeError(f"The process that keeps the store was lost while {phase}.") from error
 
