@@ -343,7 +343,7 @@ class Trainer:
                 show=choose_samples(NUM_SAMPLES, len(texts.pairs), step),
                 on_done=bar.advance,
             )
-        self.logbook.samples(step, [Sample(*texts) for texts in scores["samples"]])
+        self.logbook.samples(step, [Sample(*sample) for sample in scores["samples"]])
         self.logbook.log(step, as_metrics(scores))
         self.logbook.say(f"BLEU {scores['signature']}")
         return scores

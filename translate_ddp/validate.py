@@ -55,7 +55,7 @@ def run(config: ValidateConfig) -> None:
             show=choose_samples(NUM_SAMPLES, len(data.pairs), translator.step),
             on_done=bar.advance,
         )
-    samples = [Sample(*texts) for texts in scores["samples"]]
+    samples = [Sample(*sample) for sample in scores["samples"]]
     for line in sample_lines(samples) + summary_lines(translator.step, as_metrics(scores)):
         print_line(line)
     print(f"{len(data.pairs):,} sentences, BLEU {scores['signature']}")
