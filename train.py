@@ -17,19 +17,26 @@ from translate_ddp.checkpoint import CheckpointStore
 from translate_ddp.dataset import PreparedData, load_prepared, prepare
 from translate_ddp.distributed import World, open_world, read_launch, record
 from translate_ddp.errors import UserError, told_to_the_user
+from translate_ddp.faults import VARIABLE as FAULT_VARIABLE
+from translate_ddp.faults import arm
+from translate_ddp.folder import RunFolder
 from translate_ddp.logbook import Logbook
 from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
 from translate_ddp.optimizer import build_optimizer
 from translate_ddp.resume import find_state, identity_of, refuse_other_run, tell_changes
-from translate_ddp.stopping import StopRequest, listening
 from translate_ddp.trainer import Run, Trainer, reseed
+
+STOPPED_UPLOAD_SECONDS = 5.0  # for W&B, when there is little time to leave
 
 
 @record
 def main() -> None:
-    is_main = read_launch(os.environ).rank == 0
+    launch = read_launch(os.environ)
+    is_main = launch.rank == 0
     with told_to_the_user(speaks=is_main):
+        if not launch.restarts:
+            arm(os.environ.get(FAULT_VARIABLE, ""), launch.rank)
         config = parse(sys.argv[1:], speaks=is_main)
         with open_world(config.distributed) as world:
             train(config, world)
@@ -38,7 +45,7 @@ def main() -> None:
 def train(config: Config, world: World) -> None:
     """One run, or the rest of one, on this rank."""
     store = CheckpointStore(config.checkpoint)
-    world.on_each_node("opening the model folder", store.open)
+    folder = take_folder(config, world)
     data = prepare_data(config, world)
     about = config.to_dict()
     identity = identity_of(about, data, world.size)
@@ -65,15 +72,49 @@ def train(config: Config, world: World) -> None:
             position=state["metrics_bytes"] if state else None,
             active=world.is_main,
         ) as logbook,
-        listening() as stop,
     ):
-        trainer = build_trainer(config, data, run, store, logbook, stop, world)
+        trainer = build_trainer(config, data, run, folder, store, logbook, world)
         if state is not None:
             told += tell_changes(state, about, trainer.circumstance())
             trainer.restore(state)
         describe(config, trainer, told)
         finished = trainer.fit()
-        logbook.say(ending(trainer, finished))
+        world.watch.stage = "ending"
+        # Asked of one rank perhaps: the others have not heard why.
+        asked = None if finished else next(filter(None, world.gather(world.watch.stop or "")))
+        if world.is_main:
+            write_ending(folder, trainer, asked)
+        logbook.say(ending(trainer, asked))
+        if asked:
+            logbook.close(seconds=STOPPED_UPLOAD_SECONDS)
+
+
+def take_folder(config: Config, world: World) -> RunFolder:
+    """The run's folder, locked against other runs until this process ends."""
+    folder = RunFolder(config.checkpoint.model_folder)
+
+    def take(token: str) -> str:
+        folder.lock(token)
+        return token
+
+    # Rank 0 first: nodes that share its disk then find the lock in the hands of their own run.
+    token = world.on_main("locking the model folder", lambda: take(uuid.uuid4().hex))
+    world.on_each_node("locking the model folder", lambda: world.is_main or bool(take(token)))
+    if world.is_main:
+        folder.write_status("running")
+    world.watch.on_verdict = folder.write_status
+    return folder
+
+
+def write_ending(folder: RunFolder, trainer: Trainer, asked: str | None) -> None:
+    position = trainer.position
+    folder.write_status(
+        "preempted" if asked else "finished",
+        asked or "",
+        epoch=position.epoch,
+        step=position.global_step,
+        checkpoint=trainer.saved_as,
+    )
 
 
 def prepare_data(config: Config, world: World) -> PreparedData:
@@ -94,9 +135,9 @@ def build_trainer(
     config: Config,
     data: PreparedData,
     run: Run,
+    folder: RunFolder,
     store: CheckpointStore,
     logbook: Logbook,
-    stop: StopRequest,
     world: World,
 ) -> Trainer:
     """A new model with all that trains it, the same on every rank."""
@@ -123,9 +164,9 @@ def build_trainer(
         loader=build_loader(data.train, sampler, max_tokens, world.device),
         data=data,
         run=run,
+        folder=folder,
         store=store,
         logbook=logbook,
-        stop=stop,
         world=world,
     )
 
@@ -160,11 +201,14 @@ def describe(config: Config, trainer: Trainer, told: list[str]) -> None:
         say(line)
 
 
-def ending(trainer: Trainer, finished: bool) -> str:
+def ending(trainer: Trainer, asked: str | None) -> str:
     position, folder = trainer.position, trainer.store.folder
     where = f"epoch {position.epoch}, step {position.global_step:,}"
-    if not finished:
-        return f"Stopped at {where}, as asked, and saved: the same command goes on from there."
+    if asked:
+        return (
+            f"Stopped at {where}, as asked ({asked}), and saved: "
+            "the same command goes on from there."
+        )
     option = "" if str(folder) == "weights" else f" --model_folder {folder}"
     return f'Finished at {where}. Try: python -m translate_ddp translate{option} "..."'
 

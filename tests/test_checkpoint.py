@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from tests import launch
-from translate_ddp.checkpoint import CheckpointConfig, CheckpointStore, damage, load
+from translate_ddp.checkpoint import PARTS, CheckpointConfig, CheckpointStore, damage, load
 from translate_ddp.errors import UserError
 
-STATE = {"weights": torch.arange(1000.0), "position": {"epoch": 1}}
+EMPTY = {name: kind() for name, kind in PARTS.items()}
+STATE = EMPTY | {"model": {"weights": torch.arange(1000.0)}, "position": {"epoch": 1}}
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_a_state_comes_back(store: CheckpointStore):
     path = store.save(STATE, step=7)
     assert re.fullmatch(r"tmodel_step_00000007-[0-9a-f]{8}\.pt", path.name)
     state = load(path.read_bytes(), path.name)
-    assert torch.equal(state["weights"], STATE["weights"])
+    assert torch.equal(state["model"]["weights"], STATE["model"]["weights"])
     assert state["position"] == {"epoch": 1}
     assert names(store) == [path.name]  # nothing else is left behind
 
@@ -128,12 +129,6 @@ def test_a_killed_save_leaves_the_previous_checkpoint_the_latest(
     assert found is not None and found.path == before and passed_over == []
     store.save(STATE, step=2)  # takes the place of what was left half done
     assert len(names(store)) == 2
-
-
-def test_a_folder_that_cannot_be_written_is_found_at_the_start(tmp_path: Path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="Cannot write to .*file/model"):
-        CheckpointStore(CheckpointConfig(str(tmp_path / "file/model"))).open()
 
 
 def test_only_named_files_are_pruned(store: CheckpointStore):

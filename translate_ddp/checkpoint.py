@@ -10,19 +10,31 @@ import io
 import os
 import re
 import shutil
-import socket
+import zipfile
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
 import torch
 
-from translate_ddp.errors import UserError
+from translate_ddp.errors import NotSaved, UserError
+from translate_ddp.faults import reach
 
 FORMAT = 1
 DIGEST_CHARACTERS = 8
-State = dict[str, Any]
+PARTS = {
+    "model": dict,
+    "optimizer": dict,
+    "position": dict,
+    "window": dict,
+    "run": dict,
+    "tokenizer": str,
+    "metrics_bytes": int,
+    "circumstance": dict,
+}
+State = dict[str, Any]  # PARTS, and "format"
 Lines = list[str]
 
 
@@ -78,18 +90,6 @@ class CheckpointStore:
             + rf"_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.pt"
         )
 
-    def open(self) -> None:
-        """Make the folder and try to write there, before any work depends on it."""
-        trial = self.folder / f".{self.basename}.trial-{socket.gethostname()}-{os.getpid()}"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            trial.touch()
-            trial.unlink(missing_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"Cannot write to {self.folder}: {error.strerror}. Choose another --model_folder."
-            ) from error
-
     def list(self) -> Checkpoints:
         """What is in the folder, newest first; by the names alone, never by clocks."""
         found = []
@@ -103,24 +103,30 @@ class CheckpointStore:
     def save(self, state: State, *, step: int, epoch: int | None = None) -> Path:
         """Write `state`, of plain types and tensors, and publish it by one rename.
 
-        Raises UserError if the disk refuses; what was there before is untouched then.
+        Raises NotSaved if the disk refuses; what was there before is untouched then.
         """
-        partial = self.folder / f".{self.basename}.partial"
+        written = self.folder / f".{self.basename}.partial"
+        marker = f"epoch_{epoch:04d}_" if epoch is not None else ""
         try:
+            reach("saving")
             self.folder.mkdir(parents=True, exist_ok=True)
-            with partial.open("wb") as file:
+            written.unlink(missing_ok=True)
+            with written.open("xb") as file:  # never through a link that somebody put there
                 writer = _HashingWriter(file)
                 _save(state | {"format": FORMAT}, writer)
                 file.flush()
+                reach("syncing")
                 os.fsync(file.fileno())
             digest = writer.sha256.hexdigest()[:DIGEST_CHARACTERS]
-            marker = f"epoch_{epoch:04d}_" if epoch is not None else ""
             path = self.folder / f"{self.basename}_{marker}step_{step:08d}-{digest}.pt"
-            partial.rename(path)
+            reach("renaming")
+            written = written.rename(path)
+            reach("published")
             _fsync_folder(self.folder)
         except OSError as error:
-            partial.unlink(missing_ok=True)
-            raise UserError(
+            with suppress(OSError):
+                written.unlink(missing_ok=True)
+            raise NotSaved(
                 f"Could not save a checkpoint to {self.folder}: {error.strerror or error}. "
                 "The checkpoints that were there are untouched."
             ) from error
@@ -142,7 +148,9 @@ class CheckpointStore:
             superfluous += [c for c in epochs[self.keep_last :] if c.epoch != best_epoch]
             superfluous += [c for c in steps if c.step not in ends][self.keep_last :]
         for checkpoint in superfluous:
-            checkpoint.path.unlink(missing_ok=True)
+            with suppress(OSError):  # one too many is no reason to end a run
+                reach("pruning")
+                checkpoint.path.unlink(missing_ok=True)
 
     def find(self, preload: str) -> tuple[Checkpoint | None, Lines]:
         """The intact file that `preload` means, and a line for each damaged one passed over.
@@ -224,6 +232,8 @@ def damage(path: Path) -> str | None:
     A name without digest, given by hand, cannot be checked and passes.
     """
     match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", path.name)
+    if not path.is_file():  # opening a pipe or a device would never end
+        return "it is no regular file"
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -237,6 +247,7 @@ def damage(path: Path) -> str | None:
 def load(data: bytes, name: str) -> State:
     """The state in the bytes of a checkpoint. Raises UserError if they hold none of ours."""
     try:
+        _refuse_compression(data)
         state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         version = state["format"]
     except Exception as error:  # torch raises many kinds, none of them narrower
@@ -247,7 +258,18 @@ def load(data: bytes, name: str) -> State:
             f"{name} has format {version}, and this version reads format {FORMAT}: "
             "use the version of translate_ddp that wrote it."
         )
+    if missing := [key for key, kind in PARTS.items() if not isinstance(state.get(key), kind)]:
+        raise UserError(
+            f"{name} is not a checkpoint of translate_ddp: it lacks {', '.join(missing)}."
+        )
     return state
+
+
+def _refuse_compression(data: bytes) -> None:
+    """torch never compresses, and what somebody else did may unpack to any size."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > len(data):
+            raise ValueError("it unpacks to more than it is.")
 
 
 def _save(state: State, writer: "_HashingWriter") -> None:
@@ -268,6 +290,7 @@ class _HashingWriter(io.RawIOBase):
 
     def write(self, data: Any, /) -> int:
         try:
+            reach("writing")
             self.file.write(data)
         except OSError as error:
             self.error = error

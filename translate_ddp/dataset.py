@@ -21,6 +21,7 @@ from torch.utils.data import Dataset
 
 from translate_ddp.corpus import CorpusConfig, corpus_signature, read_corpus
 from translate_ddp.errors import UserError
+from translate_ddp.faults import reach
 from translate_ddp.tokenizer import Tokenizer, TokenizerConfig, build_tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
@@ -107,10 +108,11 @@ def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, fold
     if not (prepared / "about.json").exists():
         partial = folder / f".preparing-{socket.gethostname()}-{os.getpid()}"
         try:
-            shutil.rmtree(partial, ignore_errors=True)
+            _remove_what_killed_starts_left(folder)
             partial.mkdir(parents=True)
             _write(partial, corpus, tokenizer, seq_len)
             prepared = folder / _key(corpus, tokenizer, seq_len)  # with the tokenizer file, if any
+            reach("preparing")
             _publish(partial, prepared)
         except OSError as error:
             raise UserError(
@@ -119,6 +121,14 @@ def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, fold
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return prepared
+
+
+def _remove_what_killed_starts_left(folder: Path) -> None:
+    for left in folder.glob(f".preparing-{socket.gethostname()}-*"):
+        try:
+            os.kill(int(left.name.rpartition("-")[2]), 0)  # does it live?
+        except ProcessLookupError:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def load_prepared(prepared: Path) -> PreparedData:
@@ -156,6 +166,7 @@ def _write(
     folder: Path, corpus_config: CorpusConfig, tokenizer_config: TokenizerConfig, seq_len: int
 ) -> None:
     corpus = read_corpus(corpus_config)
+    reach("tokenizing")
     tokenizer = build_tokenizer(
         _all_lines(corpus.train),
         tokenizer_config,

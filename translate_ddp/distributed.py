@@ -9,11 +9,10 @@ import itertools
 import json
 import os
 import re
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
@@ -24,7 +23,8 @@ from torch import Tensor, nn
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
-from translate_ddp.errors import UserError
+from translate_ddp.errors import Stopped, UserError
+from translate_ddp.watch import Watch, watching
 
 T = TypeVar("T")
 
@@ -38,9 +38,9 @@ __all__ = [
     "record",
 ]
 
-COLLECTIVE_TIMEOUT = timedelta(minutes=10)
-HEARTBEAT_SECONDS = 2.0
-SILENCE_SECONDS = 60.0  # a leader that has not been heard from for so long is lost
+MEETING_TIMEOUT = timedelta(minutes=10)  # for all ranks to be there at the start
+# How torch says that another rank is gone: by types of its own, and by gloo's words.
+LOST_CONTACT = re.compile(r"gloo|connection|timed? ?out|socket|broken pipe|peer", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,12 @@ class DistributedConfig:
     """How ranks talk: auto is NCCL between GPUs and gloo between CPUs."""
     bucket_cap_mb: int = 25
     """Gradients travel in buckets of this many MiB, while backward is still running."""
+    timeout_minutes: float = 10.0
+    """A rank that makes no progress for so long is taken for lost, and the run ends."""
 
     def __post_init__(self) -> None:
+        if not self.timeout_minutes > 0:
+            raise ValueError(f"timeout_minutes must be positive, but is {self.timeout_minutes}.")
         if self.bucket_cap_mb < 1:
             raise ValueError(f"bucket_cap_mb must be at least 1, but is {self.bucket_cap_mb}.")
 
@@ -64,6 +68,7 @@ class Launch:
     local_rank: int = 0
     local_size: int = 1
     restarts: int = 0
+    supervised: bool = False  # by a torchrun, without which the ranks are orphans
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,7 @@ class World:
     backend: str = "none"
     leaders: tuple[int, ...] = (0,)  # the first rank of every node
     restarted: bool = False  # the launcher has started this run before
+    watch: Watch = field(default_factory=Watch, repr=False, compare=False)
     store: dist.Store | None = field(default=None, repr=False, compare=False)
     _calls: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
@@ -155,8 +161,8 @@ class World:
     def on_main(self, phase: str, work: Callable[[], T]) -> T:
         """Rank 0 does `work`, however long; every rank gets its result, which must be JSON.
 
-        The others wait on the store and watch rank 0's heartbeat: no collective can time out.
-        A `UserError` of rank 0 is raised on every rank.
+        The others wait on the store for as long as rank 0 lives: no collective can time out.
+        A `UserError` or `Stopped` of rank 0 is raised on every rank.
         """
         return self._on_ranks((0,), phase, work)[0]
 
@@ -164,99 +170,103 @@ class World:
         """As `on_main`, but the first rank of every node works; returns all nodes' results."""
         return self._on_ranks(self.leaders, phase, work)
 
-    def _on_ranks(self, ranks: Sequence[int], phase: str, work: Callable[[], T]) -> list[T]:
+    def on_each_rank(self, phase: str, work: Callable[[], T]) -> list[T]:
+        """As `on_main`, but every rank works; returns all results."""
+        return self._on_ranks(tuple(range(self.size)), phase, work)
+
+    def _on_ranks(self, ranks: tuple[int, ...], phase: str, work: Callable[[], T]) -> list[T]:
+        # What is done before training, such as reading a corpus, gives no signs of life.
+        limited = self.watch.stage == "training" or self.rank not in ranks
+        self.watch.at(phase, limited=limited)
         if self.store is None:
             return [work()]
         prefix = f"{next(self._calls)}/{phase}"
+        mine = ""
         if self.rank in ranks:
-            _publish(self.store, f"{prefix}/{self.rank}", work)
-        keys = [f"{prefix}/{rank}" for rank in ranks]
-        outcomes = _await(self.store, keys, phase)
-        for rank, outcome in zip(ranks, outcomes, strict=True):
-            if "failed" in outcome:
-                raise RuntimeError(f"Rank {rank} failed while {phase}: {outcome['failed']}")
-        # Nobody leaves, and takes the store along, before all have read it.
-        self.any(False)
+            mine = _outcome(work)
+            _tell_done(self.store, f"{prefix}/{self.rank}")
+        with self.watch.awaiting(ranks):
+            _await(self.store, [f"{prefix}/{rank}" for rank in ranks])
+            # Not by the store: it dies with torchrun, and what is under way must still be saved.
+            texts = self.gather(mine)
+        self.watch.at(f"after {phase}")
+        outcomes = [json.loads(texts[rank]) for rank in ranks]
         for outcome in outcomes:
             if "error" in outcome:
                 raise UserError(outcome["error"])
+        if any("stopped" in outcome for outcome in outcomes):
+            raise Stopped
         return [outcome["value"] for outcome in outcomes]
 
 
-def _publish(store: dist.Store, key: str, work: Callable[[], Any]) -> None:
-    """Do the work under a heartbeat and leave its outcome in the store."""
+def _outcome(work: Callable[[], Any]) -> str:
+    """What comes of the work, as text that can travel."""
     try:
-        with _heartbeat(store, f"{key}/beat"):
-            outcome = {"value": work()}
+        return json.dumps({"value": work()})
     except UserError as error:
-        outcome = {"error": str(error)}
-    except BaseException as error:
-        store.set(key, json.dumps({"failed": repr(error)}))
-        raise
-    store.set(key, json.dumps(outcome))
+        return json.dumps({"error": str(error)})
+    except Stopped:
+        return json.dumps({"stopped": True})
 
 
-@contextmanager
-def _heartbeat(store: dist.Store, key: str) -> Iterator[None]:
-    done = threading.Event()
-
-    def beat() -> None:
-        for count in itertools.count():
-            store.set(key, str(count))
-            if done.wait(HEARTBEAT_SECONDS):
-                return
-
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+def _tell_done(store: dist.Store, key: str) -> None:
+    with suppress(dist.DistNetworkError):
+        store.set(key, "")
 
 
-def _await(store: dist.Store, keys: list[str], phase: str) -> list[dict[str, Any]]:
-    """The outcomes at `keys`, once all are there and as long as those still missing beat."""
-    last_beats: list[bytes] = []
-    heard = time.monotonic()
+def _await(store: dist.Store, keys: list[str]) -> None:
+    """Return once all keys are there, or the store is lost."""
     pause = 0.005
-    try:
+    with suppress(dist.DistNetworkError):
         while not store.check(keys):
-            beats = [store.get(f"{key}/beat") for key in keys if store.check([f"{key}/beat"])]
-            if beats != last_beats:
-                last_beats, heard = beats, time.monotonic()
-            if time.monotonic() - heard > SILENCE_SECONDS:
-                raise RuntimeError(f"No sign of life for {SILENCE_SECONDS:.0f} s while {phase}.")
             time.sleep(pause)
             pause = min(2 * pause, 0.25)
-        return [json.loads(store.get(key)) for key in keys]
-    except dist.DistNetworkError as error:
-        raise RuntimeError(f"The process that keeps the store was lost while {phase}.") from error
 
 
 @contextmanager
 def open_world(config: DistributedConfig) -> Iterator[World]:
     """Join the other processes of this run; leave them again, on the clean path only.
 
+    From here on signals are heard by the watch, and one rank tells what ends the run otherwise.
     Raises UserError if this machine cannot do what the launcher asks.
     """
     launch = read_launch(os.environ)
     device, backend = _choose_device(launch, config)
     _set_threads(device, launch.local_size)
-    world = World(launch.rank, launch.size, device, restarted=launch.restarts > 0)
-    if launch.size == 1:
-        yield world
-        return
-    store = _join(launch, device, backend)
-    world = replace(world, backend=backend.split(":")[-1])
-    local_ranks = world.gather(str(launch.local_rank))
-    yield replace(
-        world,
-        leaders=tuple(rank for rank, local in enumerate(local_ranks) if local == "0"),
-        restarted=world.any(world.restarted)[0],
-        store=dist.PrefixStore("phases", store),
-    )
-    dist.destroy_process_group()
+    limit = 60 * config.timeout_minutes
+    with watching(launch.rank, launch.size, launch.supervised) as watch:
+        watch.limit(limit)
+        restarted = launch.restarts > 0
+        world = World(launch.rank, launch.size, device, restarted=restarted, watch=watch)
+        with _told(world):
+            if launch.size > 1:
+                world = _join(world, launch, backend, limit)
+            yield world
+        if launch.size > 1:
+            dist.destroy_process_group()
+
+
+@contextmanager
+def _told(world: World) -> Iterator[None]:
+    """Let one rank say how the run ends, if it ends in an error."""
+    watch = world.watch
+    try:
+        yield
+    except UserError as error:
+        if error.alone:
+            watch.refuse(str(error))
+        if error.alone or world.is_main:
+            watch.on_verdict("failed", str(error))
+        raise
+    except Exception as error:
+        watch.failed(error, lost_contact=world.size > 1 and _is_lost_contact(error))
+        raise
+
+
+def _is_lost_contact(error: Exception) -> bool:
+    if isinstance(error, dist.DistError):
+        return True
+    return type(error) is RuntimeError and bool(LOST_CONTACT.search(str(error)))
 
 
 def read_launch(environment: dict[str, str] | os._Environ[str]) -> Launch:
@@ -268,6 +278,7 @@ def read_launch(environment: dict[str, str] | os._Environ[str]) -> Launch:
             local_rank=int(environment.get("LOCAL_RANK", "0")),
             local_size=int(environment.get("LOCAL_WORLD_SIZE", "1")),
             restarts=int(environment.get("TORCHELASTIC_RESTART_COUNT", "0")),
+            supervised="TORCHELASTIC_RUN_ID" in environment,
         )
     # A batch script has most of these variables too, but only `srun` says where its tasks are.
     if "SLURM_STEP_TASKS_PER_NODE" in environment and int(environment["SLURM_NTASKS"]) > 1:
@@ -324,7 +335,31 @@ def _set_threads(device: torch.device, local_size: int) -> None:
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local_size))
 
 
-def _join(launch: Launch, device: torch.device, backend: str) -> dist.Store:
+def _join(world: World, launch: Launch, backend: str, limit: float) -> World:
+    """The world once all ranks of this start have met."""
+    store = _meet(launch)
+    world.watch.join(dist.PrefixStore("watch", store.clone()))  # pyright: ignore[reportAttributeAccessIssue]
+    dist.init_process_group(
+        backend,
+        store=dist.PrefixStore("group", store),
+        rank=launch.rank,
+        world_size=launch.size,
+        # The watch comes first: it can say which rank it was.
+        timeout=timedelta(seconds=2 * limit),
+        device_id=world.device if "nccl" in backend else None,
+    )
+    world = replace(world, backend=backend.split(":")[-1])
+    local_ranks = world.gather(str(launch.local_rank))
+    return replace(
+        world,
+        leaders=tuple(rank for rank, local in enumerate(local_ranks) if local == "0"),
+        restarted=world.any(world.restarted)[0],
+        store=dist.PrefixStore("phases", store),
+    )
+
+
+def _meet(launch: Launch) -> dist.Store:
+    """A store that the ranks of this start share, and no others."""
     environment = os.environ
     if "RANK" not in environment:  # started by srun alone
         environment["RANK"], environment["WORLD_SIZE"] = str(launch.rank), str(launch.size)
@@ -334,23 +369,14 @@ def _join(launch: Launch, device: torch.device, backend: str) -> dist.Store:
         environment.setdefault("MASTER_PORT", str(port))
     where = f"{environment.get('MASTER_ADDR')}:{environment.get('MASTER_PORT')}"
     try:
-        store, rank, size = next(dist.rendezvous("env://", timeout=COLLECTIVE_TIMEOUT))
+        store, rank, size = next(dist.rendezvous("env://", timeout=MEETING_TIMEOUT))
     except dist.DistNetworkError as error:
         raise UserError(
             f"The ranks cannot meet at {where}: {str(error).splitlines()[0]} "
             "Free the port, or choose another by MASTER_PORT or torchrun's --rdzv-endpoint.",
             alone=launch.local_rank == 0 < launch.rank,
         ) from error
-    store = dist.PrefixStore(_name_attempt(store, rank, size), store)
-    dist.init_process_group(
-        backend,
-        store=dist.PrefixStore("group", store),
-        rank=rank,
-        world_size=size,
-        timeout=COLLECTIVE_TIMEOUT,
-        device_id=device if "nccl" in backend else None,
-    )
-    return store
+    return dist.PrefixStore(_name_attempt(store, rank, size), store)
 
 
 def _name_attempt(store: dist.Store, rank: int, size: int) -> str:
@@ -363,12 +389,12 @@ def _name_attempt(store: dist.Store, rank: int, size: int) -> str:
     mine = uuid.uuid4().hex
     if rank > 0:
         store.set(f"asking/{rank}", mine)
-        store.wait([f"answer/{mine}"], COLLECTIVE_TIMEOUT)
+        store.wait([f"answer/{mine}"], MEETING_TIMEOUT)
         name = store.get(f"answer/{mine}").decode()
         store.set(f"{name}/heard/{rank}", "")
         return name
     missing = set(range(1, size))
-    deadline = time.monotonic() + COLLECTIVE_TIMEOUT.total_seconds()
+    deadline = time.monotonic() + MEETING_TIMEOUT.total_seconds()
     while missing:
         for other in missing:
             if store.check([f"asking/{other}"]):

@@ -2,8 +2,11 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+FIRST_WORD_SECONDS = 0.5  # before a silent rank ends, and a launcher in turn ends those that speak
 
 
 class UserError(Exception):
@@ -18,6 +21,14 @@ class UserError(Exception):
         self.alone = alone
 
 
+class NotSaved(UserError):
+    """Something to be kept could not be written; what was kept before is untouched."""
+
+
+class Stopped(Exception):
+    """Work was left, as somebody asked; all that counts is saved."""
+
+
 @contextmanager
 def told_to_the_user(speaks: bool = True) -> Iterator[None]:
     """Turn a `UserError` into its text, without traceback, and exit code 2.
@@ -30,6 +41,8 @@ def told_to_the_user(speaks: bool = True) -> Iterator[None]:
         sys.stdout.flush()
         if speaks or error.alone:
             print(f"error: {error}", file=sys.stderr, flush=True)
+        else:
+            time.sleep(FIRST_WORD_SECONDS)
         # Not sys.exit: at an orderly exit a process group that was not closed may abort.
         os._exit(2)
     except KeyboardInterrupt:

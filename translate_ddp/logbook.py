@@ -3,6 +3,8 @@
 It listens to every station and speaks to none. Off the main rank it is silent.
 """
 
+import errno
+import io
 import json
 import math
 import os
@@ -13,12 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import IO, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
 from tqdm import tqdm
 
-from translate_ddp.errors import UserError
-from translate_ddp.wandb_sink import WandbSink, mode_in_force
+from translate_ddp.errors import NotSaved
+from translate_ddp.faults import reach
+from translate_ddp.wandb_sink import END_SECONDS, WandbSink, mode_in_force
 
 SAMPLE_COLUMNS = ("source", "target", "predicted")
 LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
@@ -71,8 +74,11 @@ class Logbook:
         active: bool,
     ) -> None:
         self._active = active
+        self._path = folder / "metrics.jsonl"
+        self._unwritten = b""  # records that the disk did not take
         if active:
-            self._file = self._open(folder / "metrics.jsonl", position)
+            self._file = self._open(self._path, position)
+            self._written = self._path.stat().st_size
         self._wandb = WandbSink(
             mode=mode_in_force(config.wandb_mode) if active else "disabled",
             project=config.wandb_project,
@@ -98,12 +104,11 @@ class Logbook:
         if not self._active:
             return
         record = {"step": step, "time": round(time.time(), 3)}
+        self._unwritten += json.dumps(record | as_json(scalars), allow_nan=False).encode() + b"\n"
         try:
-            self._file.write(json.dumps(record | as_json(scalars), allow_nan=False) + "\n")
+            self._write()
         except OSError as error:
-            raise UserError(
-                f"Could not write to {self._file.name}: {error.strerror}.", alone=True
-            ) from error
+            self.say(f"Could not write to {self._path}: {error.strerror}. It will be tried again.")
         self._wandb.log(step, scalars)
         for line in summary_lines(step, scalars):
             self.say(line)
@@ -129,22 +134,26 @@ class Logbook:
             yield shown
 
     def position(self) -> int:
-        """The bytes of metrics.jsonl so far, safely on disk: part of a checkpoint."""
+        """The bytes of metrics.jsonl so far, safely on disk: part of a checkpoint.
+
+        Raises NotSaved if the disk refuses.
+        """
         if not self._active:
             return 0
         try:
-            self._file.flush()
+            self._write()
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise UserError(f"Could not write to {self._file.name}: {error.strerror}.") from error
-        return os.fstat(self._file.fileno()).st_size
+            raise NotSaved(f"Could not write to {self._path}: {error.strerror}.") from error
+        return self._written
 
-    def close(self, seconds: float = 30.0, failed: bool = False) -> None:
+    def close(self, seconds: float = END_SECONDS, failed: bool = False) -> None:
         """Let W&B upload what is left, for at most about `seconds`."""
         if not self._active:
             return
         with suppress(OSError):  # what could not be written was told before
-            self._file.close()
+            self._write()
+        self._file.close()
         self._wandb.close(seconds, failed)
 
     def __enter__(self) -> Self:
@@ -153,7 +162,19 @@ class Logbook:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(failed=kind is not None)
 
-    def _open(self, path: Path, position: int | None) -> IO[str]:
+    def _write(self) -> None:
+        """Append what is unwritten: all of it, or as far as a reader can tell nothing."""
+        if not self._unwritten:
+            return
+        reach("metrics")
+        self._file.seek(self._written)
+        self._file.truncate()  # half a line of a try that failed
+        if self._file.write(self._unwritten) < len(self._unwritten):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._written += len(self._unwritten)
+        self._unwritten = b""
+
+    def _open(self, path: Path, position: int | None) -> io.FileIO:
         path.parent.mkdir(parents=True, exist_ok=True)
         size = path.stat().st_size if path.exists() else 0
         if position is None:
@@ -164,7 +185,7 @@ class Logbook:
                 f"the records between are lost, new ones follow."
             )
         keep_lines(path, size if position is None else position)
-        return open(path, "a", buffering=1, encoding="utf-8")  # a flush at every line
+        return io.FileIO(path, "r+")  # unbuffered: every record is on disk at once
 
 
 @contextmanager

@@ -4,11 +4,12 @@ Everything random is derived from (seed, step, pass, rank) and everything about 
 from (seed, epoch), so two integers say where a run is and nothing else has to be restored.
 """
 
+import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -19,11 +20,12 @@ from translate_ddp.batches import Batch, Collator, StepSampler
 from translate_ddp.checkpoint import CheckpointStore
 from translate_ddp.dataset import PreparedData
 from translate_ddp.distributed import World
-from translate_ddp.errors import UserError
+from translate_ddp.errors import NotSaved, Stopped, UserError
+from translate_ddp.faults import reach
+from translate_ddp.folder import RunFolder
 from translate_ddp.logbook import Logbook, Progress, Sample
 from translate_ddp.model import Transformer
 from translate_ddp.optimizer import OptimizerConfig, learning_rate
-from translate_ddp.stopping import StopRequest
 from translate_ddp.validation import (
     NUM_SAMPLES,
     Scores,
@@ -34,6 +36,11 @@ from translate_ddp.validation import (
     validate,
     validation_share,
 )
+from translate_ddp.watch import first_line
+
+SKIPPED_AT_MOST = 10  # steps in a row
+FAILED_SAVES_AT_MOST = 3  # in a row
+SENTENCES_SHOWN = 3  # of a step that was skipped
 
 
 @dataclass(frozen=True)
@@ -58,12 +65,17 @@ class TrainConfig:
     """Also save every so many steps; 0 saves by time and at each epoch's end."""
     save_every_minutes: float = 15.0
     """Also save every so many minutes; 0 does not."""
+    max_minutes: float = 0.0
+    """Save and stop so long after the start, as if by a signal; 0 is no limit."""
 
     def __post_init__(self) -> None:
         for name in ("num_epochs", "log_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
-        for name in ("max_steps", "seed", "validate_every", "save_every", "save_every_minutes"):
+        for name in (
+            *("max_steps", "seed", "validate_every", "save_every", "save_every_minutes"),
+            "max_minutes",
+        ):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
 
@@ -82,6 +94,8 @@ class Position:
     global_step: int = 0
     best_bleu: float = -1.0
     best_epoch: int = 0  # 0: none yet
+    skipped_steps: int = 0  # whose loss or gradient was not finite
+    skipped_in_a_row: int = 0
 
 
 @dataclass
@@ -89,23 +103,39 @@ class Window:
     """The training loss since the last record, exact whenever it is saved and restored.
 
     Each step's sum keeps a place of its own, and ranks are summed place by place: the result does
-    not depend on how many steps were summed at once.
+    not depend on how many steps were summed at once. Nothing here waits for the device.
     """
 
     losses: Tensor
-    tokens: int = 0
+    tokens: Tensor  # of the steps that count
+    skipped: Tensor  # 1.0 for a step that was not counted yet among the skipped ones
 
     @classmethod
     def of(cls, steps: int, device: torch.device) -> "Window":
-        return cls(torch.zeros(steps, dtype=torch.float64, device=device))
+        losses = torch.zeros(steps, dtype=torch.float64, device=device)
+        return cls(losses, torch.zeros(steps, dtype=torch.int64), torch.zeros_like(losses))
 
-    def add(self, global_step: int, loss: Tensor, tokens: int) -> None:
-        self.losses[global_step % len(self.losses)] = loss
-        self.tokens += tokens
+    def add(self, global_step: int, loss: Tensor, tokens: int, skipped: Tensor) -> None:
+        place = global_step % len(self.losses)
+        self.losses[place] = torch.where(skipped > 0, 0.0, loss)
+        self.tokens[place] = tokens
+        self.skipped[place] = skipped
+
+    def take_skipped(self, first: int, end: int) -> list[bool]:
+        """Whether each of these steps was skipped; asked once, for their tokens go."""
+        flags = self.skipped.cpu() > 0
+        self.tokens[flags] = 0
+        self.skipped.zero_()
+        return [bool(flags[step % len(flags)]) for step in range(first, end)]
+
+    def mean_loss(self, losses: Tensor) -> float:
+        """Of `losses` summed over ranks; NaN if every step was skipped."""
+        tokens = int(self.tokens.sum())
+        return float(losses.sum()) / tokens if tokens else float("nan")
 
     def clear(self) -> None:
         self.losses.zero_()
-        self.tokens = 0
+        self.tokens.zero_()
 
 
 class Pace:
@@ -138,6 +168,11 @@ class Run:
     history: list[str] = field(default_factory=list)  # names of the checkpoints it wrote
 
 
+class Saved(TypedDict):
+    name: str
+    problem: str  # "" if there was none
+
+
 @dataclass
 class Trainer:
     """One run on one rank; every rank makes the same calls in the same order."""
@@ -151,16 +186,20 @@ class Trainer:
     loader: DataLoader[list[Batch]]
     data: PreparedData
     run: Run
+    folder: RunFolder
     store: CheckpointStore
     logbook: Logbook
-    stop: StopRequest
     world: World
 
     def __post_init__(self) -> None:
+        self.watch = self.world.watch
         self.position = Position()
         self.window = Window.of(self.config.log_every, self.world.device)
         self.pace = Pace()
         self.saved_step = -1
+        self.saved_as = ""
+        self.failed_saves = 0  # in a row
+        self.checked_step = 0  # up to here, skipped steps are counted
         self.saved_at = time.monotonic()
         self.bf16 = self.config.use_bf16(self.world.device)
         assert isinstance(self.loader.collate_fn, Collator)
@@ -174,16 +213,26 @@ class Trainer:
         Returns the norm of the gradient before clipping, the same on every rank.
         """
         global_step = self.position.global_step
+        self.watch.at("computing gradients", global_step + 1)
         loss = self.accumulate_gradients(passes, target_tokens)
-        self.window.add(global_step, loss, target_tokens)
-        self.pace.tokens += target_tokens
+        reach("gradients", *self._gradients())
+        self.watch.at("updating weights")
         longest = self.optimizer_config.clip_grad_norm or torch.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), longest)
+        # What is not finite on one rank is skipped on all. Only the device needs to know now.
+        skipped = (self.world.sum((~(norm + loss).isfinite()).float()) > 0).float()
+        self.window.add(global_step, loss, target_tokens, skipped)
+        self.pace.tokens += target_tokens
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(global_step, self.optimizer_config)
+        skip_if(skipped, self.optimizer)
         self.optimizer.step()
         self.optimizer.zero_grad()
+        reach("updated", *self.model.parameters())
         return norm
+
+    def _gradients(self) -> list[Tensor]:
+        return [p.grad for p in self.model.parameters() if p.grad is not None]
 
     def accumulate_gradients(self, passes: Sequence[Batch], target_tokens: int) -> Tensor:
         """Leave the gradient of the step's mean token loss; return this rank's summed loss."""
@@ -196,6 +245,7 @@ class Trainer:
             with nullcontext() if is_last else self.world.accumulating(self.objective):
                 with self._autocast():
                     loss = self.objective(batch.to(self.world.device))
+                reach("loss", loss)
                 (loss * scale).backward()
             total += loss.detach()
         return total
@@ -229,7 +279,15 @@ class Trainer:
         """Train from `position` to the end; False if a stop was asked for before."""
         if self.is_finished():
             return True
+        self.watch.at("warming up", limited=False)  # torch.compile may take its time
         self.warm_up()
+        self.watch.begin_training(self.config.max_minutes)
+        try:
+            return self._fit()
+        except Stopped:
+            return False
+
+    def _fit(self) -> bool:
         if self.position.step and self._is_validation_due():
             self._validate()  # it comes after the checkpoint that was resumed
         self.pace.restart()
@@ -245,23 +303,27 @@ class Trainer:
     def _train_epoch(self, bar: Progress) -> bool:
         """Train until the epoch, the run or a request ends it; True for the last."""
         position = self.position
+        self.watch.at("reading a batch", position.global_step + 1)
         for passes in self.loader:
+            reach("batch")
             norm = self.step(passes, self.sampler.target_tokens(position.step))
             position.step += 1
             position.global_step += 1
             bar.advance()
             if position.global_step % self.config.log_every == 0:
                 self._log(norm, bar)
-            stop, save = self.world.any(bool(self.stop), self._is_save_due())
+            self.watch.at("agreeing whether to go on")
+            stop, save = self.world.any(self.watch.stop is not None, self._is_save_due())
             # Validation can be long: what was trained is safe before it.
             if stop or save or self._is_validation_due():
-                self._save()
-            if stop:
+                self._save(last_chance=stop)
+            if stop and not self.position.skipped_in_a_row:
                 return True
             if self._is_validation_due():
                 self._validate()
             if self._has_max_steps():
                 break
+            self.watch.at("reading a batch", position.global_step + 1)
         return False
 
     def _finish_epoch(self) -> None:
@@ -271,7 +333,7 @@ class Trainer:
         position.epoch, position.step = position.epoch + 1, 0
         if scores["bleu"] > position.best_bleu:
             position.best_bleu, position.best_epoch = scores["bleu"], position.epoch
-        self._save(epoch=position.epoch)
+        self._save(epoch=position.epoch, last_chance=self.is_finished())
 
     def _epoch_bar(self) -> AbstractContextManager[Progress]:
         epoch, done = self.position.epoch, self.position.step
@@ -302,11 +364,12 @@ class Trainer:
     def _log(self, norm: Tensor, bar: Progress) -> None:
         # Every rank must enter: the sum waits for all of them.
         losses = self.world.sum(self.window.losses)
-        self._refuse_non_finite(losses, norm)
+        self._count_skipped()
         scalars = {
-            "train/loss": float(losses.sum()) / self.window.tokens,
+            "train/loss": self.window.mean_loss(losses),
             "train/lr": self.optimizer.param_groups[0]["lr"],
             "train/grad_norm": float(norm),
+            "train/skipped_steps": self.position.skipped_steps,
             "train/tokens_per_second": self.pace.tokens_per_second(),
         }
         self.logbook.log(self.position.global_step, scalars)
@@ -315,19 +378,64 @@ class Trainer:
         self.window.clear()
         self.pace.restart()
 
-    def _refuse_non_finite(self, *numbers: Tensor) -> None:
-        """Stop all ranks, which share these numbers, before a ruined state replaces good ones."""
-        if not all(bool(number.isfinite().all()) for number in numbers):
+    def _count_skipped(self) -> None:
+        """Tell of the steps skipped since the last look. Raises UserError if they do not end."""
+        position = self.position
+        first, end = self.checked_step, position.global_step
+        for step, skipped in enumerate(self.window.take_skipped(first, end), first):
+            position.skipped_in_a_row = position.skipped_in_a_row + 1 if skipped else 0
+            if skipped:
+                position.skipped_steps += 1
+                in_epoch = step - position.global_step + position.step
+                self._tell_skipped(step + 1, self.sampler.plan[in_epoch].tolist())
+        self.checked_step = position.global_step
+        if position.skipped_in_a_row >= SKIPPED_AT_MOST:
             raise UserError(
-                f"Loss, gradient or weights are not finite at step {self.position.global_step}: "
-                "the last checkpoints are intact. Start anew with a lower --lr or more "
-                "--warmup_steps."
+                f"Loss or gradient was not finite in {position.skipped_in_a_row} steps in a row, "
+                f"the last of them {position.global_step}: the last checkpoints are intact. "
+                "Start anew with a lower --lr or more --warmup_steps."
+            )
+
+    def _tell_skipped(self, step: int, rows: list[int]) -> None:
+        texts = self.data.tokenizer.decode(
+            [self.data.train.source[row].tolist() for row in rows[:SENTENCES_SHOWN]]
+        )
+        more = len(rows) - len(texts)
+        self.logbook.say(
+            f"Skipped step {step}: its loss or gradient was not finite. Its sentences: "
+            + " | ".join(texts)
+            + (f" | and {more} more" if more else "")
+        )
+
+    def _refuse_unsound(self) -> None:
+        """Stop all ranks before a ruined state replaces good ones."""
+        step = self.position.global_step
+        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
+            raise UserError(
+                f"The weights are not finite at step {step}: the last checkpoints are intact. "
+                "Start anew with a lower --lr or more --warmup_steps."
+            )
+        moments = [t for s in self.optimizer.state.values() for t in s.values()]
+        sums = self.world.gather(checksum([*self.model.parameters(), *moments]))
+        if odd := odd_ones(sums):
+            raise UserError(
+                f"Weights or optimizer of rank {', '.join(map(str, odd))} differ from the others' "
+                f"at step {step}, which a fault in memory can cause: nothing of it was saved. "
+                "The same command goes on from the last checkpoint."
             )
 
     def _validate(self) -> Scores:
         step, data, world = self.position.global_step, self.data, self.world
         texts = ValidationSet(data.validation, data.validation_sources, data.validation_references)
         total = len(validation_share(texts, world, self.config.validate_on))
+
+        def on_done(count: int) -> None:
+            bar.advance(count)
+            self.watch.alive()
+            reach("validating")
+            if self.watch.stop is not None:
+                raise Stopped  # it is done again after the checkpoint that precedes it
+
         with (
             self.pace.paused(),
             self.logbook.progress("validation", total=total, unit="sentence") as bar,
@@ -341,50 +449,83 @@ class Trainer:
                 self.config.validate_on,
                 self.collator.max_tokens,
                 show=choose_samples(NUM_SAMPLES, len(texts.pairs), step),
-                on_done=bar.advance,
+                on_done=on_done,
             )
         self.logbook.samples(step, [Sample(*sample) for sample in scores["samples"]])
         self.logbook.log(step, as_metrics(scores))
         self.logbook.say(f"BLEU {scores['signature']}")
         return scores
 
-    def _save(self, epoch: int | None = None) -> None:
+    def _save(self, epoch: int | None = None, last_chance: bool = False) -> None:
+        """Save, unless nothing was done since, or the last steps may tell of a ruined state.
+
+        A disk may refuse a few times. Raises UserError if it does too often, or at the
+        `last_chance`.
+        """
         if epoch is None and self.saved_step == self.position.global_step:
             return
+        self.watch.at("checking what to save")
         losses = self.world.sum(self.window.losses)
-        self._refuse_non_finite(losses, *self.model.parameters())
+        self._count_skipped()
+        if self.position.skipped_in_a_row and not self.is_finished():
+            return
+        self._refuse_unsound()
         with self.pace.paused():
-            name = self.world.on_main("saving a checkpoint", lambda: self._write(losses, epoch))
-        self.run.history.append(name)
-        self.saved_step, self.saved_at = self.position.global_step, time.monotonic()
+            saved = self.world.on_main("saving a checkpoint", lambda: self._write(losses, epoch))
+        self.saved_at = time.monotonic()
+        if not saved["problem"]:
+            self.failed_saves, self.saved_step = 0, self.position.global_step
+            self.saved_as = saved["name"]
+            self.run.history.append(self.saved_as)
+            return
+        self.failed_saves += 1
+        if last_chance or self.failed_saves == FAILED_SAVES_AT_MOST:
+            raise UserError(saved["problem"])
+        self.logbook.say(
+            f"{saved['problem']} Training goes on; the run ends if this fails "
+            f"{FAILED_SAVES_AT_MOST} times in a row."
+        )
 
     # --- what a checkpoint holds ---
 
-    def _write(self, losses: Tensor, epoch: int | None) -> str:
+    def _write(self, losses: Tensor, epoch: int | None) -> Saved:
         position = self.position
-        state = {
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "position": asdict(position),
-            "window": {"losses": losses, "tokens": self.window.tokens},
-            "run": asdict(self.run),
-            "tokenizer": self.data.tokenizer.text,
-            "metrics_bytes": self.logbook.position(),
-            "circumstance": self.circumstance(),
-        }
-        path = self.store.save(state, step=position.global_step, epoch=epoch)
+        if not self.folder.is_mine():
+            raise UserError(f"Another run has taken {self.folder.path} over: nothing was saved.")
+        try:
+            state = {
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "position": asdict(position),
+                "window": {"losses": losses, "tokens": self.window.tokens},
+                "run": asdict(self.run),
+                "tokenizer": self.data.tokenizer.text,
+                "metrics_bytes": self.logbook.position(),
+                "circumstance": self.circumstance(),
+            }
+            path = self.store.save(state, step=position.global_step, epoch=epoch)
+        except NotSaved as error:
+            return Saved(name="", problem=str(error))
         names = [*self.run.history, path.name]
         self.store.prune(names, best_epoch=position.best_epoch or None)
-        return path.name
+        return Saved(name=path.name, problem="")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `_write` wrote. The run itself is taken over by whoever made this."""
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.position = Position(**state["position"])
-        self.saved_step = self.position.global_step
+        """Take over what `_write` wrote. The run itself is taken over by whoever made this.
+
+        Raises UserError if it fits neither this model nor any.
+        """
+        try:
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.position = Position(**state["position"])
+        except (RuntimeError, ValueError, TypeError, KeyError) as error:
+            raise UserError(
+                f"The checkpoint does not fit this model: {first_line(error)}"
+            ) from error
+        self.saved_step = self.checked_step = self.position.global_step
         if len(state["window"]["losses"]) == len(self.window.losses):
-            self.window.tokens = state["window"]["tokens"]
+            self.window.tokens.copy_(state["window"]["tokens"])
             if self.world.is_main:  # the others add zeros to what was summed over all
                 self.window.losses.copy_(state["window"]["losses"])
 
@@ -402,3 +543,24 @@ class Trainer:
 def reseed(*key: int) -> None:
     """Let every random draw from here on be a function of `key`, here and on the device."""
     torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1))
+
+
+def checksum(tensors: Iterable[Tensor]) -> str:
+    """A text that differs if one bit of one tensor does."""
+    words = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+    sums = [t.detach().reshape(-1).view(words[t.element_size()]).sum() for t in tensors]
+    return hashlib.sha256(str([int(total) for total in sums]).encode()).hexdigest()
+
+
+def odd_ones(sums: Sequence[str]) -> list[int]:
+    """The places of those that differ from the most frequent one, the first among equals."""
+    usual = max(sums, key=sums.count)
+    return [place for place, value in enumerate(sums) if value != usual]
+
+
+def skip_if(flag: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """Let the next step do nothing if `flag` is 1.0, without waiting for the device to know.
+
+    It is what `torch.amp.GradScaler` tells a fused optimizer.
+    """
+    optimizer.found_inf = flag  # type: ignore[attr-defined]

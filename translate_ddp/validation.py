@@ -3,7 +3,6 @@
 It returns scores and texts; where they are logged is not its business.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
@@ -72,7 +71,7 @@ def validate(
     """Greedy-decode the validation set and score it, on rank 0 or spread over all ranks.
 
     Every rank gets the scores and the texts of the rows to `show`. While rank 0 works alone the
-    others wait without a time limit.
+    others wait without a time limit. `on_done` may raise Stopped, which then all ranks do.
     """
 
     def work() -> Part:
@@ -84,7 +83,7 @@ def validate(
     if on == "rank0":
         scores = world.on_main("validating", lambda: _merge([work()], data, show))
     else:
-        parts: list[Part] = [json.loads(text) for text in world.gather(json.dumps(work()))]
+        parts = world.on_each_rank("validating", work)
         scores = world.on_main("scoring", lambda: _merge(parts, data, show))
     model.train(was_training)
     return scores
