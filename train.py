@@ -3,11 +3,19 @@
 Opens the world, builds each part in the order in which the data meets it, trains, closes.
 """
 
+# ruff: noqa: E402
 import os
+import signal
 import sys
 import uuid
 from pathlib import Path
 from typing import Any
+
+if __name__ == "__main__":  # while torch is imported, which takes seconds
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C needs no traceback
+    os.environ.setdefault(
+        "TORCH_CPP_LOG_LEVEL", "ERROR"
+    )  # nor has a lost store to be told 20 times
 
 import torch
 
@@ -91,15 +99,11 @@ def train(config: Config, world: World) -> None:
 
 def take_folder(config: Config, world: World) -> RunFolder:
     """The run's folder, locked against other runs until this process ends."""
-    folder = RunFolder(config.checkpoint.model_folder)
-
-    def take(token: str) -> str:
-        folder.lock(token)
-        return token
-
+    token = world.on_main("naming this start", lambda: uuid.uuid4().hex)
+    folder = RunFolder(config.checkpoint.model_folder, token)
     # Rank 0 first: nodes that share its disk then find the lock in the hands of their own run.
-    token = world.on_main("locking the model folder", lambda: take(uuid.uuid4().hex))
-    world.on_each_node("locking the model folder", lambda: world.is_main or bool(take(token)))
+    world.on_main("locking the model folder", folder.lock)
+    world.on_each_node("locking the model folder", lambda: world.is_main or folder.lock())
     if world.is_main:
         folder.write_status("running")
     world.watch.on_verdict = folder.write_status

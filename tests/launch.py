@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["train"])
+# The others are what a run imports late: half of the second that a tiny one takes.
+CONTEXT.set_forkserver_preload(["train", "torch._dynamo", "datasets", "sacrebleu", "jiwer"])
 SECONDS = 120  # for any one job; pytest's own limit comes after it
 
 
@@ -47,12 +48,31 @@ class Job:
     def kill_when(self, seen: Callable[[], object]) -> None:
         """Send SIGKILL to every rank as soon as something is seen; they must still be running."""
         self._await(seen)
+        self.kill()
+
+    def kill(self) -> None:
+        """Send SIGKILL to every rank; they must still be running."""
         for rank in self.ranks:
             os.kill(rank.pid, signal.SIGKILL)
         assert self.wait() == [-signal.SIGKILL] * len(self.ranks), "ended before it was killed"
 
-    def signal_when(self, seen: Callable[[], object], number: int, rank: int) -> None:
+    def die_with_one(self) -> None:
+        """Wait until a rank has killed itself, and let the others follow at once."""
+        deadline = time.monotonic() + SECONDS
+        while all(rank.exitcode is None for rank in self.ranks):
+            assert time.monotonic() < deadline, f"nobody died:\n{self.text()}"
+            time.sleep(0.01)
+        codes = [rank.exitcode for rank in self.ranks]
+        for rank in self.ranks:
+            rank.kill()
+        self.wait()
+        assert -signal.SIGKILL in codes, f"nobody was killed: {codes}\n{self.text()}"
+
+    def signal_when(self, seen: Callable[[], object], number: int, rank: int = 0) -> None:
         self._await(seen)
+        self.signal(number, rank)
+
+    def signal(self, number: int, rank: int = 0) -> None:
         os.kill(self.ranks[rank].pid, number)
 
     def _await(self, seen: Callable[[], object]) -> None:

@@ -1,9 +1,12 @@
 """Files: whole or not there, verified before they are parsed, found by name."""
 
+import io
 import os
 import pickle
+import random
 import re
 import resource
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -59,6 +62,68 @@ def test_a_damaged_file_is_passed_over_in_one_line(store: CheckpointStore, damag
     assert found is not None and found.path == older
     assert len(passed_over) == 1 and newer.name in passed_over[0] and "damaged" in passed_over[0]
     assert newer.exists()
+
+
+def test_no_flipped_bit_and_no_missing_byte_goes_unnoticed(store: CheckpointStore):
+    # torch.load notices hardly any of these bits: the tensors would just be other ones.
+    path = store.save(STATE, step=1)
+    intact = path.read_bytes()
+    generator = random.Random(0)
+    for _ in range(300):
+        data = bytearray(intact)
+        data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
+        path.write_bytes(data)
+        assert damage(path) is not None
+    for length in [0, 1, len(intact) - 1, *generator.sample(range(len(intact)), 50)]:
+        path.write_bytes(intact[:length])
+        assert damage(path) is not None
+    path.write_bytes(intact)
+    assert damage(path) is None
+
+
+def test_what_else_lies_in_the_folder_is_left_alone(store: CheckpointStore):
+    path = store.save(STATE, step=1)
+    strays = ["tmodel_step_00000009.pt", "tmodel_00.pt", "x.pt", "tmodel_step_9-0123abcd.pt", "a b"]
+    for name in strays:
+        (store.folder / name).write_text("?")
+    (store.folder / "tmodel_step_00000008-0123abcd.pt").mkdir()
+    os.mkfifo(store.folder / "tmodel_step_00000007-0123abcd.pt")  # opening it would never end
+    (store.folder / "tmodel_step_00000006-0123abcd.pt").symlink_to("/etc/passwd")
+    (store.folder / "tmodel_step_00000005-0123abcd.pt").symlink_to("nowhere")
+    before = names(store)
+    found, passed_over = store.find("latest")
+    assert found is not None and found.path == path
+    assert len(passed_over) == 4
+    assert names(store) == before
+
+
+def test_a_save_never_writes_through_a_link(store: CheckpointStore, tmp_path: Path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    store.folder.mkdir()
+    (store.folder / ".tmodel.partial").symlink_to(victim)
+    path = store.save(STATE, step=1)
+    assert victim.read_text() == "precious"
+    assert not path.is_symlink() and damage(path) is None
+
+
+def test_a_file_that_unpacks_to_more_than_it_is_gets_refused(store: CheckpointStore):
+    intact = store.save(EMPTY | {"model": {"zeros": torch.zeros(1_000_000)}}, step=1)
+    bomb = io.BytesIO()
+    with (
+        zipfile.ZipFile(intact) as source,
+        zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
+        for entry in source.infolist():
+            packed.writestr(entry.filename, source.read(entry))
+    with pytest.raises(UserError, match="is not a checkpoint .* it unpacks to more than it is"):
+        load(bomb.getvalue(), "bomb.pt")
+
+
+def test_a_file_that_lacks_a_part_is_refused_by_its_name(store: CheckpointStore):
+    path = store.save({k: v for k, v in STATE.items() if k != "window"}, step=1)
+    with pytest.raises(UserError, match="it lacks window"):
+        load(path.read_bytes(), "half.pt")
 
 
 def test_if_none_is_intact_nothing_is_started_anew_in_silence(store: CheckpointStore):

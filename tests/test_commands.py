@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,8 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests import launch
+from tests.test_training import last_state
+from translate_ddp.errors import UserError
+from translate_ddp.translate import SavedModel, Translator
 
 ROOT = Path(__file__).parent.parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -124,6 +129,39 @@ def test_validate_scores_files(trained: Path, tmp_path: Path):
     assert "Traceback" not in done.stderr
 
 
+def test_check_tells_of_every_checkpoint_whether_it_is_whole(trained: Path, tmp_path: Path):
+    folder = tmp_path / "copy"
+    shutil.copytree(trained, folder)
+    done = translate("check", str(folder))
+    assert done.returncode == 0, done.stderr
+    header, *rows = done.stdout.splitlines()
+    assert header.split() == ["file", "kind", "epoch", "step", "size", "verdict"]
+    names = {path.name for path in folder.glob("*.pt")}
+    assert {row.split()[0] for row in rows} == names
+    assert all(row.endswith("ok") for row in rows)
+
+    victim = folder / sorted(names)[0]
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 3] ^= 4
+    victim.write_bytes(data)
+    done = translate("check", str(folder))
+    assert done.returncode == 1
+    (bad,) = [row for row in done.stdout.splitlines()[1:] if not row.endswith("ok")]
+    assert bad.startswith(victim.name) and "damaged" in bad
+    assert translate("check", str(tmp_path / "nowhere")).returncode == 2
+
+
+def test_a_file_that_declares_a_huge_model_is_refused_before_it_is_built(
+    trained: Path, tmp_path: Path
+):
+    for name, value in (("d_model", 2**40), ("num_encoder_layers", 10**9)):
+        state = last_state(trained)
+        state["run"]["about"]["model"][name] = value
+        torch.save(state, tmp_path / "huge.pt")
+        with pytest.raises(UserError, match="does not hold a whole model"):
+            Translator.open(SavedModel(preload=str(tmp_path / "huge.pt")))
+
+
 def test_a_folder_without_a_checkpoint_is_told(tmp_path: Path):
     for name in ("translate", "validate"):
         done = translate(name, "--model_folder", str(tmp_path))
@@ -197,7 +235,25 @@ def test_torchrun_passes_a_schedulers_signal_on(torchrun: Callable[..., subproce
     job = torchrun([], ["--num_epochs", "1000"])
     job.send_signal(signal.SIGTERM)
     said, _ = job.communicate(timeout=launch.SECONDS)
-    assert "as asked, and saved" in said
+    assert "as asked (SIGTERM), and saved" in said
+
+
+def test_ranks_that_torchrun_left_behind_save_and_leave(
+    torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
+):
+    job = torchrun([], ["--num_epochs", "1000"])
+    ranks = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+    job.kill()
+    deadline = time.monotonic() + launch.SECONDS
+    while any(Path(f"/proc/{rank}").exists() for rank in ranks):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    said, _ = job.communicate(timeout=launch.SECONDS)
+    assert "and saved: the same command goes on from there" in said
+    status = json.loads((tmp_path / "model/STATUS.json").read_text())
+    assert status["state"] == "preempted"
+    assert status["reason"] == f"torchrun (process {job.pid}) is gone"
+    assert (tmp_path / "model" / status["checkpoint"]).exists()
 
 
 def test_torchrun_restarts_a_run_that_lost_a_rank(
@@ -236,28 +292,58 @@ def test_srun_alone_starts_the_ranks(tiny_run: list[str], tmp_path: Path):
     assert "processes  2" in said[0] and said[1].strip() == ""
 
 
-def test_the_slurm_script_asks_torchrun_for_every_node(tmp_path: Path):
-    # `srun` and `scontrol` are stood in for by scripts that show what they were asked.
-    (tmp_path / "srun").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    (tmp_path / "scontrol").write_text("#!/bin/sh\nprintf 'gpu07\\ngpu08\\n'\n")
-    for name in ("srun", "scontrol"):
-        (tmp_path / name).chmod(0o755)
-    variables = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "SLURM_JOB_NODELIST": "gpu[07-08]",
-        "SLURM_JOB_NUM_NODES": "2",
-        "SLURM_GPUS_ON_NODE": "8",
-        "SLURM_JOB_ID": "42",
-    }
-    done = subprocess.run(
-        ["bash", "launch/slurm.sh", "--preset", "base"],
-        cwd=ROOT,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    words = done.stdout.split("\n")
-    assert words[0] == "torchrun" and words[-4:-1] == ["train.py", "--preset", "base"]
+@pytest.fixture
+def slurm(tmp_path: Path) -> Callable[..., list[str]]:
+    """Runs the Slurm script with stand-ins for `srun` and `scontrol` that note what they are asked.
+
+    `srun` leaves the STATUS.json of a run that ended in `state`.
+    """
+
+    def run(state: str, *flags: str) -> list[str]:
+        folder, asked = tmp_path / "model", tmp_path / "asked"
+        folder.mkdir(exist_ok=True)
+        (folder / "STATUS.json").write_text('{\n "state": "preempted",\n}')  # of an earlier start
+        leave = (
+            f"""printf '{{\\n "state": "{state}",\\n}}' > {folder}/STATUS.json""" if state else ""
+        )
+        note = f'printf "%s\\n" "$(basename $0) $*" >> {asked}'
+        scripts = {
+            "srun": f"#!/bin/sh\n{note}\n{leave}\nexit 1\n",
+            "scontrol": f"#!/bin/sh\n{note}\nprintf 'gpu07\\ngpu08\\n'\n",
+        }
+        for name, text in scripts.items():
+            (tmp_path / name).write_text(text)
+            (tmp_path / name).chmod(0o755)
+        variables = {
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "SLURM_JOB_NODELIST": "gpu[07-08]",
+            "SLURM_JOB_NUM_NODES": "2",
+            "SLURM_GPUS_ON_NODE": "8",
+            "SLURM_JOB_ID": "42",
+        }
+        words = ["bash", "launch/slurm.sh", "--preset", "base", *flags]
+        done = subprocess.run(words, cwd=ROOT, env=variables, capture_output=True, timeout=30)
+        assert done.returncode == 1  # what srun said
+        return asked.read_text().splitlines()
+
+    return run
+
+
+def test_the_slurm_script_asks_torchrun_for_every_node(
+    slurm: Callable[..., list[str]], tmp_path: Path
+):
+    asked = slurm("finished", "--model_folder", str(tmp_path / "model"))
+    (torchrun,) = [line for line in asked if line.startswith("srun ")]
+    assert torchrun.startswith("srun torchrun ")
+    assert torchrun.endswith(f"train.py --preset base --model_folder {tmp_path / 'model'}")
+    words = torchrun.split()
     assert {"--nnodes=2", "--nproc-per-node=8", "--rdzv-endpoint=gpu07:29400"} <= set(words)
+    assert "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1" in words
+
+
+@pytest.mark.parametrize("state", ["preempted", "finished", "failed", ""])
+def test_the_slurm_script_queues_the_job_again_if_and_only_if_this_start_was_preempted(
+    slurm: Callable[..., list[str]], tmp_path: Path, state: str
+):
+    asked = slurm(state, f"--model_folder={tmp_path / 'model'}")
+    assert ("scontrol requeue 42" in asked) == (state == "preempted")

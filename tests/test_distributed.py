@@ -34,7 +34,7 @@ def gradients(flags: list[str], world: World) -> list[dict[str, torch.Tensor]]:
     logbook = Logbook(
         config.logbook, store.folder, run_id="0", about={}, position=None, active=False
     )
-    folder = RunFolder(config.checkpoint.model_folder)
+    folder = RunFolder(config.checkpoint.model_folder, "")
     trainer = build_trainer(config, data, Run("0", {}, {}), folder, store, logbook, world)
     found = []
     for step, passes in enumerate(trainer.loader):

@@ -1,8 +1,10 @@
 """Whole runs on real processes: what resuming, ranks and passes must not change."""
 
 import json
+import os
 import resource
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,12 @@ import pytest
 import torch
 
 from tests import launch
+from translate_ddp.batches import Batch
 from translate_ddp.checkpoint import CheckpointConfig, CheckpointStore, load
+from translate_ddp.dataset import load_prepared
+from translate_ddp.resume import tell_changes
+from translate_ddp.tokenizer import SPECIAL_TOKENS
+from translate_ddp.trainer import Trainer
 
 RANKS = [1, 2, 3]
 NOT_COMPARED = ("time", "train/tokens_per_second")
@@ -249,3 +256,56 @@ def test_a_full_disk_ends_in_a_sentence(tiny_run: list[str], tmp_path: Path, lim
     told = job.fail()
     assert told.count(f"error: {said}") == 1
     assert "File too large" in told and "Traceback" not in told
+
+
+def train_and_trace(flags: list[str], trace: str) -> None:
+    """Trains, and notes the target of every sentence of every step this rank takes."""
+    take_step = Trainer.step
+
+    def step(self: Trainer, passes: Sequence[Batch], target_tokens: int) -> torch.Tensor:
+        with open(f"{trace}-{os.getpid()}", "a") as file:
+            for row in (row for batch in passes for row in batch.target_BT.tolist()):
+                if tokens := [token for token in row if token >= len(SPECIAL_TOKENS)]:
+                    note = [self.position.epoch, self.position.global_step, tokens]
+                    file.write(json.dumps(note) + "\n")
+        return take_step(self, passes, target_tokens)
+
+    Trainer.step = step
+    launch.run_train(flags)
+
+
+def test_a_run_may_change_its_ranks_in_mid_epoch_and_sees_each_sentence_once(
+    tiny_run: list[str], tmp_path: Path
+):
+    flags = [*tiny_run, "--dropout", "0"]
+    straight, changing = tmp_path / "straight", tmp_path / "changing"
+    launch.train([*flags, "--model_folder", str(straight)], tmp_path, 2).succeed()
+    flags += ["--model_folder", str(changing)]
+    for size, stop in (
+        (2, ["--max_steps", "4"]),
+        (1, ["--max_steps", "9"]),
+        (3, ["--max_steps", "13"]),
+        (2, []),
+    ):
+        trace = str(tmp_path / f"trace-{size}")
+        launch.start(train_and_trace, tmp_path, size, None, [*flags, *stop], trace).succeed()
+
+    notes = [json.loads(n) for p in tmp_path.glob("trace-*") for n in p.read_text().splitlines()]
+    (prepared,) = (changing / "data").iterdir()
+    pairs = load_prepared(prepared).train
+    corpus = sorted(pairs.target[row].tolist() for row in range(len(pairs)))
+    for epoch in range(2):
+        assert sorted(tokens for at, _, tokens in notes if at == epoch) == corpus
+    steps = {(epoch, step) for epoch, step, _ in notes}
+    assert len(steps) == last_state(changing)["position"]["global_step"]
+    assert losses(changing) == pytest.approx(losses(straight), abs=1e-5)
+
+
+@pytest.mark.parametrize("what", ["threads", "torch"])
+def test_what_ends_bit_for_bit_is_told_in_one_line(what: str):
+    now = {"world_size": 1, "threads": 2, "max_tokens": 2048, "device": "cpu", "torch": "2.13.0"}
+    state = {"run": {"about": {}}, "circumstance": now | {what: "other"}}
+    (line,) = tell_changes(state, {}, now)
+    assert "no longer bit for bit" in line
+    assert f"{what}: other in the checkpoint, {now[what]} now" in line
+    assert tell_changes({"run": {"about": {}}, "circumstance": now}, {}, now) == []

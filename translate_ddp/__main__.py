@@ -4,12 +4,13 @@ import sys
 
 import tyro
 
-from translate_ddp import translate, validate
+from translate_ddp import check, translate, validate
 from translate_ddp.errors import told_to_the_user
 
 COMMANDS = {
     "translate": (translate.TranslateConfig, translate.run),
     "validate": (validate.ValidateConfig, validate.run),
+    "check": (check.CheckConfig, check.run),
 }
 
 

@@ -85,20 +85,13 @@ class CheckpointStore:
         self.folder = Path(config.model_folder)
         self.basename = config.model_basename
         self.keep_last = config.keep_last
-        self._pattern = re.compile(
-            re.escape(self.basename)
-            + rf"_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.pt"
-        )
 
     def list(self) -> Checkpoints:
         """What is in the folder, newest first; by the names alone, never by clocks."""
-        found = []
-        for path in self.folder.iterdir() if self.folder.is_dir() else ():
-            if match := self._pattern.fullmatch(path.name):
-                epoch, step = match.groups()
-                number = int(epoch) if epoch is not None else None
-                found.append(Checkpoint(path, int(step), number))
-        return sorted(found, key=lambda checkpoint: checkpoint.order, reverse=True)
+        paths = self.folder.iterdir() if self.folder.is_dir() else ()
+        found = [parse_name(path, re.escape(self.basename)) for path in paths]
+        mine = [checkpoint for checkpoint in found if checkpoint is not None]
+        return sorted(mine, key=lambda checkpoint: checkpoint.order, reverse=True)
 
     def save(self, state: State, *, step: int, epoch: int | None = None) -> Path:
         """Write `state`, of plain types and tensors, and publish it by one rename.
@@ -224,6 +217,18 @@ class CheckpointStore:
             if not mine:
                 metrics.unlink()
         return str(aside)
+
+
+def parse_name(path: Path, basename: str = ".+") -> Checkpoint | None:
+    """The checkpoint that a path names by its form; None if it names none."""
+    match = re.fullmatch(
+        rf"(?:{basename})_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.pt",
+        path.name,
+    )
+    if match is None:
+        return None
+    epoch, step = match.groups()
+    return Checkpoint(path, int(step), int(epoch) if epoch is not None else None)
 
 
 def damage(path: Path) -> str | None:

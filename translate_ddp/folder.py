@@ -17,47 +17,53 @@ State = Literal["running", "finished", "preempted", "failed"]
 
 
 class RunFolder:
-    """Where a run writes. The kernel frees the lock with the process, however that ends."""
+    """Where a run writes, as the ranks of one start know it, who share a `token`."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, token: str) -> None:
         self.path = Path(path)
-        self._token = ""
-        self._lock: int | None = None
+        self._token = token
 
-    def lock(self, token: str) -> None:
-        """Take the folder for the start called `token`, before any work depends on it.
+    def lock(self) -> None:
+        """Take the folder for this start, until this process ends, before any work depends on it.
 
         Waits a little for dying processes. Where another process of the same start has it already,
         a rank of another node on a shared disk, that is enough.
         Raises UserError if another run has it, or if it cannot be written.
         """
-        self._token = token
-        deadline = time.monotonic() + WAIT_SECONDS
-        told = False
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            # It stays open: the kernel frees the lock with the process, however that ends.
             descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-            while not self._try(descriptor):
-                holder = self._holder()
-                if holder.get("token") == token:
-                    os.close(descriptor)
-                    return
-                whose = f"{self.path} is in use by process {holder.get('pid', 'unknown')} on "
-                whose += f"{holder.get('host', 'this machine')}"
-                if time.monotonic() > deadline:
-                    raise UserError(f"{whose}: wait for its end, or choose another --model_folder.")
-                if not told:
-                    print(f"{whose}: waiting up to {WAIT_SECONDS:.0f} s for its end.", flush=True)
-                    told = True
-                time.sleep(0.2)
-            self._lock = descriptor
-            mine = {"token": token, "pid": os.getpid(), "host": socket.gethostname()}
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps(mine).encode(), 0)
+            if self._take(descriptor):
+                mine = {"token": self._token, "pid": os.getpid(), "host": socket.gethostname()}
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, json.dumps(mine).encode(), 0)
+            else:
+                os.close(descriptor)
         except OSError as error:
             raise UserError(
                 f"Cannot write to {self.path}: {error.strerror}. Choose another --model_folder."
             ) from error
+
+    def _take(self, descriptor: int) -> bool:
+        """Lock the file; False if a process of this start has it."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        told = False
+        while not _try_lock(descriptor):
+            holder = self._holder()
+            if holder.get("token") == self._token:
+                return False
+            user = f"process {holder.get('pid', 'unknown')} on {holder.get('host', 'some host')}"
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"{self.path} is in use by {user}: wait for its end, or choose another "
+                    "--model_folder."
+                )
+            if not told:
+                print(f"{self.path} is in use by {user}: waiting for its end.", flush=True)
+                told = True
+            time.sleep(0.2)
+        return True
 
     def is_mine(self) -> bool:
         """False once another run has taken the folder, where disks do not share their locks."""
@@ -78,16 +84,17 @@ class RunFolder:
                 partial.write_text(json.dumps(status, indent=1) + "\n", encoding="utf-8")
                 partial.rename(self.path / "STATUS.json")
 
-    def _try(self, descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
     def _holder(self) -> dict[str, Any]:
         try:
             found = json.loads((self.path / ".lock").read_text(encoding="utf-8"))
         except (OSError, ValueError):  # not written yet
             return {}
         return found if isinstance(found, dict) else {}
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from translate_ddp.errors import NotSaved
 from translate_ddp.faults import reach
-from translate_ddp.wandb_sink import END_SECONDS, WandbSink, mode_in_force
+from translate_ddp.wandb_sink import WandbSink, mode_in_force
 
 SAMPLE_COLUMNS = ("source", "target", "predicted")
 LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
@@ -147,8 +147,8 @@ class Logbook:
             raise NotSaved(f"Could not write to {self._path}: {error.strerror}.") from error
         return self._written
 
-    def close(self, seconds: float = END_SECONDS, failed: bool = False) -> None:
-        """Let W&B upload what is left, for at most about `seconds`."""
+    def close(self, seconds: float = math.inf, failed: bool = False) -> None:
+        """Let W&B upload what is left, for about `seconds` or its own bound, whichever is less."""
         if not self._active:
             return
         with suppress(OSError):  # what could not be written was told before

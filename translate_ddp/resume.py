@@ -13,6 +13,8 @@ SHAPE = ("d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_
 # A change of these makes another plan of the epoch under way; between epochs they are free.
 PLAN = ("seed", "batch_tokens", "batch_size")
 
+RUN = {"run_id", "about", "identity", "history"}  # what a state knows of its run
+
 
 class Finding(TypedDict):
     """What one node has to offer."""
@@ -54,6 +56,8 @@ def find_state(
     owner = world.leaders[node]
     data = Path(finding["path"]).read_bytes() if world.rank == owner else None
     state = load(world.broadcast(data, owner), finding["path"])
+    if missing := RUN - state["run"].keys():
+        raise UserError(f"{finding['path']} says nothing of its {', '.join(sorted(missing))}.")
     state["run"]["history"].append(Path(finding["path"]).name)  # the one it could not know
     where = f", on node {node}" if len(findings) > 1 else ""
     return state, [*finding["passed_over"], f"Resuming from {finding['path']}{where}."]

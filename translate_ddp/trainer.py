@@ -316,7 +316,7 @@ class Trainer:
             stop, save = self.world.any(self.watch.stop is not None, self._is_save_due())
             # Validation can be long: what was trained is safe before it.
             if stop or save or self._is_validation_due():
-                self._save(last_chance=stop)
+                self._save(stopping=stop)
             if stop and not self.position.skipped_in_a_row:
                 return True
             if self._is_validation_due():
@@ -333,7 +333,7 @@ class Trainer:
         position.epoch, position.step = position.epoch + 1, 0
         if scores["bleu"] > position.best_bleu:
             position.best_bleu, position.best_epoch = scores["bleu"], position.epoch
-        self._save(epoch=position.epoch, last_chance=self.is_finished())
+        self._save(epoch=position.epoch)
 
     def _epoch_bar(self) -> AbstractContextManager[Progress]:
         epoch, done = self.position.epoch, self.position.step
@@ -426,6 +426,7 @@ class Trainer:
 
     def _validate(self) -> Scores:
         step, data, world = self.position.global_step, self.data, self.world
+        self.watch.at("validating", step)
         texts = ValidationSet(data.validation, data.validation_sources, data.validation_references)
         total = len(validation_share(texts, world, self.config.validate_on))
 
@@ -456,11 +457,10 @@ class Trainer:
         self.logbook.say(f"BLEU {scores['signature']}")
         return scores
 
-    def _save(self, epoch: int | None = None, last_chance: bool = False) -> None:
+    def _save(self, epoch: int | None = None, stopping: bool = False) -> None:
         """Save, unless nothing was done since, or the last steps may tell of a ruined state.
 
-        A disk may refuse a few times. Raises UserError if it does too often, or at the
-        `last_chance`.
+        Raises UserError if the disk refuses too often, or once when the run is about to end.
         """
         if epoch is None and self.saved_step == self.position.global_step:
             return
@@ -479,7 +479,7 @@ class Trainer:
             self.run.history.append(self.saved_as)
             return
         self.failed_saves += 1
-        if last_chance or self.failed_saves == FAILED_SAVES_AT_MOST:
+        if stopping or self.is_finished() or self.failed_saves == FAILED_SAVES_AT_MOST:
             raise UserError(saved["problem"])
         self.logbook.say(
             f"{saved['problem']} Training goes on; the run ends if this fails "
@@ -518,6 +518,7 @@ class Trainer:
         try:
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
+            refuse_other_shapes(self.optimizer)
             self.position = Position(**state["position"])
         except (RuntimeError, ValueError, TypeError, KeyError) as error:
             raise UserError(
@@ -556,6 +557,14 @@ def odd_ones(sums: Sequence[str]) -> list[int]:
     """The places of those that differ from the most frequent one, the first among equals."""
     usual = max(sums, key=sums.count)
     return [place for place, value in enumerate(sums) if value != usual]
+
+
+def refuse_other_shapes(optimizer: torch.optim.Optimizer) -> None:
+    """Raise ValueError if a parameter has moments that are not of its shape."""
+    for parameter, moments in optimizer.state.items():
+        for name, moment in moments.items():
+            if name != "step" and moment.shape != parameter.shape:
+                raise ValueError(f"{name} is {tuple(moment.shape)}, not {tuple(parameter.shape)}.")
 
 
 def skip_if(flag: Tensor, optimizer: torch.optim.Optimizer) -> None:

@@ -17,6 +17,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.model import ModelConfig, Transformer
 from translate_ddp.tokenizer import Tokenizer
 from translate_ddp.trainer import TrainConfig
+from translate_ddp.watch import first_line
 
 LINES_AT_ONCE = 1000  # read and translated together
 BATCH_TOKENS = 2048  # source tokens decoded together
@@ -56,9 +57,7 @@ class Translator:
         self.about: dict[str, Any] = state["run"]["about"]  # the configuration of its training
         self.step: int = state["position"]["global_step"]
         self.tokenizer = Tokenizer(state["tokenizer"])
-        model = Transformer(ModelConfig(**self.about["model"]), len(self.tokenizer))
-        model.load_state_dict(state["model"])
-        self.model = model.to(device).eval()
+        self.model = build_model(state, len(self.tokenizer)).to(device).eval()
         self.device = device
 
     @classmethod
@@ -74,7 +73,12 @@ class Translator:
                 "or name the folder by --model_folder."
             )
         state = load(Path(checkpoint.path).read_bytes(), str(checkpoint.path))
-        return cls(state, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+        try:
+            return cls(state, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise UserError(
+                f"{checkpoint.path} does not hold a whole model: {first_line(error)}"
+            ) from error
 
     def autocast(self) -> torch.autocast:
         """The precision it was trained in, as far as this device has it."""
@@ -100,6 +104,19 @@ class Translator:
         for row, text in zip(filled, self.tokenizer.decode(found), strict=True):
             translations[row] = text
         return translations
+
+
+def build_model(state: State, vocabulary: int) -> Transformer:
+    """The model with the tensors of the file themselves: no more memory than they take, whatever
+    shapes the file declares. Raises RuntimeError if they are not those of such a model.
+    """
+    config = ModelConfig(**state["run"]["about"]["model"])
+    if config.num_encoder_layers + config.num_decoder_layers > len(state["model"]):
+        raise ValueError("there are fewer tensors than layers.")
+    with torch.device("meta"):
+        model = Transformer(config, vocabulary)
+    model.load_state_dict(state["model"], assign=True)
+    return model
 
 
 def run(config: TranslateConfig) -> None:

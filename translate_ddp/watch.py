@@ -26,7 +26,8 @@ Ending = Literal["preempted", "failed"]
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
 TICK_SECONDS = 0.25  # between two looks around
-BEAT_SECONDS = 1.0  # between two words to the other ranks
+BEAT_SECONDS = 0.5  # between two words to the other ranks, where they are few
+RANKS_A_SECOND = 500  # that the board hears where they are many
 ANSWER_SECONDS = 5.0  # for the board to answer, when the run ends
 GRACE_SECONDS = 30.0  # what torchrun leaves its ranks between a signal and SIGKILL, by default
 STACK_FRAMES = 12
@@ -60,6 +61,7 @@ class Beat:
 
     number: int
     phases: int
+    waits: bool  # for the work of another rank
     where: str
 
 
@@ -88,12 +90,14 @@ class Watch:
         self._mail: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
         self._exchange: Future[None] | None = None
         self._exchanged = 0.0
+        self._beat_seconds = max(BEAT_SECONDS, size / RANKS_A_SECOND)
         self._beats = 0
         self._awaited: tuple[int, ...] = ()
         self._last_heard: dict[int, int] = {}
         self._verdict: Verdict | None = None
+        self._silent: list[int] = []
         self._end = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
         self._closed = threading.Event()
 
     # --- what the work says ---
@@ -138,14 +142,13 @@ class Watch:
 
     def open(self, wake_up: socket.socket) -> None:
         """Watch from here on; numbers of signals come out of `wake_up`."""
-        self._thread = threading.Thread(target=self._watch, args=(wake_up,), daemon=True)
-        self._thread.start()
+        self._start(lambda: self._watch(wake_up))
 
     def join(self, board: Board) -> None:
         """Keep in touch with the other ranks from here on."""
         self._board = board
         self.alive()
-        threading.Thread(target=self._deliver, daemon=True).start()
+        self._start(self._deliver)
 
     def limit(self, seconds: float) -> None:
         """How long the work may go without a sign of life."""
@@ -153,8 +156,13 @@ class Watch:
 
     def close(self) -> None:
         self._closed.set()
-        if self._thread is not None:
-            self._thread.join()
+        for thread in self._threads:
+            # A thread that is still in the store's code when Python ends would abort the process.
+            thread.join(ANSWER_SECONDS)
+
+    def _start(self, work: Callable[[], None]) -> None:
+        self._threads.append(threading.Thread(target=work, daemon=True))
+        self._threads[-1].start()
 
     def _watch(self, wake_up: socket.socket) -> None:
         while not self._closed.is_set():
@@ -166,6 +174,8 @@ class Watch:
     def _hear(self, number: signal.Signals) -> None:
         # torchrun turns the second Ctrl-C into a SIGTERM.
         if self._interrupted and number in (signal.SIGINT, signal.SIGTERM):
+            if self.rank == 0:
+                self.on_verdict("preempted", "Ctrl-C twice: ended at once")
             os._exit(130)
         self._interrupted |= number == signal.SIGINT
         self.ask(number.name)
@@ -196,7 +206,7 @@ class Watch:
     # --- the other ranks ---
 
     def _keep_in_touch(self, now: float) -> None:
-        if self._board is None or now - self._exchanged < BEAT_SECONDS:
+        if self._board is None or now - self._exchanged < self._beat_seconds:
             return
         if self._exchange is None or self._exchange.done():
             self._exchanged = now
@@ -206,9 +216,7 @@ class Watch:
         """Tell the others where this rank is, and hear whether one of them ends the run."""
         board = self._board
         assert board is not None
-        self._beats += 1
-        beat = Beat(self._beats, self._phases, self.where)
-        board.set(f"beat/{self.rank}", json.dumps(asdict(beat)))
+        self._send_beat()
         if board.check(["verdict"]):
             self._verdict = Verdict(**json.loads(board.get("verdict")))
         elif self.stop is not None:
@@ -220,6 +228,12 @@ class Watch:
             self._last_heard = heard
             self.alive()
 
+    def _send_beat(self) -> None:
+        assert self._board is not None
+        self._beats += 1
+        beat = Beat(self._beats, self._phases, bool(self._awaited), self.where)
+        self._board.set(f"beat/{self.rank}", json.dumps(asdict(beat)))
+
     def _read_beats(self, ranks: tuple[int, ...] | range) -> dict[int, Beat]:
         board = self._board
         assert board is not None
@@ -230,17 +244,16 @@ class Watch:
             if board.check([key])
         }
 
-    def _survey(self) -> tuple[dict[int, Beat], list[int]]:
-        """Where all ranks are, and which of them are silent."""
+    def _survey(self) -> dict[int, Beat]:
+        """Where all ranks are; `_silent` are those that tell nothing new."""
         before = self._read_beats(range(self.size))
-        time.sleep(2.5 * BEAT_SECONDS)
+        for _ in range(3):
+            time.sleep(self._beat_seconds)
+            self._send_beat()  # another rank may be asking the same
         now = self._read_beats(range(self.size))
-        silent = [
-            rank
-            for rank in range(self.size)
-            if rank != self.rank and (rank not in now or now[rank] == before.get(rank))
-        ]
-        return now, silent
+        others = (rank for rank in range(self.size) if rank != self.rank)
+        self._silent = [r for r in others if r not in now or now[r] == before.get(r)]
+        return now
 
     def _post(self, call: Callable[[], T]) -> "Future[T]":
         """Have the board asked by a thread of its own: on a cut link it may never answer."""
@@ -274,8 +287,8 @@ class Watch:
         The latter does not return.
         """
         if lost_contact:
+            # Meanwhile a rank that knows more may have the last word, which the thread then hears.
             self.alive()
-            time.sleep(2 * BEAT_SECONDS)  # whoever knows more ends this process from the thread
             self._finish(Verdict("failed", self._loss(error), LOST, self.rank))
         self._take_the_end()
         reason = f"{type(error).__name__}: {first_line(error)}"
@@ -302,13 +315,14 @@ class Watch:
 
     def _take_the_end(self) -> None:
         """Only one thread ends the process; the other one goes no further."""
-        if not self._end.acquire(blocking=threading.current_thread() is not self._thread):
+        in_main = threading.current_thread() is threading.main_thread()
+        if not self._end.acquire(blocking=in_main):
             sys.exit()  # of this thread alone
 
     def _leave(self, verdict: Verdict) -> NoReturn:
         """Another rank has had the last word."""
         self._take_the_end()
-        if verdict.state == "failed":
+        if verdict.code != PREEMPTED:
             show_stack(self.rank)
         self._asked(lambda: self._count_leavers(1))
         os._exit(verdict.code)
@@ -334,28 +348,29 @@ class Watch:
 
     def _let_others_leave(self) -> None:
         """Keep the board, and the launcher, until the others have shown where they were."""
-        deadline = time.monotonic() + 3 * BEAT_SECONDS
+        deadline = time.monotonic() + 4 * self._beat_seconds
         while self._board is not None and time.monotonic() < deadline:
             left = self._asked(lambda: self._count_leavers(0))
-            if left is None or left >= self.size - 1:
+            if left is None or left + len(self._silent) >= self.size - 1:
                 return
             time.sleep(0.05)
 
     def _standstill(self) -> str:
-        found = self._asked(self._survey)
-        beats, silent = found or ({}, [])
-        behind = min((beat.phases for beat in beats.values()), default=0)
-        ranks = silent or [rank for rank, beat in beats.items() if beat.phases == behind]
-        if not found or not ranks:
-            who = f"Rank {self.rank} stands still at {self.where}"
+        beats = self._asked(self._survey) or {}
+        places = {rank: (beat.phases, beat.waits) for rank, beat in beats.items()}
+        behind = min(places.values(), default=None)
+        slow = [rank for rank, place in places.items() if place == behind] or [self.rank]
+        if self._silent:
+            who = f"{ranks(self._silent)} gave no answer at {self.where}"
         else:
-            who = named(ranks, beats, "do not answer" if silent else "stand still")
+            where = beats[slow[0]].where if slow[0] in beats else self.where
+            who = f"{ranks(slow)} stood still at {where}"
         return f"{who}: no progress for {self._limit:g} s. {GO_ON}"
 
     def _loss(self, error: BaseException) -> str:
-        beats, silent = self._asked(self._survey) or ({}, [])
-        if silent:
-            return f"{named(silent, beats, 'are lost')}. {GO_ON}"
+        self._asked(self._survey)
+        if self._silent:
+            return f"{ranks(self._silent)} got lost at {self.where}. {GO_ON}"
         where = f"rank {self.rank}, at {self.where}"
         return f"The connection to another rank broke ({where}): {first_line(error)}. {GO_ON}"
 
@@ -363,15 +378,10 @@ class Watch:
 GO_ON = "The same command goes on from the last checkpoint."
 
 
-def named(ranks: list[int], beats: dict[int, Beat], verb: str) -> str:
-    """`Rank 1 is lost (step 7, computing gradients)`, or several, each with its place."""
-    if len(ranks) == 1:
-        singular = {"are": "is", "do": "does", "stand": "stands"}
-        first, _, rest = verb.partition(" ")
-        verb = f"{singular[first]} {rest}"
-    places = "; ".join(beats[rank].where if rank in beats else "never heard" for rank in ranks[:4])
-    listed = ", ".join(map(str, ranks[:16])) + (" and others" if len(ranks) > 16 else "")
-    return f"Rank{'s' * (len(ranks) > 1)} {listed} {verb} ({places})"
+def ranks(numbers: list[int]) -> str:
+    """`Rank 1`, or `Ranks 1, 2`, a few of them."""
+    listed = ", ".join(map(str, numbers[:16])) + (" and others" if len(numbers) > 16 else "")
+    return f"Rank{'s' * (len(numbers) > 1)} {listed}"
 
 
 def grace_seconds() -> float:
