@@ -21,10 +21,14 @@ TINY_RUN = [
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+def write_corpus(folder: Path) -> str:
     """The common start of two files of 260 pairs; the target is the source turned round."""
     generator = random.Random(0)
     words = ["sun", "moon", "tree", "river", "stone", "bird", "fish", "wolf"]
-    prefix = tmp_path_factory.mktemp("corpus") / "train"
+    prefix = folder / "train"
     lines = [generator.choices(words, k=generator.randint(2, 7)) for _ in range(260)]
     Path(f"{prefix}.en").write_text("".join(" ".join(line) + "\n" for line in lines))
     Path(f"{prefix}.it").write_text("".join(" ".join(line[::-1]) + "\n" for line in lines))

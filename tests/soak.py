@@ -1,0 +1,106 @@
+"""Minutes of faults at random: `python -m tests.soak --minutes 10`.
+
+One run on two ranks is killed, stopped, signalled, refused by its disk and handed numbers that are
+not finite, over and over, and started again each time. Then it is finished, and compared with a run
+of the same length that met nothing but the same numbers: weights, optimizer and metrics are equal.
+"""
+
+import argparse
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests import launch
+from tests.conftest import TINY_RUN, write_corpus
+from tests.test_training import assert_same_state, last_state, metrics
+from translate_ddp.faults import VARIABLE
+
+FAULTS = {
+    "kill": ["batch", "loss", "gradients", "updated", "saving", "writing", "syncing", "renaming"],
+    "term": ["batch", "gradients", "writing", "published", "validating"],
+    "raise": ["batch", "gradients"],
+    "flip": ["updated"],
+    "enospc": ["saving", "writing", "metrics"],
+    "eio": ["syncing", "renaming", "published", "pruning"],
+}
+POISONED = 5, 40, 41  # steps whose loss is not finite whenever they are taken
+EXPECTED = (0, 1, 2, 75, -9)
+
+
+def choose(generator: random.Random) -> str:
+    """A fault somewhere in the next few epochs, for one rank or all of them."""
+    action = generator.choice(list(FAULTS))
+    point = generator.choice(FAULTS[action])
+    # A bit that flips on every rank alike cannot be noticed.
+    rank = generator.choice(["@0", "@1"] if action == "flip" else ["", "@0", "@1"])
+    most = {"writing": 400, "batch": 60, "loss": 60, "gradients": 60, "updated": 60}
+    return f"{point}:{generator.randint(1, most.get(point, 8))}{rank}={action}"
+
+
+def poisoned(flags: list[str]) -> None:
+    """Trains with a loss that is not finite at the same steps of every start."""
+    from translate_ddp.trainer import Trainer
+
+    accumulate = Trainer.accumulate_gradients
+
+    def accumulate_gradients(self: Trainer, *arguments: object):
+        loss = accumulate(self, *arguments)  # pyright: ignore[reportArgumentType]
+        if self.position.global_step in POISONED and self.world.rank == 1:
+            loss.fill_(float("nan"))
+        return loss
+
+    Trainer.accumulate_gradients = accumulate_gradients  # pyright: ignore
+    launch.run_train(flags)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    generator = random.Random(options.seed)
+    folder = Path(tempfile.mkdtemp(prefix="soak-"))
+    flags = [*TINY_RUN, "--dataset", write_corpus(folder), "--model_folder"]
+    ends: Counter[str] = Counter()
+    deadline = time.monotonic() + 60 * options.minutes
+    model = folder / "model"
+    while time.monotonic() < deadline:
+        fault = choose(generator)
+        endless = [*flags, str(model), "--num_epochs", "100000"]
+        job = launch.start(poisoned, folder, 2, {VARIABLE: fault}, endless)
+        if generator.random() < 0.5:  # and some instants are nobody's choice
+            time.sleep(generator.uniform(0.2, 4.0))
+            rank = generator.randrange(2)
+            number = generator.choice([launch.signal.SIGKILL, launch.signal.SIGTERM])
+            if job.ranks[rank].is_alive():
+                job.signal(number, rank)
+        else:
+            for _ in range(100):
+                time.sleep(0.1)
+                if any(not rank.is_alive() for rank in job.ranks):
+                    break
+            else:  # a fault that was survived, a disk's for instance
+                job.signal(launch.signal.SIGTERM)
+        codes = job.wait()
+        assert all(code in EXPECTED for code in codes), f"{fault}: {codes}\n{job.text()}"
+        ends[str(sorted(codes))] += 1
+        position = last_state(model)["position"] if list(model.glob("*.pt")) else {}
+        print(f"{fault:<22} {codes}  step {position.get('global_step', 0)}", flush=True)
+    epochs = str(last_state(model)["position"]["epoch"] + 1)
+    for path in (model, folder / "straight"):
+        launch.start(
+            poisoned, folder, 2, None, [*flags, str(path), "--num_epochs", epochs]
+        ).succeed()
+    assert_same_state(folder / "straight", model)
+    assert metrics(folder / "straight") == metrics(model)
+    steps = last_state(model)["position"]["global_step"]
+    print(f"{sum(ends.values())} starts, {steps:,} steps, exit codes {dict(ends)}.")
+    print("Weights, optimizer, position and metrics equal those of the undisturbed run.")
+    shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
