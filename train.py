@@ -28,7 +28,7 @@ from translate_ddp.errors import UserError, told_to_the_user
 from translate_ddp.faults import VARIABLE as FAULT_VARIABLE
 from translate_ddp.faults import arm
 from translate_ddp.folder import RunFolder
-from translate_ddp.logbook import Logbook
+from translate_ddp.logbook import Logbook, Prefix
 from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
 from translate_ddp.optimizer import build_optimizer
@@ -77,7 +77,7 @@ def train(config: Config, world: World) -> None:
             store.folder,
             run_id=run.run_id,
             about=flat(about),
-            position=state["metrics_bytes"] if state else None,
+            position=Prefix(**state["metrics"]) if state else None,
             active=world.is_main,
         ) as logbook,
     ):
@@ -90,7 +90,7 @@ def train(config: Config, world: World) -> None:
         world.watch.stage = "ending"
         # Asked of one rank perhaps: the others have not heard why.
         asked = None if finished else next(filter(None, world.gather(world.watch.stop or "")))
-        if world.is_main:
+        if world.leads_node:
             write_ending(folder, trainer, asked)
         logbook.say(ending(trainer, asked))
         if asked:
@@ -104,7 +104,7 @@ def take_folder(config: Config, world: World) -> RunFolder:
     # Rank 0 first: nodes that share its disk then find the lock in the hands of their own run.
     world.on_main("locking the model folder", folder.lock)
     world.on_each_node("locking the model folder", lambda: world.is_main or folder.lock())
-    if world.is_main:
+    if world.leads_node:  # disks need not be shared
         folder.write_status("running")
     world.watch.on_verdict = folder.write_status
     return folder

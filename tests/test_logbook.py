@@ -1,7 +1,4 @@
-"""The logbook: what it writes, what it shows, and that Weights & Biases can never hurt a run.
-
-W&B runs in child processes only: a home of their own, no account, no network.
-"""
+"""The logbook: what it writes and what it shows. For Weights & Biases see test_wandb.py."""
 
 import errno
 import json
@@ -10,15 +7,13 @@ import pty
 import subprocess
 import sys
 import termios
-import threading
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from translate_ddp import logbook as logbook_module
-from translate_ddp.logbook import Logbook, LogbookConfig, Sample, printable
-from translate_ddp.wandb_sink import within
+from translate_ddp.logbook import Logbook, LogbookConfig, Prefix, Sample, printable
 
 ROOT = Path(__file__).parent.parent
 SILENT = LogbookConfig(wandb_mode="disabled")
@@ -35,7 +30,7 @@ def no_wandb_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def open_logbook(
     folder: Path,
     config: LogbookConfig = SILENT,
-    position: int | None = None,
+    position: Prefix | None = None,
     active: bool = True,
 ) -> Logbook:
     return Logbook(config, folder, run_id="r1", about={}, position=position, active=active)
@@ -83,15 +78,16 @@ def test_a_resumed_run_drops_the_records_after_its_checkpoint(tmp_path: Path):
     assert [record["step"] for record in records(tmp_path)] == [10, 15]
 
 
-def test_a_file_shorter_than_the_checkpoint_knew_is_kept_and_said_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("size", [5, 1000])
+def test_a_file_that_is_not_the_checkpoints_loses_nothing_and_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int
 ):
-    # Somebody shortened the file, or copied it while it was written: the last line is torn.
-    (tmp_path / "metrics.jsonl").write_text('{"step": 10}\n{"step": 2')
-    with open_logbook(tmp_path, position=1000) as logbook:
+    # Another machine's, which rank 0 came to, or one copied while it was written: a line is torn.
+    (tmp_path / "metrics.jsonl").write_text('{"step": 10}\n{"step": 20}\n{"step": 2')
+    with open_logbook(tmp_path, position=Prefix(size, "0" * 64)) as logbook:
         logbook.log(30, {"train/loss": 2.0})
-    assert [record["step"] for record in records(tmp_path)] == [10, 30]
-    assert capsys.readouterr().out.count("1,000") == 1
+    assert [record["step"] for record in records(tmp_path)] == [10, 20, 30]
+    assert capsys.readouterr().out.count("nothing is cut off") == 1
 
 
 def test_a_new_run_refuses_the_records_of_another(tmp_path: Path):
@@ -111,7 +107,7 @@ def test_an_inactive_logbook_does_nothing(
         logbook.samples(1, [Sample("a", "b", "c")])
         with logbook.progress("work", total=1) as progress:
             progress.advance(loss=1.0)
-        assert logbook.position() == 0
+        assert logbook.position() == Prefix(0, "")
         assert logbook.wandb_status == "disabled"
     assert not (tmp_path / "run").exists()
     assert capsys.readouterr() == ("", "")
@@ -194,84 +190,40 @@ def test_progress_off_a_terminal_is_one_line_if_the_work_is_short(
     assert capsys.readouterr().out.count("\n") == 1
 
 
-BESIDE_A_LINE = """
-    with logbook.progress("epoch 3", total=2, unit="sentence") as progress:
-        progress.advance(1, loss=2.5)
-        logbook.say("a line of its own")
-        progress.advance(1)
-"""
+# The console of a process of its own
 
 
-def test_progress_on_a_terminal_is_a_bar_that_makes_room_for_lines(tmp_path: Path):
-    command = child(tmp_path, BESIDE_A_LINE, mode="disabled")
-    code, shown = on_terminal(command, environment(tmp_path), columns=100)
-    assert code == 0
-    final = [line.rpartition("\r")[2] for line in shown.replace("\r\n", "\n").split("\n")]
-    assert "a line of its own" in final
-    assert any("epoch 3: 100%|" in line and "loss=2.5" in line for line in final)
+def child(
+    tmp_path: Path, script: str, mode: str = "disabled", before: str = "", **arguments: object
+) -> list[str]:
+    """The command of a process that opens a logbook in `tmp_path / "run"`, then does `script`.
 
-
-def test_progress_on_a_terminal_without_width_is_whole_lines(tmp_path: Path):
-    # Containers open such terminals; tqdm would show nothing at all on them.
-    command = child(tmp_path, BESIDE_A_LINE, mode="disabled")
-    code, shown = on_terminal(command, environment(tmp_path), columns=0)
-    assert code == 0
-    assert "epoch 3: 100% 2/2 [" in shown
-
-
-def test_a_reader_that_leaves_does_not_end_the_run(tmp_path: Path):
-    # `train.py | head -1`: also the flush at exit must not turn the exit code into 120.
-    script = """
-        for step in range(3):
-            logbook.say("nobody reads this")
-            logbook.log(step, {"validation/loss": 1.0})
+    `before` comes before the opening.
     """
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    try:
-        ended = subprocess.run(
-            child(tmp_path, script, mode="disabled"),
-            env=environment(tmp_path),
-            stdout=write_end,
-            stderr=subprocess.PIPE,
-        )
-    finally:
-        os.close(write_end)
-    assert (ended.returncode, ended.stderr) == (0, b"")
-    assert len(records(tmp_path / "run")) == 3
-
-
-def test_a_console_with_few_characters_does_not_end_the_run(tmp_path: Path):
-    script = 'logbook.say("Grüße, мир")'
-    more = {"PYTHONIOENCODING": "latin-1"}
-    ended = run_child(child(tmp_path, script, mode="disabled"), environment(tmp_path, more))
-    assert "Grüße, \\u043c\\u0438\\u0440".encode("latin-1") in ended.stdout
-
-
-# Weights & Biases, each time in a process of its own
-
-
-def child(tmp_path: Path, script: str, mode: str = "auto", **arguments: object) -> list[str]:
-    """The command of a process that opens a logbook in `tmp_path / "run"`, then does `script`."""
     arguments = {"run_id": "r1", "about": {"lr": 0.5}, "position": None} | arguments
-    opening = f"""
-        import gc, subprocess, sys, time
+    imports = """
         from pathlib import Path
-        from translate_ddp import wandb_sink
-        from translate_ddp.logbook import Logbook, LogbookConfig, Sample
-
-        wandb_sink.INIT_SECONDS, wandb_sink.FLUSH_SECONDS = 2, 0.2
-        config = LogbookConfig(wandb_mode={mode!r}, wandb_group="g1")
-        logbook = Logbook(config, Path({str(tmp_path / "run")!r}), active=True, **{arguments!r})
-        print("status:", logbook.wandb_status)
+        from translate_ddp.logbook import Logbook, LogbookConfig, Prefix, Sample
     """
-    return [sys.executable, "-c", dedent(opening) + dedent(script) + "\nlogbook.close()"]
+    opening = f"""
+        folder = Path({str(tmp_path / "run")!r})
+        config = LogbookConfig(wandb_mode={mode!r}, wandb_group="g1")
+        logbook = Logbook(config, folder, active=True, **{arguments!r})
+    """
+    parts = [imports, before, opening, script, "logbook.close()"]
+    return [sys.executable, "-c", "\n".join(dedent(part) for part in parts)]
 
 
 def environment(tmp_path: Path, more: dict[str, str] | None = None) -> dict[str, str]:
-    """No W&B settings, and a home without an account."""
-    others = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return others | {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)} | (more or {})
+    """No W&B settings, a home without an account, and no server but one that a test starts."""
+    prefixes = ("PYTHON", "WANDB_", "NETRC")
+    others = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+    ours = {
+        "HOME": str(tmp_path / "home"),
+        "PYTHONPATH": str(ROOT),
+        "WANDB_BASE_URL": "http://127.0.0.1:9",
+    }
+    return others | ours | (more or {})
 
 
 def run_child(
@@ -301,118 +253,55 @@ def on_terminal(
     return process.wait(), shown.decode()
 
 
-def inspect(folder: Path) -> dict[str, list[dict]]:
-    """A W&B run as W&B's own tool reads it: its records by type."""
-    command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(folder)]
-    ended = subprocess.run(command, capture_output=True, check=True)
-    found: dict[str, list[dict]] = {}
-    for line in ended.stdout.splitlines():
-        record = json.loads(line)
-        found.setdefault(record["type"], []).append(record[record["type"]])
-    return found
+BESIDE_A_LINE = """
+    with logbook.progress("epoch 3", total=2, unit="sentence") as progress:
+        progress.advance(1, loss=2.5)
+        logbook.say("a line of its own")
+        progress.advance(1)
+"""
 
 
-def test_an_offline_run_holds_what_was_logged_and_no_secret(tmp_path: Path):
-    script = """
-        print("CANARY-console")
-        logbook.log(10, {"train/loss": 2.5})
-        logbook.log(20, {"train/loss": 1.5})
-        logbook.log(20, {"validation/loss": float("nan")})
-        logbook.samples(20, [Sample("Guten Tag", "Good day", "<b>Good</b>")])
-    """
-    command = [*child(tmp_path, script), "--token=CANARY-argument"]
-    more = {"SECRET": "CANARY-environment", "HOME": str(tmp_path / "CANARY-home")}
-    output = run_child(command, environment(tmp_path, more)).stdout.decode()
-    assert "status: offline, no API key" in output
-    assert f"`wandb sync {tmp_path}/run/wandb/offline-run-*-r1`" in output
-
-    [folder] = tmp_path.glob("run/wandb/offline-run-*-r1")
-    found = inspect(folder)
-    run = found["run"][0]
-    assert (run["run_id"], run["project"], run["run_group"]) == ("r1", "translate_ddp", "g1")
-    assert run["config"]["update"]["lr"] == 0.5
-    assert "host" not in run
-    assert {"glob_name": "*", "step_metric": "global_step"}.items() <= found["metric"][1].items()
-    first, second = [record["item"] for record in found["history"]]
-    assert (first["_step"], first["global_step"], first["train/loss"]) == (10, 10, 2.5)
-    assert (second["_step"], second["global_step"], second["train/loss"]) == (20, 20, 1.5)
-    assert second["validation/loss"] == "NaN"
-    [table] = folder.glob("files/media/table/validation/samples_20_*.table.json")
-    assert json.loads(table.read_text())["data"] == [["Guten Tag", "Good day", "<b>Good</b>"]]
-
-    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
-    assert [path for path in files if b"CANARY" in path.read_bytes()] == []
-    assert not (tmp_path / "CANARY-home").exists()
-
-
-def test_a_resumed_run_goes_on_under_the_same_id(tmp_path: Path):
-    with open_logbook(tmp_path / "run") as logbook:
-        logbook.log(10, {"train/loss": 2.5})
-        position = logbook.position()
-    script = 'logbook.log(20, {"train/loss": 1.5})'
-    command = child(tmp_path, script, run_id="abc123", position=position)
-    run_child(command, environment(tmp_path))
-    [folder] = tmp_path.glob("run/wandb/offline-run-*")
-    run = inspect(folder)["run"][0]
-    assert (run["run_id"], run["resume"]) == ("abc123", True)
-    assert [record["step"] for record in records(tmp_path / "run")] == [10, 20]
-
-
-def test_nobody_is_asked_for_a_key_on_a_terminal(tmp_path: Path):
-    script = 'logbook.log(10, {"train/loss": 2.5})'
-    code, shown = on_terminal(child(tmp_path, script, mode="online"), environment(tmp_path))
+def test_progress_on_a_terminal_is_a_bar_that_makes_room_for_lines(tmp_path: Path):
+    command = child(tmp_path, BESIDE_A_LINE)
+    code, shown = on_terminal(command, environment(tmp_path), columns=100)
     assert code == 0
-    [line] = shown.splitlines()
-    assert line.startswith("status: offline, no API key")
-    assert len(records(tmp_path / "run")) == 1
+    final = [line.rpartition("\r")[2] for line in shown.replace("\r\n", "\n").split("\n")]
+    assert "a line of its own" in final
+    assert any("epoch 3: 100%|" in line and "loss=2.5" in line for line in final)
 
 
-def test_a_server_out_of_reach_leaves_an_offline_run_and_one_warning(tmp_path: Path):
-    script = 'logbook.log(10, {"train/loss": 2.5})'
-    more = {"WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
-    output = run_child(child(tmp_path, script), environment(tmp_path, more)).stdout.decode()
-    warning, status = output.splitlines()
-    assert warning.startswith("W&B cannot go online")
-    assert status.startswith("status: offline, not connected; `wandb sync")
-    [folder] = tmp_path.glob("run/wandb/offline-run-*-r1")
-    assert inspect(folder)["history"][0]["item"]["train/loss"] == 2.5
-    assert len(records(tmp_path / "run")) == 1
+def test_progress_on_a_terminal_without_width_is_whole_lines(tmp_path: Path):
+    # Containers open such terminals; tqdm would show nothing at all on them.
+    command = child(tmp_path, BESIDE_A_LINE)
+    code, shown = on_terminal(command, environment(tmp_path), columns=0)
+    assert code == 0
+    assert "epoch 3: 100% 2/2 [" in shown
 
 
-def test_a_killed_wandb_process_costs_one_warning_and_nothing_recorded(tmp_path: Path):
-    # Left alone, W&B writes to disk every 15 s, and its exit hook prints a traceback.
+def test_a_reader_that_leaves_does_not_end_the_run(tmp_path: Path):
+    # `train.py | head -1`: also the flush at exit must not turn the exit code into 120.
     script = """
-        logbook.log(10, {"train/loss": 2.5})
-        logbook.log(20, {"train/loss": 1.5})  # W&B closes the books of step 10
-        time.sleep(2)  # ten times FLUSH_SECONDS
-        [process] = [found for found in gc.get_objects() if isinstance(found, subprocess.Popen)]
-        process.kill()
-        for step in range(30, 80, 10):
-            logbook.log(step, {"train/loss": 1.5})
-            time.sleep(0.1)
+        for step in range(3):
+            logbook.say("nobody reads this")
+            logbook.log(step, {"validation/loss": 1.0})
     """
-    output = run_child(child(tmp_path, script), environment(tmp_path)).stdout.decode()
-    assert output.count("W&B stopped (") == 1
-    assert [record["step"] for record in records(tmp_path / "run")] == list(range(10, 80, 10))
-    [folder] = tmp_path.glob("run/wandb/offline-run-*-r1")
-    assert [record["item"]["global_step"] for record in inspect(folder)["history"]] == [10]
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        ended = subprocess.run(
+            child(tmp_path, script),
+            env=environment(tmp_path),
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+        )
+    finally:
+        os.close(write_end)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert len(records(tmp_path / "run")) == 3
 
 
-def test_wandb_mode_in_the_environment_wins_and_disabled_does_not_import_it(tmp_path: Path):
-    script = 'print("wandb" in sys.modules)'
-    command = child(tmp_path, script, mode="online")
-    ended = run_child(command, environment(tmp_path, {"WANDB_MODE": "disabled"}))
-    assert ended.stdout == b"status: disabled\nFalse\n"
-    assert not (tmp_path / "run" / "wandb").exists()
-
-
-def test_work_that_does_not_end_is_left_behind():
-    release = threading.Event()
-    with pytest.raises(TimeoutError, match="no end after"):
-        within(0.01, release.wait)
-    release.set()
-
-
-def test_work_that_fails_in_time_fails_as_itself():
-    with pytest.raises(ZeroDivisionError):
-        within(60, lambda: 1 // 0)
+def test_a_console_with_few_characters_does_not_end_the_run(tmp_path: Path):
+    script = 'logbook.say("Grüße, мир")'
+    more = {"PYTHONIOENCODING": "latin-1"}
+    ended = run_child(child(tmp_path, script), environment(tmp_path, more))
+    assert "Grüße, \\u043c\\u0438\\u0440".encode("latin-1") in ended.stdout

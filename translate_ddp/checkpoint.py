@@ -31,7 +31,7 @@ PARTS = {
     "window": dict,
     "run": dict,
     "tokenizer": str,
-    "metrics_bytes": int,
+    "metrics": dict,
     "circumstance": dict,
 }
 State = dict[str, Any]  # PARTS, and "format"

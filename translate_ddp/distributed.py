@@ -93,6 +93,10 @@ class World:
         return self.rank == 0
 
     @property
+    def leads_node(self) -> bool:
+        return self.rank in self.leaders
+
+    @property
     def node(self) -> int:
         """The place of this rank's node in what `on_each_node` returns."""
         return sum(leader <= self.rank for leader in self.leaders) - 1

@@ -10,11 +10,12 @@ import re
 import signal
 import time
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from translate_ddp.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 VARIABLE = "TRANSLATE_DDP_FAULT"
 
@@ -57,7 +58,7 @@ class Fault:
     seconds: float
     passed: int = 0
 
-    def strike(self, point: str, tensors: tuple[Tensor, ...]) -> None:
+    def strike(self, point: str, tensors: "tuple[Tensor, ...]") -> None:
         self.passed += 1
         if not self.first <= self.passed <= self.last:
             return
@@ -67,8 +68,10 @@ class Fault:
             raise RuntimeError(f"a fault on purpose at {point!r}")
         elif self.action == "nan":
             for tensor in tensors:
-                tensor.data.fill_(torch.nan)
+                tensor.data.fill_(float("nan"))
         elif self.action == "flip":
+            import torch
+
             tensors[0].data.view(torch.int32).view(-1)[:1].bitwise_xor_(1 << 20)
         elif hasattr(errno, self.action.upper()):
             number = getattr(errno, self.action.upper())
@@ -100,7 +103,7 @@ def arm(text: str, rank: int) -> None:
             _armed.setdefault(match["point"], []).append(fault)
 
 
-def reach(point: str, *tensors: Tensor) -> None:
+def reach(point: str, *tensors: "Tensor") -> None:
     """Pass a point; what was planned for it happens."""
     for fault in _armed.get(point, ()):
         fault.strike(point, tensors)

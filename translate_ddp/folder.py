@@ -78,7 +78,7 @@ class RunFolder:
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "pid": os.getpid(),
         }
-        partial = self.path / f".STATUS.{os.getpid()}"
+        partial = self.path / f".STATUS.{socket.gethostname()}-{os.getpid()}"
         with suppress(OSError):
             if self.is_mine():
                 partial.write_text(json.dumps(status, indent=1) + "\n", encoding="utf-8")

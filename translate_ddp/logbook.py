@@ -4,6 +4,7 @@ It listens to every station and speaks to none. Off the main rank it is silent.
 """
 
 import errno
+import hashlib
 import io
 import json
 import math
@@ -50,6 +51,14 @@ class Sample:
     predicted: str
 
 
+@dataclass(frozen=True)
+class Prefix:
+    """The start of a file: how many bytes, and what they are."""
+
+    size: int
+    sha256: str
+
+
 class Progress(Protocol):
     def advance(self, n: int = 1, **shown: float | str) -> None:
         """`n` more are done; `shown` stays beside the count until it is shown anew."""
@@ -70,7 +79,7 @@ class Logbook:
         *,
         run_id: str,
         about: Mapping[str, str | int | float | bool | None],
-        position: int | None,
+        position: Prefix | None,
         active: bool,
     ) -> None:
         self._active = active
@@ -78,7 +87,8 @@ class Logbook:
         self._unwritten = b""  # records that the disk did not take
         if active:
             self._file = self._open(self._path, position)
-            self._written = self._path.stat().st_size
+            written = self._path.read_bytes()
+            self._written, self._sha256 = len(written), hashlib.sha256(written)
         self._wandb = WandbSink(
             mode=mode_in_force(config.wandb_mode) if active else "disabled",
             project=config.wandb_project,
@@ -133,19 +143,19 @@ class Logbook:
         with progress(label, total, done, unit) as shown:
             yield shown
 
-    def position(self) -> int:
-        """The bytes of metrics.jsonl so far, safely on disk: part of a checkpoint.
+    def position(self) -> Prefix:
+        """What is in metrics.jsonl so far, safely on disk: part of a checkpoint.
 
         Raises NotSaved if the disk refuses.
         """
         if not self._active:
-            return 0
+            return Prefix(0, "")
         try:
             self._write()
             os.fsync(self._file.fileno())
         except OSError as error:
             raise NotSaved(f"Could not write to {self._path}: {error.strerror}.") from error
-        return self._written
+        return Prefix(self._written, self._sha256.hexdigest())
 
     def close(self, seconds: float = math.inf, failed: bool = False) -> None:
         """Let W&B upload what is left, for about `seconds` or its own bound, whichever is less."""
@@ -172,19 +182,24 @@ class Logbook:
         if self._file.write(self._unwritten) < len(self._unwritten):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._written += len(self._unwritten)
+        self._sha256.update(self._unwritten)
         self._unwritten = b""
 
-    def _open(self, path: Path, position: int | None) -> io.FileIO:
+    def _open(self, path: Path, position: Prefix | None) -> io.FileIO:
         path.parent.mkdir(parents=True, exist_ok=True)
-        size = path.stat().st_size if path.exists() else 0
+        held = path.read_bytes() if path.exists() else b""
+        keep = held
         if position is None:
-            assert size == 0, f"{path} belongs to another run"
-        elif size < position:
+            assert not held, f"{path} belongs to another run"
+        elif hashlib.sha256(held[: position.size]).hexdigest() == position.sha256:
+            keep = held[: position.size]
+        else:
             self.say(
-                f"{path} holds {size:,} bytes, but {position:,} when the checkpoint was saved: "
-                f"the records between are lost, new ones follow."
+                f"{path} is not the file that the checkpoint knows, but shorter, changed or "
+                "another machine's: nothing is cut off it, and new records follow."
             )
-        keep_lines(path, size if position is None else position)
+        with open(path, "ab") as file:
+            file.truncate(keep.rfind(b"\n") + 1)  # whole lines
         return io.FileIO(path, "r+")  # unbuffered: every record is on disk at once
 
 
@@ -207,13 +222,6 @@ def sample_lines(samples: Sequence[Sample]) -> list[str]:
             lines.append(f"{name.upper():>11}: {printable(text)}")
         lines.append("")
     return lines
-
-
-def keep_lines(path: Path, size: int) -> None:
-    """Cut the file to the whole lines among its first `size` bytes."""
-    with open(path, "a+b") as file:
-        file.seek(0)
-        file.truncate(file.read(size).rfind(b"\n") + 1)
 
 
 def as_json(scalars: Mapping[str, float]) -> dict[str, float | str]:

@@ -500,7 +500,7 @@ class Trainer:
                 "window": {"losses": losses, "tokens": self.window.tokens},
                 "run": asdict(self.run),
                 "tokenizer": self.data.tokenizer.text,
-                "metrics_bytes": self.logbook.position(),
+                "metrics": asdict(self.logbook.position()),
                 "circumstance": self.circumstance(),
             }
             path = self.store.save(state, step=position.global_step, epoch=epoch)

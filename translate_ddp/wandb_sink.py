@@ -94,12 +94,12 @@ class WandbSink:
         self._soon(log)
 
     def close(self, seconds: float, failed: bool) -> None:
-        """Upload what is left, for at most about `seconds`; the rest stays on disk."""
+        """Upload what is left, for at most `seconds` and END_SECONDS; the rest stays on disk."""
         if self._started is None:
             return
         run = self._started.run
         try:
-            self._aside.within(seconds, lambda: run.finish(exit_code=int(failed)))
+            self._aside.within(min(seconds, END_SECONDS), lambda: run.finish(exit_code=int(failed)))
         except (Exception, SystemExit) as error:
             self._give_up(error)
         else:

@@ -96,6 +96,7 @@ class Watch:
         self._last_heard: dict[int, int] = {}
         self._verdict: Verdict | None = None
         self._silent: list[int] = []
+        self._is_cut_off = False  # the board did not answer
         self._end = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._closed = threading.Event()
@@ -272,11 +273,12 @@ class Watch:
 
     def _asked(self, call: Callable[[], T]) -> T | None:
         """What the board answers, or None if it does not."""
-        if self._board is None:
+        if self._board is None or self._is_cut_off:
             return None
         try:
             return self._post(call).result(timeout=ANSWER_SECONDS)
         except Exception:  # lost, or too late
+            self._is_cut_off = True  # the thread that asks may be stuck: waiting again is in vain
             return None
 
     # --- the end ---
@@ -289,7 +291,7 @@ class Watch:
         if lost_contact:
             # Meanwhile a rank that knows more may have the last word, which the thread then hears.
             self.alive()
-            self._finish(Verdict("failed", self._loss(error), LOST, self.rank))
+            self._finish(Verdict("failed", self._loss(error), LOST, self.rank), error)
         self._take_the_end()
         reason = f"{type(error).__name__}: {first_line(error)}"
         text = f"Rank {self.rank} failed at {self.where}: {reason}"
@@ -302,11 +304,13 @@ class Watch:
         self._asked(lambda: self._claim(Verdict("failed", text, 2, self.rank)))
         self._let_others_leave()
 
-    def _finish(self, verdict: Verdict, stacks: bool = True) -> NoReturn:
+    def _finish(
+        self, verdict: Verdict, error: BaseException | None = None, stacks: bool = True
+    ) -> NoReturn:
         self._take_the_end()
         first = self._announce(verdict)
         if stacks:
-            show_stack(self.rank)
+            show_stack(self.rank, error)
         if first:
             self._let_others_leave()
         else:
@@ -334,8 +338,15 @@ class Watch:
             prefix = "error: " if verdict.state == "failed" else ""
             sys.stdout.flush()
             os.write(2, f"{prefix}{verdict.text}\n".encode())
-            self.on_verdict(verdict.state, verdict.text)
+            self._keep(verdict)
         return first
+
+    def _keep(self, verdict: Verdict) -> None:
+        """Tell the disk, which may lie beyond a cut link, and then does not even refuse."""
+        keeper = threading.Thread(target=self.on_verdict, args=(verdict.state, verdict.text))
+        keeper.daemon = True
+        keeper.start()
+        keeper.join(ANSWER_SECONDS)
 
     def _claim(self, verdict: Verdict) -> bool:
         assert self._board is not None
@@ -362,6 +373,8 @@ class Watch:
         slow = [rank for rank, place in places.items() if place == behind] or [self.rank]
         if self._silent:
             who = f"{ranks(self._silent)} gave no answer at {self.where}"
+        elif self._is_cut_off:
+            who = f"Rank {self.rank} was cut off from the others at {self.where}"
         else:
             where = beats[slow[0]].where if slow[0] in beats else self.where
             who = f"{ranks(slow)} stood still at {where}"
@@ -371,6 +384,8 @@ class Watch:
         self._asked(self._survey)
         if self._silent:
             return f"{ranks(self._silent)} got lost at {self.where}. {GO_ON}"
+        if self._is_cut_off:
+            return f"Rank {self.rank} was cut off from the others at {self.where}. {GO_ON}"
         where = f"rank {self.rank}, at {self.where}"
         return f"The connection to another rank broke ({where}): {first_line(error)}. {GO_ON}"
 
@@ -389,15 +404,19 @@ def grace_seconds() -> float:
     return float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", GRACE_SECONDS)) - 5
 
 
-def show_stack(rank: int) -> None:
-    """Print where this rank's work is, in one write, so that ranks do not mix."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    lines = traceback.format_stack(frame)[-STACK_FRAMES:] if frame is not None else []
+def show_stack(rank: int, error: BaseException | None = None) -> None:
+    """Print where this rank's work is, or was when it failed, in one write: ranks do not mix."""
+    if error is not None:
+        lines = traceback.format_tb(error.__traceback__)[-STACK_FRAMES:]
+    else:
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+        lines = traceback.format_stack(frame)[-STACK_FRAMES:] if frame is not None else []
     os.write(2, f"rank {rank} stood here:\n{''.join(lines)}".encode())
 
 
 def first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or ["no reason given"])[0]
+    first = (str(error).strip().splitlines() or ["no reason given"])[0]
+    return first.split(". This is typically caused by")[0]  # gloo's guesses, and its good wishes
 
 
 @contextmanager
