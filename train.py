@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # while torch is imported, which takes seconds
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C needs no traceback
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C needs no traceback
     os.environ.setdefault(
         "TORCH_CPP_LOG_LEVEL", "ERROR"
     )  # nor has a lost store to be told 20 times
@@ -57,9 +58,10 @@ def train(config: Config, world: World) -> None:
     data = prepare_data(config, world)
     about = config.to_dict()
     identity = identity_of(about, data, world.size)
-    # A restart goes on, also where the first start was told to begin elsewhere.
-    preload = "latest" if world.restarted else config.checkpoint.preload
-    state, told = find_state(store, preload, world)
+    preload = config.checkpoint.preload
+    state, told = find_state(store, "latest" if world.restarted else preload, world)
+    if world.restarted and state is None:  # it had not saved yet
+        state, told = find_state(store, preload, world)
     if state is not None:
         refuse_other_run(state, identity)
     # Rank 0 first: nodes that share its disk then find nothing left to move.
@@ -116,7 +118,7 @@ def write_ending(folder: RunFolder, trainer: Trainer, asked: str | None) -> None
         "preempted" if asked else "finished",
         asked or "",
         epoch=position.epoch,
-        step=position.global_step,
+        step=trainer.saved_step,
         checkpoint=trainer.saved_as,
     )
 
@@ -209,9 +211,11 @@ def ending(trainer: Trainer, asked: str | None) -> str:
     position, folder = trainer.position, trainer.store.folder
     where = f"epoch {position.epoch}, step {position.global_step:,}"
     if asked:
+        saved = trainer.saved_step == position.global_step
         return (
-            f"Stopped at {where}, as asked ({asked}), and saved: "
-            "the same command goes on from there."
+            f"Stopped at {where}, as asked ({asked}), "
+            + ("and saved: " if saved else "but not saved since its last steps were not finite: ")
+            + "the same command goes on from the last checkpoint."
         )
     option = "" if str(folder) == "weights" else f" --model_folder {folder}"
     return f'Finished at {where}. Try: python -m translate_ddp translate{option} "..."'

@@ -19,7 +19,8 @@ for ((i = 1; i <= $#; i++)); do
     esac
 done
 status=$folder/STATUS.json
-rm -f "$status"   # what it says below, this start has said
+began=$(mktemp)
+trap 'rm -f "$began"' EXIT
 
 head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=100   # seconds to save before torchrun kills its ranks
@@ -34,7 +35,8 @@ srun torchrun \
     train.py "$@" || code=$?
 
 # torchrun exits with 1 whether a run was stopped or failed; STATUS.json knows which.
-if grep -qs '"state": "preempted"' "$status"; then
+# An older one is the word of an earlier start.
+if [[ $status -nt $began ]] && grep -q '"state": "preempted"' "$status"; then
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$code"

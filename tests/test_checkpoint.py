@@ -236,3 +236,11 @@ def test_a_newer_format_is_named(store: CheckpointStore, monkeypatch: pytest.Mon
 def test_names_cannot_leave_the_folder():
     with pytest.raises(ValueError, match="model_basename"):
         CheckpointConfig(model_basename="../elsewhere")
+
+
+def test_what_is_set_aside_never_meets_what_was_before(store: CheckpointStore):
+    for name in ("earlier-002", "earlier-notes"):
+        (store.folder / name).mkdir(parents=True)
+    path = store.save(STATE, step=1)
+    assert store.set_aside(None) == str(store.folder / "earlier-003")
+    assert (store.folder / "earlier-003" / path.name).exists()

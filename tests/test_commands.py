@@ -249,7 +249,7 @@ def test_ranks_that_torchrun_left_behind_save_and_leave(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     said, _ = job.communicate(timeout=launch.SECONDS)
-    assert "and saved: the same command goes on from there" in said
+    assert "and saved: the same command goes on" in said
     status = json.loads((tmp_path / "model/STATUS.json").read_text())
     assert status["state"] == "preempted"
     assert status["reason"] == f"torchrun (process {job.pid}) is gone"

@@ -1,5 +1,6 @@
 """`python -m translate_ddp COMMAND`: what a trained model is for."""
 
+import os
 import sys
 
 import tyro
@@ -27,15 +28,17 @@ def main() -> None:
         sys.exit(2)
     config, run = COMMANDS[name]
     with told_to_the_user():
-        run(
-            tyro.cli(
-                config,
-                args=flags,
-                prog=f"translate_ddp {name}",
-                config=(tyro.conf.OmitArgPrefixes,),
-                use_underscores=True,
-            )
+        chosen = tyro.cli(
+            config,
+            args=flags,
+            prog=f"translate_ddp {name}",
+            config=(tyro.conf.OmitArgPrefixes,),
+            use_underscores=True,
         )
+        try:
+            run(chosen)
+        except BrokenPipeError:
+            os._exit(0)  # the reader has had enough, as in `translate | head`
 
 
 if __name__ == "__main__":

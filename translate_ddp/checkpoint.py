@@ -207,7 +207,8 @@ class CheckpointStore:
         metrics = self.folder / "metrics.jsonl"
         if len(mine) == len(held) and (mine or not metrics.exists()):
             return None
-        aside = self.folder / f"earlier-{len(list(self.folder.glob('earlier-*'))) + 1:03d}"
+        earlier = [int(path.name[8:]) for path in self.folder.glob("earlier-[0-9][0-9][0-9]")]
+        aside = self.folder / f"earlier-{max(earlier, default=0) + 1:03d}"
         aside.mkdir()
         for checkpoint in held:
             if checkpoint not in mine:

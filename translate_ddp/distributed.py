@@ -23,8 +23,9 @@ from torch import Tensor, nn
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
+from translate_ddp.board import Board
 from translate_ddp.errors import Stopped, UserError
-from translate_ddp.watch import Watch, watching
+from translate_ddp.watch import REFUSED, Watch, watching
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ __all__ = [
 
 MEETING_TIMEOUT = timedelta(minutes=10)  # for all ranks to be there at the start
 # How torch says that another rank is gone: by types of its own, and by gloo's words.
-LOST_CONTACT = re.compile(r"gloo|connection|timed? ?out|socket|broken pipe|peer", re.IGNORECASE)
+LOST_CONTACT = re.compile(r"gloo/|Connection (closed|reset|refused)|Timed out waiting|Broken pipe")
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ def open_world(config: DistributedConfig) -> Iterator[World]:
     _set_threads(device, launch.local_size)
     limit = 60 * config.timeout_minutes
     with watching(launch.rank, launch.size, launch.supervised) as watch:
-        watch.limit(limit)
+        watch.limit = limit
         restarted = launch.restarts > 0
         world = World(launch.rank, launch.size, device, restarted=restarted, watch=watch)
         with _told(world):
@@ -257,13 +258,15 @@ def _told(world: World) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        if error.alone:
-            watch.refuse(str(error))
-        if error.alone or world.is_main:
-            watch.on_verdict("failed", str(error))
+        if not (error.alone or world.is_main):
+            watch.withdraw()
+        elif not watch.refuse(str(error)):
+            os._exit(REFUSED)  # another rank has told its own
         raise
     except Exception as error:
-        watch.failed(error, lost_contact=world.size > 1 and _is_lost_contact(error))
+        if world.size > 1 and _is_lost_contact(error):
+            watch.lost_contact(error)
+        watch.failed(error)
         raise
 
 
@@ -281,7 +284,9 @@ def read_launch(environment: dict[str, str] | os._Environ[str]) -> Launch:
             size=int(environment["WORLD_SIZE"]),
             local_rank=int(environment.get("LOCAL_RANK", "0")),
             local_size=int(environment.get("LOCAL_WORLD_SIZE", "1")),
-            restarts=int(environment.get("TORCHELASTIC_RESTART_COUNT", "0")),
+            # Slurm queues a job again with the same command, torchrun's count then starts at 0.
+            restarts=int(environment.get("TORCHELASTIC_RESTART_COUNT", "0"))
+            + int(environment.get("SLURM_RESTART_COUNT", "0")),
             supervised="TORCHELASTIC_RUN_ID" in environment,
         )
     # A batch script has most of these variables too, but only `srun` says where its tasks are.
@@ -341,8 +346,11 @@ def _set_threads(device: torch.device, local_size: int) -> None:
 
 def _join(world: World, launch: Launch, backend: str, limit: float) -> World:
     """The world once all ranks of this start have met."""
+    world.watch.at("waiting for the other ranks", limited=False)
     store = _meet(launch)
-    world.watch.join(dist.PrefixStore("watch", store.clone()))  # pyright: ignore[reportAttributeAccessIssue]
+    # A connection of its own: one that waits for an answer is in nobody else's way.
+    notices = dist.PrefixStore("board", store.clone())  # pyright: ignore[reportAttributeAccessIssue]
+    world.watch.join(Board(notices, launch.rank, launch.size))
     dist.init_process_group(
         backend,
         store=dist.PrefixStore("group", store),

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from translate_ddp.console import printable
+
 FIRST_WORD_SECONDS = 0.5  # before a silent rank ends, and a launcher in turn ends those that speak
 
 
@@ -40,12 +42,11 @@ def told_to_the_user(speaks: bool = True) -> Iterator[None]:
     except UserError as error:
         sys.stdout.flush()
         if speaks or error.alone:
-            print(f"error: {error}", file=sys.stderr, flush=True)
+            lines = [printable(line) for line in f"error: {error}".split("\n")]
+            print("\n".join(lines), file=sys.stderr, flush=True)
         else:
             time.sleep(FIRST_WORD_SECONDS)
         # Not sys.exit: at an orderly exit a process group that was not closed may abort.
         os._exit(2)
     except KeyboardInterrupt:
         os._exit(130)
-    except BrokenPipeError:
-        os._exit(0)  # the reader has had enough, as in `translate | head`

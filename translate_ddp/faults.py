@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,7 @@ class Fault:
     seconds: float
     passed: int = 0
 
-    def strike(self, point: str, tensors: "tuple[Tensor, ...]") -> None:
+    def strike(self, point: str, tensors: "list[Tensor]") -> None:
         self.passed += 1
         if not self.first <= self.passed <= self.last:
             return
@@ -103,10 +104,10 @@ def arm(text: str, rank: int) -> None:
             _armed.setdefault(match["point"], []).append(fault)
 
 
-def reach(point: str, *tensors: "Tensor") -> None:
-    """Pass a point; what was planned for it happens."""
+def reach(point: str, tensors: "Iterable[Tensor]" = ()) -> None:
+    """Pass a point; what was planned for it happens, to the tensors if need be."""
     for fault in _armed.get(point, ()):
-        fault.strike(point, tensors)
+        fault.strike(point, list(tensors))
 
 
 def _is_action(name: str) -> bool:

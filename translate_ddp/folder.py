@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 
 WAIT_SECONDS = 30.0  # for the processes of an earlier start to end
@@ -60,14 +61,14 @@ class RunFolder:
                     "--model_folder."
                 )
             if not told:
-                print(f"{self.path} is in use by {user}: waiting for its end.", flush=True)
+                print_line(f"{self.path} is in use by {user}: waiting for its end.")
                 told = True
             time.sleep(0.2)
         return True
 
     def is_mine(self) -> bool:
         """False once another run has taken the folder, where disks do not share their locks."""
-        return self._holder().get("token") == self._token
+        return self._holder().get("token", self._token) == self._token
 
     def write_status(self, state: State, reason: str = "", **facts: Any) -> None:
         """Tell a scheduler how things are; on a disk that refuses, the old word stays."""

@@ -9,8 +9,6 @@ import io
 import json
 import math
 import os
-import re
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +18,7 @@ from typing import Literal, Protocol, Self
 
 from tqdm import tqdm
 
+from translate_ddp.console import print_line, printable
 from translate_ddp.errors import NotSaved
 from translate_ddp.faults import reach
 from translate_ddp.wandb_sink import WandbSink, mode_in_force
@@ -27,11 +26,6 @@ from translate_ddp.wandb_sink import WandbSink, mode_in_force
 SAMPLE_COLUMNS = ("source", "target", "predicted")
 LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
 LINE = "{desc}: {percentage:3.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-
-# C0 and C1 controls, bidirectional marks and overrides, separators of lines, lone surrogates.
-UNPRINTABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 
 
 @dataclass(frozen=True)
@@ -249,28 +243,12 @@ def short(value: float | str) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def printable(text: str) -> str:
-    """The text with every character that could command a terminal or reorder a line escaped."""
-    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
 def on_terminal() -> bool:
     """Whether stderr is a terminal that has a width: those in containers may have none."""
     try:
         return os.get_terminal_size(2).columns > 0
     except OSError:
         return False
-
-
-def print_line(line: str) -> None:
-    """A line on stdout, which may know few characters or be closed: no reason to end a run."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    line = line.encode(encoding, "backslashreplace").decode(encoding)
-    try:
-        with tqdm.external_write_mode():
-            print(line, flush=True)
-    except OSError:  # nobody reads any more, as in `train.py | head`; let the exit be clean too
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Silence:

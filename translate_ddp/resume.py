@@ -60,7 +60,9 @@ def find_state(
         raise UserError(f"{finding['path']} says nothing of its {', '.join(sorted(missing))}.")
     state["run"]["history"].append(Path(finding["path"]).name)  # the one it could not know
     where = f", on node {node}" if len(findings) > 1 else ""
-    return state, [*finding["passed_over"], f"Resuming from {finding['path']}{where}."]
+    # Once each: nodes that share a disk have seen the same.
+    passed_over = dict.fromkeys(line for found in findings for line in found["passed_over"])
+    return state, [*passed_over, f"Resuming from {finding['path']}{where}."]
 
 
 def identity_of(about: dict[str, Any], data: PreparedData, world_size: int) -> dict[str, Any]:

@@ -72,10 +72,8 @@ class TrainConfig:
         for name in ("num_epochs", "log_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
-        for name in (
-            *("max_steps", "seed", "validate_every", "save_every", "save_every_minutes"),
-            "max_minutes",
-        ):
+        not_negative = "max_steps seed validate_every save_every save_every_minutes max_minutes"
+        for name in not_negative.split():
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
 
@@ -215,7 +213,7 @@ class Trainer:
         global_step = self.position.global_step
         self.watch.at("computing gradients", global_step + 1)
         loss = self.accumulate_gradients(passes, target_tokens)
-        reach("gradients", *self._gradients())
+        reach("gradients", (p.grad for p in self.model.parameters() if p.grad is not None))
         self.watch.at("updating weights")
         longest = self.optimizer_config.clip_grad_norm or torch.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), longest)
@@ -228,11 +226,8 @@ class Trainer:
         skip_if(skipped, self.optimizer)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        reach("updated", *self.model.parameters())
+        reach("updated", self.model.parameters())
         return norm
-
-    def _gradients(self) -> list[Tensor]:
-        return [p.grad for p in self.model.parameters() if p.grad is not None]
 
     def accumulate_gradients(self, passes: Sequence[Batch], target_tokens: int) -> Tensor:
         """Leave the gradient of the step's mean token loss; return this rank's summed loss."""
@@ -245,7 +240,7 @@ class Trainer:
             with nullcontext() if is_last else self.world.accumulating(self.objective):
                 with self._autocast():
                     loss = self.objective(batch.to(self.world.device))
-                reach("loss", loss)
+                reach("loss", [loss])
                 (loss * scale).backward()
             total += loss.detach()
         return total
@@ -269,7 +264,7 @@ class Trainer:
             raise UserError(
                 f"The largest pass, {shape[0]} sentences of {shape[1]} tokens, does not fit "
                 f"{self.world.device}: lower --max_tokens, now {self.collator.max_tokens}.",
-                alone=not self.world.is_main,
+                alone=True,
             ) from error
         self.optimizer.zero_grad()
 
@@ -277,28 +272,31 @@ class Trainer:
 
     def fit(self) -> bool:
         """Train from `position` to the end; False if a stop was asked for before."""
-        if self.is_finished():
+        if self.is_finished() and not self.position.step:
             return True
-        self.watch.at("warming up", limited=False)  # torch.compile may take its time
+        self.watch.at("warming up", limited=not self.config.compile)  # which takes its time
         self.warm_up()
         self.watch.begin_training(self.config.max_minutes)
         try:
             return self._fit()
-        except Stopped:
+        except Stopped:  # in the midst of a validation
+            self._save(stopping=True)
             return False
 
     def _fit(self) -> bool:
+        self.sampler.set_epoch(self.position.epoch)
         if self.position.step and self._is_validation_due():
             self._validate()  # it comes after the checkpoint that was resumed
         self.pace.restart()
-        while not self.is_finished():
+        while True:
+            if self.position.step == len(self.sampler.plan):
+                self._finish_epoch()
+            if self.is_finished():
+                return True
             with self._epoch_bar() as bar:
                 stopped = self._train_epoch(bar)
             if stopped:
                 return False
-            if self.position.step == len(self.sampler.plan):
-                self._finish_epoch()
-        return True
 
     def _train_epoch(self, bar: Progress) -> bool:
         """Train until the epoch, the run or a request ends it; True for the last."""
@@ -388,13 +386,13 @@ class Trainer:
                 position.skipped_steps += 1
                 in_epoch = step - position.global_step + position.step
                 self._tell_skipped(step + 1, self.sampler.plan[in_epoch].tolist())
+            if position.skipped_in_a_row == SKIPPED_AT_MOST:
+                raise UserError(
+                    f"Loss or gradient was not finite in {SKIPPED_AT_MOST} steps in a row, the "
+                    f"last of them {step + 1}: the last checkpoints are intact. "
+                    "Start anew with a lower --lr or more --warmup_steps."
+                )
         self.checked_step = position.global_step
-        if position.skipped_in_a_row >= SKIPPED_AT_MOST:
-            raise UserError(
-                f"Loss or gradient was not finite in {position.skipped_in_a_row} steps in a row, "
-                f"the last of them {position.global_step}: the last checkpoints are intact. "
-                "Start anew with a lower --lr or more --warmup_steps."
-            )
 
     def _tell_skipped(self, step: int, rows: list[int]) -> None:
         texts = self.data.tokenizer.decode(
@@ -410,11 +408,6 @@ class Trainer:
     def _refuse_unsound(self) -> None:
         """Stop all ranks before a ruined state replaces good ones."""
         step = self.position.global_step
-        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
-            raise UserError(
-                f"The weights are not finite at step {step}: the last checkpoints are intact. "
-                "Start anew with a lower --lr or more --warmup_steps."
-            )
         moments = [t for s in self.optimizer.state.values() for t in s.values()]
         sums = self.world.gather(checksum([*self.model.parameters(), *moments]))
         if odd := odd_ones(sums):
@@ -422,6 +415,12 @@ class Trainer:
                 f"Weights or optimizer of rank {', '.join(map(str, odd))} differ from the others' "
                 f"at step {step}, which a fault in memory can cause: nothing of it was saved. "
                 "The same command goes on from the last checkpoint."
+            )
+        # The same on every rank, as is known by now.
+        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
+            raise UserError(
+                f"The weights are not finite at step {step}: the last checkpoints are intact. "
+                "Start anew with a lower --lr or more --warmup_steps."
             )
 
     def _validate(self) -> Scores:
@@ -435,7 +434,7 @@ class Trainer:
             self.watch.alive()
             reach("validating")
             if self.watch.stop is not None:
-                raise Stopped  # it is done again after the checkpoint that precedes it
+                raise Stopped  # it is done again when the run goes on
 
         with (
             self.pace.paused(),
