@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import launch
 from tests.conftest import TINY_RUN
 from tests.nodes import Nodes, go_on, state_of, two_nodes, wait_until, wait_until_stopped
 from tests.test_training import assert_same_state, checkpoints, last_state, metrics
@@ -172,3 +173,19 @@ def test_a_run_whose_folder_was_taken_over_writes_no_more(
     assert told.count(f"error: Another run has taken {folder} over: nothing was saved") == 1
     assert sorted(os.listdir(folder)) == before
     assert status(folder)["pid"] == 1
+
+
+def test_a_new_machine_goes_on_from_the_checkpoint_of_the_other(
+    nodes: Nodes, tiny_run: list[str], tmp_path: Path
+):
+    # The checkpoint is on the second node only, as after the first was replaced.
+    folders = [tmp_path / "node0", tmp_path / "node1"]
+    first = [*tiny_run, "--max_steps", "4", "--model_folder", str(folders[1])]
+    launch.train(first, tmp_path, 2).succeed()
+    flags = each_with_its_disk([*tiny_run, "--max_steps", "8"], folders)
+    said = nodes.train(flags, tmp_path).succeed()
+    assert said.count("Resuming from") == 1
+    assert f"{folders[1]}/tmodel_step_00000004" in said and "on node 1" in said
+    assert "Finished at epoch 0, step 8" in said
+    # Each node maps the corpus that it prepared itself.
+    assert all(list((folder / "data").glob("en-it-*/about.json")) for folder in folders)
