@@ -359,9 +359,9 @@ def watching(rank: int, size: int, supervised: bool) -> Iterator[Watch]:
     try:
         yield watch
     finally:
+        watch.close()  # first, for it takes a moment in which a signal must not end an error unsaid
         signal.set_wakeup_fd(wake_up_before)
         for number, handler in before.items():
             signal.signal(number, handler)
-        watch.close()
         ours.close()
         theirs.close()
