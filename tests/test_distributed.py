@@ -131,6 +131,9 @@ def test_one_process_needs_no_launcher_and_no_group():
 def test_torchruns_variables_are_read():
     said = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
     assert read_launch(said) == Launch(rank=5, size=8, local_rank=1, local_size=4)
+    again = {"TORCHELASTIC_RESTART_COUNT": "1", "SLURM_RESTART_COUNT": "2"}  # a job queued again
+    assert read_launch(said | again).restarts == 3
+    assert read_launch(said | {"TORCHELASTIC_RUN_ID": "none"}).supervised
 
 
 def test_slurms_variables_are_read_when_srun_starts_the_ranks():

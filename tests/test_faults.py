@@ -8,6 +8,7 @@ one that was never disturbed.
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -23,6 +24,14 @@ from tests.test_training import assert_same_state, checkpoints, last_state, loss
 from translate_ddp.faults import VARIABLE
 
 FOREVER = ["--num_epochs", "100000"]
+
+
+def many_batches(folder: Path) -> list[str]:
+    """Flags of a validation in more than ten batches."""
+    lines = [f"river {'stone ' * n}{'moon ' * m}\n" for n in range(8) for m in range(8)]
+    for language in ("en", "it"):
+        (folder / f"long.{language}").write_text("".join(lines))
+    return ["--validation", str(folder / "long"), "--max_tokens", "60"]
 
 
 class Run:
@@ -189,13 +198,12 @@ def test_a_signal_to_one_rank_anywhere_stops_all_and_changes_nothing(
     same(run, size)
 
 
-def test_a_rank_that_waits_for_the_validation_can_stop_it(run: Run, same: Callable[..., None]):
-    # The signal reaches rank 1, which only waits; rank 0 would be busy for an hour.
-    job = run.start(size=2, fault="validating=sleep:1 validating:2=sleep:3600")
+def test_a_rank_that_waits_for_the_validation_can_stop_it(run: Run, tmp_path: Path):
+    # The signal reaches rank 1, which only waits, while rank 0 is busy for a minute.
+    flags = [*FOREVER, *many_batches(tmp_path)]
+    job = run.start(*flags, size=2, fault="validating:1-1000@0=sleep:0.5")
     job.signal_when(lambda: 15 in run.steps, signal.SIGTERM, rank=1)
-    assert "as asked (SIGTERM), and saved" in job.succeed()
-    run.start(size=2).succeed()
-    same(run, 2)
+    assert "epoch 0, step 15, as asked (SIGTERM), and saved" in job.succeed()
 
 
 @pytest.mark.parametrize("fault", ["tokenizing@0=term", "preparing@0=int"])
@@ -252,6 +260,7 @@ def test_max_minutes_stops_as_a_signal_does(run: Run, same: Callable[..., None])
 # --- disks ---
 
 REFUSALS = ["saving:2=enospc", "writing:150=enospc", "syncing:2=eio", "renaming:2=eio"]
+REFUSALS += ["saving:2=enospc saving:4=enospc saving:6=enospc"]  # never three in a row
 REFUSALS += ["published:2=eio", "pruning:1=eio", "metrics:3=enospc", "metrics:2-3=eio"]
 
 
@@ -308,6 +317,18 @@ def test_a_skipped_step_is_counted_once_however_often_the_run_is_killed(run: Run
     assert metrics(straight.folder) == metrics(run.folder)
 
 
+def test_a_stop_waits_for_a_step_that_is_finite(run: Run, tmp_path: Path):
+    # A state after steps that were not finite is not saved; the next sound one is.
+    straight = Run(run.flags, tmp_path / "straight", run.folder / "data")
+    straight.start(fault="loss:6-8=nan").succeed()
+    said = run.start(fault="loss:6-8=nan batch:6=term").succeed()
+    assert "step 8, as asked (SIGTERM), and saved" in said
+    assert run.steps == [4, 8]
+    run.start().succeed()
+    assert_same_state(straight.folder, run.folder)
+    assert metrics(straight.folder) == metrics(run.folder)
+
+
 def test_ten_steps_in_a_row_that_are_not_finite_end_the_run_and_save_nothing(run: Run):
     said = run.start(*FOREVER, size=2, fault="loss:6-1000@1=nan").fail()
     assert said.count("error: Loss or gradient was not finite in 1") == 1
@@ -356,6 +377,20 @@ def test_a_rank_that_hangs_ends_the_run_and_is_named(run: Run, fault: str, where
     assert run.status["state"] == "failed" and where in run.status["reason"]
 
 
+def test_a_rank_that_is_stopped_while_it_waits_is_missed_by_the_one_that_works(run: Run):
+    flags = [*FOREVER, "--timeout_minutes", "0.05"]
+    job = run.start(*flags, size=2, fault="validating@0=sleep:1.5")
+    job.signal_when(lambda: 15 in run.steps, signal.SIGSTOP, rank=1)
+    job.ranks[0].join(launch.SECONDS)
+    job.ranks[1].kill()
+    assert job.wait() == [75, -signal.SIGKILL]
+    # It was stopped as soon as the checkpoint was there, or a little later.
+    missed = (
+        r"error: Rank 1 gave no answer at step 15, (saving a checkpoint|validating): no progress"
+    )
+    assert re.search(missed, job.text())
+
+
 def test_a_rank_that_raises_alone_ends_the_run_and_is_named(run: Run):
     job = run.start(*FOREVER, size=2, fault="gradients:5@1=raise")
     assert sorted(job.wait()) == [1, 1]
@@ -382,11 +417,7 @@ def test_a_rank_that_hangs_ends_the_run_also_if_nobody_can_be_told(run: Run):
 def test_a_validation_longer_than_every_timeout_is_no_hang(run: Run, tmp_path: Path):
     # 3 s without a sign of life are a hang here, and 6 s in a collective. The validation set makes
     # more than six batches: that the sixth stops the run tells that 7 s of validation have passed.
-    lines = [f"river {'stone ' * n}{'moon ' * m}\n" for n in range(8) for m in range(8)]
-    for language in ("en", "it"):
-        (tmp_path / f"long.{language}").write_text("".join(lines))
-    flags = ["--validation", str(tmp_path / "long"), "--max_tokens", "60"]
-    flags += ["--timeout_minutes", "0.05", *FOREVER]
+    flags = [*many_batches(tmp_path), "--timeout_minutes", "0.05", *FOREVER]
     fault = "validating:1-5@0=sleep:1.4 validating:6@0=term validating:6@0=sleep:1"
     said = run.start(*flags, size=2, fault=fault).succeed()
     assert "step 15, as asked (SIGTERM), and saved" in said

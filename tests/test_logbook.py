@@ -1,6 +1,7 @@
 """The logbook: what it writes and what it shows. For Weights & Biases see test_wandb.py."""
 
 import errno
+import io
 import json
 import os
 import pty
@@ -9,10 +10,12 @@ import sys
 import termios
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
 from translate_ddp import logbook as logbook_module
+from translate_ddp.errors import NotSaved
 from translate_ddp.logbook import Logbook, LogbookConfig, Prefix, Sample, printable
 
 ROOT = Path(__file__).parent.parent
@@ -59,6 +62,28 @@ def test_every_record_is_a_line_on_disk_at_once(tmp_path: Path):
         {"step": 20, "train/loss": 1.5},
     ]
     assert all(isinstance(time, float) for time in times)
+
+
+def test_a_disk_that_takes_half_a_record_has_it_whole_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    class AlmostFull(io.FileIO):
+        room = 20
+
+        def write(self, data: Any, /) -> int:
+            return super().write(bytes(data)[: self.room])
+
+    monkeypatch.setattr(logbook_module.io, "FileIO", AlmostFull)
+    logbook = open_logbook(tmp_path)
+    logbook.log(10, {"train/loss": 2.5})
+    assert "No space left on device" in capsys.readouterr().out
+    with pytest.raises(NotSaved, match="No space left on device"):
+        logbook.position()
+    AlmostFull.room = 1000
+    logbook.log(20, {"train/loss": 1.5})
+    assert [record["step"] for record in records(tmp_path)] == [10, 20]
+    assert logbook.position().size == (tmp_path / "metrics.jsonl").stat().st_size
+    logbook.close()
 
 
 def test_numbers_that_json_lacks_are_strings_that_float_reads(tmp_path: Path):

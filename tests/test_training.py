@@ -17,7 +17,7 @@ from translate_ddp.checkpoint import CheckpointConfig, CheckpointStore, load
 from translate_ddp.dataset import load_prepared
 from translate_ddp.resume import tell_changes
 from translate_ddp.tokenizer import SPECIAL_TOKENS
-from translate_ddp.trainer import Trainer
+from translate_ddp.trainer import Trainer, Window
 
 RANKS = [1, 2, 3]
 NOT_COMPARED = ("time", "train/tokens_per_second")
@@ -309,3 +309,12 @@ def test_what_ends_bit_for_bit_is_told_in_one_line(what: str):
     assert "no longer bit for bit" in line
     assert f"{what}: other in the checkpoint, {now[what]} now" in line
     assert tell_changes({"run": {"about": {}}, "circumstance": now}, {}, now) == []
+
+
+def test_a_skipped_step_weighs_nothing_in_the_mean_loss():
+    window = Window.of(4, torch.device("cpu"))
+    for step, (loss, skipped) in enumerate([(6.0, 0.0), (torch.nan, 1.0), (9.0, 0.0)]):
+        window.add(step, torch.tensor(loss), tokens=3, skipped=torch.tensor(skipped))
+    assert window.take_skipped(0, 3) == [False, True, False]
+    assert window.take_skipped(0, 3) == [False, False, False]  # counted once
+    assert window.mean_loss(window.losses) == pytest.approx((6 + 9) / (3 + 3))
