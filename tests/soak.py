@@ -104,6 +104,7 @@ def main() -> None:
         position = last_state(model)["position"] if list(model.glob("*.pt")) else {}
         print(f"{fault:<22} {codes}  step {position.get('global_step', 0)}", flush=True)
     epochs = str(last_state(model)["position"]["epoch"] + 1)
+    launch.SECONDS = 3600  # the undisturbed run is a long one
     for path in (model, folder / "straight"):
         launch.start(
             poisoned, folder, 2, None, [*flags, str(path), "--num_epochs", epochs]
