@@ -151,7 +151,7 @@ def build_trainer(
     model = Transformer(config.model, len(data.tokenizer)).to(world.device)
     objective = Objective(model, config.loss.label_smoothing)
     if config.train.compile:
-        objective.compile(dynamic=True)
+        model.compile(dynamic=True)
     sampler = StepSampler(
         Lengths.of(data.train),
         config.batches,

@@ -4,7 +4,9 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
+from translate_ddp import loss
 from translate_ddp.batches import collate, nothing
 from translate_ddp.loss import LossConfig, Objective, token_loss
 from translate_ddp.model import ModelConfig, Transformer
@@ -48,3 +50,26 @@ def test_a_pass_without_weight_has_a_zero_gradient_for_every_parameter():
 def test_smoothing_is_a_share():
     with pytest.raises(ValueError, match="label_smoothing"):
         LossConfig(label_smoothing=1.0)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("scores_at_once", [1, 3 * 11, 2**20])  # rows: one, three, all seven
+def test_value_and_gradients_are_those_of_the_plain_loss_however_it_is_cut(
+    monkeypatch: pytest.MonkeyPatch, scores_at_once: int, smoothing: float
+):
+    monkeypatch.setitem(loss.SCORES_AT_ONCE, "cpu", scores_at_once)
+    torch.manual_seed(0)
+    hidden_RD = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    embedding_VD = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)
+    labels_R = torch.randint(11, (7,))
+    plain = F.cross_entropy(
+        F.linear(hidden_RD, embedding_VD), labels_R, reduction="sum", label_smoothing=smoothing
+    )
+    plain_grads = torch.autograd.grad(3 * plain, (hidden_RD, embedding_VD))
+    ours = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+    grads = torch.autograd.grad(3 * ours, (hidden_RD, embedding_VD))
+    torch.testing.assert_close(ours.double(), plain, rtol=1e-6, atol=0)
+    for ours_grad, plain_grad in zip(grads, plain_grads, strict=True):
+        torch.testing.assert_close(ours_grad, plain_grad, rtol=1e-5, atol=1e-5)
+    with torch.no_grad():
+        torch.testing.assert_close(token_loss(hidden_RD, embedding_VD, labels_R, smoothing), ours)

@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from config import PRESETS
-from translate_ddp.model import ModelConfig, Transformer, sinusoids
+from translate_ddp.model import (
+    ModelConfig,
+    ResidualDropout,
+    Transformer,
+    dropout_mask,
+    sinusoids,
+)
 
 VOCABULARY = 50
 
@@ -112,3 +118,31 @@ def test_presets_have_the_size_of_the_papers_table(preset: str, d: int, ff: int,
 def test_impossible_shapes_are_refused_by_name(wrong: dict[str, float]):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         ModelConfig(**wrong)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_dropout_mask_drops_its_share_and_keeps_the_mean():
+    torch.manual_seed(0)
+    like = torch.empty(333, 1001)
+    for share in (0.1, 0.3):
+        mask = dropout_mask(like, share)
+        assert mask.shape == like.shape and mask.dtype == like.dtype
+        assert mask.unique().tolist() == pytest.approx([0.0, 1 / (1 - share)])
+        assert float((mask == 0).float().mean()) == pytest.approx(share, abs=0.003)
+        # Neither neighbours nor the four elements that share a draw drop together.
+        dropped = (mask.flatten() == 0).float()
+        for distance in (1, 2, 3, 4, 1001):
+            together = float((dropped[distance:] * dropped[:-distance]).mean())
+            assert together == pytest.approx(share**2, abs=0.003)
+
+
+def test_dropout_is_a_function_of_the_seed_and_absent_where_nothing_is_learnt():
+    add = ResidualDropout(0.5)
+    x, y = torch.randn(2, 3, 4), torch.randn(2, 3, 4, requires_grad=True)
+    sums = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        sums.append(add(x, y))
+    assert torch.equal(sums[0], sums[1]) and not torch.equal(sums[0], sums[2])
+    (grad,) = torch.autograd.grad(sums[2].sum(), y)
+    assert torch.equal(x + grad * y, sums[2])  # the same elements are dropped on the way back
+    assert torch.equal(add.eval()(x, y), x + y)

@@ -5,7 +5,9 @@ token count of the whole step divides once.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -23,6 +25,10 @@ class LossConfig:
             raise ValueError(f"label_smoothing must lie in [0, 1), but is {self.label_smoothing}.")
 
 
+# So many scores exist at once: few enough to stay in a CPU's cache, enough to keep a GPU busy.
+SCORES_AT_ONCE = {"cpu": 2**22, "cuda": 2**26}
+
+
 def token_loss(
     hidden_RD: Tensor, embedding_VD: Tensor, labels_R: Tensor, label_smoothing: float
 ) -> Tensor:
@@ -30,10 +36,61 @@ def token_loss(
 
     Source: Vaswani et al. 2017, section 5.4; the projection is the tied embedding (section 3.4).
     """
-    logits_RV = F.linear(hidden_RD, embedding_VD)
-    return F.cross_entropy(
-        logits_RV.float(), labels_R, reduction="sum", label_smoothing=label_smoothing
-    )
+    device = hidden_RD.device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+        hidden_RD, embedding_VD = hidden_RD.to(dtype), embedding_VD.to(dtype)
+    with torch.autocast(device, enabled=False):
+        loss: Tensor = _TokenLoss.apply(
+            hidden_RD, embedding_VD, labels_R, label_smoothing, torch.is_grad_enabled()
+        )
+    return loss
+
+
+class _TokenLoss(torch.autograd.Function):
+    """Smoothed cross-entropy that makes its gradient along with its value, some rows at a time.
+
+    The scores of all rows, R x V, never exist together, and each is computed once. With the softmax
+    p of a row's scores and the wanted distribution q = (1 - e) [label] + e / V, the loss is
+    -q log p and its gradient with respect to the scores is p - q.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden_RD: Tensor,
+        embedding_VD: Tensor,
+        labels_R: Tensor,
+        smoothing: float,
+        with_gradient: bool,
+    ) -> Tensor:
+        vocabulary = len(embedding_VD)
+        rows_at_once = max(1, SCORES_AT_ONCE[hidden_RD.device.type] // vocabulary)
+        total = torch.zeros((), device=hidden_RD.device)
+        hidden_grad_RD = torch.empty_like(hidden_RD)
+        embedding_grad_VD = torch.zeros_like(embedding_VD, dtype=torch.float32)
+        for first in range(0, len(labels_R), rows_at_once):
+            rows = slice(first, first + rows_at_once)
+            hidden_CD, labels_C1 = hidden_RD[rows], labels_R[rows, None]
+            log_p_CV = F.linear(hidden_CD, embedding_VD).float().log_softmax(dim=-1)
+            total -= (1 - smoothing) * log_p_CV.gather(1, labels_C1).sum()
+            if smoothing:
+                total -= smoothing / vocabulary * log_p_CV.sum()
+            if with_gradient:
+                grad_CV = log_p_CV.exp_().sub_(smoothing / vocabulary)
+                grad_CV.scatter_add_(1, labels_C1, grad_CV.new_full(labels_C1.shape, smoothing - 1))
+                grad_CV = grad_CV.to(hidden_RD.dtype)
+                torch.mm(grad_CV, embedding_VD, out=hidden_grad_RD[rows])
+                embedding_grad_VD += grad_CV.t() @ hidden_CD
+        if with_gradient:
+            ctx.save_for_backward(hidden_grad_RD, embedding_grad_VD.to(embedding_VD.dtype))
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        hidden_grad_RD, embedding_grad_VD = ctx.saved_tensors
+        (grad,) = grads
+        return hidden_grad_RD * grad, embedding_grad_VD * grad, None, None, None
 
 
 class Objective(nn.Module):
