@@ -356,7 +356,6 @@ def test_weights_that_differ_between_ranks_are_not_saved(
     ("fault", "where"),
     [
         ("batch:6@1=hang", "Rank 1 stood still at step 6, reading a batch"),
-        ("gradients:5@0=hang", "Rank 0 stood still at step 5, computing gradients"),
         ("batch:6@1=stop", "Rank 1 gave no answer at step 6, computing gradients"),
         ("validating@0=hang", "Rank 0 stood still at step 15, validating"),
         ("validating@1=stop --validate_on all", "Rank 1 gave no answer at step 15, validating"),
@@ -364,14 +363,14 @@ def test_weights_that_differ_between_ranks_are_not_saved(
 )
 def test_a_rank_that_hangs_ends_the_run_and_is_named(run: Run, fault: str, where: str):
     fault, *flags = fault.split()
-    job = run.start(*FOREVER, *flags, "--timeout_minutes", "0.07", size=2, fault=fault)
+    job = run.start(*FOREVER, *flags, "--timeout_minutes", "0.05", size=2, fault=fault)
     stopped = fault.endswith("stop")
     if stopped:
         job.ranks[0].join(launch.SECONDS)
         job.ranks[1].kill()
     assert job.wait() == [75, -signal.SIGKILL if stopped else 75]
     said = job.text()
-    assert said.count("error: ") == 1 and f"error: {where}: no progress for 4.2 s" in said
+    assert said.count("error: ") == 1 and f"error: {where}: no progress for 3 s" in said
     assert "rank 0 stood here" in said and ("rank 1 stood here" in said) != stopped
     assert "Traceback" not in said
     assert run.status["state"] == "failed" and where in run.status["reason"]

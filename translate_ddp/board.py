@@ -95,6 +95,7 @@ class Board:
 
     def close(self) -> None:
         self._closed.set()
+        self.soon(lambda: None)  # wakes the thread
         # A thread that is still in the store's code when Python ends would abort the process.
         self._thread.join(ANSWER_SECONDS)
 

@@ -463,7 +463,7 @@ class Trainer:
         """
         if epoch is None and self.saved_step == self.position.global_step:
             return
-        self.watch.at("checking what to save")
+        self.watch.at("checking what to save", self.position.global_step)
         losses = self.world.sum(self.window.losses)
         self._count_skipped()
         if self.position.skipped_in_a_row and not self.is_finished():

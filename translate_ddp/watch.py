@@ -60,6 +60,7 @@ class Watch:
         self._survey = Survey({}, [])
         self._end = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._inlet: socket.socket | None = None
         self._closed = threading.Event()
 
     # --- what the work says ---
@@ -103,9 +104,10 @@ class Watch:
 
     # --- the thread ---
 
-    def open(self, wake_up: socket.socket) -> None:
-        """Watch from here on; numbers of signals come out of `wake_up`."""
-        self._thread = threading.Thread(target=self._watch, args=(wake_up,), daemon=True)
+    def open(self, inlet: socket.socket, outlet: socket.socket) -> None:
+        """Watch from here on; numbers of signals go into `inlet` and come out of `outlet`."""
+        self._inlet = inlet
+        self._thread = threading.Thread(target=self._watch, args=(outlet,), daemon=True)
         self._thread.start()
 
     def join(self, board: Board) -> None:
@@ -115,15 +117,16 @@ class Watch:
 
     def close(self) -> None:
         self._closed.set()
-        if self._thread is not None:
+        if self._thread is not None and self._inlet is not None:
+            self._inlet.send(b"\0")  # no signal, but it wakes
             self._thread.join()
         if self._board is not None:
             self._board.close()
 
-    def _watch(self, wake_up: socket.socket) -> None:
+    def _watch(self, outlet: socket.socket) -> None:
         while not self._closed.is_set():
-            ready, _, _ = select.select([wake_up], [], [], TICK_SECONDS)
-            for number in wake_up.recv(64) if ready else b"":
+            ready, _, _ = select.select([outlet], [], [], TICK_SECONDS)
+            for number in filter(None, outlet.recv(64) if ready else b""):
                 self._hear(signal.Signals(number))
             self._look_around(time.monotonic())
 
@@ -350,12 +353,12 @@ def watching(rank: int, size: int, supervised: bool) -> Iterator[Watch]:
     handler writes do not.
     """
     watch = Watch(rank, size, supervised)
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
+    inlet, outlet = socket.socketpair()
+    inlet.setblocking(False)
     heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, lambda *_: None) for number in heeded}
-    wake_up_before = signal.set_wakeup_fd(ours.fileno(), warn_on_full_buffer=False)
-    watch.open(theirs)
+    wake_up_before = signal.set_wakeup_fd(inlet.fileno(), warn_on_full_buffer=False)
+    watch.open(inlet, outlet)
     try:
         yield watch
     finally:
@@ -363,5 +366,5 @@ def watching(rank: int, size: int, supervised: bool) -> Iterator[Watch]:
         signal.set_wakeup_fd(wake_up_before)
         for number, handler in before.items():
             signal.signal(number, handler)
-        ours.close()
-        theirs.close()
+        inlet.close()
+        outlet.close()
