@@ -3,7 +3,6 @@
 import json
 import os
 import resource
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -64,10 +63,9 @@ def assert_same_state(one: Path, other: Path) -> None:
                 assert left[name] == right[name], f"{part}{name}"
 
 
-@pytest.mark.parametrize("size", RANKS)
-def test_a_killed_and_resumed_run_ends_as_if_never_killed(
-    tiny_run: list[str], tmp_path: Path, size: int
-):
+def test_a_killed_and_resumed_run_ends_as_if_never_killed(tiny_run: list[str], tmp_path: Path):
+    # With three ranks the order of DDP's buckets shows; test_faults.py kills one and two anywhere.
+    size = 3
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     launch.train([*tiny_run, "--model_folder", str(undisturbed)], tmp_path, size).succeed()
 
@@ -182,20 +180,6 @@ def test_what_may_change_is_told(tiny_run: list[str], tmp_path: Path):
     said = launch.train([*tiny_run, "--max_steps", "5", "--lr", "0.001"], tmp_path, 2).succeed()
     assert "Changed: lr: 0.002 in the checkpoint, 0.001 now" in said
     assert "no longer bit for bit: " in said and "world_size: 1 in the checkpoint, 2 now" in said
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
-def test_a_signal_to_one_rank_stops_all_at_one_step(
-    tiny_run: list[str], tmp_path: Path, number: signal.Signals
-):
-    folder = tmp_path / "model"
-    endless = [*tiny_run, "--num_epochs", "1000"]
-    job = launch.train(endless, tmp_path, 2)
-    job.signal_when(lambda: list(folder.glob("tmodel_step_00000004-*")), number, rank=1)
-    said = job.succeed()
-    assert f"as asked ({number.name}), and saved" in said
-    stopped_at = last_state(folder)["position"]["global_step"]
-    assert f"step {stopped_at:,}, as asked" in said
 
 
 def test_only_the_newest_and_the_best_checkpoints_stay(tiny_run: list[str], tmp_path: Path):
