@@ -23,7 +23,7 @@ ANSWER_SECONDS = 5.0  # for the store, when the run ends
 
 
 class Store(Protocol):
-    """What is needed of a store of torch.distributed."""
+    """What is needed of the store that the ranks of a start share."""
 
     def set(self, key: str, value: str, /) -> None: ...
     def get(self, key: str, /) -> bytes: ...

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
@@ -45,3 +45,19 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ad
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=config.lr, betas=BETAS, eps=1e-9, fused=True)
+
+
+def refuse_other_shapes(optimizer: torch.optim.Optimizer) -> None:
+    """Raise ValueError if a parameter has moments that are not of its shape."""
+    for parameter, moments in optimizer.state.items():
+        for name, moment in moments.items():
+            if name != "step" and moment.shape != parameter.shape:
+                raise ValueError(f"{name} is {tuple(moment.shape)}, not {tuple(parameter.shape)}.")
+
+
+def skip_if(flag: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """Let the next step do nothing if `flag` is 1.0, without waiting for the device to know.
+
+    It is what `torch.amp.GradScaler` tells a fused optimizer.
+    """
+    optimizer.found_inf = flag  # type: ignore[attr-defined]

@@ -6,8 +6,8 @@ from (seed, epoch), so two integers say where a run is and nothing else has to b
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypedDict
 
@@ -24,8 +24,14 @@ from translate_ddp.errors import NotSaved, Stopped, UserError
 from translate_ddp.faults import reach
 from translate_ddp.folder import RunFolder
 from translate_ddp.logbook import Logbook, Progress, Sample
+from translate_ddp.meters import Pace, Window
 from translate_ddp.model import Transformer
-from translate_ddp.optimizer import OptimizerConfig, learning_rate
+from translate_ddp.optimizer import (
+    OptimizerConfig,
+    learning_rate,
+    refuse_other_shapes,
+    skip_if,
+)
 from translate_ddp.validation import (
     NUM_SAMPLES,
     Scores,
@@ -94,66 +100,6 @@ class Position:
     best_epoch: int = 0  # 0: none yet
     skipped_steps: int = 0  # whose loss or gradient was not finite
     skipped_in_a_row: int = 0
-
-
-@dataclass
-class Window:
-    """The training loss since the last record, exact whenever it is saved and restored.
-
-    Each step's sum keeps a place of its own, and ranks are summed place by place: the result does
-    not depend on how many steps were summed at once. Nothing here waits for the device.
-    """
-
-    losses: Tensor
-    tokens: Tensor  # of the steps that count
-    skipped: Tensor  # 1.0 for a step that was not counted yet among the skipped ones
-
-    @classmethod
-    def of(cls, steps: int, device: torch.device) -> "Window":
-        losses = torch.zeros(steps, dtype=torch.float64, device=device)
-        return cls(losses, torch.zeros(steps, dtype=torch.int64), torch.zeros_like(losses))
-
-    def add(self, global_step: int, loss: Tensor, tokens: int, skipped: Tensor) -> None:
-        place = global_step % len(self.losses)
-        self.losses[place] = torch.where(skipped > 0, 0.0, loss)
-        self.tokens[place] = tokens
-        self.skipped[place] = skipped
-
-    def take_skipped(self, first: int, end: int) -> list[bool]:
-        """Whether each of these steps was skipped; asked once, for their tokens go."""
-        flags = self.skipped.cpu() > 0
-        self.tokens[flags] = 0
-        self.skipped.zero_()
-        return [bool(flags[step % len(flags)]) for step in range(first, end)]
-
-    def mean_loss(self, losses: Tensor) -> float:
-        """Of `losses` summed over ranks; NaN if every step was skipped."""
-        tokens = int(self.tokens.sum())
-        return float(losses.sum()) / tokens if tokens else float("nan")
-
-    def clear(self) -> None:
-        self.losses.zero_()
-        self.tokens.zero_()
-
-
-class Pace:
-    """Target tokens a second since the last record; validation and saving do not count."""
-
-    def __init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        self.tokens = 0
-        self.started = time.perf_counter()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        begun = time.perf_counter()
-        yield
-        self.started += time.perf_counter() - begun
-
-    def tokens_per_second(self) -> float:
-        return self.tokens / (time.perf_counter() - self.started)
 
 
 @dataclass
@@ -556,19 +502,3 @@ def odd_ones(sums: Sequence[str]) -> list[int]:
     """The places of those that differ from the most frequent one, the first among equals."""
     usual = max(sums, key=sums.count)
     return [place for place, value in enumerate(sums) if value != usual]
-
-
-def refuse_other_shapes(optimizer: torch.optim.Optimizer) -> None:
-    """Raise ValueError if a parameter has moments that are not of its shape."""
-    for parameter, moments in optimizer.state.items():
-        for name, moment in moments.items():
-            if name != "step" and moment.shape != parameter.shape:
-                raise ValueError(f"{name} is {tuple(moment.shape)}, not {tuple(parameter.shape)}.")
-
-
-def skip_if(flag: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """Let the next step do nothing if `flag` is 1.0, without waiting for the device to know.
-
-    It is what `torch.amp.GradScaler` tells a fused optimizer.
-    """
-    optimizer.found_inf = flag  # type: ignore[attr-defined]
