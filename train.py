@@ -33,6 +33,7 @@ from translate_ddp.logbook import Logbook, Prefix
 from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
 from translate_ddp.optimizer import build_optimizer
+from translate_ddp.precision import choose_dtype
 from translate_ddp.resume import find_state, identity_of, refuse_other_run, tell_changes
 from translate_ddp.trainer import Run, Trainer, reseed
 
@@ -149,7 +150,8 @@ def build_trainer(
     """A new model with all that trains it, the same on every rank."""
     reseed(config.train.seed)
     model = Transformer(config.model, len(data.tokenizer)).to(world.device)
-    objective = Objective(model, config.loss.label_smoothing)
+    dtype = choose_dtype(config.train.precision, world.device)
+    objective = Objective(model, config.loss.label_smoothing, dtype)
     if config.train.compile:
         model.compile(dynamic=True)
     sampler = StepSampler(
@@ -174,6 +176,7 @@ def build_trainer(
         store=store,
         logbook=logbook,
         world=world,
+        dtype=dtype,
     )
 
 
@@ -188,7 +191,7 @@ def describe(config: Config, trainer: Trainer, told: list[str]) -> None:
     corpus = config.corpus
     max_tokens = trainer.collator.max_tokens
     rows = {
-        "device": f"{world.device}, {'bf16' if trainer.bf16 else 'fp32'}",
+        "device": f"{world.device}, {'bf16' if trainer.dtype == torch.bfloat16 else 'fp32'}",
         "processes": f"{world.size}, backend {world.backend}, "
         f"{torch.get_num_threads()} thread(s) each",
         "corpus": f"{corpus.dataset} {corpus.lang_src}-{corpus.lang_tgt}: "

@@ -2,16 +2,26 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 from translate_ddp.decoding import LENGTH_REWARD, beam, decode, greedy
+from translate_ddp.model import ModelConfig, Transformer
 from translate_ddp.tokenizer import EOS, SOS
 
 CPU = torch.device("cpu")
 A, B = 4, 5
 VOCABULARY = 8
+
+
+@pytest.fixture
+def restored_threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
 
 Chain = dict[int, dict[int, float]]
 
@@ -26,20 +36,22 @@ LATTICE: Chain = {
 
 
 class ChainState:
-    """A state whose next-token scores depend on the last token and, by row, on a source."""
+    """A state whose next-token scores depend on the last token and on a chain for each sentence."""
 
     def __init__(self, chains: list[Chain]) -> None:
         self.chains = chains
 
     def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
         logits_NV = torch.full((len(tokens_N), VOCABULARY), -torch.inf)
+        width = len(tokens_N) // len(self.chains)
         for row, token in enumerate(tokens_N.tolist()):
-            for following, probability in self.chains[row].get(token, {EOS: 1.0}).items():
+            chain = self.chains[row // width]
+            for following, probability in chain.get(token, {EOS: 1.0}).items():
                 logits_NV[row, following] = math.log(probability)
         return logits_NV
 
-    def reorder(self, rows_N: torch.Tensor) -> None:
-        self.chains = [self.chains[row] for row in rows_N.tolist()]
+    def select(self, sentences_B: torch.Tensor, rows_N: torch.Tensor) -> None:
+        self.chains = [self.chains[sentence] for sentence in sentences_B.tolist()]
 
 
 def random_chain(seed: int) -> Chain:
@@ -110,15 +122,56 @@ def test_sources_keep_their_order_whatever_the_batches(beam_width: int):
 
         def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
             logits_NV = torch.zeros(len(tokens_N), 30)
-            wanted = torch.where(self.left > 0, self.first, EOS)
-            logits_NV[torch.arange(len(tokens_N)), wanted] = 20.0
+            wanted_B = torch.where(self.left > 0, self.first, EOS)
+            wanted_N = wanted_B.repeat_interleave(len(tokens_N) // len(wanted_B))
+            logits_NV[torch.arange(len(tokens_N)), wanted_N] = 20.0
             self.left = self.left - 1
             return logits_NV
 
-        def reorder(self, rows_N: torch.Tensor) -> None:
-            self.left, self.first = self.left[rows_N], self.first[rows_N]
+        def select(self, sentences_B: torch.Tensor, rows_N: torch.Tensor) -> None:
+            self.left, self.first = self.left[sentences_B], self.first[sentences_B]
 
     sources = [[n] * (1 + n % 7) for n in range(4, 29)]
     for batch_tokens in (1, 30, 1000):
         found = decode(Repeat, sources, CPU, beam_width=beam_width, batch_tokens=batch_tokens)
         assert found == sources
+
+
+@pytest.mark.parametrize("beam_width", [1, 3])
+def test_threads_share_the_batches_and_change_no_translation(
+    beam_width: int, restored_threads: None
+):
+    torch.manual_seed(0)
+    model = Transformer(ModelConfig(d_model=32, num_heads=2, d_ff=64), vocabulary=40).eval()
+    sources = [torch.randint(4, 40, (1 + n % 9,)).tolist() for n in range(40)]
+    found = []
+    for threads, batch_tokens in ((1, 1), (1, 500), (4, 60)):
+        torch.set_num_threads(threads)
+        found.append(
+            decode(model.start, sources, CPU, beam_width=beam_width, batch_tokens=batch_tokens)
+        )
+        assert torch.get_num_threads() == threads
+    assert found[0] == found[1] == found[2]
+
+
+def test_what_a_thread_or_a_listener_raises_ends_the_search(restored_threads: None):
+    torch.set_num_threads(2)
+
+    def refuse(source_BS: torch.Tensor) -> ChainState:
+        raise RuntimeError("refused")
+
+    with pytest.raises(RuntimeError, match="refused"):
+        decode(refuse, [[4]] * 8, CPU, batch_tokens=2)
+    started: list[int] = []
+
+    def start(source_BS: torch.Tensor) -> ChainState:
+        started.append(1)
+        return ChainState([LATTICE] * len(source_BS))
+
+    def stop(count: int) -> None:
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError, match="stop"):
+        decode(start, [[4]] * 500, CPU, batch_tokens=2, on_done=stop)
+    assert len(started) < 500  # the rest was called off
+    assert torch.get_num_threads() == 2

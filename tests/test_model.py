@@ -7,10 +7,11 @@ import torch
 
 from config import PRESETS
 from translate_ddp.model import (
+    Dropout,
     ModelConfig,
-    ResidualDropout,
     Transformer,
     dropout_mask,
+    plain_attention,
     sinusoids,
 )
 
@@ -66,17 +67,34 @@ def test_cached_decoding_gives_the_logits_of_one_full_pass(model: Transformer):
     torch.testing.assert_close(torch.stack(stepwise, dim=1), full_BTV, rtol=1e-5, atol=1e-5)
 
 
-def test_a_reordered_cache_goes_on_with_other_rows(model: Transformer):
-    source_BS, target_BT = ids(3, 7), ids(3, 6)
+def test_a_cache_goes_on_with_fewer_sentences_and_other_rows_of_them(model: Transformer):
+    # Three sentences with two rows each; sentence 0 leaves, and the others' rows change places.
+    source_BS, target_NT = ids(3, 7), ids(6, 20)
     source_BS[1, 4:] = 0
-    rows = torch.tensor([2, 1, 1])  # row 0 dropped, row 1 taken twice
+    sentences, rows = torch.tensor([1, 2]), torch.tensor([3, 3, 5, 4])
     state = model.start(source_BS)
     for t in range(3):
-        state.step(target_BT[:, t])
-    state.reorder(rows)
-    stepwise = [state.step(target_BT[rows, t]) for t in range(3, 6)]
-    full_BTV = model.logits(model(source_BS[rows], target_BT[rows]))[:, 3:]
-    torch.testing.assert_close(torch.stack(stepwise, dim=1), full_BTV, rtol=1e-5, atol=1e-5)
+        state.step(target_NT[:, t])
+    state.select(sentences, rows)
+    # Enough steps for the cache to outgrow its first room.
+    stepwise = [state.step(target_NT[rows, t]) for t in range(3, 20)]
+    source_NS = source_BS[sentences].repeat_interleave(2, dim=0)
+    full_NTV = model.logits(model(source_NS, target_NT[rows]))[:, 3:]
+    torch.testing.assert_close(torch.stack(stepwise, dim=1), full_NTV, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["padding", "causal"])
+def test_plain_attention_is_torchs_attention(kind: str):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(3, 2, 7, 8, requires_grad=True) for _ in range(3))
+    lengths = torch.tensor([7, 4, 1])
+    mask = (torch.arange(7) < lengths[:, None])[:, None, None] if kind == "padding" else None
+    results = []
+    for attend in (plain_attention, torch.nn.functional.scaled_dot_product_attention):
+        out = attend(q, k, v, attn_mask=mask, is_causal=kind == "causal")
+        results.append([out, *torch.autograd.grad(out.square().sum(), (q, k, v))])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
 def test_sinusoids_are_those_of_the_paper_sines_first():
@@ -136,13 +154,13 @@ def test_a_dropout_mask_drops_its_share_and_keeps_the_mean():
 
 
 def test_dropout_is_a_function_of_the_seed_and_absent_where_nothing_is_learnt():
-    add = ResidualDropout(0.5)
+    dropout = Dropout(0.5)
     x, y = torch.randn(2, 3, 4), torch.randn(2, 3, 4, requires_grad=True)
     sums = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        sums.append(add(x, y))
+        sums.append(dropout(y, onto_BTD=x))
     assert torch.equal(sums[0], sums[1]) and not torch.equal(sums[0], sums[2])
     (grad,) = torch.autograd.grad(sums[2].sum(), y)
     assert torch.equal(x + grad * y, sums[2])  # the same elements are dropped on the way back
-    assert torch.equal(add.eval()(x, y), x + y)
+    assert torch.equal(dropout.eval()(y, onto_BTD=x), x + y)

@@ -4,8 +4,10 @@ What they search is a `State`: feed one token a row, get scores of the next, reo
 """
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -17,13 +19,19 @@ from translate_ddp.tokenizer import EOS, SOS
 LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
 
 
+# Finished rows leave when they are so many of all: to leave costs a copy of all that stays.
+SHARE_THAT_LEAVES = 1 / 16
+
+
 class State(Protocol):
+    """N target rows under way for B sentences, those of one sentence side by side."""
+
     def step(self, tokens_N: Tensor) -> Tensor:
         """Append a token to each row and return the scores logits_NV of the one after it."""
         ...
 
-    def reorder(self, rows_N: Tensor) -> None:
-        """Go on with these rows, in this order; a row may be dropped or taken twice."""
+    def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
+        """Go on with these sentences and these rows, in this order; a row may be taken twice."""
         ...
 
 
@@ -36,21 +44,24 @@ def greedy(state: State, limits: Sequence[int], device: torch.device) -> list[li
     """The most probable next token, until [EOS] or a row's limit; finished rows leave the batch."""
     outputs: list[list[int]] = [[] for _ in limits]
     rows = list(range(len(limits)))
+    going = set(rows)
     tokens_N = torch.full((len(rows),), SOS, device=device)
     for length in itertools.count(1):
         tokens_N = state.step(tokens_N).argmax(dim=-1)
-        kept = []
-        for place, (row, token) in enumerate(zip(rows, tokens_N.tolist(), strict=True)):
-            if token != EOS:
-                outputs[row].append(token)
-                if length < limits[row]:
-                    kept.append(place)
-        if not kept:
+        for row, token in zip(rows, tokens_N.tolist(), strict=True):
+            if row in going:
+                if token != EOS:
+                    outputs[row].append(token)
+                if token == EOS or length == limits[row]:
+                    going.remove(row)
+        if not going:
             break
-        if len(kept) < len(rows):
+        if len(going) <= (1 - SHARE_THAT_LEAVES) * len(rows):
+            kept = [place for place, row in enumerate(rows) if row in going]
+            rows = [rows[place] for place in kept]
             kept_N = torch.tensor(kept, device=device)
-            state.reorder(kept_N)
-            tokens_N, rows = tokens_N[kept_N], [rows[place] for place in kept]
+            state.select(kept_N, kept_N)
+            tokens_N = tokens_N[kept_N]
     return outputs
 
 
@@ -61,7 +72,6 @@ def beam(state: State, limits: Sequence[int], device: torch.device, width: int) 
     """
     sentences = list(range(len(limits)))
     ended: list[list[tuple[float, list[int]]]] = [[] for _ in limits]
-    state.reorder(torch.arange(len(limits), device=device).repeat_interleave(width))
     tokens_BW = torch.full((len(limits), width), SOS, device=device)
     # All W rows of a sentence start alike: only the first may speak at first.
     scores_BW = torch.full((len(limits), width), -torch.inf, device=device)
@@ -92,7 +102,7 @@ def beam(state: State, limits: Sequence[int], device: torch.device, width: int) 
             x_BC.gather(1, chosen_BW)[kept_B] for x_BC in (beams_BC, tokens_BC, best_BC)
         )
         scores_BW = scores_BW.masked_fill(tokens_BW == EOS, -torch.inf)
-        state.reorder((kept_B[:, None] * width + beams_BW).flatten())
+        state.select(kept_B, (kept_B[:, None] * width + beams_BW).flatten())
         history_BWT = written_BWT[kept_B[:, None], beams_BW]
         written_BWT = torch.cat([history_BWT, tokens_BW[..., None]], dim=2)
         sentences = [sentences[place] for place in kept]
@@ -135,23 +145,52 @@ def decode(
     """Search a translation for each source, in the order given.
 
     `start` reads a padded batch of sources, source_BS, and returns the state before the first
-    target token. Sources are batched by length, up to `batch_tokens` with padding and beams.
+    target token. Sources are batched by length, up to `batch_tokens` with padding and beams. The
+    threads of a CPU take a batch each, which keeps them busier than one batch for all of them.
     """
     outputs: list[list[int]] = [[] for _ in sources]
-    order = sorted(range(len(sources)), key=lambda row: len(sources[row]), reverse=True)
-    while order:
-        longest = len(sources[order[0]]) + 1
-        count = max(1, batch_tokens // (longest * beam_width))
-        rows, order = order[:count], order[count:]
+
+    def search(rows: list[int]) -> list[list[int]]:
         sentences = [np.asarray(sources[row], dtype=np.int64) for row in rows]
         limits = [length_limit(len(sentence)) for sentence in sentences]
         with torch.inference_mode():
             state = start(pad(sentences, last=EOS).to(device))
             if beam_width == 1:
-                found = greedy(state, limits, device)
-            else:
-                found = beam(state, limits, device, beam_width)
-        for row, ids in zip(rows, found, strict=True):
-            outputs[row] = ids
-        on_done(len(rows))
+                return greedy(state, limits, device)
+            return beam(state, limits, device, beam_width)
+
+    batches = by_length([len(source) for source in sources], beam_width, batch_tokens)
+    at_once = min(torch.get_num_threads() if device.type == "cpu" else 1, len(batches))
+    with side_by_side(at_once) as apply:
+        for rows, found in zip(batches, apply(search, batches), strict=True):
+            for row, ids in zip(rows, found, strict=True):
+                outputs[row] = ids
+            on_done(len(rows))
     return outputs
+
+
+def by_length(lengths: Sequence[int], beam_width: int, batch_tokens: int) -> list[list[int]]:
+    """Rows of about one length together, the longest first."""
+    order = sorted(range(len(lengths)), key=lambda row: lengths[row], reverse=True)
+    batches: list[list[int]] = []
+    while order:
+        count = max(1, batch_tokens // ((lengths[order[0]] + 1) * beam_width))
+        batches.append(order[:count])
+        order = order[count:]
+    return batches
+
+
+@contextmanager
+def side_by_side(count: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """A `map` that works on `count` items at once; if more than one, with a thread for each."""
+    if count <= 1:
+        yield map
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    pool = ThreadPoolExecutor(count)
+    try:
+        yield pool.map
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)

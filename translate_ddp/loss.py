@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from translate_ddp.batches import Batch
 from translate_ddp.model import Transformer
+from translate_ddp.precision import lowered
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,13 @@ def token_loss(
 ) -> Tensor:
     """Summed loss in nats of R real target tokens; R may be 0.
 
-    Source: Vaswani et al. 2017, section 5.4; the projection is the tied embedding (section 3.4).
+    The products are computed in the precision of the hidden states; the embedding's gradient is
+    summed in its own. Source: Vaswani et al. 2017, section 5.4; the projection is the tied
+    embedding (section 3.4).
     """
-    device = hidden_RD.device.type
-    if torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
-        hidden_RD, embedding_VD = hidden_RD.to(dtype), embedding_VD.to(dtype)
-    with torch.autocast(device, enabled=False):
-        loss: Tensor = _TokenLoss.apply(
-            hidden_RD, embedding_VD, labels_R, label_smoothing, torch.is_grad_enabled()
-        )
+    loss: Tensor = _TokenLoss.apply(
+        hidden_RD, embedding_VD, labels_R, label_smoothing, torch.is_grad_enabled()
+    )
     return loss
 
 
@@ -65,25 +63,31 @@ class _TokenLoss(torch.autograd.Function):
         with_gradient: bool,
     ) -> Tensor:
         vocabulary = len(embedding_VD)
+        weights_VD = embedding_VD.to(hidden_RD.dtype)
         rows_at_once = max(1, SCORES_AT_ONCE[hidden_RD.device.type] // vocabulary)
+        # The same memory for all slices: fresh memory costs a CPU more than the softmax does.
+        memory_CV = hidden_RD.new_empty(min(rows_at_once, len(labels_R)), vocabulary)
+        memory_float_CV = memory_CV.float()
         total = torch.zeros((), device=hidden_RD.device)
         hidden_grad_RD = torch.empty_like(hidden_RD)
-        embedding_grad_VD = torch.zeros_like(embedding_VD, dtype=torch.float32)
+        embedding_grad_VD = torch.zeros_like(embedding_VD)
         for first in range(0, len(labels_R), rows_at_once):
             rows = slice(first, first + rows_at_once)
             hidden_CD, labels_C1 = hidden_RD[rows], labels_R[rows, None]
-            log_p_CV = F.linear(hidden_CD, embedding_VD).float().log_softmax(dim=-1)
+            scores_CV = torch.mm(hidden_CD, weights_VD.t(), out=memory_CV[: len(labels_C1)])
+            log_p_CV = memory_float_CV[: len(labels_C1)].copy_(scores_CV)
+            torch.log_softmax(log_p_CV, dim=-1, out=log_p_CV)
             total -= (1 - smoothing) * log_p_CV.gather(1, labels_C1).sum()
             if smoothing:
                 total -= smoothing / vocabulary * log_p_CV.sum()
             if with_gradient:
                 grad_CV = log_p_CV.exp_().sub_(smoothing / vocabulary)
                 grad_CV.scatter_add_(1, labels_C1, grad_CV.new_full(labels_C1.shape, smoothing - 1))
-                grad_CV = grad_CV.to(hidden_RD.dtype)
-                torch.mm(grad_CV, embedding_VD, out=hidden_grad_RD[rows])
+                grad_CV = scores_CV.copy_(grad_CV)
+                torch.mm(grad_CV, weights_VD, out=hidden_grad_RD[rows])
                 embedding_grad_VD += grad_CV.t() @ hidden_CD
         if with_gradient:
-            ctx.save_for_backward(hidden_grad_RD, embedding_grad_VD.to(embedding_VD.dtype))
+            ctx.save_for_backward(hidden_grad_RD, embedding_grad_VD)
         return total
 
     @staticmethod
@@ -94,16 +98,20 @@ class _TokenLoss(torch.autograd.Function):
 
 
 class Objective(nn.Module):
-    """Model and loss in one forward pass, which is what DDP has to see whole."""
+    """Model and loss in one forward pass in `dtype`, which is what DDP has to see whole."""
 
-    def __init__(self, model: Transformer, label_smoothing: float) -> None:
+    def __init__(
+        self, model: Transformer, label_smoothing: float, dtype: torch.dtype = torch.float32
+    ) -> None:
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
+        self.dtype = dtype
 
     def forward(self, batch: Batch) -> Tensor:
         """Summed loss of the batch's real target tokens; padding never meets the vocabulary."""
-        hidden_BTD = self.model(batch.source_BS, batch.target_BT)
+        weights = lowered(self.model, self.dtype)
+        hidden_BTD = functional_call(self.model, weights, (batch.source_BS, batch.target_BT))
         hidden_RD = hidden_BTD.flatten(0, 1)[batch.real_R]
         return token_loss(
             hidden_RD, self.model.embedding.weight, batch.labels_R, self.label_smoothing

@@ -71,17 +71,37 @@ class Attention(nn.Module):
         may_attend_B11M: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        context_BHTK = F.scaled_dot_product_attention(
-            self._split_heads(self.query(x_BTD)),
-            k_BHMK,
-            v_BHMK,
-            attn_mask=may_attend_B11M,
-            is_causal=is_causal,
+        q_BHTK = self._split_heads(self.query(x_BTD))
+        is_slow = q_BHTK.device.type == "cpu" and q_BHTK.dtype == torch.bfloat16
+        attend = plain_attention if is_slow else F.scaled_dot_product_attention
+        context_BHTK = attend(
+            q_BHTK, k_BHMK, v_BHMK, attn_mask=may_attend_B11M, is_causal=is_causal
         )
         return self.out(context_BHTK.transpose(1, 2).flatten(2))
 
     def _split_heads(self, x_BMD: Tensor) -> Tensor:
         return x_BMD.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+def plain_attention(
+    q_BHTK: Tensor,
+    k_BHMK: Tensor,
+    v_BHMK: Tensor,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+) -> Tensor:
+    """`scaled_dot_product_attention` written out (Vaswani et al. 2017, eq. 1).
+
+    Torch's own kernel takes several times as long in bf16 on a CPU, forward and backward, at the
+    lengths of sentences.
+    """
+    scores_BHTM = (q_BHTK * q_BHTK.shape[-1] ** -0.5) @ k_BHMK.transpose(-1, -2)
+    if attn_mask is not None:
+        scores_BHTM = scores_BHTM.masked_fill(~attn_mask, -torch.inf)
+    if is_causal:
+        later_TM = torch.ones_like(scores_BHTM[0, 0], dtype=torch.bool).triu(1)
+        scores_BHTM = scores_BHTM.masked_fill(later_TM, -torch.inf)
+    return scores_BHTM.softmax(dim=-1) @ v_BHMK
 
 
 class FeedForward(nn.Module):
@@ -93,22 +113,26 @@ class FeedForward(nn.Module):
         self.down = nn.Linear(d_ff, d_model)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        return self.down(F.relu(self.up(x_BTD)))
+        return self.down(F.relu(self.up(x_BTD), inplace=True))
 
 
-class ResidualDropout(nn.Module):
-    """x + dropout(y): what every sublayer ends in."""
+class Dropout(nn.Module):
+    """dropout(y), or x + dropout(y), which every sublayer ends in."""
 
     def __init__(self, share: float) -> None:
         super().__init__()
         self.share = share
 
-    def forward(self, x_BTD: Tensor, y_BTD: Tensor) -> Tensor:
+    def forward(self, y_BTD: Tensor, onto_BTD: Tensor | None = None) -> Tensor:
         if not self.training or not self.share:
-            return x_BTD + y_BTD
-        if x_BTD.device.type != "cpu":
-            return x_BTD + F.dropout(y_BTD, self.share)
-        return torch.addcmul(x_BTD, y_BTD, dropout_mask(y_BTD, self.share))
+            return y_BTD if onto_BTD is None else onto_BTD + y_BTD
+        if y_BTD.device.type != "cpu":
+            y_BTD = F.dropout(y_BTD, self.share)
+            return y_BTD if onto_BTD is None else onto_BTD + y_BTD
+        mask_BTD = dropout_mask(y_BTD, self.share)
+        if onto_BTD is None:
+            return y_BTD * mask_BTD
+        return torch.addcmul(onto_BTD, y_BTD, mask_BTD)
 
 
 def dropout_mask(like: Tensor, share: float) -> Tensor:
@@ -130,36 +154,63 @@ class EncoderLayer(nn.Module):
         self.self_attention = Attention(config.d_model, config.num_heads)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
         self.feed_forward = FeedForward(config.d_model, config.d_ff)
-        self.add = ResidualDropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x_BSD: Tensor, may_attend_B11S: Tensor) -> Tensor:
         normed_BSD = self.self_attention_norm(x_BSD)
         keys_values = self.self_attention.keys_values(normed_BSD)
-        x_BSD = self.add(x_BSD, self.self_attention(normed_BSD, *keys_values, may_attend_B11S))
-        return self.add(x_BSD, self.feed_forward(self.feed_forward_norm(x_BSD)))
+        attended_BSD = self.self_attention(normed_BSD, *keys_values, may_attend_B11S)
+        x_BSD = self.dropout(attended_BSD, onto_BTD=x_BSD)
+        return self.dropout(self.feed_forward(self.feed_forward_norm(x_BSD)), onto_BTD=x_BSD)
+
+
+class TargetCache:
+    """Keys and values of the target so far, in memory that has room for more positions."""
+
+    FIRST_ROOM = 16
+
+    def __init__(self) -> None:
+        self.room: tuple[Tensor, ...] = ()  # keys and values, each [N, H, positions, K]
+        self.length = 0
+
+    def extend(self, *new_NHTK: Tensor) -> tuple[Tensor, ...]:
+        """Append positions; return the keys and values of all."""
+        length = self.length + new_NHTK[0].shape[2]
+        if not self.room or length > self.room[0].shape[2]:
+            self._grow(new_NHTK[0], max(2 * self.length, length, self.FIRST_ROOM))
+        for room, new in zip(self.room, new_NHTK, strict=True):
+            room[:, :, self.length : length] = new
+        self.length = length
+        return tuple(room[:, :, :length] for room in self.room)
+
+    def _grow(self, like_NHTK: Tensor, positions: int) -> None:
+        rows, heads, _, width = like_NHTK.shape
+        grown = tuple(like_NHTK.new_empty(rows, heads, positions, width) for _ in range(2))
+        for new, old in zip(grown, self.room, strict=False):
+            new[:, :, : self.length] = old[:, :, : self.length]
+        self.room = grown
+
+    def select(self, rows_N: Tensor) -> None:
+        self.room = tuple(room.index_select(0, rows_N) for room in self.room)
 
 
 @dataclass
 class LayerCache:
-    """What one decoder layer keeps of N rows: keys and values of the source and of the target.
+    """What one decoder layer keeps: keys and values of B sources, and of the N target rows.
 
-    The target's are absent in a pass over whole sentences, which needs no past.
+    N is a multiple of B: the rows of one sentence stand together and share its source. Without a
+    target cache, a pass is over whole sentences, which have no past.
     """
 
     source: tuple[Tensor, Tensor]
-    target: tuple[Tensor, Tensor] | None = None
+    target: TargetCache | None = None
 
-    def extend_target(self, k_NHTK: Tensor, v_NHTK: Tensor) -> tuple[Tensor, Tensor]:
+    def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
+        if len(sentences_B) < len(self.source[0]):
+            k_BHSK, v_BHSK = self.source
+            self.source = (k_BHSK[sentences_B], v_BHSK[sentences_B])
         if self.target is not None:
-            k_NHTK = torch.cat([self.target[0], k_NHTK], dim=2)
-            v_NHTK = torch.cat([self.target[1], v_NHTK], dim=2)
-        self.target = (k_NHTK, v_NHTK)
-        return self.target
-
-    def select(self, rows_N: Tensor) -> None:
-        self.source = (self.source[0][rows_N], self.source[1][rows_N])
-        if self.target is not None:
-            self.target = (self.target[0][rows_N], self.target[1][rows_N])
+            self.target.select(rows_N)
 
 
 class DecoderLayer(nn.Module):
@@ -171,19 +222,23 @@ class DecoderLayer(nn.Module):
         self.cross_attention = Attention(config.d_model, config.num_heads)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
         self.feed_forward = FeedForward(config.d_model, config.d_ff)
-        self.add = ResidualDropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
-    def forward(self, x_NTD: Tensor, cache: LayerCache, may_attend_N11S: Tensor) -> Tensor:
+    def forward(self, x_NTD: Tensor, cache: LayerCache, may_attend_B11S: Tensor) -> Tensor:
         normed_NTD = self.self_attention_norm(x_NTD)
-        keys_values = cache.extend_target(*self.self_attention.keys_values(normed_NTD))
+        keys_values = self.self_attention.keys_values(normed_NTD)
+        if cache.target is not None:
+            keys_values = cache.target.extend(*keys_values)
         # Padding stands on the right, so causality alone keeps it from every real position.
         is_causal = x_NTD.shape[1] > 1
         attended_NTD = self.self_attention(normed_NTD, *keys_values, is_causal=is_causal)
-        x_NTD = self.add(x_NTD, attended_NTD)
-        normed_NTD = self.cross_attention_norm(x_NTD)
-        attended_NTD = self.cross_attention(normed_NTD, *cache.source, may_attend_N11S)
-        x_NTD = self.add(x_NTD, attended_NTD)
-        return self.add(x_NTD, self.feed_forward(self.feed_forward_norm(x_NTD)))
+        x_NTD = self.dropout(attended_NTD, onto_BTD=x_NTD)
+        # The rows of a sentence are so many queries to one source.
+        normed_BTD = self.cross_attention_norm(x_NTD).view(len(may_attend_B11S), -1, x_NTD.shape[2])
+        attended_BTD = self.cross_attention(normed_BTD, *cache.source, may_attend_B11S)
+        attended_NTD = attended_BTD.view_as(x_NTD)
+        x_NTD = self.dropout(attended_NTD, onto_BTD=x_NTD)
+        return self.dropout(self.feed_forward(self.feed_forward_norm(x_NTD)), onto_BTD=x_NTD)
 
 
 class Transformer(nn.Module):
@@ -202,7 +257,7 @@ class Transformer(nn.Module):
             DecoderLayer(config) for _ in range(config.num_decoder_layers)
         )
         self.decoder_norm = nn.LayerNorm(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
@@ -240,13 +295,13 @@ class Transformer(nn.Module):
         self,
         target_NT: Tensor,
         caches: list[LayerCache],
-        may_attend_N11S: Tensor,
+        may_attend_B11S: Tensor,
         first_position: int = 0,
     ) -> Tensor:
         """Hidden states x_NTD of the next T target tokens; `caches` grow by them."""
         x_NTD = self._embed(target_NT, first_position)
         for layer, cache in zip(self.decoder_layers, caches, strict=True):
-            x_NTD = layer(x_NTD, cache, may_attend_N11S)
+            x_NTD = layer(x_NTD, cache, may_attend_B11S)
         return self.decoder_norm(x_NTD)
 
     def start(self, source_BS: Tensor) -> "DecodingState":
@@ -256,30 +311,35 @@ class Transformer(nn.Module):
     def _embed(self, tokens_BT: Tensor, first_position: int) -> Tensor:
         x_BTD = self.embedding(tokens_BT) * math.sqrt(self.d_model)
         positions_TD = sinusoids(first_position, tokens_BT.shape[1], self.d_model, x_BTD.device)
-        return self.dropout(x_BTD + positions_TD)
+        # The sum in the embedding's own precision, all that follows in that of the layers.
+        return self.dropout((x_BTD + positions_TD).to(self.decoder_norm.weight.dtype))
 
 
 class DecodingState:
-    """Target rows under way: feed one token a row, get the scores of the next one."""
+    """Target rows under way, as many for each sentence: feed a token a row, get the scores."""
 
     def __init__(self, model: Transformer, source_BS: Tensor) -> None:
         self.model = model
-        self.caches, self.may_attend_N11S = model.encode(source_BS)
+        self.caches, self.may_attend_B11S = model.encode(source_BS)
+        for cache in self.caches:
+            # Read at each step from here on: laid out once as the products want it.
+            cache.source = (cache.source[0].contiguous(), cache.source[1].contiguous())
+            cache.target = TargetCache()
         self.length = 0
 
     def step(self, tokens_N: Tensor) -> Tensor:
         """Append a token to each row and return logits_NV for the one after it."""
         x_N1D = self.model.decode(
-            tokens_N[:, None], self.caches, self.may_attend_N11S, first_position=self.length
+            tokens_N[:, None], self.caches, self.may_attend_B11S, first_position=self.length
         )
         self.length += 1
-        return self.model.logits(x_N1D[:, 0])
+        return self.model.logits(x_N1D[:, 0]).float()
 
-    def reorder(self, rows_N: Tensor) -> None:
-        """Go on with these rows, in this order; a row may be dropped or taken twice."""
-        self.may_attend_N11S = self.may_attend_N11S[rows_N]
+    def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
+        """Go on with these sentences and these rows, in this order; a row may be taken twice."""
+        self.may_attend_B11S = self.may_attend_B11S[sentences_B]
         for cache in self.caches:
-            cache.select(rows_N)
+            cache.select(sentences_B, rows_N)
 
 
 def sinusoids(first: int, count: int, d_model: int, device: torch.device) -> Tensor:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from translate_ddp.optimizer import (
     refuse_other_shapes,
     skip_if,
 )
+from translate_ddp.precision import Precision, in_dtype
 from translate_ddp.validation import (
     NUM_SAMPLES,
     Scores,
@@ -57,8 +58,8 @@ class TrainConfig:
     """Stop after so many optimizer steps of the run; 0 is no limit."""
     seed: int = 0
     """What everything random is derived from."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Of matrix products; weights stay fp32. auto is bf16 on GPUs that have it, otherwise fp32."""
+    precision: Precision = "auto"
+    """Of the layers; weights stay fp32. auto is bf16 on GPUs and CPUs that have it, or fp32."""
     compile: bool = False
     """Compile the model with torch.compile: a minute at the start, faster steps on GPUs."""
     log_every: int = 20
@@ -82,11 +83,6 @@ class TrainConfig:
         for name in not_negative.split():
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
-
-    def use_bf16(self, device: torch.device) -> bool:
-        if self.precision == "auto":
-            return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-        return self.precision == "bf16"
 
 
 @dataclass
@@ -134,6 +130,7 @@ class Trainer:
     store: CheckpointStore
     logbook: Logbook
     world: World
+    dtype: torch.dtype = torch.float32  # what the layers compute in
 
     def __post_init__(self) -> None:
         self.watch = self.world.watch
@@ -145,7 +142,6 @@ class Trainer:
         self.failed_saves = 0  # in a row
         self.checked_step = 0  # up to here, skipped steps are counted
         self.saved_at = time.monotonic()
-        self.bf16 = self.config.use_bf16(self.world.device)
         assert isinstance(self.loader.collate_fn, Collator)
         self.collator = self.loader.collate_fn
 
@@ -184,15 +180,11 @@ class Trainer:
             is_last = index == len(passes) - 1
             reseed(self.config.seed, self.position.global_step, index, self.world.rank)
             with nullcontext() if is_last else self.world.accumulating(self.objective):
-                with self._autocast():
-                    loss = self.objective(batch.to(self.world.device))
+                loss = self.objective(batch.to(self.world.device))
                 reach("loss", [loss])
                 (loss * scale).backward()
             total += loss.detach()
         return total
-
-    def _autocast(self) -> torch.autocast:
-        return torch.autocast(self.world.device.type, torch.bfloat16, enabled=self.bf16)
 
     def warm_up(self) -> None:
         """Run the largest step once and throw its gradients away.
@@ -385,10 +377,9 @@ class Trainer:
         with (
             self.pace.paused(),
             self.logbook.progress("validation", total=total, unit="sentence") as bar,
-            self._autocast(),
         ):
             scores = validate(
-                self.model,
+                in_dtype(self.model, self.dtype),
                 texts,
                 data.tokenizer,
                 world,
@@ -482,6 +473,7 @@ class Trainer:
             "threads": torch.get_num_threads(),
             "max_tokens": self.collator.max_tokens,
             "device": self.world.device.type,
+            "precision": str(self.dtype).removeprefix("torch."),
             "torch": str(torch.__version__),  # a class of its own, which no safe load admits
         }
 

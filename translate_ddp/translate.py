@@ -15,12 +15,12 @@ from translate_ddp.checkpoint import CheckpointConfig, CheckpointStore, State, l
 from translate_ddp.decoding import decode
 from translate_ddp.errors import UserError
 from translate_ddp.model import ModelConfig, Transformer
+from translate_ddp.precision import choose_dtype
 from translate_ddp.tokenizer import Tokenizer
-from translate_ddp.trainer import TrainConfig
 from translate_ddp.watch import first_line
 
 LINES_AT_ONCE = 1000  # read and translated together
-BATCH_TOKENS = 2048  # source tokens decoded together
+BATCH_TOKENS = 4096  # source tokens decoded together
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ class Translator:
         self.about: dict[str, Any] = state["run"]["about"]  # the configuration of its training
         self.step: int = state["position"]["global_step"]
         self.tokenizer = Tokenizer(state["tokenizer"])
-        self.model = build_model(state, len(self.tokenizer)).to(device).eval()
+        # The precision it was trained in, as far as this device has it.
+        dtype = choose_dtype(self.about["train"]["precision"], device)
+        self.model = build_model(state, len(self.tokenizer)).to(device, dtype).eval()
         self.device = device
 
     @classmethod
@@ -80,11 +82,6 @@ class Translator:
                 f"{checkpoint.path} does not hold a whole model: {first_line(error)}"
             ) from error
 
-    def autocast(self) -> torch.autocast:
-        """The precision it was trained in, as far as this device has it."""
-        bf16 = TrainConfig(**self.about["train"]).use_bf16(self.device)
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=bf16)
-
     def translate(self, lines: list[str], beam_width: int = 1) -> list[str]:
         """A translation of each line, in order; a blank line stays blank."""
         # A word of the command line that was no UTF-8 holds lone surrogates.
@@ -92,14 +89,13 @@ class Translator:
         sentences = [" ".join(line.split()) for line in lines]
         filled = [row for row, sentence in enumerate(sentences) if sentence]
         sources = self.tokenizer.encode([sentences[row] for row in filled])
-        with self.autocast():
-            found = decode(
-                self.model.start,
-                sources,
-                self.device,
-                beam_width=beam_width,
-                batch_tokens=BATCH_TOKENS,
-            )
+        found = decode(
+            self.model.start,
+            sources,
+            self.device,
+            beam_width=beam_width,
+            batch_tokens=BATCH_TOKENS,
+        )
         translations = [""] * len(lines)
         for row, text in zip(filled, self.tokenizer.decode(found), strict=True):
             translations[row] = text

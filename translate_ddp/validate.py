@@ -42,10 +42,7 @@ def run(config: ValidateConfig) -> None:
         data = from_files(Path(config.source), Path(config.reference), translator)
     else:
         data = from_training(config.saved, translator)
-    with (
-        progress("validation", total=len(data.pairs), unit="sentence") as bar,
-        translator.autocast(),
-    ):
+    with progress("validation", total=len(data.pairs), unit="sentence") as bar:
         scores = validate(
             translator.model,
             data,
