@@ -248,7 +248,8 @@ class Transformer(nn.Module):
         super().__init__()
         self.d_model = config.d_model
         self.pad_id = pad_id
-        self.embedding = nn.Embedding(vocabulary, config.d_model)
+        table_VD = torch.empty(vocabulary, config.d_model)
+        self.embedding = nn.Embedding.from_pretrained(table_VD, freeze=False)
         self.encoder_layers = nn.ModuleList(
             EncoderLayer(config) for _ in range(config.num_encoder_layers)
         )
@@ -258,7 +259,8 @@ class Transformer(nn.Module):
         )
         self.decoder_norm = nn.LayerNorm(config.d_model)
         self.dropout = Dropout(config.dropout)
-        self._reset_parameters()
+        if not table_VD.is_meta:  # where weights are to come, drawing costs a second of imports
+            self._reset_parameters()
 
     def _reset_parameters(self) -> None:
         for name, parameter in self.named_parameters():
