@@ -4,6 +4,7 @@ Opens the world, builds each part in the order in which the data meets it, train
 """
 
 # ruff: noqa: E402
+import gc
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # while torch is imported, which takes seconds
+    gc.disable()  # all that imports make stays: to search it for garbage would take a second
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C needs no traceback
     os.environ.setdefault(
@@ -149,9 +151,9 @@ def build_trainer(
 ) -> Trainer:
     """A new model with all that trains it, the same on every rank."""
     reseed(config.train.seed)
-    model = Transformer(config.model, len(data.tokenizer)).to(world.device)
     dtype = choose_dtype(config.train.precision, world.device)
-    objective = Objective(model, config.loss.label_smoothing, dtype)
+    model = Transformer(config.model, len(data.tokenizer), dtype=dtype).to(world.device)
+    objective = Objective(model, config.loss.label_smoothing)
     if config.train.compile:
         model.compile(dynamic=True)
     sampler = StepSampler(
@@ -176,7 +178,6 @@ def build_trainer(
         store=store,
         logbook=logbook,
         world=world,
-        dtype=dtype,
     )
 
 
@@ -191,7 +192,7 @@ def describe(config: Config, trainer: Trainer, told: list[str]) -> None:
     corpus = config.corpus
     max_tokens = trainer.collator.max_tokens
     rows = {
-        "device": f"{world.device}, {'bf16' if trainer.dtype == torch.bfloat16 else 'fp32'}",
+        "device": f"{world.device}, {'bf16' if trainer.model.dtype == torch.bfloat16 else 'fp32'}",
         "processes": f"{world.size}, backend {world.backend}, "
         f"{torch.get_num_threads()} thread(s) each",
         "corpus": f"{corpus.dataset} {corpus.lang_src}-{corpus.lang_tgt}: "
@@ -232,4 +233,6 @@ def flat(about: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    gc.freeze()
+    gc.enable()
     main()

@@ -1,7 +1,12 @@
 """`python -m translate_ddp COMMAND`: what a trained model is for."""
 
+# ruff: noqa: E402
+import gc
 import os
 import sys
+
+if __name__ == "__main__":
+    gc.disable()  # all that imports make stays: to search it for garbage would take half a second
 
 import tyro
 
@@ -42,4 +47,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    gc.freeze()
+    gc.enable()
     main()

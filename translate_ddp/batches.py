@@ -23,7 +23,7 @@ class BatchConfig:
     batch_tokens: int = 1024
     """Tokens of an optimizer step over all ranks: sentences times the longest, with padding."""
     max_tokens: int = 0
-    """Tokens that one device holds in one pass; 0 is 2,048 on a CPU and 32,768 on a GPU."""
+    """Tokens that one device holds in one pass; 0 is 4,096 on a CPU and 32,768 on a GPU."""
     batch_size: int = 0
     """Sentences per rank and step, in place of batch_tokens; 0 counts tokens."""
     seq_len: int = 256
@@ -49,7 +49,7 @@ class BatchConfig:
 
     def pass_tokens(self, device_type: str) -> int:
         """The bound of one pass on such a device."""
-        return self.max_tokens or max(self.seq_len, 2048 if device_type == "cpu" else 32768)
+        return self.max_tokens or max(self.seq_len, 4096 if device_type == "cpu" else 32768)
 
 
 class Batch(NamedTuple):

@@ -31,7 +31,10 @@ class State(Protocol):
         ...
 
     def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
-        """Go on with these sentences and these rows, in this order; a row may be taken twice."""
+        """Go on with these sentences, in the order they had, and with these of their rows.
+
+        A row may be taken twice, but each sentence keeps as many as the others.
+        """
         ...
 
 

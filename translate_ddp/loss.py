@@ -9,11 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from translate_ddp.batches import Batch
 from translate_ddp.model import Transformer
-from translate_ddp.precision import lowered
 
 
 @dataclass(frozen=True)
@@ -98,20 +96,16 @@ class _TokenLoss(torch.autograd.Function):
 
 
 class Objective(nn.Module):
-    """Model and loss in one forward pass in `dtype`, which is what DDP has to see whole."""
+    """Model and loss in one forward pass, which is what DDP has to see whole."""
 
-    def __init__(
-        self, model: Transformer, label_smoothing: float, dtype: torch.dtype = torch.float32
-    ) -> None:
+    def __init__(self, model: Transformer, label_smoothing: float) -> None:
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
-        self.dtype = dtype
 
     def forward(self, batch: Batch) -> Tensor:
         """Summed loss of the batch's real target tokens; padding never meets the vocabulary."""
-        weights = lowered(self.model, self.dtype)
-        hidden_BTD = functional_call(self.model, weights, (batch.source_BS, batch.target_BT))
+        hidden_BTD = self.model(batch.source_BS, batch.target_BT)
         hidden_RD = hidden_BTD.flatten(0, 1)[batch.real_R]
         return token_loss(
             hidden_RD, self.model.embedding.weight, batch.labels_R, self.label_smoothing

@@ -46,6 +46,25 @@ class ModelConfig:
             raise ValueError(f"dropout must lie in [0, 1), but is {self.dropout}.")
 
 
+class Linear(nn.Linear):
+    """A linear layer in the precision of its input, whatever that of its weights.
+
+    Cast where they are used, which is once a pass, the weights get their gradients one layer after
+    the other on the way back, so that these can travel between machines meanwhile.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input, self.weight.to(input.dtype), self.bias.to(input.dtype))
+
+
+class LayerNorm(nn.LayerNorm):
+    """A norm in the precision of its input, as `Linear` is."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        weight, bias = self.weight.to(input.dtype), self.bias.to(input.dtype)
+        return F.layer_norm(input, self.normalized_shape, weight, bias, self.eps)
+
+
 class Attention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2), keys and values made apart.
 
@@ -55,9 +74,9 @@ class Attention(nn.Module):
     def __init__(self, d_model: int, num_heads: int) -> None:
         super().__init__()
         self.num_heads = num_heads
-        self.query = nn.Linear(d_model, d_model)
-        self.key_value = nn.Linear(d_model, 2 * d_model)
-        self.out = nn.Linear(d_model, d_model)
+        self.query = Linear(d_model, d_model)
+        self.key_value = Linear(d_model, 2 * d_model)
+        self.out = Linear(d_model, d_model)
 
     def keys_values(self, memory_BMD: Tensor) -> tuple[Tensor, Tensor]:
         k_BMD, v_BMD = self.key_value(memory_BMD).chunk(2, dim=-1)
@@ -109,8 +128,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int) -> None:
         super().__init__()
-        self.up = nn.Linear(d_model, d_ff)
-        self.down = nn.Linear(d_ff, d_model)
+        self.up = Linear(d_model, d_ff)
+        self.down = Linear(d_ff, d_model)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         return self.down(F.relu(self.up(x_BTD), inplace=True))
@@ -150,9 +169,9 @@ def dropout_mask(like: Tensor, share: float) -> Tensor:
 class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention_norm = nn.LayerNorm(config.d_model)
+        self.self_attention_norm = LayerNorm(config.d_model)
         self.self_attention = Attention(config.d_model, config.num_heads)
-        self.feed_forward_norm = nn.LayerNorm(config.d_model)
+        self.feed_forward_norm = LayerNorm(config.d_model)
         self.feed_forward = FeedForward(config.d_model, config.d_ff)
         self.dropout = Dropout(config.dropout)
 
@@ -216,11 +235,11 @@ class LayerCache:
 class DecoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention_norm = nn.LayerNorm(config.d_model)
+        self.self_attention_norm = LayerNorm(config.d_model)
         self.self_attention = Attention(config.d_model, config.num_heads)
-        self.cross_attention_norm = nn.LayerNorm(config.d_model)
+        self.cross_attention_norm = LayerNorm(config.d_model)
         self.cross_attention = Attention(config.d_model, config.num_heads)
-        self.feed_forward_norm = nn.LayerNorm(config.d_model)
+        self.feed_forward_norm = LayerNorm(config.d_model)
         self.feed_forward = FeedForward(config.d_model, config.d_ff)
         self.dropout = Dropout(config.dropout)
 
@@ -242,10 +261,20 @@ class DecoderLayer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Encoder-decoder Transformer (Vaswani et al. 2017) with normalisation before each sublayer."""
+    """Encoder-decoder Transformer (Vaswani et al. 2017) with normalisation before each sublayer.
 
-    def __init__(self, config: ModelConfig, vocabulary: int, pad_id: int = 0) -> None:
+    Its layers compute in `dtype`; its weights are fp32 unless they are cast, too.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        vocabulary: int,
+        pad_id: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__()
+        self.dtype = dtype
         self.d_model = config.d_model
         self.pad_id = pad_id
         table_VD = torch.empty(vocabulary, config.d_model)
@@ -253,11 +282,11 @@ class Transformer(nn.Module):
         self.encoder_layers = nn.ModuleList(
             EncoderLayer(config) for _ in range(config.num_encoder_layers)
         )
-        self.encoder_norm = nn.LayerNorm(config.d_model)
+        self.encoder_norm = LayerNorm(config.d_model)
         self.decoder_layers = nn.ModuleList(
             DecoderLayer(config) for _ in range(config.num_decoder_layers)
         )
-        self.decoder_norm = nn.LayerNorm(config.d_model)
+        self.decoder_norm = LayerNorm(config.d_model)
         self.dropout = Dropout(config.dropout)
         if not table_VD.is_meta:  # where weights are to come, drawing costs a second of imports
             self._reset_parameters()
@@ -313,8 +342,8 @@ class Transformer(nn.Module):
     def _embed(self, tokens_BT: Tensor, first_position: int) -> Tensor:
         x_BTD = self.embedding(tokens_BT) * math.sqrt(self.d_model)
         positions_TD = sinusoids(first_position, tokens_BT.shape[1], self.d_model, x_BTD.device)
-        # The sum in the embedding's own precision, all that follows in that of the layers.
-        return self.dropout((x_BTD + positions_TD).to(self.decoder_norm.weight.dtype))
+        # Looked up in the weights' precision, for the gradient's sake: a sum over many tokens.
+        return self.dropout((x_BTD + positions_TD).to(self.dtype))
 
 
 class DecodingState:
@@ -338,7 +367,7 @@ class DecodingState:
         return self.model.logits(x_N1D[:, 0]).float()
 
     def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
-        """Go on with these sentences and these rows, in this order; a row may be taken twice."""
+        """Go on with these sentences, in the order they had, and with these of their rows."""
         self.may_attend_B11S = self.may_attend_B11S[sentences_B]
         for cache in self.caches:
             cache.select(sentences_B, rows_N)

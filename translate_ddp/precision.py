@@ -1,15 +1,15 @@
-"""In which precision the layers compute, and how their weights get there.
+"""In which precision the layers compute.
 
-Parameters, gradients, optimizer and checkpoints are fp32 always. In bf16 a copy of the weights and
-all activations are 16 bits wide; sums that run over many terms stay fp32: those inside matrix
-products, norms and the loss, the embedding's gradient, and what the optimizer adds up.
+Parameters, gradients, optimizer and checkpoints are fp32 always. In bf16 all activations are 16
+bits wide, and so are the weights as the layers meet them, cast once a pass, where autocast goes to
+and fro at each layer. Sums that run over many terms stay fp32: those inside matrix products, norms
+and the loss, the embedding's gradient, and what the optimizer adds up.
 """
 
 import copy
 from typing import Literal
 
 import torch
-from torch import Tensor
 
 from translate_ddp.model import Transformer
 
@@ -29,21 +29,8 @@ def has_bf16(device: torch.device) -> bool:
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
-def lowered(model: Transformer, dtype: torch.dtype) -> dict[str, Tensor]:
-    """The layers' weights in `dtype`, by name; their gradients reach the model's own.
-
-    Cast once a pass and met by activations that are in `dtype` already, where autocast goes to and
-    fro at each layer. The embedding is looked up in its own precision, for its gradient's sake.
-    """
-    return {
-        name: weight.to(dtype)
-        for name, weight in model.named_parameters()
-        if weight.dtype != dtype and weight is not model.embedding.weight
-    }
-
-
-def in_dtype(model: Transformer, dtype: torch.dtype) -> Transformer:
-    """The model to decode with: itself, or a copy in another precision."""
-    if model.embedding.weight.dtype == dtype:
+def ready_to_decode(model: Transformer) -> Transformer:
+    """The model itself, or a copy with weights cast once instead of at each step."""
+    if model.embedding.weight.dtype == model.dtype:
         return model
-    return copy.deepcopy(model).to(dtype)
+    return copy.deepcopy(model).to(model.dtype)

@@ -32,7 +32,7 @@ from translate_ddp.optimizer import (
     refuse_other_shapes,
     skip_if,
 )
-from translate_ddp.precision import Precision, in_dtype
+from translate_ddp.precision import Precision, ready_to_decode
 from translate_ddp.validation import (
     NUM_SAMPLES,
     Scores,
@@ -130,7 +130,6 @@ class Trainer:
     store: CheckpointStore
     logbook: Logbook
     world: World
-    dtype: torch.dtype = torch.float32  # what the layers compute in
 
     def __post_init__(self) -> None:
         self.watch = self.world.watch
@@ -379,7 +378,7 @@ class Trainer:
             self.logbook.progress("validation", total=total, unit="sentence") as bar,
         ):
             scores = validate(
-                in_dtype(self.model, self.dtype),
+                ready_to_decode(self.model),
                 texts,
                 data.tokenizer,
                 world,
@@ -473,7 +472,7 @@ class Trainer:
             "threads": torch.get_num_threads(),
             "max_tokens": self.collator.max_tokens,
             "device": self.world.device.type,
-            "precision": str(self.dtype).removeprefix("torch."),
+            "precision": str(self.model.dtype).removeprefix("torch."),
             "torch": str(torch.__version__),  # a class of its own, which no safe load admits
         }
 

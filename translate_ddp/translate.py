@@ -59,7 +59,7 @@ class Translator:
         self.tokenizer = Tokenizer(state["tokenizer"])
         # The precision it was trained in, as far as this device has it.
         dtype = choose_dtype(self.about["train"]["precision"], device)
-        self.model = build_model(state, len(self.tokenizer)).to(device, dtype).eval()
+        self.model = build_model(state, len(self.tokenizer), dtype).to(device, dtype).eval()
         self.device = device
 
     @classmethod
@@ -102,7 +102,7 @@ class Translator:
         return translations
 
 
-def build_model(state: State, vocabulary: int) -> Transformer:
+def build_model(state: State, vocabulary: int, dtype: torch.dtype = torch.float32) -> Transformer:
     """The model with the tensors of the file themselves: no more memory than they take, whatever
     shapes the file declares. Raises RuntimeError if they are not those of such a model.
     """
@@ -110,7 +110,7 @@ def build_model(state: State, vocabulary: int) -> Transformer:
     if config.num_encoder_layers + config.num_decoder_layers > len(state["model"]):
         raise ValueError("there are fewer tensors than layers.")
     with torch.device("meta"):
-        model = Transformer(config, vocabulary)
+        model = Transformer(config, vocabulary, dtype=dtype)
     model.load_state_dict(state["model"], assign=True)
     return model
 

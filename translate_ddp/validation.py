@@ -137,7 +137,7 @@ def _summed_loss(
     device: torch.device,
 ) -> tuple[float, int]:
     by_length = sorted(rows, key=lambda row: (len(pairs.target[row]), len(pairs.source[row])))
-    objective = Objective(model, label_smoothing=0.0, dtype=model.embedding.weight.dtype)
+    objective = Objective(model, label_smoothing=0.0)
     total, tokens = 0.0, 0
     for batch in Collator(max_tokens)(pairs.__getitems__(by_length)):
         total += float(objective(batch.to(device)))

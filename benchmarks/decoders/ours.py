@@ -1,0 +1,49 @@
+"""This project's own search, as `python -m translate_ddp translate` calls it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from benchmarks.decoders.task import Decoder, Ids, Task, read_flags, time_decoding
+from translate_ddp.decoding import decode
+from translate_ddp.model import Transformer
+from translate_ddp.translate import BATCH_TOKENS
+
+
+@dataclass(frozen=True)
+class Ours(Decoder):
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of weights and layers."""
+    batch_tokens: int = BATCH_TOKENS
+    """Source tokens decoded together; 1 is one sentence at a time."""
+    sentences: int = 0
+    """Only so many of the task's, from the first on; 0 is all."""
+
+
+def main() -> None:
+    asked = read_flags(Ours, __doc__)
+    task = Task.open(asked.work)
+    model = task.trained().model
+    if asked.precision == "bf16":
+        model.to(torch.bfloat16).dtype = torch.bfloat16
+    time_decoding(
+        asked,
+        task.sources[: asked.sentences or None],
+        lambda sources: translate(model, sources, asked),
+        arrangement=f"1 x {torch.get_num_threads()}",
+    )
+
+
+def translate(model: Transformer, sources: Ids, asked: Ours) -> Ids:
+    return decode(
+        model.start,
+        sources,
+        model.embedding.weight.device,
+        beam_width=asked.beam_width,
+        batch_tokens=asked.batch_tokens,
+    )
+
+
+if __name__ == "__main__":
+    main()

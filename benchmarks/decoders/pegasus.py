@@ -1,0 +1,82 @@
+"""The same weights as a Pegasus of `transformers`: that model's shape is ours, under other names.
+
+Pegasus is pre-norm, with ReLU if asked, tied embeddings times sqrt(d_model) and sinusoids of all
+sines, then all cosines. Only our joint matrix of keys and values has to be cut in two.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+from transformers import PegasusConfig, PegasusForConditionalGeneration
+
+from benchmarks.decoders.task import Trained
+from translate_ddp.tokenizer import EOS, PAD, SOS
+
+NAMES = {  # part of a name -> theirs; norms first, since their names hold those of what they norm
+    "self_attention_norm": "self_attn_layer_norm",
+    "cross_attention_norm": "encoder_attn_layer_norm",
+    "feed_forward_norm": "final_layer_norm",
+    "encoder_norm": "model.encoder.layer_norm",
+    "decoder_norm": "model.decoder.layer_norm",
+    "encoder_layers": "model.encoder.layers",
+    "decoder_layers": "model.decoder.layers",
+    "self_attention": "self_attn",
+    "cross_attention": "encoder_attn",
+    "feed_forward.up": "fc1",
+    "feed_forward.down": "fc2",
+    "query": "q_proj",
+    "out": "out_proj",
+}
+EMBEDDINGS = (
+    "model.shared.weight",
+    "model.encoder.embed_tokens.weight",
+    "model.decoder.embed_tokens.weight",
+    "lm_head.weight",
+)
+COMPUTED = ("embed_positions.weight", "final_logits_bias")  # sinusoids, and zeros
+
+
+def to_pegasus(trained: Trained, positions: int) -> Any:
+    """A Pegasus with the trained weights and room for `positions` tokens."""
+    shape = trained.shape
+    config = PegasusConfig(
+        vocab_size=len(trained.tokenizer),
+        max_position_embeddings=positions,
+        d_model=shape.d_model,
+        encoder_layers=shape.num_encoder_layers,
+        decoder_layers=shape.num_decoder_layers,
+        encoder_attention_heads=shape.num_heads,
+        decoder_attention_heads=shape.num_heads,
+        encoder_ffn_dim=shape.d_ff,
+        decoder_ffn_dim=shape.d_ff,
+        activation_function="relu",
+        scale_embedding=True,
+        dropout=0.0,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        decoder_start_token_id=SOS,
+        forced_eos_token_id=None,
+    )
+    # Any: the types of transformers do not fit its own methods.
+    model: Any = PegasusForConditionalGeneration(config)
+    own = dict(renamed(trained.model.state_dict()))
+    theirs = model.state_dict()
+    assert own.keys() == {name for name in theirs if not name.endswith(COMPUTED)}
+    model.load_state_dict(theirs | own)
+    return model.to(trained.device).eval()
+
+
+def renamed(state: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Our tensors under their names."""
+    for name, tensor in state.items():
+        for ours, theirs in NAMES.items():
+            name = name.replace(ours, theirs)
+        if name == "embedding.weight":
+            yield from ((tied, tensor) for tied in EMBEDDINGS)
+        elif "key_value" in name:
+            keys, values = tensor.chunk(2)
+            yield name.replace("key_value", "k_proj"), keys
+            yield name.replace("key_value", "v_proj"), values
+        else:
+            yield name, tensor

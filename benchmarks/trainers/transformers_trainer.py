@@ -1,0 +1,154 @@
+"""Seq2SeqTrainer of `transformers` on a Pegasus of the same shape, as its documentation has it.
+
+Batches of about the same number of target tokens, grouped by the length of the longer side, which
+pads half as much as its default, the source's length. Its groups run from long sentences to short
+ones: a short window sees more of the long ones.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from datasets import Dataset
+from transformers import (
+    DataCollatorForSeq2Seq,
+    PegasusConfig,
+    PegasusForConditionalGeneration,
+    PreTrainedTokenizerFast,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    TrainerCallback,
+)
+
+from benchmarks.trainers.clock import Clock
+from benchmarks.trainers.task import Flags, Task, read_flags
+from translate_ddp.dataset import load_prepared
+from translate_ddp.tokenizer import EOS, PAD, SOS
+
+IGNORED = -100  # a label that is padding
+
+
+def main() -> None:
+    flags, task = read_flags(__doc__ or "")
+    torch.set_num_threads(flags.threads)
+    torch.manual_seed(0)
+    model = build_model(task)
+    clock = Clock(flags.seconds)
+    trainer = CountingTrainer(
+        model=model,
+        args=arguments(task, flags),
+        train_dataset=read_pairs(task),
+        data_collator=build_collator(task, model),
+    )
+    trainer.add_callback(Stopwatch(trainer, clock))
+    trainer.train()
+    if int(os.environ.get("RANK", 0)) == 0:
+        clock.answer()
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def build_model(task: Task) -> PegasusForConditionalGeneration:
+    config = PegasusConfig(
+        vocab_size=task.vocabulary,
+        d_model=task.d_model,
+        encoder_layers=task.num_encoder_layers,
+        decoder_layers=task.num_decoder_layers,
+        encoder_attention_heads=task.num_heads,
+        decoder_attention_heads=task.num_heads,
+        encoder_ffn_dim=task.d_ff,
+        decoder_ffn_dim=task.d_ff,
+        dropout=task.dropout,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        activation_function="relu",
+        scale_embedding=True,
+        max_position_embeddings=task.seq_len,
+        use_cache=False,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        decoder_start_token_id=SOS,
+        forced_eos_token_id=None,
+    )
+    return PegasusForConditionalGeneration(config)
+
+
+def arguments(task: Task, flags: Flags) -> Seq2SeqTrainingArguments:
+    return Seq2SeqTrainingArguments(
+        output_dir=str(flags.work / "transformers"),
+        per_device_train_batch_size=task.sentences // flags.processes,
+        train_sampling_strategy="group_by_length",
+        remove_unused_columns=False,  # it would remove the lengths before they are looked at
+        max_steps=1_000_000,
+        learning_rate=1e-3,
+        warmup_steps=500,
+        adam_beta2=0.98,
+        label_smoothing_factor=task.label_smoothing,
+        bf16=flags.precision == "bf16",
+        use_cpu=not torch.cuda.is_available(),
+        ddp_backend="gloo" if flags.processes > 1 and not torch.cuda.is_available() else None,
+        logging_strategy="no",
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+    )
+
+
+def read_pairs(task: Task) -> Dataset:
+    pairs = load_prepared(Path(task.prepared)).train
+    sources = [[*source.tolist(), EOS] for source, _ in pairs]
+    targets = [[*target.tolist(), EOS] for _, target in pairs]
+    lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
+    return Dataset.from_dict({"input_ids": sources, "labels": targets, "length": lengths})
+
+
+def build_collator(
+    task: Task, model: PegasusForConditionalGeneration
+) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_file=str(Path(task.prepared) / "tokenizer.json"),
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        bos_token="[SOS]",
+        eos_token="[EOS]",
+    )
+    collator = DataCollatorForSeq2Seq(tokenizer, model=model, label_pad_token_id=IGNORED)
+
+    def collate(rows: list[dict[str, Any]]) -> dict[str, Any]:
+        return collator([{name: row[name] for name in ("input_ids", "labels")} for row in rows])
+
+    return collate
+
+
+class CountingTrainer(Seq2SeqTrainer):
+    """Keeps the counts of its last batch: target tokens, real positions, positions."""
+
+    def training_step(self, model: Any, inputs: dict[str, Any], *rest: Any, **named: Any) -> Any:
+        target_tokens = int((inputs["labels"] != IGNORED).sum())
+        real = target_tokens + int(inputs["attention_mask"].sum())
+        self.counts = [target_tokens, real, inputs["labels"].numel() + inputs["input_ids"].numel()]
+        return super().training_step(model, inputs, *rest, **named)
+
+
+class Stopwatch(TrainerCallback):
+    """Sums each step over all processes, and lets them stop at the same one."""
+
+    def __init__(self, trainer: CountingTrainer, clock: Clock) -> None:
+        self.trainer, self.clock = trainer, clock
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        counts = torch.tensor([*self.trainer.counts, self.clock.is_over()], device=args.device)
+        if dist.is_initialized():
+            dist.all_reduce(counts)
+        target_tokens, real, positions, over = counts.tolist()
+        if over:
+            control.should_training_stop = True
+        else:
+            self.clock.count(target_tokens, real, positions)
+
+
+if __name__ == "__main__":
+    main()
