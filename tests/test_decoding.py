@@ -165,7 +165,7 @@ def test_what_a_thread_or_a_listener_raises_ends_the_search(restored_threads: No
     started: list[int] = []
 
     def start(source_BS: torch.Tensor) -> ChainState:
-        started.append(1)
+        started.append(torch.get_num_threads())
         return ChainState([LATTICE] * len(source_BS))
 
     def stop(count: int) -> None:
@@ -174,4 +174,5 @@ def test_what_a_thread_or_a_listener_raises_ends_the_search(restored_threads: No
     with pytest.raises(KeyError, match="stop"):
         decode(start, [[4]] * 500, CPU, batch_tokens=2, on_done=stop)
     assert len(started) < 500  # the rest was called off
+    assert set(started) == {1}  # each has a core to itself
     assert torch.get_num_threads() == 2

@@ -191,9 +191,8 @@ def side_by_side(count: int) -> Iterator[Callable[..., Iterable[Any]]]:
         return
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    pool = ThreadPoolExecutor(count)
     try:
-        yield pool.map
+        with ThreadPoolExecutor(count) as pool:
+            yield pool.map
     finally:
-        pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)
