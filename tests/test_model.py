@@ -163,4 +163,7 @@ def test_dropout_is_a_function_of_the_seed_and_absent_where_nothing_is_learnt():
     assert torch.equal(sums[0], sums[1]) and not torch.equal(sums[0], sums[2])
     (grad,) = torch.autograd.grad(sums[2].sum(), y)
     assert torch.equal(x + grad * y, sums[2])  # the same elements are dropped on the way back
+    torch.manual_seed(2)
+    assert torch.equal(dropout(y), grad * y)  # and with nothing to add to
     assert torch.equal(dropout.eval()(y, onto_BTD=x), x + y)
+    assert torch.equal(dropout(y), y)

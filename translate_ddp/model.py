@@ -143,15 +143,14 @@ class Dropout(nn.Module):
         self.share = share
 
     def forward(self, y_BTD: Tensor, onto_BTD: Tensor | None = None) -> Tensor:
-        if not self.training or not self.share:
-            return y_BTD if onto_BTD is None else onto_BTD + y_BTD
-        if y_BTD.device.type != "cpu":
+        if self.training and self.share:
+            if y_BTD.device.type == "cpu":
+                mask_BTD = dropout_mask(y_BTD, self.share)
+                if onto_BTD is not None:
+                    return torch.addcmul(onto_BTD, y_BTD, mask_BTD)
+                return y_BTD * mask_BTD
             y_BTD = F.dropout(y_BTD, self.share)
-            return y_BTD if onto_BTD is None else onto_BTD + y_BTD
-        mask_BTD = dropout_mask(y_BTD, self.share)
-        if onto_BTD is None:
-            return y_BTD * mask_BTD
-        return torch.addcmul(onto_BTD, y_BTD, mask_BTD)
+        return y_BTD if onto_BTD is None else onto_BTD + y_BTD
 
 
 def dropout_mask(like: Tensor, share: float) -> Tensor:
