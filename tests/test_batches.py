@@ -70,6 +70,21 @@ def test_no_step_is_over_its_budget_and_most_are_nearly_full(dataset: ParallelDa
     assert np.median(sizes) > 0.8 * CONFIG.batch_tokens
 
 
+def test_steps_hold_less_padding_than_rows_sorted_by_target_then_source_do(
+    dataset: ParallelDataset,
+):
+    lengths = Lengths.of(dataset)
+    order = np.lexsort((lengths.source, lengths.target))
+
+    def source_padding(steps: list[np.ndarray]) -> int:
+        return sum(int((lengths.source[rows].max() - lengths.source[rows]).sum()) for rows in steps)
+
+    config = BatchConfig(batch_size=10, seq_len=60)
+    ours = plan_epoch(lengths, config, seed=3, epoch=0, world_size=1)
+    plain = np.split(order, range(10, len(order), 10))
+    assert source_padding(ours) < 0.9 * source_padding(plain)
+
+
 @pytest.mark.parametrize("size", RANKS)
 def test_no_pass_is_over_what_a_device_holds(dataset: ParallelDataset, size: int):
     collator = Collator(max_tokens=100)

@@ -89,7 +89,10 @@ def plan_epoch(
     one length, longest last. The world's size matters only where `batch_size` counts per rank.
     """
     random = np.random.default_rng([seed, epoch])
-    order = np.lexsort((random.random(len(lengths.source)), lengths.source, lengths.target))
+    # The sources of one target length rise and those of the next one fall: a step with the end of
+    # the one and the start of the other holds sources of one length, too.
+    source = np.where(lengths.target % 2, lengths.source, -lengths.source)
+    order = np.lexsort((random.random(len(source)), source, lengths.target))
     if config.batch_size:
         rows_a_step = config.batch_size * world_size
         steps = np.split(order, range(rows_a_step, len(order), rows_a_step))

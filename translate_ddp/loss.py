@@ -62,29 +62,32 @@ class _TokenLoss(torch.autograd.Function):
     ) -> Tensor:
         vocabulary = len(embedding_VD)
         weights_VD = embedding_VD.to(hidden_RD.dtype)
+        hidden_sum_D = hidden_RD.sum(dim=0, dtype=torch.float32)
+        weights_sum_D = weights_VD.sum(dim=0, dtype=torch.float32)
+        # q spreads e / V over all scores: a share of the loss and of both gradients that sums give.
+        spread = smoothing / vocabulary
+        total = -spread * (hidden_sum_D @ weights_sum_D)
+        hidden_grad_RD = torch.empty_like(hidden_RD)
+        embedding_grad_VD = (-spread * hidden_sum_D).expand_as(embedding_VD).contiguous()
         rows_at_once = max(1, SCORES_AT_ONCE[hidden_RD.device.type] // vocabulary)
         # The same memory for all slices: fresh memory costs a CPU more than the softmax does.
         memory_CV = hidden_RD.new_empty(min(rows_at_once, len(labels_R)), vocabulary)
-        memory_float_CV = memory_CV.float()
-        total = torch.zeros((), device=hidden_RD.device)
-        hidden_grad_RD = torch.empty_like(hidden_RD)
-        embedding_grad_VD = torch.zeros_like(embedding_VD)
         for first in range(0, len(labels_R), rows_at_once):
             rows = slice(first, first + rows_at_once)
             hidden_CD, labels_C1 = hidden_RD[rows], labels_R[rows, None]
             scores_CV = torch.mm(hidden_CD, weights_VD.t(), out=memory_CV[: len(labels_C1)])
-            log_p_CV = memory_float_CV[: len(labels_C1)].copy_(scores_CV)
-            torch.log_softmax(log_p_CV, dim=-1, out=log_p_CV)
-            total -= (1 - smoothing) * log_p_CV.gather(1, labels_C1).sum()
-            if smoothing:
-                total -= smoothing / vocabulary * log_p_CV.sum()
+            best_C, wanted_C1 = scores_CV.amax(dim=-1), scores_CV.gather(1, labels_C1)
+            p_CV = torch.softmax(scores_CV, dim=-1, out=scores_CV)
+            # The best score's p is exp(best) / sum of exp.
+            log_sum_C = best_C.float() - p_CV.amax(dim=-1).float().log()
+            total += log_sum_C.sum() - (1 - smoothing) * wanted_C1.float().sum()
             if with_gradient:
-                grad_CV = log_p_CV.exp_().sub_(smoothing / vocabulary)
-                grad_CV.scatter_add_(1, labels_C1, grad_CV.new_full(labels_C1.shape, smoothing - 1))
-                grad_CV = scores_CV.copy_(grad_CV)
+                label_grad_C1 = p_CV.gather(1, labels_C1) - (1 - smoothing)
+                grad_CV = p_CV.scatter_(1, labels_C1, label_grad_C1)
                 torch.mm(grad_CV, weights_VD, out=hidden_grad_RD[rows])
                 embedding_grad_VD += grad_CV.t() @ hidden_CD
         if with_gradient:
+            hidden_grad_RD -= spread * weights_sum_D
             ctx.save_for_backward(hidden_grad_RD, embedding_grad_VD)
         return total
 

@@ -132,7 +132,7 @@ class FeedForward(nn.Module):
         self.down = Linear(d_ff, d_model)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        return self.down(F.relu(self.up(x_BTD), inplace=True))
+        return self.down(F.relu(self.up(x_BTD)))
 
 
 class Dropout(nn.Module):
