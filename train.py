@@ -35,7 +35,7 @@ from translate_ddp.logbook import Logbook, Prefix
 from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
 from translate_ddp.optimizer import build_optimizer
-from translate_ddp.precision import choose_dtype
+from translate_ddp.precision import choose_dtype, keep_few_kernels
 from translate_ddp.resume import find_state, identity_of, refuse_other_run, tell_changes
 from translate_ddp.trainer import Run, Trainer, reseed
 
@@ -44,6 +44,7 @@ STOPPED_UPLOAD_SECONDS = 5.0  # for W&B, when there is little time to leave
 
 @record
 def main() -> None:
+    keep_few_kernels()
     launch = read_launch(os.environ)
     is_main = launch.rank == 0
     with told_to_the_user(speaks=is_main):

@@ -7,6 +7,7 @@ and the loss, the embedding's gradient, and what the optimizer adds up.
 """
 
 import copy
+import os
 from typing import Literal
 
 import torch
@@ -14,6 +15,8 @@ import torch
 from translate_ddp.model import Transformer
 
 Precision = Literal["auto", "fp32", "bf16"]
+
+KERNELS_KEPT = 128  # two or three passes of `small`; two thirds of a MiB each
 
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
@@ -27,6 +30,16 @@ def has_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def keep_few_kernels() -> None:
+    """Bound the memory that bf16 training takes on a CPU; to be called before the first product.
+
+    There oneDNN compiles a kernel for each shape of a product. It and torch keep 1,024 of them,
+    which is gigabytes, and batches come in so many shapes that few are met again in time.
+    """
+    for variable in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(variable, str(KERNELS_KEPT))
 
 
 def ready_to_decode(model: Transformer) -> Transformer:
