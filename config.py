@@ -14,17 +14,19 @@ from typing import Any, Literal
 import tyro
 import yaml
 
-from translate_ddp.batches import BatchConfig
-from translate_ddp.checkpoint import CheckpointConfig
-from translate_ddp.corpus import CorpusConfig
-from translate_ddp.distributed import DistributedConfig
 from translate_ddp.errors import UserError
-from translate_ddp.logbook import LogbookConfig
-from translate_ddp.loss import LossConfig
-from translate_ddp.model import ModelConfig
-from translate_ddp.optimizer import OptimizerConfig
-from translate_ddp.tokenizer import TokenizerConfig
-from translate_ddp.trainer import TrainConfig
+from translate_ddp.settings import (
+    BatchConfig,
+    CheckpointConfig,
+    CorpusConfig,
+    DistributedConfig,
+    LogbookConfig,
+    LossConfig,
+    ModelConfig,
+    OptimizerConfig,
+    TokenizerConfig,
+    TrainConfig,
+)
 
 PRESETS: dict[str, dict[str, float]] = {
     # The embedded demo on two CPU cores, in minutes: the defaults of the parts.

@@ -12,24 +12,38 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":  # while torch is imported, which takes seconds
+from config import Config, parse
+from translate_ddp.errors import UserError, told_to_the_user
+from translate_ddp.faults import VARIABLE as FAULT_VARIABLE
+from translate_ddp.faults import arm
+from translate_ddp.launcher import read_launch
+
+
+def read_command_line() -> Config:
+    """What is asked for; help and complaints end the program here."""
+    launch = read_launch(os.environ)
+    is_main = launch.rank == 0
+    with told_to_the_user(speaks=is_main):
+        if not launch.restarts:
+            arm(os.environ.get(FAULT_VARIABLE, ""), launch.rank)
+        return parse(sys.argv[1:], speaks=is_main)
+
+
+if __name__ == "__main__":  # before torch is imported, which takes seconds
     gc.disable()  # all that imports make stays: to search it for garbage would take a second
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C needs no traceback
     os.environ.setdefault(
         "TORCH_CPP_LOG_LEVEL", "ERROR"
     )  # nor has a lost store to be told 20 times
+    CONFIG = read_command_line()
 
 import torch
 
-from config import Config, parse
 from translate_ddp.batches import Lengths, StepSampler, build_loader, padding_share
 from translate_ddp.checkpoint import CheckpointStore
 from translate_ddp.dataset import PreparedData, load_prepared, prepare
-from translate_ddp.distributed import World, open_world, read_launch, record
-from translate_ddp.errors import UserError, told_to_the_user
-from translate_ddp.faults import VARIABLE as FAULT_VARIABLE
-from translate_ddp.faults import arm
+from translate_ddp.distributed import World, open_world, record
 from translate_ddp.folder import RunFolder
 from translate_ddp.logbook import Logbook, Prefix
 from translate_ddp.loss import Objective
@@ -43,14 +57,9 @@ STOPPED_UPLOAD_SECONDS = 5.0  # for W&B, when there is little time to leave
 
 
 @record
-def main() -> None:
+def main(config: Config) -> None:
     keep_few_kernels()
-    launch = read_launch(os.environ)
-    is_main = launch.rank == 0
-    with told_to_the_user(speaks=is_main):
-        if not launch.restarts:
-            arm(os.environ.get(FAULT_VARIABLE, ""), launch.rank)
-        config = parse(sys.argv[1:], speaks=is_main)
+    with told_to_the_user(speaks=read_launch(os.environ).rank == 0):
         with open_world(config.distributed) as world:
             train(config, world)
 
@@ -236,4 +245,4 @@ def flat(about: dict[str, Any]) -> dict[str, Any]:
 if __name__ == "__main__":
     gc.freeze()
     gc.enable()
-    main()
+    main(CONFIG)  # pyright: ignore[reportPossiblyUnboundVariable]  # above

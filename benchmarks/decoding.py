@@ -43,12 +43,12 @@ from benchmarks.decoders.task import Ids, Task, Trained
 from benchmarks.machine import default_device, facts, matrix_peaks
 from benchmarks.report import OWN, RESULTS, Row, write_report
 from benchmarks.rounds import ROOT, Contestant, Outcome, median, run_rounds, spread
-from translate_ddp.checkpoint import CheckpointConfig, CheckpointStore
-from translate_ddp.corpus import CorpusConfig
+from translate_ddp.checkpoint import CheckpointStore
 from translate_ddp.dataset import ParallelDataset, load_prepared, prepare
 from translate_ddp.errors import UserError, told_to_the_user
+from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConfig
 from translate_ddp.sources import read_parallel
-from translate_ddp.tokenizer import Tokenizer, TokenizerConfig
+from translate_ddp.tokenizer import Tokenizer
 from translate_ddp.translate import BATCH_TOKENS
 
 DEMO_STEPS = 300

@@ -33,8 +33,8 @@ from benchmarks.machine import facts, matrix_peaks
 from benchmarks.report import RESULTS, Row, write_report
 from benchmarks.workbench import open_trainer, take_steps, wait_for
 from translate_ddp.batches import share
-from translate_ddp.distributed import read_launch
 from translate_ddp.errors import UserError, told_to_the_user
+from translate_ddp.launcher import read_launch
 from translate_ddp.trainer import Trainer
 
 WINDOW, DROPOUT = "benchmark window", "benchmark dropout"  # names of ranges in the profile

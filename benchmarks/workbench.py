@@ -16,8 +16,9 @@ from config import parse
 from train import build_trainer, prepare_data
 from translate_ddp.checkpoint import CheckpointStore
 from translate_ddp.dataset import ParallelDataset, PreparedData, Ragged
-from translate_ddp.distributed import open_world, read_launch
+from translate_ddp.distributed import open_world
 from translate_ddp.folder import RunFolder
+from translate_ddp.launcher import read_launch
 from translate_ddp.logbook import Logbook
 from translate_ddp.tokenizer import SPECIAL_TOKENS, Tokenizer
 from translate_ddp.trainer import Run, Trainer

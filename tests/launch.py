@@ -142,7 +142,7 @@ def _rank(
 
 
 def run_train(arguments: list[str]) -> None:
-    from train import main
+    from train import main, read_command_line
 
     sys.argv = ["train.py", *arguments]
-    main()
+    main(read_command_line())

@@ -6,7 +6,6 @@ import torch
 
 from config import PRESETS
 from translate_ddp.batches import (
-    BatchConfig,
     Collator,
     Lengths,
     StepSampler,
@@ -17,6 +16,7 @@ from translate_ddp.batches import (
     share,
 )
 from translate_ddp.dataset import ParallelDataset, Ragged
+from translate_ddp.settings import BatchConfig
 from translate_ddp.tokenizer import EOS, PAD, SOS
 
 CONFIG = BatchConfig(batch_tokens=300, max_tokens=100, seq_len=60)

@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from tests import launch
-from translate_ddp.checkpoint import PARTS, CheckpointConfig, CheckpointStore, damage, load
+from translate_ddp.checkpoint import PARTS, CheckpointStore, damage, load
 from translate_ddp.errors import UserError
+from translate_ddp.settings import CheckpointConfig
 
 EMPTY = {name: kind() for name, kind in PARTS.items()}
 STATE = EMPTY | {"model": {"weights": torch.arange(1000.0)}, "position": {"epoch": 1}}

@@ -1,11 +1,15 @@
 """The command line: one list of flags from presets, a file and the user."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from config import PRESETS, parse
 from translate_ddp.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[1]
 
 # The flags that scripts and habits rely on: those of the tutorial this descends from, and ours.
 FLAGS = """
@@ -24,6 +28,15 @@ def settings(*flags: str) -> dict[str, object]:
 
 def test_every_flag_is_there_by_its_name():
     assert set(FLAGS) <= set(settings())
+
+
+@pytest.mark.parametrize(("flags", "code"), [(["--help"], 0), (["--lr", "nope"], 2)])
+def test_help_and_complaints_do_not_wait_for_torch(flags: list[str], code: int):
+    command = [sys.executable, "-X", "importtime", "train.py", *flags]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == code
+    imported = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
+    assert "translate_ddp.settings" in imported and "torch" not in imported
 
 
 def test_help_explains_every_flag(capsys: pytest.CaptureFixture[str]):

@@ -17,14 +17,9 @@ import pytest
 from translate_ddp import corpus as corpus_module
 from translate_ddp import hub as hub_module
 from translate_ddp import sources as sources_module
-from translate_ddp.corpus import (
-    Corpus,
-    CorpusConfig,
-    corpus_signature,
-    read_corpus,
-    read_pairs,
-)
+from translate_ddp.corpus import Corpus, corpus_signature, read_corpus, read_pairs
 from translate_ddp.errors import UserError
+from translate_ddp.settings import CorpusConfig
 
 REFUSING = "http://127.0.0.1:9"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from translate_ddp.corpus import CorpusConfig
 from translate_ddp.dataset import PreparedData, Ragged, load_prepared, prepare
 from translate_ddp.errors import UserError
-from translate_ddp.tokenizer import TokenizerConfig, train_tokenizer
+from translate_ddp.settings import CorpusConfig, TokenizerConfig
+from translate_ddp.tokenizer import train_tokenizer
 
 SMALL = TokenizerConfig(vocab_size=300)
 

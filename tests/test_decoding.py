@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from translate_ddp.decoding import LENGTH_REWARD, beam, decode, greedy
-from translate_ddp.model import ModelConfig, Transformer
+from translate_ddp.model import Transformer
+from translate_ddp.settings import ModelConfig
 from translate_ddp.tokenizer import EOS, SOS
 
 CPU = torch.device("cpu")

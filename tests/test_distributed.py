@@ -12,17 +12,12 @@ from config import parse
 from tests import launch
 from train import build_trainer, prepare_data
 from translate_ddp.checkpoint import CheckpointStore
-from translate_ddp.distributed import (
-    DistributedConfig,
-    Launch,
-    World,
-    first_slurm_host,
-    open_world,
-    read_launch,
-)
+from translate_ddp.distributed import World, open_world
 from translate_ddp.errors import UserError
 from translate_ddp.folder import RunFolder
+from translate_ddp.launcher import Launch, first_slurm_host, read_launch
 from translate_ddp.logbook import Logbook
+from translate_ddp.settings import DistributedConfig
 from translate_ddp.trainer import Run
 
 

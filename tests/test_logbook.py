@@ -16,7 +16,8 @@ import pytest
 
 from translate_ddp import logbook as logbook_module
 from translate_ddp.errors import NotSaved
-from translate_ddp.logbook import Logbook, LogbookConfig, Prefix, Sample, printable
+from translate_ddp.logbook import Logbook, Prefix, Sample, printable
+from translate_ddp.settings import LogbookConfig
 
 ROOT = Path(__file__).parent.parent
 SILENT = LogbookConfig(wandb_mode="disabled")

@@ -8,8 +8,9 @@ import torch.nn.functional as F
 
 from translate_ddp import loss
 from translate_ddp.batches import collate, nothing
-from translate_ddp.loss import LossConfig, Objective, token_loss
-from translate_ddp.model import ModelConfig, Transformer
+from translate_ddp.loss import Objective, token_loss
+from translate_ddp.model import Transformer
+from translate_ddp.settings import LossConfig, ModelConfig
 
 
 def test_the_smoothed_loss_is_the_one_worked_by_hand():

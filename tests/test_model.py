@@ -6,14 +6,8 @@ import pytest
 import torch
 
 from config import PRESETS
-from translate_ddp.model import (
-    Dropout,
-    ModelConfig,
-    Transformer,
-    dropout_mask,
-    plain_attention,
-    sinusoids,
-)
+from translate_ddp.model import Dropout, Transformer, dropout_mask, plain_attention, sinusoids
+from translate_ddp.settings import ModelConfig
 
 VOCABULARY = 50
 

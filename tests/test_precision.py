@@ -9,8 +9,9 @@ import torch
 
 from translate_ddp.batches import Batch, collate
 from translate_ddp.loss import Objective
-from translate_ddp.model import ModelConfig, Transformer
+from translate_ddp.model import Transformer
 from translate_ddp.precision import choose_dtype, ready_to_decode
+from translate_ddp.settings import ModelConfig
 
 CPU = torch.device("cpu")
 

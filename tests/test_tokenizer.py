@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from translate_ddp.errors import UserError
+from translate_ddp.settings import TokenizerConfig
 from translate_ddp.tokenizer import (
     EOS,
     PAD,
     SOS,
     UNK,
     Tokenizer,
-    TokenizerConfig,
     build_tokenizer,
     load_tokenizer,
     train_tokenizer,

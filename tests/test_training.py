@@ -12,10 +12,11 @@ import torch
 
 from tests import launch
 from translate_ddp.batches import Batch
-from translate_ddp.checkpoint import CheckpointConfig, CheckpointStore, load
+from translate_ddp.checkpoint import CheckpointStore, load
 from translate_ddp.dataset import load_prepared
 from translate_ddp.meters import Window
 from translate_ddp.resume import tell_changes
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.tokenizer import SPECIAL_TOKENS
 from translate_ddp.trainer import Trainer
 

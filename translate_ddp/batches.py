@@ -15,41 +15,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
 from translate_ddp.dataset import ParallelDataset
+from translate_ddp.settings import BatchConfig
 from translate_ddp.tokenizer import EOS, PAD, SOS
-
-
-@dataclass(frozen=True)
-class BatchConfig:
-    batch_tokens: int = 1024
-    """Tokens of an optimizer step over all ranks: sentences times the longest, with padding."""
-    max_tokens: int = 0
-    """Tokens that one device holds in one pass; 0 is 4,096 on a CPU and 32,768 on a GPU."""
-    batch_size: int = 0
-    """Sentences per rank and step, in place of batch_tokens; 0 counts tokens."""
-    seq_len: int = 256
-    """Longest sentence in tokens, its end included; pairs over it are dropped."""
-
-    def __post_init__(self) -> None:
-        for name in ("batch_tokens", "seq_len"):
-            if getattr(self, name) < 2:
-                raise ValueError(f"{name} must be at least 2, but is {getattr(self, name)}.")
-        for name in ("max_tokens", "batch_size"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
-        if self.seq_len > self.batch_tokens and not self.batch_size:
-            raise ValueError(
-                f"A sentence of seq_len {self.seq_len} does not fit batch_tokens "
-                f"{self.batch_tokens}: lower the one or raise the other."
-            )
-        if self.max_tokens and self.seq_len > self.max_tokens:
-            raise ValueError(
-                f"A sentence of seq_len {self.seq_len} does not fit max_tokens "
-                f"{self.max_tokens}: lower the one or raise the other."
-            )
-
-    def pass_tokens(self, device_type: str) -> int:
-        """The bound of one pass on such a device."""
-        return self.max_tokens or max(self.seq_len, 4096 if device_type == "cpu" else 32768)
 
 
 class Batch(NamedTuple):

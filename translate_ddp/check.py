@@ -7,9 +7,10 @@ from typing import Annotated
 
 import tyro
 
-from translate_ddp.checkpoint import Checkpoint, CheckpointConfig, damage, load, parse_name
+from translate_ddp.checkpoint import Checkpoint, damage, load, parse_name
 from translate_ddp.console import print_line, printable
 from translate_ddp.errors import UserError
+from translate_ddp.settings import CheckpointConfig
 
 COLUMNS = ("file", "kind", "epoch", "step", "size", "verdict")
 

@@ -21,6 +21,7 @@ import torch
 
 from translate_ddp.errors import NotSaved, UserError
 from translate_ddp.faults import reach
+from translate_ddp.settings import CheckpointConfig
 
 FORMAT = 1
 DIGEST_CHARACTERS = 8
@@ -36,29 +37,6 @@ PARTS = {
 }
 State = dict[str, Any]  # PARTS, and "format"
 Lines = list[str]
-
-
-@dataclass(frozen=True)
-class CheckpointConfig:
-    model_folder: str = "weights"
-    """Where this run keeps checkpoints, prepared data and metrics."""
-    model_basename: str = "tmodel"
-    """Start of the names of its checkpoints."""
-    preload: str = "latest"
-    """What to go on from: latest, an epoch's number, a file, or '' to start anew."""
-    keep_last: int = 5
-    """Checkpoints kept of epochs, and of steps between them; the best epoch stays. 0 keeps all."""
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.model_basename):
-            raise ValueError(
-                f"model_basename may hold letters, digits, '.', '_' and '-', "
-                f"but is {self.model_basename!r}."
-            )
-        if not self.model_folder:
-            raise ValueError("model_folder is empty: name a folder.")
-        if self.keep_last < 0:
-            raise ValueError(f"keep_last must not be negative, but is {self.keep_last}.")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from translate_ddp.errors import UserError
+from translate_ddp.settings import CorpusConfig
 from translate_ddp.sources import read_splits, source_identity
 from translate_ddp.tables import listing, mapped_text, reading
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]  # a source sentence and its translation
 
-LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*")
 
 CHARACTERS_AT_MOST = 10_000
 UNDECODED = re.compile("[\0\ufffd]")  # decoders leave U+FFFD where the bytes were no text
@@ -32,28 +32,6 @@ VALIDATION_SHARE = 0.02
 VALIDATION_PAIRS_AT_MOST = 2_000
 ALSO_IN_VALIDATION = "also in validation"
 SPLIT_SALT = b"translate_ddp"  # another salt is another split
-
-
-@dataclass(frozen=True)
-class CorpusConfig:
-    dataset: str = "demo"
-    """demo, a file, a folder, the common start of two parallel files, or a hub dataset;
-    NAME:SPLIT is one split of it."""
-    validation: str = ""
-    """Named like the dataset; '' is its validation split or, where it has none, 2% of it."""
-    lang_src: str = "en"
-    """Language to translate from, as the files, columns or hub pairs name it."""
-    lang_tgt: str = "it"
-    """Language to translate to."""
-
-    def __post_init__(self) -> None:
-        if not self.dataset:
-            raise ValueError("The dataset is empty: name one, such as demo.")
-        for code in (self.lang_src, self.lang_tgt):
-            if not LANGUAGE_CODE.fullmatch(code):
-                raise ValueError(f"{code!r} is no language code: write it like en, de or pt_BR.")
-        if self.lang_src == self.lang_tgt:
-            raise ValueError(f"Both languages are {self.lang_src!r}: they must differ.")
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from torch.utils.data import Dataset
 
-from translate_ddp.corpus import CorpusConfig, corpus_signature, read_corpus
+from translate_ddp.corpus import corpus_signature, read_corpus
 from translate_ddp.errors import UserError
 from translate_ddp.faults import reach
-from translate_ddp.tokenizer import Tokenizer, TokenizerConfig, build_tokenizer, load_tokenizer
+from translate_ddp.settings import CorpusConfig, TokenizerConfig
+from translate_ddp.tokenizer import Tokenizer, build_tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     import datasets

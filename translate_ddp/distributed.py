@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -25,51 +25,21 @@ from torch.nn.parallel import DistributedDataParallel
 
 from translate_ddp.board import Board
 from translate_ddp.errors import Stopped, UserError
+from translate_ddp.launcher import Launch, first_slurm_host, read_launch
+from translate_ddp.settings import DistributedConfig
 from translate_ddp.watch import REFUSED, Watch, watching
 
 T = TypeVar("T")
 
 __all__ = [
-    "DistributedConfig",
-    "Launch",
     "World",
-    "first_slurm_host",
     "open_world",
-    "read_launch",
     "record",
 ]
 
 MEETING_TIMEOUT = timedelta(minutes=10)  # for all ranks to be there at the start
 # How torch says that another rank is gone: by types of its own, and by gloo's words.
 LOST_CONTACT = re.compile(r"gloo/|Connection (closed|reset|refused)|Timed out waiting|Broken pipe")
-
-
-@dataclass(frozen=True)
-class DistributedConfig:
-    backend: Literal["auto", "nccl", "gloo"] = "auto"
-    """How ranks talk: auto is NCCL between GPUs and gloo between CPUs."""
-    bucket_cap_mb: int = 25
-    """Gradients travel in buckets of this many MiB, while backward is still running."""
-    timeout_minutes: float = 10.0
-    """A rank that makes no progress for so long is taken for lost, and the run ends."""
-
-    def __post_init__(self) -> None:
-        if not self.timeout_minutes > 0:
-            raise ValueError(f"timeout_minutes must be positive, but is {self.timeout_minutes}.")
-        if self.bucket_cap_mb < 1:
-            raise ValueError(f"bucket_cap_mb must be at least 1, but is {self.bucket_cap_mb}.")
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What the launcher says of this process."""
-
-    rank: int = 0
-    size: int = 1
-    local_rank: int = 0
-    local_size: int = 1
-    restarts: int = 0
-    supervised: bool = False  # by a torchrun, without which the ranks are orphans
 
 
 @dataclass(frozen=True)
@@ -274,49 +244,6 @@ def _is_lost_contact(error: Exception) -> bool:
     if isinstance(error, dist.DistError):
         return True
     return type(error) is RuntimeError and bool(LOST_CONTACT.search(str(error)))
-
-
-def read_launch(environment: dict[str, str] | os._Environ[str]) -> Launch:
-    """What torchrun or, failing that, Slurm's `srun` says; otherwise one process."""
-    if "RANK" in environment and "WORLD_SIZE" in environment:
-        return Launch(
-            rank=int(environment["RANK"]),
-            size=int(environment["WORLD_SIZE"]),
-            local_rank=int(environment.get("LOCAL_RANK", "0")),
-            local_size=int(environment.get("LOCAL_WORLD_SIZE", "1")),
-            # Slurm queues a job again with the same command, torchrun's count then starts at 0.
-            restarts=int(environment.get("TORCHELASTIC_RESTART_COUNT", "0"))
-            + int(environment.get("SLURM_RESTART_COUNT", "0")),
-            supervised="TORCHELASTIC_RUN_ID" in environment,
-        )
-    # A batch script has most of these variables too, but only `srun` says where its tasks are.
-    if "SLURM_STEP_TASKS_PER_NODE" in environment and int(environment["SLURM_NTASKS"]) > 1:
-        return Launch(
-            rank=int(environment["SLURM_PROCID"]),
-            size=int(environment["SLURM_NTASKS"]),
-            local_rank=int(environment["SLURM_LOCALID"]),
-            local_size=_slurm_local_size(environment),
-            restarts=int(environment.get("SLURM_RESTART_COUNT", "0")),
-        )
-    return Launch()
-
-
-def _slurm_local_size(environment: dict[str, str] | os._Environ[str]) -> int:
-    """Tasks on this node, from a list such as `4(x2),3`: nodes 0 and 1 have 4, node 2 has 3."""
-    counts: list[int] = []
-    for tasks, times in re.findall(
-        r"(\d+)(?:\(x(\d+)\))?", environment["SLURM_STEP_TASKS_PER_NODE"]
-    ):
-        counts += [int(tasks)] * int(times or 1)
-    return counts[int(environment["SLURM_NODEID"])]
-
-
-def first_slurm_host(nodelist: str) -> str:
-    """The first host of a list such as `gpu[07-09,12],big1`."""
-    match = re.match(r"([^\[,]+)(?:\[([0-9]+))?", nodelist)
-    if match is None:
-        raise UserError(f"SLURM_STEP_NODELIST names no host: {nodelist!r}.")
-    return match[1] + (match[2] or "")
 
 
 def _choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.device, str]:

@@ -48,5 +48,9 @@ def told_to_the_user(speaks: bool = True) -> Iterator[None]:
             time.sleep(FIRST_WORD_SECONDS)
         # Not sys.exit: at an orderly exit a process group that was not closed may abort.
         os._exit(2)
+    except SystemExit:  # of a command line that cannot be used
+        if not speaks:
+            time.sleep(FIRST_WORD_SECONDS)
+        raise
     except KeyboardInterrupt:
         os._exit(130)

@@ -14,28 +14,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Protocol, Self
 
 from tqdm import tqdm
 
 from translate_ddp.console import print_line, printable
 from translate_ddp.errors import NotSaved
 from translate_ddp.faults import reach
+from translate_ddp.settings import LogbookConfig
 from translate_ddp.wandb_sink import WandbSink, mode_in_force
 
 SAMPLE_COLUMNS = ("source", "target", "predicted")
 LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
 LINE = "{desc}: {percentage:3.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-
-
-@dataclass(frozen=True)
-class LogbookConfig:
-    wandb_project: str = "translate_ddp"
-    """The Weights & Biases project of the run."""
-    wandb_group: str = ""
-    """Shows the run together with others of the same group; '' is none."""
-    wandb_mode: Literal["auto", "online", "offline", "disabled"] = "auto"
-    """auto is online if there is an API key, else offline. WANDB_MODE in the environment wins."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ A mean over one rank's tokens would weigh ranks alike however many tokens they h
 token count of the whole step divides once.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,17 +11,6 @@ from torch import Tensor, nn
 
 from translate_ddp.batches import Batch
 from translate_ddp.model import Transformer
-
-
-@dataclass(frozen=True)
-class LossConfig:
-    label_smoothing: float = 0.1
-    """Share of the probability spread evenly over the vocabulary (Szegedy et al. 2016)."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing must lie in [0, 1), but is {self.label_smoothing}.")
-
 
 # So many scores exist at once: few enough to stay in a CPU's cache, enough to keep a GPU busy.
 SCORES_AT_ONCE = {"cpu": 2**22, "cuda": 2**26}

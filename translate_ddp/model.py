@@ -17,33 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-
-@dataclass(frozen=True)
-class ModelConfig:
-    d_model: int = 128
-    """Width of every layer's input and output."""
-    num_heads: int = 4
-    """Attention heads; must divide d_model."""
-    num_encoder_layers: int = 2
-    """Layers that read the source."""
-    num_decoder_layers: int = 2
-    """Layers that write the target."""
-    d_ff: int = 512
-    """Width inside the feed-forward layers."""
-    dropout: float = 0.0
-    """Share of each sublayer's output and of the embeddings that is dropped in training."""
-
-    def __post_init__(self) -> None:
-        for name in ("d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
-        if self.d_model % self.num_heads or self.d_model % 2:
-            raise ValueError(
-                f"d_model must be even and a multiple of num_heads, but is {self.d_model} "
-                f"with {self.num_heads} heads."
-            )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), but is {self.dropout}.")
+from translate_ddp.settings import ModelConfig
 
 
 class Linear(nn.Linear):

@@ -1,31 +1,12 @@
 """AdamW over the model's parameters, and the learning rate as a pure function of the step."""
 
-import math
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
+from translate_ddp.settings import OptimizerConfig
+
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
-
-
-@dataclass(frozen=True)
-class OptimizerConfig:
-    lr: float = 3e-3
-    """Peak learning rate, reached after warm-up."""
-    warmup_steps: int = 300
-    """Steps over which the rate grows linearly; then it falls with the inverse square root."""
-    clip_grad_norm: float = 1.0
-    """Longest gradient allowed, over all parameters; 0 does not clip."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.lr < math.inf:
-            raise ValueError(f"lr must be positive and finite, but is {self.lr}.")
-        if self.warmup_steps < 1:
-            raise ValueError(f"warmup_steps must be at least 1, but is {self.warmup_steps}.")
-        if not self.clip_grad_norm >= 0:
-            raise ValueError(f"clip_grad_norm must not be negative, but is {self.clip_grad_norm}.")
 
 
 def learning_rate(step: int, config: OptimizerConfig) -> float:

@@ -8,13 +8,11 @@ and the loss, the embedding's gradient, and what the optimizer adds up.
 
 import copy
 import os
-from typing import Literal
 
 import torch
 
 from translate_ddp.model import Transformer
-
-Precision = Literal["auto", "fp32", "bf16"]
+from translate_ddp.settings import Precision
 
 KERNELS_KEPT = 128  # two or three passes of `small`; two thirds of a MiB each
 

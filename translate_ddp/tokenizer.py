@@ -6,34 +6,16 @@ Ids 0 to 3 are [PAD] [UNK] [SOS] [EOS]; they never come out of text, not even of
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from tokenizers import Tokenizer as Model
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from translate_ddp.errors import UserError
+from translate_ddp.settings import TokenizerConfig
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
 PAD, UNK, SOS, EOS = range(4)
-
-
-@dataclass(frozen=True)
-class TokenizerConfig:
-    tokenizer: Literal["bpe", "word"] = "bpe"
-    """bpe: byte-level pieces, any text comes back exactly; word: whole words, without rare ones."""
-    vocab_size: int = 4000
-    """Largest vocabulary; small corpora end below it."""
-    tokenizer_file: str = ""
-    """A tokenizer.json to use, or where to write it; {0} stands for the languages, as in en-it."""
-
-    def __post_init__(self) -> None:
-        if self.vocab_size < 300:
-            raise ValueError(
-                f"vocab_size must be at least 300 (256 bytes and the specials), "
-                f"but is {self.vocab_size}."
-            )
 
 
 class Tokenizer:

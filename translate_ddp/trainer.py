@@ -26,17 +26,12 @@ from translate_ddp.folder import RunFolder
 from translate_ddp.logbook import Logbook, Progress, Sample
 from translate_ddp.meters import Pace, Window
 from translate_ddp.model import Transformer
-from translate_ddp.optimizer import (
-    OptimizerConfig,
-    learning_rate,
-    refuse_other_shapes,
-    skip_if,
-)
-from translate_ddp.precision import Precision, ready_to_decode
+from translate_ddp.optimizer import learning_rate, refuse_other_shapes, skip_if
+from translate_ddp.precision import ready_to_decode
+from translate_ddp.settings import OptimizerConfig, TrainConfig
 from translate_ddp.validation import (
     NUM_SAMPLES,
     Scores,
-    ValidateOn,
     ValidationSet,
     as_metrics,
     choose_samples,
@@ -48,41 +43,6 @@ from translate_ddp.watch import first_line
 SKIPPED_AT_MOST = 10  # steps in a row
 FAILED_SAVES_AT_MOST = 3  # in a row
 SENTENCES_SHOWN = 3  # of a step that was skipped
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    num_epochs: int = 7
-    """Passes over the training pairs, counted from the start of the run."""
-    max_steps: int = 0
-    """Stop after so many optimizer steps of the run; 0 is no limit."""
-    seed: int = 0
-    """What everything random is derived from."""
-    precision: Precision = "auto"
-    """Of the layers; weights stay fp32. auto is bf16 on GPUs and CPUs that have it, or fp32."""
-    compile: bool = False
-    """Compile the model with torch.compile: a minute at the start, faster steps on GPUs."""
-    log_every: int = 20
-    """Steps between two records of the training metrics."""
-    validate_every: int = 0
-    """Also validate every so many steps; 0 validates at each epoch's end only."""
-    validate_on: ValidateOn = "rank0"
-    """Who decodes the validation set: rank 0 while the others wait, or all ranks, a share each."""
-    save_every: int = 0
-    """Also save every so many steps; 0 saves by time and at each epoch's end."""
-    save_every_minutes: float = 15.0
-    """Also save every so many minutes; 0 does not."""
-    max_minutes: float = 0.0
-    """Save and stop so long after the start, as if by a signal; 0 is no limit."""
-
-    def __post_init__(self) -> None:
-        for name in ("num_epochs", "log_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
-        not_negative = "max_steps seed validate_every save_every save_every_minutes max_minutes"
-        for name in not_negative.split():
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
 
 
 @dataclass

@@ -11,11 +11,12 @@ from typing import Annotated, Any
 import torch
 import tyro
 
-from translate_ddp.checkpoint import CheckpointConfig, CheckpointStore, State, load
+from translate_ddp.checkpoint import CheckpointStore, State, load
 from translate_ddp.decoding import decode
 from translate_ddp.errors import UserError
-from translate_ddp.model import ModelConfig, Transformer
+from translate_ddp.model import Transformer
 from translate_ddp.precision import choose_dtype
+from translate_ddp.settings import CheckpointConfig, ModelConfig
 from translate_ddp.tokenizer import Tokenizer
 from translate_ddp.watch import first_line
 

@@ -5,7 +5,7 @@ It returns scores and texts; where they are logged is not its business.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 import jiwer
 import numpy as np
@@ -18,9 +18,9 @@ from translate_ddp.decoding import decode
 from translate_ddp.distributed import World
 from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
+from translate_ddp.settings import ValidateOn
 from translate_ddp.tokenizer import Tokenizer
 
-ValidateOn = Literal["rank0", "all"]
 NUM_SAMPLES = 3  # translations shown at each validation
 
 

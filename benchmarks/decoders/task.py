@@ -16,7 +16,7 @@ import tyro
 
 from translate_ddp.checkpoint import State, load
 from translate_ddp.decoding import length_limit
-from translate_ddp.model import ModelConfig
+from translate_ddp.settings import ModelConfig
 from translate_ddp.tokenizer import Tokenizer
 from translate_ddp.translate import build_model
 
