@@ -4,6 +4,7 @@ What they search is a `State`: feed one token a row, get scores of the next, reo
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,9 +19,9 @@ from translate_ddp.tokenizer import EOS, SOS
 
 LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
 
-
-# Finished rows leave when they are so many of all: to leave costs a copy of all that stays.
-SHARE_THAT_LEAVES = 1 / 16
+# Rows leave a greedy search so many at a time: to leave costs a copy of all that stays, and what is
+# compiled for a number of rows serves other batches, too.
+ROWS_THAT_LEAVE = 16
 
 
 class State(Protocol):
@@ -59,8 +60,10 @@ def greedy(state: State, limits: Sequence[int], device: torch.device) -> list[li
                     going.remove(row)
         if not going:
             break
-        if len(going) <= (1 - SHARE_THAT_LEAVES) * len(rows):
-            kept = [place for place, row in enumerate(rows) if row in going]
+        count = math.ceil(len(going) / ROWS_THAT_LEAVE) * ROWS_THAT_LEAVE
+        if count < len(rows):
+            going_first = sorted(range(len(rows)), key=lambda place: rows[place] not in going)
+            kept = sorted(going_first[:count])
             rows = [rows[place] for place in kept]
             kept_N = torch.tensor(kept, device=device)
             state.select(kept_N, kept_N)

@@ -86,15 +86,24 @@ def plain_attention(
     """`scaled_dot_product_attention` written out (Vaswani et al. 2017, eq. 1).
 
     Torch's own kernel takes several times as long in bf16 on a CPU, forward and backward, at the
-    lengths of sentences.
+    lengths of sentences. The products with a single query, as in decoding, are sums: a kernel would
+    be compiled for each number of rows and positions.
     """
-    scores_BHTM = (q_BHTK * q_BHTK.shape[-1] ** -0.5) @ k_BHMK.transpose(-1, -2)
+    is_one = q_BHTK.shape[2] == 1
+    q_BHTK = q_BHTK * q_BHTK.shape[-1] ** -0.5
+    if is_one:
+        scores_BHTM = (q_BHTK * k_BHMK).sum(dim=-1)[:, :, None]
+    else:
+        scores_BHTM = q_BHTK @ k_BHMK.transpose(-1, -2)
     if attn_mask is not None:
         scores_BHTM = scores_BHTM.masked_fill(~attn_mask, -torch.inf)
     if is_causal:
         later_TM = torch.ones_like(scores_BHTM[0, 0], dtype=torch.bool).triu(1)
         scores_BHTM = scores_BHTM.masked_fill(later_TM, -torch.inf)
-    return scores_BHTM.softmax(dim=-1) @ v_BHMK
+    p_BHTM = scores_BHTM.softmax(dim=-1)
+    if is_one:
+        return (p_BHTM.transpose(-1, -2) * v_BHMK).sum(dim=-2, keepdim=True)
+    return p_BHTM @ v_BHMK
 
 
 class FeedForward(nn.Module):
