@@ -126,7 +126,10 @@ def entries() -> list[Entry]:
     both = [(precision, n) for n in widths() for precision in ("fp32", "bf16")]
     return [
         *(Entry(OWN, "ours", precision, n) for precision, n in both),
-        Entry(f"{OWN}, batches of 8", "ours", flags=("--batch_size", "8")),
+        *(
+            Entry(f"{OWN}, batches of 8", "ours", precision, flags=("--batch_size", "8"))
+            for precision in ("fp32", "bf16")
+        ),
         *(
             Entry("transformers Seq2SeqTrainer", "transformers_trainer", precision, n, (), n > 1)
             for precision, n in both
