@@ -113,6 +113,20 @@ def test_no_row_grows_beyond_its_limit(width: int):
     assert greedy(ChainState([endless, endless]), [3, 5], CPU) == found
 
 
+def test_rows_that_have_ended_leave_the_search_by_sixteens():
+    class Counted(ChainState):
+        def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
+            counts.append(len(tokens_N))
+            return super().step(tokens_N)
+
+    counts: list[int] = []
+    endless: Chain = {SOS: {A: 1.0}, A: {A: 1.0}}
+    limits = [1 + n * 7 % 40 for n in range(40)]  # 1 to 40, out of order: one ends at each step
+    found = greedy(Counted([endless] * 40), limits, CPU)
+    assert found == [[A] * limit for limit in limits]
+    assert counts == [40] * 8 + [32] * 16 + [16] * 16
+
+
 @pytest.mark.parametrize("beam_width", [1, 2])
 def test_sources_keep_their_order_whatever_the_batches(beam_width: int):
     # Each source is "translated" to its first token, once for each of its tokens.
