@@ -77,10 +77,10 @@ def test_a_cache_goes_on_with_fewer_sentences_and_other_rows_of_them(model: Tran
     torch.testing.assert_close(torch.stack(stepwise, dim=1), full_NTV, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["padding", "causal"])
-def test_plain_attention_is_torchs_attention(kind: str):
+@pytest.mark.parametrize(("kind", "queries"), [("padding", 7), ("causal", 7), ("padding", 1)])
+def test_plain_attention_is_torchs_attention(kind: str, queries: int):
     torch.manual_seed(0)
-    q, k, v = (torch.randn(3, 2, 7, 8, requires_grad=True) for _ in range(3))
+    q, k, v = (torch.randn(3, 2, length, 8, requires_grad=True) for length in (queries, 7, 7))
     lengths = torch.tensor([7, 4, 1])
     mask = (torch.arange(7) < lengths[:, None])[:, None, None] if kind == "padding" else None
     results = []

@@ -66,6 +66,22 @@ def test_gradients_are_ready_layer_by_layer_so_that_they_can_travel_meanwhile(
     assert len(parts) == len(ready) == len(list(model.parameters()))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_backward_copies_no_activation_for_being_changed_in_place(
+    model: Transformer, batch: Batch, dtype: torch.dtype
+):
+    model.dtype = dtype
+    model.train()
+    node = Objective(model, 0.1)(batch).grad_fn
+    found, waiting = set(), [node]
+    while waiting:
+        if (node := waiting.pop()) is not None and node not in found:
+            found.add(node)
+            waiting += [following for following, _ in node.next_functions]
+    names = {node.name() for node in found}
+    assert "ReluBackward0" in names and not any("CopySlices" in name for name in names)
+
+
 def test_activations_stay_in_bf16(model: Transformer, batch: Batch):
     seen: list[torch.dtype] = []
     for module in model.modules():
