@@ -12,6 +12,13 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":  # before imports that take time
+    gc.disable()  # all that they make stays: to search it for garbage would take a second
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C needs no traceback
+    # Nor has a lost store to be told 20 times.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
 from config import Config, parse
 from translate_ddp.errors import UserError, told_to_the_user
 from translate_ddp.faults import VARIABLE as FAULT_VARIABLE
@@ -29,14 +36,8 @@ def read_command_line() -> Config:
         return parse(sys.argv[1:], speaks=is_main)
 
 
-if __name__ == "__main__":  # before torch is imported, which takes seconds
-    gc.disable()  # all that imports make stays: to search it for garbage would take a second
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C needs no traceback
-    os.environ.setdefault(
-        "TORCH_CPP_LOG_LEVEL", "ERROR"
-    )  # nor has a lost store to be told 20 times
-    CONFIG = read_command_line()
+if __name__ == "__main__":
+    CONFIG = read_command_line()  # without waiting for torch, which takes seconds to import
 
 import torch
 
@@ -245,4 +246,4 @@ def flat(about: dict[str, Any]) -> dict[str, Any]:
 if __name__ == "__main__":
     gc.freeze()
     gc.enable()
-    main(CONFIG)  # pyright: ignore[reportPossiblyUnboundVariable]  # above
+    main(CONFIG)  # pyright: ignore[reportPossiblyUnboundVariable]

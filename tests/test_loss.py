@@ -74,3 +74,21 @@ def test_value_and_gradients_are_those_of_the_plain_loss_however_it_is_cut(
         torch.testing.assert_close(ours_grad, plain_grad, rtol=1e-5, atol=1e-5)
     with torch.no_grad():
         torch.testing.assert_close(token_loss(hidden_RD, embedding_VD, labels_R, smoothing), ours)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_in_bf16_the_loss_of_a_sure_model_is_that_of_its_scores(smoothing: float):
+    torch.manual_seed(0)
+    labels_R = torch.randint(50, (200,))
+    embedding_VD = 4 * torch.nn.functional.normalize(torch.randn(50, 32))
+    hidden_RD = (3 * embedding_VD[labels_R] * torch.rand(200, 1)).bfloat16().requires_grad_()
+    scores_RV = (hidden_RD @ embedding_VD.bfloat16().t()).float()
+    plain = F.cross_entropy(scores_RV, labels_R, reduction="sum", label_smoothing=smoothing)
+    with torch.no_grad():  # as validation has it
+        found = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+    torch.testing.assert_close(found, plain, rtol=1e-5, atol=0)
+    found = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+    assert abs(found - plain) < 200 * 0.002
+    (grad_RD,) = torch.autograd.grad(found, hidden_RD)
+    (plain_grad_RD,) = torch.autograd.grad(plain, hidden_RD)
+    assert (grad_RD - plain_grad_RD).norm() < 0.02 * plain_grad_RD.norm()

@@ -14,8 +14,9 @@ from tests import launch
 from translate_ddp.batches import Batch
 from translate_ddp.checkpoint import CheckpointStore, load
 from translate_ddp.dataset import load_prepared
+from translate_ddp.errors import UserError
 from translate_ddp.meters import Window
-from translate_ddp.resume import tell_changes
+from translate_ddp.resume import refuse_other_run, tell_changes
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.tokenizer import SPECIAL_TOKENS
 from translate_ddp.trainer import Trainer
@@ -175,6 +176,17 @@ def test_another_shape_or_corpus_is_refused_in_words(tiny_run: list[str], tmp_pa
     said = launch.train([*tiny_run, "--seed", "5"], tmp_path).fail()
     assert "seed: 0 in the checkpoint, 5 now" in said
     assert checkpoints(tmp_path / "model") == before
+
+
+def test_an_epoch_that_another_order_of_data_began_is_not_gone_on_with():
+    def state(step: int) -> Any:
+        identity = {"always": {}, "within an epoch": {"seed": 0}}  # from before orders had numbers
+        return {"run": {"identity": identity}, "position": {"step": step}}
+
+    identity = {"always": {}, "within an epoch": {"seed": 0, "data order": 2}}
+    refuse_other_run(state(step=0), identity)
+    with pytest.raises(UserError, match="data order: 1 in the checkpoint, 2 now"):
+        refuse_other_run(state(step=3), identity)
 
 
 def test_what_may_change_is_told(tiny_run: list[str], tmp_path: Path):

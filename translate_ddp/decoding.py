@@ -19,9 +19,9 @@ from translate_ddp.tokenizer import EOS, SOS
 
 LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
 
-# Rows leave a greedy search so many at a time: to leave costs a copy of all that stays, and what is
-# compiled for a number of rows serves other batches, too.
-ROWS_THAT_LEAVE = 16
+# A greedy search goes on with a multiple of so many rows, some of them ended: to leave costs a copy
+# of all that stays, and kernels that were compiled for a number of rows serve other batches, too.
+ROWS_TOGETHER = 16
 
 
 class State(Protocol):
@@ -45,7 +45,7 @@ def length_limit(source_tokens: int) -> int:
 
 
 def greedy(state: State, limits: Sequence[int], device: torch.device) -> list[list[int]]:
-    """The most probable next token, until [EOS] or a row's limit; finished rows leave the batch."""
+    """The most probable next token, until [EOS] or a row's limit; ended rows leave by and by."""
     outputs: list[list[int]] = [[] for _ in limits]
     rows = list(range(len(limits)))
     going = set(rows)
@@ -60,7 +60,7 @@ def greedy(state: State, limits: Sequence[int], device: torch.device) -> list[li
                     going.remove(row)
         if not going:
             break
-        count = math.ceil(len(going) / ROWS_THAT_LEAVE) * ROWS_THAT_LEAVE
+        count = math.ceil(len(going) / ROWS_TOGETHER) * ROWS_TOGETHER
         if count < len(rows):
             going_first = sorted(range(len(rows)), key=lambda place: rows[place] not in going)
             kept = sorted(going_first[:count])

@@ -1,8 +1,8 @@
 """The processes of a run as a value: who am I, how many are we, and how do we agree.
 
-The only module that reads the launcher's variables or imports `torch.distributed`. With one
-process every collective is the identity, so no caller asks whether there are others; and
-`World(rank=3, size=8)` is a plain value, with which sharding is tested without processes.
+The only module that imports `torch.distributed`. With one process every collective is the identity,
+so no caller asks whether there are others; and `World(rank=3, size=8)` is a plain value, with which
+sharding is tested without processes.
 """
 
 import itertools

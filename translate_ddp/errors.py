@@ -48,8 +48,8 @@ def told_to_the_user(speaks: bool = True) -> Iterator[None]:
             time.sleep(FIRST_WORD_SECONDS)
         # Not sys.exit: at an orderly exit a process group that was not closed may abort.
         os._exit(2)
-    except SystemExit:  # of a command line that cannot be used
-        if not speaks:
+    except SystemExit as error:
+        if error.code and not speaks:  # the command line cannot be used, as rank 0 is saying
             time.sleep(FIRST_WORD_SECONDS)
         raise
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """What the launcher says of this process: torchrun's variables, or Slurm's.
 
-The only module that reads them. It does without torch, which takes seconds to import.
+It does without torch, which takes seconds to import.
 """
 
 import os

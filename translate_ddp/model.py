@@ -86,12 +86,12 @@ def plain_attention(
     """`scaled_dot_product_attention` written out (Vaswani et al. 2017, eq. 1).
 
     Torch's own kernel takes several times as long in bf16 on a CPU, forward and backward, at the
-    lengths of sentences. The products with a single query, as in decoding, are sums: a kernel would
-    be compiled for each number of rows and positions.
+    lengths of sentences. The products with a single query, as in a search, are sums: oneDNN would
+    compile a kernel for each number of rows and positions.
     """
-    is_one = q_BHTK.shape[2] == 1
+    is_single = q_BHTK.shape[2] == 1
     q_BHTK = q_BHTK * q_BHTK.shape[-1] ** -0.5
-    if is_one:
+    if is_single:
         scores_BHTM = (q_BHTK * k_BHMK).sum(dim=-1)[:, :, None]
     else:
         scores_BHTM = q_BHTK @ k_BHMK.transpose(-1, -2)
@@ -101,7 +101,7 @@ def plain_attention(
         later_TM = torch.ones_like(scores_BHTM[0, 0], dtype=torch.bool).triu(1)
         scores_BHTM = scores_BHTM.masked_fill(later_TM, -torch.inf)
     p_BHTM = scores_BHTM.softmax(dim=-1)
-    if is_one:
+    if is_single:
         return (p_BHTM.transpose(-1, -2) * v_BHMK).sum(dim=-2, keepdim=True)
     return p_BHTM @ v_BHMK
 

@@ -14,7 +14,7 @@ import torch
 from translate_ddp.model import Transformer
 from translate_ddp.settings import Precision
 
-KERNELS_KEPT = 128  # two or three passes of `small`; two thirds of a MiB each
+KERNELS_KEPT = 128  # of two or three passes
 
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
@@ -33,8 +33,9 @@ def has_bf16(device: torch.device) -> bool:
 def keep_few_kernels() -> None:
     """Bound the memory that bf16 training takes on a CPU; to be called before the first product.
 
-    There oneDNN compiles a kernel for each shape of a product. It and torch keep 1,024 of them,
-    which is gigabytes, and batches come in so many shapes that few are met again in time.
+    There oneDNN compiles a kernel for each shape of a product and keeps 1,024 of them, as does
+    torch, at half a MiB and more; but batches come in so many shapes that few are met again in
+    time.
     """
     for variable in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(variable, str(KERNELS_KEPT))

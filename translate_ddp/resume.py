@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, TypedDict
 
+from translate_ddp.batches import ORDER
 from translate_ddp.checkpoint import CheckpointStore, State, load
 from translate_ddp.dataset import PreparedData
 from translate_ddp.distributed import World
@@ -77,7 +78,7 @@ def identity_of(about: dict[str, Any], data: PreparedData, world_size: int) -> d
             "tokenizer": data.tokenizer.fingerprint[:12],
             "training data": data.fingerprint[:12],
         },
-        "within an epoch": plan,
+        "within an epoch": plan | {"data order": ORDER},
     }
 
 
@@ -87,7 +88,8 @@ def refuse_other_run(state: State, identity: dict[str, Any]) -> None:
     differences = compare(saved["always"], identity["always"])
     advice = "pass another --model_folder, or --preload '' to start anew"
     if state["position"]["step"]:
-        differences += compare(saved["within an epoch"], identity["within an epoch"])
+        plan = {"data order": 1} | saved["within an epoch"]  # as checkpoints without one had it
+        differences += compare(plan, identity["within an epoch"])
         advice += " (seed and batch size may change between epochs: --preload EPOCH)"
     if differences:
         table = "".join(f"\n  {line}" for line in differences)

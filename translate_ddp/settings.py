@@ -1,7 +1,7 @@
-"""Everything that a user can set, part by part, and what is refused of it.
+"""The settings of a run, part by part, and what is refused of them.
 
 It does without torch, so that help and complaints come at once; `config.py` makes a command line of
-it. What a run finds around it, such as its rank and device, is in `World`.
+them. What a run finds around it, such as its rank and device, is in `World`.
 """
 
 import math
