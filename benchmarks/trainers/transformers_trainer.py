@@ -1,8 +1,8 @@
 """Seq2SeqTrainer of `transformers` on a Pegasus of the same shape, as its documentation has it.
 
 Batches of about the same number of target tokens, grouped by the length of the longer side, which
-pads half as much as its default, the source's length. Its groups run from long sentences to short
-ones: a short window sees more of the long ones.
+pads half as much as its default, the source's length. It takes runs of a quarter of an epoch from
+long sentences to short ones, at most 50 batches: a window should be as long as one.
 """
 
 import os
