@@ -54,8 +54,8 @@ class _TokenLoss(torch.autograd.Function):
 
     The scores of all rows, R x V, never exist together, and each is computed once. With the softmax
     p of a row's scores and the wanted distribution q = (1 - e) [label] + e / V, the loss is
-    -q log p and its gradient with respect to the scores is p - q. In bf16 p is, too: a row's loss
-    is exact to 0.002 nats then, less than the rounding of its scores moves it.
+    -q log p and its gradient with respect to the scores is p - q. In bf16 p is, too, and
+    a row's loss then exact to 0.002 nats.
     """
 
     @staticmethod
