@@ -41,7 +41,7 @@ from config import Config, parse
 from translate_ddp import loss, model
 from translate_ddp.dataset import PreparedData, load_prepared, prepare
 from translate_ddp.errors import told_to_the_user
-from translate_ddp.precision import ready_to_decode
+from translate_ddp.packing import ready_to_decode
 from translate_ddp.trainer import Trainer
 from translate_ddp.validation import _summed_loss
 from translate_ddp.watch import first_line

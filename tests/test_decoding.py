@@ -113,7 +113,7 @@ def test_no_row_grows_beyond_its_limit(width: int):
     assert greedy(ChainState([endless, endless]), [3, 5], CPU) == found
 
 
-def test_rows_that_have_ended_leave_the_search_by_sixteens():
+def test_rows_that_have_ended_leave_the_search_together():
     class Counted(ChainState):
         def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
             counts.append(len(tokens_N))
@@ -124,7 +124,7 @@ def test_rows_that_have_ended_leave_the_search_by_sixteens():
     limits = [1 + n * 7 % 40 for n in range(40)]  # 1 to 40, out of order: one ends at each step
     found = greedy(Counted([endless] * 40), limits, CPU)
     assert found == [[A] * limit for limit in limits]
-    assert counts == [40] * 8 + [32] * 16 + [16] * 16
+    assert counts == [40] * 8 + [32] * 16 + [16] * 8 + [8] * 4 + [4] * 2 + [2, 1]
 
 
 @pytest.mark.parametrize("beam_width", [1, 2])

@@ -19,8 +19,9 @@ from translate_ddp.tokenizer import EOS, SOS
 
 LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
 
-# A greedy search goes on with a multiple of so many rows, some of them ended: to leave costs a copy
-# of all that stays, and kernels that were compiled for a number of rows serve other batches, too.
+# A search goes on with a multiple of so many rows, some of them ended, or with a power of two where
+# few are left. To leave costs a copy of all that stays, and kernels that were compiled for a number
+# of rows serve other batches, too.
 ROWS_TOGETHER = 16
 
 
@@ -60,10 +61,8 @@ def greedy(state: State, limits: Sequence[int], device: torch.device) -> list[li
                     going.remove(row)
         if not going:
             break
-        count = math.ceil(len(going) / ROWS_TOGETHER) * ROWS_TOGETHER
-        if count < len(rows):
-            going_first = sorted(range(len(rows)), key=lambda place: rows[place] not in going)
-            kept = sorted(going_first[:count])
+        kept = stay([row in going for row in rows], ROWS_TOGETHER)
+        if len(kept) < len(rows):
             rows = [rows[place] for place in kept]
             kept_N = torch.tensor(kept, device=device)
             state.select(kept_N, kept_N)
@@ -77,32 +76,23 @@ def beam(state: State, limits: Sequence[int], device: torch.device, width: int) 
     A sentence is done once `width` of its hypotheses have ended or its limit is reached.
     """
     sentences = list(range(len(limits)))
+    going = set(sentences)
     ended: list[list[tuple[float, list[int]]]] = [[] for _ in limits]
     tokens_BW = torch.full((len(limits), width), SOS, device=device)
     # All W rows of a sentence start alike: only the first may speak at first.
     scores_BW = torch.full((len(limits), width), -torch.inf, device=device)
     scores_BW[:, 0] = 0.0
     written_BWT = torch.empty(len(limits), width, 0, dtype=torch.int64, device=device)
-    for length in itertools.count(1):
-        logits_NV = state.step(tokens_BW.flatten()).float()
-        totals_BWV = logits_NV.log_softmax(dim=-1).unflatten(0, (-1, width)) + scores_BW[..., None]
-        # At most W of the 2W best continuations can be [EOS], so W that go on are among them.
-        count = min(2 * width, totals_BWV[0].numel())
-        best_BC, where_BC = totals_BWV.flatten(1).topk(count)
-        beams_BC, tokens_BC = where_BC // totals_BWV.shape[-1], where_BC % totals_BWV.shape[-1]
-
-        is_last = [length >= limits[sentence] for sentence in sentences]
-        _collect(ended, sentences, is_last, best_BC, beams_BC, tokens_BC, written_BWT, width)
-        kept = [
-            place
-            for place, sentence in enumerate(sentences)
-            if len(ended[sentence]) < width and not is_last[place]
-        ]
-        if not kept:
+    while True:
+        log_p_NV = state.step(tokens_BW.flatten()).log_softmax(dim=-1)
+        best_BC, beams_BC, tokens_BC = _continuations(log_p_NV, scores_BW)
+        _collect(ended, going, sentences, limits, best_BC, beams_BC, tokens_BC, written_BWT)
+        if not going:
             break
         # The first W continuations that are not [EOS], best first.
         _, order_BC = (tokens_BC == EOS).sort(dim=1, stable=True)
         chosen_BW = order_BC[:, :width]
+        kept = stay([sentence in going for sentence in sentences], max(1, ROWS_TOGETHER // width))
         kept_B = torch.tensor(kept, device=device)
         beams_BW, tokens_BW, scores_BW = (
             x_BC.gather(1, chosen_BW)[kept_B] for x_BC in (beams_BC, tokens_BC, best_BC)
@@ -115,28 +105,60 @@ def beam(state: State, limits: Sequence[int], device: torch.device, width: int) 
     return [max(hypotheses, key=lambda scored: scored[0])[1] for hypotheses in ended]
 
 
+def _continuations(log_p_NV: Tensor, scores_BW: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The C = 2W best continuations of each sentence: their scores, beams and tokens, best first.
+
+    At most W of them can be [EOS], so W that go on are among them. They are also among the C best
+    of each beam alone, which need no score of the beam to be found.
+    """
+    width = scores_BW.shape[1]
+    best_NC, tokens_NC = log_p_NV.topk(min(2 * width, log_p_NV.shape[1]))
+    totals_BWC = best_NC.unflatten(0, (-1, width)) + scores_BW[..., None]
+    totals_BX, tokens_BX = totals_BWC.flatten(1), tokens_NC.view(len(scores_BW), -1)
+    best_BC, where_BC = totals_BX.topk(min(2 * width, totals_BX.shape[1]))
+    return best_BC, where_BC // best_NC.shape[1], tokens_BX.gather(1, where_BC)
+
+
 def _collect(
     ended: list[list[tuple[float, list[int]]]],
+    going: set[int],
     sentences: list[int],
-    is_last: list[bool],
+    limits: Sequence[int],
     best_BC: Tensor,
     beams_BC: Tensor,
     tokens_BC: Tensor,
     written_BWT: Tensor,
-    width: int,
 ) -> None:
-    """Add to `ended` the hypotheses among the W best that end here, by [EOS] or by the limit."""
-    length = written_BWT.shape[2] + 1
+    """Add to `ended` what ends among the W best, and take from `going` the sentences now done."""
+    _, width, written = written_BWT.shape
+    length = written + 1
     reward = ((5 + length) / 6) ** LENGTH_REWARD
-    candidates = zip(
-        best_BC[:, :width].tolist(), beams_BC[:, :width].tolist(), tokens_BC.tolist(), strict=True
-    )
-    for place, (scores, beams, tokens) in enumerate(candidates):
-        for score, source_beam, token in zip(scores, beams, tokens, strict=False):
-            if (token == EOS or is_last[place]) and score > -torch.inf:
-                before = written_BWT[place, source_beam].tolist()
+    best, beams, tokens = (x_BC[:, :width].tolist() for x_BC in (best_BC, beams_BC, tokens_BC))
+    for place, sentence in enumerate(sentences):
+        if sentence not in going:
+            continue
+        is_last = length >= limits[sentence]
+        for score, row, token in zip(best[place], beams[place], tokens[place], strict=True):
+            if (token == EOS or is_last) and score > -torch.inf:
+                before = written_BWT[place, row].tolist()
                 words = before if token == EOS else [*before, token]
-                ended[sentences[place]].append((score / reward, words))
+                ended[sentence].append((score / reward, words))
+        if is_last or len(ended[sentence]) >= width:
+            going.remove(sentence)
+
+
+def stay(going: Sequence[bool], together: int) -> list[int]:
+    """Places that stay in the search: those still going, and ended ones that fill up their number.
+
+    That becomes a multiple of `together`, or a power of two if at most half of it are going.
+    """
+    count = sum(going)
+    if count > together // 2:
+        count = math.ceil(count / together) * together
+    else:
+        count = 1 << (count - 1).bit_length()
+    going_first = sorted(range(len(going)), key=lambda place: not going[place])
+    return sorted(going_first[:count])
 
 
 def decode(

@@ -67,7 +67,7 @@ class _TokenLoss(torch.autograd.Function):
         # q spreads e / V over all scores: a part of the loss and of both gradients that sums give.
         spread = smoothing / vocabulary
         hidden_sum_D = hidden_RD.sum(dim=0, dtype=torch.float32)
-        weights_sum_D = weights_VD.sum(dim=0, dtype=torch.float32)
+        weights_sum_D = embedding_VD.sum(dim=0, dtype=torch.float32)
         total = -spread * (hidden_sum_D @ weights_sum_D)
         hidden_grad_RD = torch.empty_like(hidden_RD)
         embedding_grad_VD = (-spread * hidden_sum_D).expand_as(embedding_VD).contiguous()

@@ -39,6 +39,13 @@ class LayerNorm(nn.LayerNorm):
         return F.layer_norm(input, self.normalized_shape, weight, bias, self.eps)
 
 
+class Embedding(nn.Embedding):
+    """A vector for each token; read the other way, scores of the tokens for a vector."""
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return F.linear(hidden, self.weight)
+
+
 class Attention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2), keys and values made apart.
 
@@ -260,7 +267,7 @@ class Transformer(nn.Module):
         self.d_model = config.d_model
         self.pad_id = pad_id
         table_VD = torch.empty(vocabulary, config.d_model)
-        self.embedding = nn.Embedding.from_pretrained(table_VD, freeze=False)
+        self.embedding = Embedding.from_pretrained(table_VD, freeze=False)
         self.encoder_layers = nn.ModuleList(
             EncoderLayer(config) for _ in range(config.num_encoder_layers)
         )
@@ -291,7 +298,7 @@ class Transformer(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores [..., V] of the next token from hidden states [..., D]."""
-        return F.linear(hidden, self.embedding.weight)
+        return self.embedding.logits(hidden)
 
     def encode(self, source_BS: Tensor) -> tuple[list[LayerCache], Tensor]:
         """Encode the source: what each decoder layer keeps of it, and which positions are real."""

@@ -6,12 +6,10 @@ and fro at each layer. Sums that run over many terms stay fp32: those inside mat
 and the loss, the embedding's gradient, and what the optimizer adds up.
 """
 
-import copy
 import os
 
 import torch
 
-from translate_ddp.model import Transformer
 from translate_ddp.settings import Precision
 
 KERNELS_KEPT = 128  # of two or three passes
@@ -39,10 +37,3 @@ def keep_few_kernels() -> None:
     """
     for variable in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(variable, str(KERNELS_KEPT))
-
-
-def ready_to_decode(model: Transformer) -> Transformer:
-    """The model itself, or a copy with weights cast once instead of at each step."""
-    if model.embedding.weight.dtype == model.dtype:
-        return model
-    return copy.deepcopy(model).to(model.dtype)

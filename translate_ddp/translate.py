@@ -15,6 +15,7 @@ from translate_ddp.checkpoint import CheckpointStore, State, load
 from translate_ddp.decoding import decode
 from translate_ddp.errors import UserError
 from translate_ddp.model import Transformer
+from translate_ddp.packing import ready_to_decode
 from translate_ddp.precision import choose_dtype
 from translate_ddp.settings import CheckpointConfig, ModelConfig
 from translate_ddp.tokenizer import Tokenizer
@@ -60,7 +61,8 @@ class Translator:
         self.tokenizer = Tokenizer(state["tokenizer"])
         # The precision it was trained in, as far as this device has it.
         dtype = choose_dtype(self.about["train"]["precision"], device)
-        self.model = build_model(state, len(self.tokenizer), dtype).to(device, dtype).eval()
+        model = build_model(state, len(self.tokenizer), dtype).to(device)
+        self.model = ready_to_decode(model).eval()
         self.device = device
 
     @classmethod

@@ -8,6 +8,7 @@ import torch
 from benchmarks.decoders.task import Decoder, Ids, Task, read_flags, time_decoding
 from translate_ddp.decoding import decode
 from translate_ddp.model import Transformer
+from translate_ddp.packing import ready_to_decode
 from translate_ddp.translate import BATCH_TOKENS
 
 
@@ -25,8 +26,8 @@ def main() -> None:
     asked = read_flags(Ours, __doc__)
     task = Task.open(asked.work)
     model = task.trained().model
-    if asked.precision == "bf16":
-        model.to(torch.bfloat16).dtype = torch.bfloat16
+    model.dtype = torch.bfloat16 if asked.precision == "bf16" else torch.float32
+    model = ready_to_decode(model)
     time_decoding(
         asked,
         task.sources[: asked.sentences or None],
