@@ -151,8 +151,8 @@ def dropout_mask(like: Tensor, share: float) -> Tensor:
     """
     draws = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     bits = draws.view(torch.int16)[: like.numel()].view(like.shape)
-    kept = bits >= round(share * 2**16) - 2**15
-    return kept.to(like.dtype).mul_(1 / (1 - share))
+    kept = torch.ge(bits, round(share * 2**16) - 2**15, out=torch.empty_like(like))
+    return kept.mul_(1 / (1 - share))
 
 
 class EncoderLayer(nn.Module):
