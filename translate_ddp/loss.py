@@ -100,7 +100,8 @@ class _TokenLoss(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         hidden_grad_RD, embedding_grad_VD = ctx.saved_tensors
         (grad,) = grads
-        return hidden_grad_RD * grad, embedding_grad_VD * grad, None, None
+        # In place: the graph is gone after this, and these are its largest tensors.
+        return hidden_grad_RD.mul_(grad), embedding_grad_VD.mul_(grad), None, None
 
 
 class Objective(nn.Module):
