@@ -38,7 +38,7 @@ from benchmarks.machine import facts
 from benchmarks.report import OWN, RESULTS, Row, short, write_report
 from benchmarks.workbench import open_trainer, take_steps
 from config import Config, parse
-from translate_ddp import loss, model
+from translate_ddp import loss, model, packing
 from translate_ddp.dataset import PreparedData, load_prepared, prepare
 from translate_ddp.errors import told_to_the_user
 from translate_ddp.packing import ready_to_decode
@@ -205,6 +205,7 @@ def plain_torch(calls: Counter[str]) -> Iterator[None]:
         (loss, "_TokenLoss", None),
         (model, "dropout_mask", None),
         (model, "plain_attention", None),
+        (packing, "can_pack", lambda *_: False),
     ]
     before = calls.copy()
     with ExitStack() as stack:

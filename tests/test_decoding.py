@@ -9,6 +9,7 @@ import torch
 
 from translate_ddp.decoding import LENGTH_REWARD, beam, decode, greedy
 from translate_ddp.model import Transformer
+from translate_ddp.packing import ready_to_decode
 from translate_ddp.settings import ModelConfig
 from translate_ddp.tokenizer import EOS, SOS
 
@@ -127,6 +128,20 @@ def test_rows_that_have_ended_leave_the_search_together():
     assert counts == [40] * 8 + [32] * 16 + [16] * 8 + [8] * 4 + [4] * 2 + [2, 1]
 
 
+def test_sentences_that_are_done_leave_a_beam_together():
+    class Counted(ChainState):
+        def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
+            counts.append(len(tokens_N))
+            return super().step(tokens_N)
+
+    counts: list[int] = []
+    endless: Chain = {SOS: {A: 1.0}, A: {A: 1.0}}
+    limits = [3, 9, 1, 7, 5, 2, 8, 6, 4, 10]  # one is done at each step
+    found = beam(Counted([endless] * 10), limits, CPU, width=5)
+    assert found == [[A] * limit for limit in limits]
+    assert counts == [5 * sentences for sentences in [10, 9, 9, 9, 6, 6, 6, 3, 3, 1]]
+
+
 @pytest.mark.parametrize("beam_width", [1, 2])
 def test_sources_keep_their_order_whatever_the_batches(beam_width: int):
     # Each source is "translated" to its first token, once for each of its tokens.
@@ -157,7 +172,8 @@ def test_threads_share_the_batches_and_change_no_translation(
     beam_width: int, restored_threads: None
 ):
     torch.manual_seed(0)
-    model = Transformer(ModelConfig(d_model=32, num_heads=2, d_ff=64), vocabulary=40).eval()
+    plain = Transformer(ModelConfig(d_model=32, num_heads=2, d_ff=64), vocabulary=40).eval()
+    model = ready_to_decode(plain)
     sources = [torch.randint(4, 40, (1 + n % 9,)).tolist() for n in range(40)]
     found = []
     for threads, batch_tokens in ((1, 1), (1, 500), (4, 60)):

@@ -92,3 +92,24 @@ def test_in_bf16_the_loss_of_a_sure_model_is_that_of_its_scores(smoothing: float
     (grad_RD,) = torch.autograd.grad(found, hidden_RD)
     (plain_grad_RD,) = torch.autograd.grad(plain, hidden_RD)
     assert (grad_RD - plain_grad_RD).norm() < 0.02 * plain_grad_RD.norm()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_row_that_misses_its_label_hopelessly_costs_what_it_should(
+    dtype: torch.dtype, smoothing: float
+):
+    # Scores of 1,000 and -1,000: the label's probability is too small for any float.
+    hidden_RD = torch.tensor([[1000.0], [-1000.0]], dtype=dtype, requires_grad=True)
+    embedding_VD = torch.tensor([[1.0], [-1.0], [0.0]], requires_grad=True)
+    labels_R = torch.tensor([1, 1])
+    scores_RV = (hidden_RD @ embedding_VD.to(dtype).t()).float()
+    plain = F.cross_entropy(scores_RV, labels_R, reduction="sum", label_smoothing=smoothing)
+    found = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+    torch.testing.assert_close(found, plain, rtol=1e-5, atol=0)
+    for grad, plain_grad in zip(
+        torch.autograd.grad(found, (hidden_RD, embedding_VD)),
+        torch.autograd.grad(plain, (hidden_RD, embedding_VD)),
+        strict=True,
+    ):
+        torch.testing.assert_close(grad, plain_grad, rtol=1e-2, atol=1e-2)

@@ -46,7 +46,8 @@ def test_making_ready_leaves_the_model_as_it_was(model: Transformer, dtype: torc
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model.dtype = dtype
     ready = ready_to_decode(model)
-    assert not any(parameter.requires_grad for parameter in ready.parameters())
+    if ready is not model:
+        assert not any(parameter.requires_grad for parameter in ready.parameters())
     after = model.state_dict()
     assert after.keys() == before.keys()
     assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
@@ -54,11 +55,28 @@ def test_making_ready_leaves_the_model_as_it_was(model: Transformer, dtype: torc
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
-def test_every_product_of_fp32_weights_is_packed(model: Transformer):
-    kinds = [type(module) for module in ready_to_decode(model).modules()]
+@pytest.mark.parametrize(
+    ("dtype", "has_bf16", "packs"),
+    [(torch.float32, False, True), (torch.bfloat16, True, True), (torch.bfloat16, False, False)],
+)
+def test_every_product_is_packed_in_a_type_that_the_processor_has(
+    model: Transformer,
+    dtype: torch.dtype,
+    has_bf16: bool,
+    packs: bool,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    if dtype == torch.bfloat16 and has_bf16 > packing.has_bf16(torch.device("cpu")):
+        pytest.skip("a processor without bf16")
+    monkeypatch.setattr(torch.backends.mkldnn, "is_acl_available", lambda: False)
+    monkeypatch.setattr(packing, "has_bf16", lambda device: has_bf16)
     linear = sum(isinstance(module, Linear) for module in model.modules())
-    assert kinds.count(PackedWeights) == linear + 1  # and the scores
-    assert Linear not in kinds
+    model.dtype = dtype
+    ready = ready_to_decode(model)
+    kinds = [type(module) for module in ready.modules()]
+    assert kinds.count(PackedWeights) == (linear + 1 if packs else 0)  # and the scores
+    assert kinds.count(Linear) == (0 if packs else linear)
+    assert ready_to_decode(ready) is ready
 
 
 def test_without_onednn_the_model_is_cast_only(model: Transformer, monkeypatch: pytest.MonkeyPatch):

@@ -19,9 +19,9 @@ from translate_ddp.tokenizer import EOS, SOS
 
 LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
 
-# A search goes on with a multiple of so many rows, some of them ended, or with a power of two where
-# few are left. To leave costs a copy of all that stays, and kernels that were compiled for a number
-# of rows serve other batches, too.
+# A search goes on with a multiple of about so many rows, some of them ended, or with a power of two
+# where few are left. To leave costs a copy of all that stays, and kernels that were compiled for a
+# number of rows serve other batches, too.
 ROWS_TOGETHER = 16
 
 
@@ -29,7 +29,7 @@ class State(Protocol):
     """N target rows under way for B sentences, those of one sentence side by side."""
 
     def step(self, tokens_N: Tensor) -> Tensor:
-        """Append a token to each row and return the scores logits_NV of the one after it."""
+        """Append a token to each row; return logits_NV of the one after it, in fp32."""
         ...
 
     def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
@@ -61,7 +61,7 @@ def greedy(state: State, limits: Sequence[int], device: torch.device) -> list[li
                     going.remove(row)
         if not going:
             break
-        kept = stay([row in going for row in rows], ROWS_TOGETHER)
+        kept = _staying([row in going for row in rows], ROWS_TOGETHER)
         if len(kept) < len(rows):
             rows = [rows[place] for place in kept]
             kept_N = torch.tensor(kept, device=device)
@@ -92,7 +92,8 @@ def beam(state: State, limits: Sequence[int], device: torch.device, width: int) 
         # The first W continuations that are not [EOS], best first.
         _, order_BC = (tokens_BC == EOS).sort(dim=1, stable=True)
         chosen_BW = order_BC[:, :width]
-        kept = stay([sentence in going for sentence in sentences], max(1, ROWS_TOGETHER // width))
+        together = max(1, ROWS_TOGETHER // width)
+        kept = _staying([sentence in going for sentence in sentences], together)
         kept_B = torch.tensor(kept, device=device)
         beams_BW, tokens_BW, scores_BW = (
             x_BC.gather(1, chosen_BW)[kept_B] for x_BC in (beams_BC, tokens_BC, best_BC)
@@ -147,10 +148,10 @@ def _collect(
             going.remove(sentence)
 
 
-def stay(going: Sequence[bool], together: int) -> list[int]:
-    """Places that stay in the search: those still going, and ended ones that fill up their number.
-
-    That becomes a multiple of `together`, or a power of two if at most half of it are going.
+def _staying(going: Sequence[bool], together: int) -> list[int]:
+    """The places that stay in a search: all still going, of which there is one at least, and so
+    many ended ones, if there are, that the count is a multiple of `together`, or a power of two
+    when no more than half of `together` are going.
     """
     count = sum(going)
     if count > together // 2:

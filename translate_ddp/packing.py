@@ -6,6 +6,7 @@ takes as long as the product itself.
 """
 
 import copy
+import typing
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from translate_ddp.precision import has_bf16
 
 
 class PackedWeights(nn.Module):
-    """A linear map in oneDNN's order, for inference; the numbers are those of `F.linear`."""
+    """A linear map in oneDNN's order, for inference; but for rounding it is `F.linear`."""
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None = None) -> None:
         super().__init__()
@@ -43,21 +44,27 @@ class PackedEmbedding(Embedding):
 
 
 def ready_to_decode(model: Transformer) -> Transformer:
-    """The model for inference alone: a copy, unless there is nothing to cast or to lay out."""
+    """The model for inference alone; a copy, if anything is to be cast or laid out.
+
+    The copy shares what weights it can, so it is for use before these are trained on.
+    """
     weight = model.embedding.weight
     packs = can_pack(weight.device, model.dtype)
-    if weight.dtype == model.dtype and not packs:
+    is_ready = isinstance(model.embedding, PackedEmbedding) or not packs
+    if weight.dtype == model.dtype and is_ready:
         return model
-    ready = copy.deepcopy(model).to(model.dtype).requires_grad_(False)
+    cast = {id(p): nn.Parameter(p.detach().to(model.dtype), False) for p in model.parameters()}
+    ready = copy.deepcopy(model, memo=cast)
     if packs:
-        for name, module in list(ready.named_modules()):
-            if isinstance(module, Linear):
-                ready.set_submodule(name, PackedWeights(module.weight, module.bias))
+        for name in [name for name, part in ready.named_modules() if isinstance(part, Linear)]:
+            linear = typing.cast(Linear, ready.get_submodule(name))
+            ready.set_submodule(name, PackedWeights(linear.weight, linear.bias))
         ready.embedding = PackedEmbedding(ready.embedding)
     return ready
 
 
 def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether torch was built with oneDNN for this device, which then has to know the type."""
-    is_known = dtype == torch.float32 or has_bf16(device)
-    return device.type == "cpu" and torch.backends.mkldnn.is_available() and is_known
+    """Whether products on this device are oneDNN's own, and it has instructions for the type."""
+    onednn = torch.backends.mkldnn
+    is_own = device.type == "cpu" and onednn.is_available() and not onednn.is_acl_available()
+    return is_own and (dtype == torch.float32 or has_bf16(device))

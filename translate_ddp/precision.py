@@ -29,11 +29,11 @@ def has_bf16(device: torch.device) -> bool:
 
 
 def keep_few_kernels() -> None:
-    """Bound the memory that bf16 training takes on a CPU; to be called before the first product.
+    """Bound the memory that oneDNN takes on a CPU; to be called before the first product.
 
-    There oneDNN compiles a kernel for each shape of a product and keeps 1,024 of them, as does
-    torch, at half a MiB and more; but batches come in so many shapes that few are met again in
-    time.
+    In bf16, and for packed weights, oneDNN compiles a kernel for each shape of a product and keeps
+    1,024 of them, as does torch, at half a MiB and more; but batches come in so many shapes that
+    few are met again in time.
     """
     for variable in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(variable, str(KERNELS_KEPT))

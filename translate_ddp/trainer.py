@@ -27,7 +27,6 @@ from translate_ddp.logbook import Logbook, Progress, Sample
 from translate_ddp.meters import Pace, Window
 from translate_ddp.model import Transformer
 from translate_ddp.optimizer import learning_rate, refuse_other_shapes, skip_if
-from translate_ddp.packing import ready_to_decode
 from translate_ddp.settings import OptimizerConfig, TrainConfig
 from translate_ddp.validation import (
     NUM_SAMPLES,
@@ -338,7 +337,7 @@ class Trainer:
             self.logbook.progress("validation", total=total, unit="sentence") as bar,
         ):
             scores = validate(
-                ready_to_decode(self.model),
+                self.model,
                 texts,
                 data.tokenizer,
                 world,

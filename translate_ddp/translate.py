@@ -16,7 +16,7 @@ from translate_ddp.decoding import decode
 from translate_ddp.errors import UserError
 from translate_ddp.model import Transformer
 from translate_ddp.packing import ready_to_decode
-from translate_ddp.precision import choose_dtype
+from translate_ddp.precision import choose_dtype, keep_few_kernels
 from translate_ddp.settings import CheckpointConfig, ModelConfig
 from translate_ddp.tokenizer import Tokenizer
 from translate_ddp.watch import first_line
@@ -61,13 +61,14 @@ class Translator:
         self.tokenizer = Tokenizer(state["tokenizer"])
         # The precision it was trained in, as far as this device has it.
         dtype = choose_dtype(self.about["train"]["precision"], device)
-        model = build_model(state, len(self.tokenizer), dtype).to(device)
+        model = build_model(state, len(self.tokenizer), dtype).to(device, dtype)
         self.model = ready_to_decode(model).eval()
         self.device = device
 
     @classmethod
     def open(cls, saved: SavedModel) -> "Translator":
         """From the checkpoint alone. Raises UserError if there is none that can be used."""
+        keep_few_kernels()
         store = CheckpointStore(CheckpointConfig(saved.model_folder, saved.model_basename))
         checkpoint, passed_over = store.find(saved.preload or "latest")
         for line in passed_over:

@@ -18,6 +18,7 @@ from translate_ddp.decoding import decode
 from translate_ddp.distributed import World
 from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
+from translate_ddp.packing import ready_to_decode
 from translate_ddp.settings import ValidateOn
 from translate_ddp.tokenizer import Tokenizer
 
@@ -76,7 +77,9 @@ def validate(
 
     def work() -> Part:
         rows = validation_share(data, world, on)
-        return _translate(model, data.pairs, rows, tokenizer, world, max_tokens, on_done)
+        return _translate(
+            ready_to_decode(model), data.pairs, rows, tokenizer, world, max_tokens, on_done
+        )
 
     was_training = model.training
     model.eval()
