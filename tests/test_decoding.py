@@ -56,6 +56,18 @@ class ChainState:
         self.chains = [self.chains[sentence] for sentence in sentences_B.tolist()]
 
 
+class EndlessState(ChainState):
+    """Sentences that end at their limits only, and how many rows there were at each step."""
+
+    def __init__(self, sentences: int) -> None:
+        super().__init__([{SOS: {A: 1.0}, A: {A: 1.0}}] * sentences)
+        self.counts: list[int] = []
+
+    def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
+        self.counts.append(len(tokens_N))
+        return super().step(tokens_N)
+
+
 def random_chain(seed: int) -> Chain:
     random = torch.Generator().manual_seed(seed)
     rows = torch.rand(3, 3, generator=random).softmax(dim=-1).tolist()
@@ -115,31 +127,19 @@ def test_no_row_grows_beyond_its_limit(width: int):
 
 
 def test_rows_that_have_ended_leave_the_search_together():
-    class Counted(ChainState):
-        def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
-            counts.append(len(tokens_N))
-            return super().step(tokens_N)
-
-    counts: list[int] = []
-    endless: Chain = {SOS: {A: 1.0}, A: {A: 1.0}}
     limits = [1 + n * 7 % 40 for n in range(40)]  # 1 to 40, out of order: one ends at each step
-    found = greedy(Counted([endless] * 40), limits, CPU)
+    state = EndlessState(40)
+    found = greedy(state, limits, CPU)
     assert found == [[A] * limit for limit in limits]
-    assert counts == [40] * 8 + [32] * 16 + [16] * 8 + [8] * 4 + [4] * 2 + [2, 1]
+    assert state.counts == [40] * 8 + [32] * 16 + [16] * 8 + [8] * 4 + [4] * 2 + [2, 1]
 
 
 def test_sentences_that_are_done_leave_a_beam_together():
-    class Counted(ChainState):
-        def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
-            counts.append(len(tokens_N))
-            return super().step(tokens_N)
-
-    counts: list[int] = []
-    endless: Chain = {SOS: {A: 1.0}, A: {A: 1.0}}
     limits = [3, 9, 1, 7, 5, 2, 8, 6, 4, 10]  # one is done at each step
-    found = beam(Counted([endless] * 10), limits, CPU, width=5)
+    state = EndlessState(10)
+    found = beam(state, limits, CPU, width=5)
     assert found == [[A] * limit for limit in limits]
-    assert counts == [5 * sentences for sentences in [10, 9, 9, 9, 6, 6, 6, 3, 3, 1]]
+    assert state.counts == [5 * sentences for sentences in [10, 9, 9, 9, 6, 6, 6, 3, 3, 1]]
 
 
 @pytest.mark.parametrize("beam_width", [1, 2])
