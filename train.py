@@ -48,9 +48,10 @@ from translate_ddp.distributed import World, open_world, record
 from translate_ddp.folder import RunFolder
 from translate_ddp.logbook import Logbook, Prefix
 from translate_ddp.loss import Objective
+from translate_ddp.memory import settle_memory
 from translate_ddp.model import Transformer
 from translate_ddp.optimizer import build_optimizer
-from translate_ddp.precision import choose_dtype, keep_few_kernels
+from translate_ddp.precision import choose_dtype
 from translate_ddp.resume import find_state, identity_of, refuse_other_run, tell_changes
 from translate_ddp.trainer import Run, Trainer, reseed
 
@@ -59,7 +60,7 @@ STOPPED_UPLOAD_SECONDS = 5.0  # for W&B, when there is little time to leave
 
 @record
 def main(config: Config) -> None:
-    keep_few_kernels()
+    settle_memory()
     with told_to_the_user(speaks=read_launch(os.environ).rank == 0):
         with open_world(config.distributed) as world:
             train(config, world)

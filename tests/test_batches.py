@@ -62,12 +62,33 @@ def test_the_sentences_of_a_step_do_not_depend_on_the_number_of_ranks(
     assert [sorted(row for rows in step for row in rows) for step in by_ranks] == alone
 
 
-def test_no_step_is_over_its_budget_and_most_are_nearly_full(dataset: ParallelDataset):
+@pytest.mark.parametrize(("budget", "filled"), [(60, 0.8), (300, 0.8), (1000, 0.9)])
+def test_no_step_is_over_its_budget_and_most_are_nearly_full(
+    dataset: ParallelDataset, budget: int, filled: float
+):
+    config = BatchConfig(batch_tokens=budget, max_tokens=100, seq_len=60)
     lengths = Lengths.of(dataset)
-    plan = plan_epoch(lengths, CONFIG, seed=3, epoch=0, world_size=1)
+    plan = plan_epoch(lengths, config, seed=3, epoch=0, world_size=1)
     sizes = [len(rows) * int(lengths.longest_side[rows].max()) for rows in plan]
-    assert max(sizes) <= CONFIG.batch_tokens
-    assert np.median(sizes) > 0.8 * CONFIG.batch_tokens
+    assert max(sizes) <= budget
+    assert np.median(sizes) > filled * budget
+
+
+@pytest.mark.parametrize("size", [2, 4, 8])
+def test_ranks_hold_as_many_sentences_and_passes_of_a_step(size: int):
+    random = np.random.default_rng(0)
+    lengths = np.clip(random.gamma(4, 3, 3000), 1, 50).astype(int)
+    pairs = ParallelDataset(*(Ragged.of([[5] * n for n in lengths]) for _ in range(2)))
+    config = BatchConfig(batch_tokens=1600, max_tokens=400, seq_len=60)
+    plan = plan_epoch(Lengths.of(pairs), config, seed=3, epoch=0, world_size=size)
+    full = [rows for rows in plan if len(rows) % 8 == 0]
+    assert len(full) > 0.9 * len(plan)  # not the last, nor those of a few long sentences
+    collator = Collator(config.max_tokens)
+    for rows in full:
+        shares = [pairs.__getitems__(share(rows, rank, size).tolist()) for rank in range(size)]
+        assert len({len(part) for part in shares}) == 1
+        passes = [[len(batch.target_BT) for batch in collator(part)] for part in shares]
+        assert {len(part) for part in passes} == {max(1, 4 // size)}
 
 
 def test_steps_hold_less_padding_than_rows_sorted_by_target_then_source_do(

@@ -1,8 +1,5 @@
 """What computing in bf16 changes, and what it must not."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -101,31 +98,3 @@ def test_auto_is_bf16_exactly_where_the_processor_has_it(monkeypatch: pytest.Mon
         assert choose_dtype("auto", CPU) == dtype
         assert choose_dtype("fp32", CPU) == torch.float32
         assert choose_dtype("bf16", CPU) == torch.bfloat16
-
-
-MANY_SHAPES = """
-from translate_ddp.precision import keep_few_kernels
-keep_few_kernels()
-import torch
-
-def resident_kib() -> int:
-    return int(open("/proc/self/status").read().split("VmRSS:")[1].split()[0])
-
-weights_DD = torch.randn(256, 256).bfloat16()
-resident = [resident_kib()]
-for shapes in (range(100, 300), range(300, 700)):
-    for rows in shapes:
-        torch.randn(rows, 256).bfloat16() @ weights_DD
-    resident.append(resident_kib())
-print(resident[1] - resident[0], resident[2] - resident[1])
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads resident memory from /proc")
-def test_memory_stops_growing_with_the_number_of_shapes():
-    # A process of its own: what bounds it is read once, at the first product.
-    done = subprocess.run(
-        [sys.executable, "-c", MANY_SHAPES], capture_output=True, text=True, check=True
-    )
-    first_200, next_400 = map(int, done.stdout.split())
-    assert next_400 < max(first_200 / 2, 10_000)

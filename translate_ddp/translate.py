@@ -14,9 +14,10 @@ import tyro
 from translate_ddp.checkpoint import CheckpointStore, State, load
 from translate_ddp.decoding import decode
 from translate_ddp.errors import UserError
+from translate_ddp.memory import settle_memory
 from translate_ddp.model import Transformer
 from translate_ddp.packing import ready_to_decode
-from translate_ddp.precision import choose_dtype, keep_few_kernels
+from translate_ddp.precision import choose_dtype
 from translate_ddp.settings import CheckpointConfig, ModelConfig
 from translate_ddp.tokenizer import Tokenizer
 from translate_ddp.watch import first_line
@@ -68,7 +69,7 @@ class Translator:
     @classmethod
     def open(cls, saved: SavedModel) -> "Translator":
         """From the checkpoint alone. Raises UserError if there is none that can be used."""
-        keep_few_kernels()
+        settle_memory()
         store = CheckpointStore(CheckpointConfig(saved.model_folder, saved.model_basename))
         checkpoint, passed_over = store.find(saved.preload or "latest")
         for line in passed_over:
