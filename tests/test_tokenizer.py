@@ -85,6 +85,13 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: str):
         load_tokenizer(path)
 
 
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path):
+    (tmp_path / "taken").write_text("")
+    config = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "taken" / "{0}.json"))
+    with pytest.raises(UserError, match=r"--tokenizer_file .*en-it\.json cannot be written"):
+        build_tokenizer(LINES, config, "en-it", tmp_path / "unused.json")
+
+
 def test_a_tokenizer_with_other_special_ids_is_refused(tokenizer: Tokenizer):
     with pytest.raises(ValueError, match="ids 0 to 3"):
         Tokenizer(tokenizer.text.replace("[SOS]", "[BOS]"))

@@ -94,15 +94,21 @@ def build_tokenizer(
     """Load `--tokenizer_file` if it names a file; otherwise train one and write it there.
 
     Without `--tokenizer_file` it is written to `file`. Raises UserError for a file that is no
-    tokenizer of ours.
+    tokenizer of ours, or that cannot be written.
     """
     if config.tokenizer_file:
         file = Path(config.tokenizer_file.replace("{0}", languages))
         if file.exists():
             return load_tokenizer(file)
     tokenizer = train_tokenizer(lines, config)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    partial.write_text(tokenizer.text, encoding="utf-8")
-    partial.replace(file)  # by rename, so that nobody ever reads half a tokenizer
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(f".{file.name}.{os.getpid()}")
+        partial.write_text(tokenizer.text, encoding="utf-8")
+        partial.replace(file)  # by rename, so that nobody ever reads half a tokenizer
+    except OSError as error:
+        if not config.tokenizer_file:
+            raise  # the caller knows what the file is for
+        problem = error.strerror or error
+        raise UserError(f"--tokenizer_file {file} cannot be written: {problem}.") from error
     return tokenizer

@@ -62,8 +62,7 @@ class Translator:
         self.tokenizer = Tokenizer(state["tokenizer"])
         # The precision it was trained in, as far as this device has it.
         dtype = choose_dtype(self.about["train"]["precision"], device)
-        model = build_model(state, len(self.tokenizer), dtype).to(device, dtype)
-        self.model = ready_to_decode(model).eval()
+        self.model = build_model(state, len(self.tokenizer), dtype)
         self.device = device
 
     @classmethod
@@ -80,12 +79,16 @@ class Translator:
                 "or name the folder by --model_folder."
             )
         state = load(Path(checkpoint.path).read_bytes(), str(checkpoint.path))
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            return cls(state, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+            translator = cls(state, device)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"{checkpoint.path} does not hold a whole model: {first_line(error)}"
             ) from error
+        model = translator.model.to(device, translator.model.dtype)
+        translator.model = ready_to_decode(model).eval()
+        return translator
 
     def translate(self, lines: list[str], beam_width: int = 1) -> list[str]:
         """A translation of each line, in order; a blank line stays blank."""
