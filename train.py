@@ -48,7 +48,7 @@ from translate_ddp.distributed import World, open_world, record
 from translate_ddp.folder import RunFolder
 from translate_ddp.logbook import Logbook, Prefix
 from translate_ddp.loss import Objective
-from translate_ddp.memory import settle_memory
+from translate_ddp.memory import keep_few_kernels, keep_freed_memory
 from translate_ddp.model import Transformer
 from translate_ddp.optimizer import build_optimizer
 from translate_ddp.precision import choose_dtype
@@ -60,7 +60,7 @@ STOPPED_UPLOAD_SECONDS = 5.0  # for W&B, when there is little time to leave
 
 @record
 def main(config: Config) -> None:
-    settle_memory()
+    keep_few_kernels()
     with told_to_the_user(speaks=read_launch(os.environ).rank == 0):
         with open_world(config.distributed) as world:
             train(config, world)
@@ -162,6 +162,8 @@ def build_trainer(
     world: World,
 ) -> Trainer:
     """A new model with all that trains it, the same on every rank."""
+    if world.device.type == "cpu":
+        keep_freed_memory()
     reseed(config.train.seed)
     dtype = choose_dtype(config.train.precision, world.device)
     model = Transformer(config.model, len(data.tokenizer), dtype=dtype).to(world.device)

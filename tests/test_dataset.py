@@ -96,6 +96,13 @@ def test_the_fingerprint_knows_every_token(config: CorpusConfig, tmp_path: Path)
     assert after.fingerprint != before.fingerprint
 
 
+def test_a_tokenizer_file_that_cannot_be_read_is_named(config: CorpusConfig, tmp_path: Path):
+    (tmp_path / "folder").mkdir()
+    given = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "folder"))
+    with pytest.raises(UserError, match=r"--tokenizer_file .*folder cannot be read"):
+        prepare(config, given, 100, tmp_path / "data")
+
+
 def test_pairs_that_do_not_fit_are_dropped_and_counted(tmp_path: Path):
     short = [("a b", "c d"), ("e f", "g h")]
     config = write(tmp_path / "train", [*short, ("word " * 50, "short"), ("short", "word " * 50)])

@@ -1,6 +1,7 @@
 """What a process keeps of a CPU's memory; asked of new ones, since it is settled once."""
 
 import ctypes
+import os
 import subprocess
 import sys
 
@@ -9,8 +10,9 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 START = """
-from translate_ddp.memory import settle_memory
-settle_memory()
+from translate_ddp.memory import keep_few_kernels, keep_freed_memory
+keep_few_kernels()
+keep_freed_memory()
 import torch
 
 def resident_kib() -> int:
@@ -36,7 +38,8 @@ print(while_used - resident_kib())
 
 def printed(program: str) -> list[int]:
     command = [sys.executable, "-c", START + program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    unset = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
+    done = subprocess.run(command, env=unset, capture_output=True, text=True, check=True)
     return [int(word) for word in done.stdout.split()]
 
 

@@ -56,8 +56,8 @@ def plan_epoch(
     """The rows of each step of an epoch: every row once, steps in random order.
 
     Rows are sorted by target length, then source length, ties at random, and cut into steps, so a
-    step holds rows of about one length. The world's size matters only where `batch_size` counts
-    per rank.
+    step holds rows of about one length, and a number of them that ranks share out evenly. The
+    world's size matters only where `batch_size` counts per rank.
     """
     random = np.random.default_rng([seed, epoch])
     # The sources of one target length rise and those of the next one fall: a step with the end of
@@ -81,10 +81,11 @@ def share(rows: np.ndarray, rank: int, size: int) -> np.ndarray:
 def _cut(
     rows: np.ndarray, lengths: np.ndarray, budget: int, divisible: bool = False
 ) -> list[np.ndarray]:
-    """Consecutive groups of rows of which count times longest stays within the budget.
+    """Consecutive groups of rows, as large as fits: count times longest stays within the budget,
+    but for a row that alone exceeds it.
 
-    A `divisible` one can be shared out to 2, 4 or 8 ranks or passes, which then are alike: without
-    a row too many for one of them, which would need a pass of its own.
+    All but the last of `divisible` ones share out evenly to 8 ranks or passes, small ones to 4 or
+    2: one row too many may cost a rank a whole pass while the others wait.
     """
     lengths = lengths[rows]
     ends, first = [], 0
@@ -100,8 +101,8 @@ def _cut(
 
 
 def _divisor(count: int) -> int:
-    """8 from 64 on, and for fewer what costs no larger part of them: 4, 2 or 1."""
-    return 1 << min(3, max(0, count.bit_length() - 4))
+    """The largest of 8, 4, 2 and 1 that leaves at most an eighth of the rows to the next group."""
+    return max((divisor for divisor in (1, 2, 4, 8) if 8 * divisor <= count), default=1)
 
 
 class StepSampler(Sampler[list[int]]):

@@ -156,8 +156,13 @@ def load_prepared(prepared: Path) -> PreparedData:
 def _key(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int) -> str:
     """A name for what a preparation depends on."""
     languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
-    file = Path(tokenizer.tokenizer_file.replace("{0}", languages))
-    given = file.read_bytes() if tokenizer.tokenizer_file and file.is_file() else b""
+    file = tokenizer.file(languages)
+    try:
+        given = file.read_bytes() if file is not None else b""
+    except (FileNotFoundError, NotADirectoryError):
+        given = b""  # it is still to be written
+    except OSError as error:
+        raise UserError(f"--tokenizer_file {file} cannot be read: {error.strerror}.") from error
     inputs = [FORMAT, corpus_signature(corpus), asdict(corpus), asdict(tokenizer), seq_len]
     digest = hashlib.sha256(json.dumps(inputs).encode() + given)
     return f"{languages}-{digest.hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""What the libraries under torch hold on to of a CPU's memory: few kernels, and what was freed."""
+"""What the libraries under torch hold on to of a CPU's memory, for the whole process."""
 
 import ctypes
 import os
@@ -11,14 +11,8 @@ M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
 
 
-def settle_memory() -> None:
-    """Settle both; to be called before the first product."""
-    keep_few_kernels()
-    keep_freed_memory()
-
-
 def keep_few_kernels() -> None:
-    """Bound the memory that oneDNN takes for kernels.
+    """Bound the memory that oneDNN takes for kernels; to be called before the first product.
 
     In bf16, and for packed weights, oneDNN compiles a kernel for each shape of a product and keeps
     1,024 of them, as does torch, at half a MiB and more; but batches come in so many shapes that
@@ -33,7 +27,9 @@ def keep_freed_memory() -> None:
 
     glibc hands large blocks back and asks for them again a moment later, when the system has to
     clear each of their pages: 7% of a step of 2,048 tokens in bf16, and a fifth of one of 8
-    sentences. Other C libraries are left as they are.
+    sentences. Before training it is called when the corpus is prepared, which frees much that is
+    not needed again.
+    Other C libraries are left as they are.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

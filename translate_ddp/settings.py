@@ -7,6 +7,7 @@ them. What a run finds around it, such as its rank and device, is in `World`.
 import math
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 Precision = Literal["auto", "fp32", "bf16"]
@@ -52,11 +53,15 @@ class TokenizerConfig:
                 f"but is {self.vocab_size}."
             )
 
+    def file(self, languages: str) -> Path | None:
+        """The file that `tokenizer_file` names for a pair of languages, if it names one."""
+        return Path(self.tokenizer_file.replace("{0}", languages)) if self.tokenizer_file else None
+
 
 @dataclass(frozen=True)
 class BatchConfig:
     batch_tokens: int = 1024
-    """Tokens of an optimizer step over all ranks: sentences times the longest, with padding."""
+    """Tokens of an optimizer step over all ranks, at most: sentences times the longest."""
     max_tokens: int = 0
     """Tokens that one device holds in one pass; 0 is 4,096 on a CPU and 32,768 on a GPU."""
     batch_size: int = 0

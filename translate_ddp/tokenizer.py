@@ -93,13 +93,13 @@ def build_tokenizer(
 ) -> Tokenizer:
     """Load `--tokenizer_file` if it names a file; otherwise train one and write it there.
 
-    Without `--tokenizer_file` it is written to `file`. Raises UserError for a file that is no
-    tokenizer of ours, or that cannot be written.
+    Without `--tokenizer_file` it is written to `file`. Raises UserError for a `--tokenizer_file`
+    that is no tokenizer of ours or cannot be written.
     """
-    if config.tokenizer_file:
-        file = Path(config.tokenizer_file.replace("{0}", languages))
-        if file.exists():
-            return load_tokenizer(file)
+    given = config.file(languages)
+    if given is not None and given.exists():
+        return load_tokenizer(given)
+    file = given or file
     tokenizer = train_tokenizer(lines, config)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -107,8 +107,7 @@ def build_tokenizer(
         partial.write_text(tokenizer.text, encoding="utf-8")
         partial.replace(file)  # by rename, so that nobody ever reads half a tokenizer
     except OSError as error:
-        if not config.tokenizer_file:
+        if given is None:
             raise  # the caller knows what the file is for
-        problem = error.strerror or error
-        raise UserError(f"--tokenizer_file {file} cannot be written: {problem}.") from error
+        raise UserError(f"--tokenizer_file {file} cannot be written: {error.strerror}.") from error
     return tokenizer

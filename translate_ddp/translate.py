@@ -14,7 +14,7 @@ import tyro
 from translate_ddp.checkpoint import CheckpointStore, State, load
 from translate_ddp.decoding import decode
 from translate_ddp.errors import UserError
-from translate_ddp.memory import settle_memory
+from translate_ddp.memory import keep_few_kernels, keep_freed_memory
 from translate_ddp.model import Transformer
 from translate_ddp.packing import ready_to_decode
 from translate_ddp.precision import choose_dtype
@@ -62,13 +62,15 @@ class Translator:
         self.tokenizer = Tokenizer(state["tokenizer"])
         # The precision it was trained in, as far as this device has it.
         dtype = choose_dtype(self.about["train"]["precision"], device)
-        self.model = build_model(state, len(self.tokenizer), dtype)
+        model = build_model(state, len(self.tokenizer), dtype).to(device, dtype)
+        self.model = ready_to_decode(model).eval()
         self.device = device
 
     @classmethod
     def open(cls, saved: SavedModel) -> "Translator":
         """From the checkpoint alone. Raises UserError if there is none that can be used."""
-        settle_memory()
+        keep_few_kernels()
+        keep_freed_memory()
         store = CheckpointStore(CheckpointConfig(saved.model_folder, saved.model_basename))
         checkpoint, passed_over = store.find(saved.preload or "latest")
         for line in passed_over:
@@ -79,16 +81,12 @@ class Translator:
                 "or name the folder by --model_folder."
             )
         state = load(Path(checkpoint.path).read_bytes(), str(checkpoint.path))
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            translator = cls(state, device)
+            return cls(state, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"{checkpoint.path} does not hold a whole model: {first_line(error)}"
             ) from error
-        model = translator.model.to(device, translator.model.dtype)
-        translator.model = ready_to_decode(model).eval()
-        return translator
 
     def translate(self, lines: list[str], beam_width: int = 1) -> list[str]:
         """A translation of each line, in order; a blank line stays blank."""

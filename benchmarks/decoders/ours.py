@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.decoders.task import Decoder, Ids, Task, read_flags, time_decoding
 from translate_ddp.decoding import decode
-from translate_ddp.memory import settle_memory
+from translate_ddp.memory import keep_few_kernels, keep_freed_memory
 from translate_ddp.model import Transformer
 from translate_ddp.packing import ready_to_decode
 from translate_ddp.translate import BATCH_TOKENS
@@ -25,7 +25,8 @@ class Ours(Decoder):
 
 def main() -> None:
     asked = read_flags(Ours, __doc__)
-    settle_memory()
+    keep_few_kernels()
+    keep_freed_memory()
     task = Task.open(asked.work)
     model = task.trained().model
     model.dtype = torch.bfloat16 if asked.precision == "bf16" else torch.float32
