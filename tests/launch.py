@@ -133,6 +133,8 @@ def _rank(
     work: Callable[..., None], variables: dict[str, str], output: Path, arguments: tuple[Any, ...]
 ) -> None:
     os.environ.update(variables)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so it is for tests in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     descriptor = os.open(output, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
