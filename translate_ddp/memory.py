@@ -28,8 +28,7 @@ def keep_freed_memory() -> None:
     glibc hands large blocks back and asks for them again a moment later, when the system has to
     clear each of their pages: 7% of a step of 2,048 tokens in bf16, and a fifth of one of 8
     sentences. Before training it is called when the corpus is prepared, which frees much that is
-    not needed again.
-    Other C libraries are left as they are.
+    not needed again. Other C libraries are left as they are.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
