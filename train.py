@@ -6,6 +6,7 @@ Opens the world, builds each part in the order in which the data meets it, train
 # ruff: noqa: E402
 import gc
 import os
+import shlex
 import signal
 import sys
 import uuid
@@ -16,10 +17,9 @@ if __name__ == "__main__":  # before imports that take time
     gc.disable()  # all that they make stays: to search it for garbage would take a second
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C needs no traceback
-    # Nor has a lost store to be told 20 times.
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 from config import Config, parse
+from translate_ddp.environment import set_defaults
 from translate_ddp.errors import UserError, told_to_the_user
 from translate_ddp.faults import VARIABLE as FAULT_VARIABLE
 from translate_ddp.faults import arm
@@ -36,22 +36,23 @@ def read_command_line() -> Config:
         return parse(sys.argv[1:], speaks=is_main)
 
 
+set_defaults(os.environ)
 if __name__ == "__main__":
     CONFIG = read_command_line()  # without waiting for torch, which takes seconds to import
 
 import torch
 
-from translate_ddp.batches import Lengths, StepSampler, build_loader, padding_share
+from translate_ddp.batches import BatchLoader, Lengths, StepSampler, padding_share
 from translate_ddp.checkpoint import CheckpointStore
 from translate_ddp.dataset import PreparedData, load_prepared, prepare
 from translate_ddp.distributed import World, open_world, record
 from translate_ddp.folder import RunFolder
 from translate_ddp.logbook import Logbook, Prefix
 from translate_ddp.loss import Objective
-from translate_ddp.memory import keep_few_kernels, keep_freed_memory
+from translate_ddp.memory import keep_freed_memory
 from translate_ddp.model import Transformer
 from translate_ddp.optimizer import build_optimizer
-from translate_ddp.precision import choose_dtype
+from translate_ddp.precision import choose_dtype, precision_warning
 from translate_ddp.resume import find_state, identity_of, refuse_other_run, tell_changes
 from translate_ddp.trainer import Run, Trainer, reseed
 
@@ -60,7 +61,6 @@ STOPPED_UPLOAD_SECONDS = 5.0  # for W&B, when there is little time to leave
 
 @record
 def main(config: Config) -> None:
-    keep_few_kernels()
     with told_to_the_user(speaks=read_launch(os.environ).rank == 0):
         with open_world(config.distributed) as world:
             train(config, world)
@@ -185,7 +185,7 @@ def build_trainer(
         objective=world.replicate(objective, config.distributed),
         optimizer=build_optimizer(model, config.optimizer),
         sampler=sampler,
-        loader=build_loader(data.train, sampler, max_tokens, world.device),
+        loader=BatchLoader(data.train, sampler, max_tokens, world.device),
         data=data,
         run=run,
         folder=folder,
@@ -204,7 +204,7 @@ def describe(config: Config, trainer: Trainer, told: list[str]) -> None:
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in data.dropped.items())
     corpus = config.corpus
-    max_tokens = trainer.collator.max_tokens
+    max_tokens = trainer.loader.max_tokens
     rows = {
         "device": f"{world.device}, {'bf16' if trainer.model.dtype == torch.bfloat16 else 'fp32'}",
         "processes": f"{world.size}, backend {world.backend}, "
@@ -221,8 +221,18 @@ def describe(config: Config, trainer: Trainer, told: list[str]) -> None:
     }
     for name, value in rows.items():
         say(f"{name:>12}  {value}")
-    for line in told:
+    warnings = [precision_warning(config.train.precision, world.device), unused_gpus(world)]
+    for line in [*filter(None, warnings), *told]:
         say(line)
+
+
+def unused_gpus(world: World) -> str | None:
+    """How to use the GPUs that one process leaves idle."""
+    count = torch.cuda.device_count() if world.device.type == "cuda" else 0
+    if world.size > 1 or count < 2:
+        return None
+    command = shlex.join(["torchrun", f"--nproc_per_node={count}", *sys.argv])
+    return f"This process uses 1 of {count} GPUs. To use all of them: {command}"
 
 
 def ending(trainer: Trainer, asked: str | None) -> str:

@@ -44,19 +44,25 @@ from benchmarks.machine import default_device, facts, matrix_peaks
 from benchmarks.report import OWN, RESULTS, Row, write_report
 from benchmarks.rounds import ROOT, Contestant, Outcome, median, run_rounds, spread
 from translate_ddp.checkpoint import CheckpointStore
+from translate_ddp.decoding import default_batch_tokens
 from translate_ddp.dataset import ParallelDataset, load_prepared, prepare
 from translate_ddp.errors import UserError, told_to_the_user
 from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConfig
 from translate_ddp.sources import read_parallel
 from translate_ddp.tokenizer import Tokenizer
-from translate_ddp.translate import BATCH_TOKENS
 
 DEMO_STEPS = 300
 PACE = "sentences_per_second"
 BAR = "sentences/s"
 GENERATE = "transformers generate"
 RATIO = f"x {GENERATE}"
-BATCHES = (BATCH_TOKENS, 256, 1024, 8192, 1)  # tokens; the others are compared with the first
+BATCHES = (
+    default_batch_tokens(default_device()),
+    256,
+    1024,
+    8192,
+    1,
+)  # tokens; the others are compared with the first
 ONE_BY_ONE = 100  # sentences
 
 
@@ -243,7 +249,7 @@ def read_corpus(folder: Path, trained: Trained, count: int) -> tuple[Ids, list[s
 
 
 def first_of(pairs: ParallelDataset, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    return pairs.__getitems__(range(min(count, len(pairs))))
+    return [pairs[row] for row in range(min(count, len(pairs)))]
 
 
 def peaks() -> dict[str, int]:

@@ -174,7 +174,7 @@ def validation_loss(trainer: Trainer) -> float:
         ready_to_decode(trainer.model).eval(),
         pairs,
         list(range(len(pairs))),
-        trainer.collator.max_tokens,
+        trainer.loader.max_tokens,
         trainer.world.device,
     )
     return total / tokens
@@ -205,6 +205,7 @@ def plain_torch(calls: Counter[str]) -> Iterator[None]:
         (loss, "_TokenLoss", None),
         (model, "dropout_mask", None),
         (model, "plain_attention", None),
+        (model, "cast_together", lambda *_: None),
         (packing, "can_pack", lambda *_: False),
     ]
     before = calls.copy()

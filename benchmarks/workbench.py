@@ -20,7 +20,6 @@ from translate_ddp.distributed import open_world
 from translate_ddp.folder import RunFolder
 from translate_ddp.launcher import read_launch
 from translate_ddp.logbook import Logbook
-from translate_ddp.memory import keep_few_kernels
 from translate_ddp.tokenizer import SPECIAL_TOKENS, Tokenizer
 from translate_ddp.trainer import Run, Trainer
 
@@ -32,7 +31,6 @@ def open_trainer(flags: Sequence[str], data: PreparedData | None = None) -> Iter
     `data` takes the place of the corpus that the flags name, which is prepared in a temporary
     folder unless they name a `--model_folder`.
     """
-    keep_few_kernels()
     speaks = read_launch(os.environ).rank == 0
     with tempfile.TemporaryDirectory() as folder:
         defaults = ["--wandb_mode", "disabled", "--model_folder", folder]

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from translate_ddp.environment import set_defaults
+
+set_defaults(os.environ)  # as train.py does, and before torch is imported
+
 # What is claimed bit for bit is claimed of CPUs, and one GPU cannot hold two ranks.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 

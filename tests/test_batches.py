@@ -8,14 +8,14 @@ import torch
 
 from config import PRESETS
 from translate_ddp.batches import (
-    Collator,
+    BatchLoader,
     Lengths,
     StepSampler,
-    build_loader,
     collate,
     padding_share,
     plan_epoch,
     share,
+    split_into_passes,
 )
 from translate_ddp.dataset import ParallelDataset, Ragged
 from translate_ddp.settings import BatchConfig
@@ -23,6 +23,7 @@ from translate_ddp.tokenizer import EOS, PAD, SOS
 
 CONFIG = BatchConfig(batch_tokens=300, max_tokens=100, seq_len=60)
 RANKS = [1, 2, 3, 5]
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +60,9 @@ def test_every_rank_has_the_same_number_of_steps(dataset: ParallelDataset, size:
 def test_the_sentences_of_a_step_do_not_depend_on_the_number_of_ranks(
     dataset: ParallelDataset, size: int
 ):
-    alone = [sorted(rows) for rows in sampler(dataset)]
+    alone = [sorted(rows.tolist()) for rows in sampler(dataset)]
     by_ranks = zip(*(sampler(dataset, rank, size) for rank in range(size)), strict=True)
-    assert [sorted(row for rows in step for row in rows) for step in by_ranks] == alone
+    assert [sorted(np.concatenate(step).tolist()) for step in by_ranks] == alone
 
 
 @pytest.mark.parametrize(("budget", "filled"), [(60, 0.8), (300, 0.8), (1000, 0.9)])
@@ -83,11 +84,10 @@ def test_no_rank_has_a_pass_more_than_another(size: int):
     pairs = ParallelDataset(*(Ragged.of([[5] * n for n in lengths]) for _ in range(2)))
     config = BatchConfig(batch_tokens=1600, max_tokens=400, seq_len=60)
     plan = plan_epoch(Lengths.of(pairs), config, seed=3, epoch=0, world_size=size)
-    collator = Collator(config.max_tokens)
     uneven = 0
     for rows in plan:
         shares = [share(rows, rank, size) for rank in range(size)]
-        passes = {len(collator(pairs.__getitems__(part.tolist()))) for part in shares}
+        passes = {len(split_into_passes(pairs, part, config.max_tokens)) for part in shares}
         uneven += passes != {max(1, 4 // size)}
     assert uneven <= 2  # the last step of the corpus, and that of its few longest rows
 
@@ -104,8 +104,9 @@ def test_rows_of_a_step_share_out_evenly(budget: int, divisor: int):
 
 def test_passes_are_as_large_as_fits():
     random = np.random.default_rng(0)
-    pairs = [(row, row) for row in ([5] * n for n in random.integers(1, 40, 300).tolist())]
-    passes = [batch.target_BT for batch in Collator(max_tokens=100)(pairs)]
+    side = Ragged.of([5] * n for n in random.integers(1, 40, 300).tolist())
+    batches = split_into_passes(ParallelDataset(side, side), np.arange(300), max_tokens=100)
+    passes = [batch.target_BT for batch in batches]
     assert sum(len(batch_BT) for batch_BT in passes) == 300
     for batch_BT, next_BT in itertools.pairwise(passes):
         first_of_next = int((next_BT[0] != PAD).sum())
@@ -129,10 +130,9 @@ def test_steps_hold_less_padding_than_rows_sorted_by_target_then_source_do(
 
 @pytest.mark.parametrize("size", RANKS)
 def test_no_pass_is_over_what_a_device_holds(dataset: ParallelDataset, size: int):
-    collator = Collator(max_tokens=100)
     for rank in range(size):
         for rows in sampler(dataset, rank, size):
-            for batch in collator(dataset.__getitems__(rows)):
+            for batch in split_into_passes(dataset, rows, max_tokens=100):
                 assert batch.source_BS.numel() <= 100
                 assert batch.target_BT.numel() <= 100
 
@@ -148,7 +148,7 @@ def test_epochs_differ_and_repeat(dataset: ParallelDataset):
     def epoch(number: int) -> list[list[int]]:
         mine = sampler(dataset)
         mine.set_epoch(number)
-        return list(mine)
+        return [rows.tolist() for rows in mine]
 
     assert epoch(1) == epoch(1)
     assert epoch(0) != epoch(1)
@@ -160,7 +160,8 @@ def test_an_epoch_can_be_entered_at_any_step(dataset: ParallelDataset):
     whole, rest = sampler(dataset), sampler(dataset)
     whole.set_epoch(2)
     rest.set_epoch(2, first_step=7)
-    assert list(rest) == list(whole)[7:]
+    expected = [rows.tolist() for rows in whole][7:]
+    assert [rows.tolist() for rows in rest] == expected
     assert len(rest) == len(whole) - 7
 
 
@@ -189,7 +190,7 @@ def test_padding_is_little_at_the_size_of_a_real_corpus():
 
 def test_the_padding_share_is_what_the_batches_hold(dataset: ParallelDataset):
     mine = sampler(dataset, 1, 2)
-    batches = [b for rows in mine for b in Collator(100)(dataset.__getitems__(rows))]
+    batches = [batch for rows in mine for batch in split_into_passes(dataset, rows, 100)]
     real = sum(int((b.source_BS != PAD).sum()) + len(b.labels_R) for b in batches)
     everything = sum(b.source_BS.numel() + b.target_BT.numel() for b in batches)
     assert padding_share(mine, 100) == pytest.approx(1 - real / everything)
@@ -197,15 +198,14 @@ def test_the_padding_share_is_what_the_batches_hold(dataset: ParallelDataset):
 
 def test_the_target_tokens_of_a_step_are_counted_over_all_ranks(dataset: ParallelDataset):
     samplers = [sampler(dataset, rank, 3) for rank in range(3)]
-    loaders = [build_loader(dataset, mine, 100, torch.device("cpu")) for mine in samplers]
+    loaders = [BatchLoader(dataset, mine, 100, CPU) for mine in samplers]
     for step, passes_of_ranks in enumerate(zip(*loaders, strict=True)):
         labels = sum(len(batch.labels_R) for passes in passes_of_ranks for batch in passes)
         assert samplers[0].target_tokens(step) == labels
 
 
 def test_a_batch_is_the_one_written_by_hand():
-    pairs = [(np.array([7, 8, 9]), np.array([5])), (np.array([6]), np.array([4, 5, 6]))]
-    batch = collate(pairs)
+    batch = collate(ParallelDataset(Ragged.of([[7, 8, 9], [6]]), Ragged.of([[5], [4, 5, 6]])))
     assert batch.source_BS.tolist() == [[7, 8, 9, EOS], [6, EOS, PAD, PAD]]
     assert batch.target_BT.tolist() == [[SOS, 5, PAD, PAD], [SOS, 4, 5, 6]]
     assert batch.real_R.tolist() == [0, 1, 4, 5, 6, 7]
@@ -215,7 +215,7 @@ def test_a_batch_is_the_one_written_by_hand():
 def test_a_rank_without_a_sentence_still_has_a_pass(dataset: ParallelDataset):
     one_pair = ParallelDataset(Ragged.of([[5, 6]]), Ragged.of([[7]]))
     mine = sampler(one_pair, rank=1, size=2)
-    (passes,) = build_loader(one_pair, mine, 100, torch.device("cpu"))
+    (passes,) = BatchLoader(one_pair, mine, 100, CPU)
     assert [len(batch.labels_R) for batch in passes] == [0]
 
 

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from translate_ddp import loss
 from translate_ddp.batches import collate, nothing
+from translate_ddp.dataset import ParallelDataset, Ragged
 from translate_ddp.loss import Objective, token_loss
 from translate_ddp.model import Transformer
 from translate_ddp.settings import LossConfig, ModelConfig
@@ -30,10 +31,10 @@ def test_the_smoothed_loss_is_the_one_worked_by_hand():
 def test_the_loss_is_a_sum_so_batches_can_be_added():
     torch.manual_seed(0)
     objective = Objective(Transformer(ModelConfig(dropout=0.0), vocabulary=20), 0.1)
-    pairs = [([5, 6], [7, 8, 9]), ([5], [6]), ([9, 9, 9, 9], [4, 4])]
-    arrays = [tuple(torch.tensor(side).numpy() for side in pair) for pair in pairs]
-    together = objective(collate(arrays))  # pyright: ignore[reportArgumentType]
-    one_by_one = sum(objective(collate([pair])) for pair in arrays)  # pyright: ignore
+    sources, targets = [[5, 6], [5], [9, 9, 9, 9]], [[7, 8, 9], [6], [4, 4]]
+    pairs = ParallelDataset(Ragged.of(sources), Ragged.of(targets))
+    together = objective(collate(pairs))
+    one_by_one = torch.stack([objective(collate(pairs.take([row]))) for row in range(3)]).sum()
     torch.testing.assert_close(together, one_by_one, rtol=1e-5, atol=1e-4)
 
 
@@ -58,7 +59,7 @@ def test_smoothing_is_a_share():
 def test_value_and_gradients_are_those_of_the_plain_loss_however_it_is_cut(
     monkeypatch: pytest.MonkeyPatch, scores_at_once: int, smoothing: float
 ):
-    monkeypatch.setitem(loss.SCORES_AT_ONCE, "cpu", scores_at_once)
+    monkeypatch.setattr(loss, "CPU_SCORES_AT_ONCE", scores_at_once)
     torch.manual_seed(0)
     hidden_RD = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
     embedding_VD = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)

@@ -10,8 +10,10 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 START = """
-from translate_ddp.memory import keep_few_kernels, keep_freed_memory
-keep_few_kernels()
+import os
+from translate_ddp.environment import set_defaults
+from translate_ddp.memory import keep_freed_memory
+set_defaults(os.environ)
 keep_freed_memory()
 import torch
 

@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from config import PRESETS
-from translate_ddp.model import Dropout, Transformer, dropout_mask, plain_attention, sinusoids
+from translate_ddp.model import (
+    Dropout,
+    Transformer,
+    dropout_mask,
+    padding_mask,
+    plain_attention,
+    sinusoids,
+)
 from translate_ddp.settings import ModelConfig
 
 VOCABULARY = 50
@@ -82,7 +89,8 @@ def test_plain_attention_is_torchs_attention(kind: str, queries: int):
     torch.manual_seed(0)
     q, k, v = (torch.randn(3, 2, length, 8, requires_grad=True) for length in (queries, 7, 7))
     lengths = torch.tensor([7, 4, 1])
-    mask = (torch.arange(7) < lengths[:, None])[:, None, None] if kind == "padding" else None
+    tokens = (torch.arange(7) < lengths[:, None]).long()
+    mask = padding_mask(tokens, 0, torch.float32) if kind == "padding" else None
     results = []
     for attend in (plain_attention, torch.nn.functional.scaled_dot_product_attention):
         out = attend(q, k, v, attn_mask=mask, is_causal=kind == "causal")

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from translate_ddp.batches import Batch, collate
+from translate_ddp.dataset import ParallelDataset, Ragged
 from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
 from translate_ddp.precision import choose_dtype
@@ -22,7 +23,8 @@ def model() -> Transformer:
 @pytest.fixture
 def batch() -> Batch:
     random = np.random.default_rng(0)
-    return collate([tuple(random.integers(4, 40, (2, length))) for length in (5, 9, 12)])
+    sides = (Ragged.of(random.integers(4, 40, length) for length in (5, 9, 12)) for _ in range(2))
+    return collate(ParallelDataset(*sides))
 
 
 def test_bf16_layers_give_nearly_the_loss_and_the_gradients_of_fp32(

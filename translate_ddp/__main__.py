@@ -8,6 +8,10 @@ import sys
 if __name__ == "__main__":
     gc.disable()  # all that imports make stays: to search it for garbage would take half a second
 
+from translate_ddp.environment import set_defaults
+
+set_defaults(os.environ)
+
 import tyro
 
 from translate_ddp import check, translate, validate

@@ -4,19 +4,25 @@ Pure functions of lengths, seed and epoch: every rank computes the same plan and
 so nothing about the order of data is ever stored or communicated. Ranks are two integers here.
 """
 
-import signal
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Sampler
 
-from translate_ddp.dataset import ParallelDataset
+from translate_ddp.dataset import ParallelDataset, Ragged
 from translate_ddp.settings import BatchConfig
 from translate_ddp.tokenizer import EOS, PAD, SOS
+
+
+T = TypeVar("T")
+
+# Steps prepared ahead of the one that trains. On a CPU a thread would only take its cores.
+PREFETCHED_STEPS = {"cpu": 0, "cuda": 8}
 
 
 class Batch(NamedTuple):
@@ -29,6 +35,10 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))
+
+    def pin_memory(self) -> "Batch":
+        """A copy in page-locked memory, from which a GPU reads while the host goes on."""
+        return Batch(*(tensor.pin_memory() for tensor in self))
 
 
 ORDER = 3  # to be raised with every change of the order that `plan_epoch` makes
@@ -105,8 +115,8 @@ def _divisor(count: int) -> int:
     return max((divisor for divisor in (1, 2, 4, 8) if 8 * divisor <= count), default=1)
 
 
-class StepSampler(Sampler[list[int]]):
-    """A batch sampler of one rank: its rows of each step, from any step of any epoch on."""
+class StepSampler:
+    """One rank's rows of each step, from any step of any epoch on."""
 
     def __init__(
         self, lengths: Lengths, config: BatchConfig, *, seed: int, rank: int, world_size: int
@@ -131,10 +141,10 @@ class StepSampler(Sampler[list[int]]):
         sizes = [len(rows) * int(longest[rows].max()) for rows in self.plan]
         return sizes.index(max(sizes))
 
-    def rows(self, step: int) -> list[int]:
-        return share(self.plan[step], self.rank, self.world_size).tolist()
+    def rows(self, step: int) -> np.ndarray:
+        return share(self.plan[step], self.rank, self.world_size)
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def __iter__(self) -> Iterator[np.ndarray]:
         for step in range(self.first_step, len(self.plan)):
             yield self.rows(step)
 
@@ -142,28 +152,65 @@ class StepSampler(Sampler[list[int]]):
         return len(self.plan) - self.first_step
 
 
-class Collator:
-    """Pads the pairs of one rank's share into as many passes as `max_tokens` asks for."""
+class BatchLoader:
+    """The passes of one rank, step by step in the sampler's order.
 
-    def __init__(self, max_tokens: int) -> None:
-        self.max_tokens = max_tokens
+    For a GPU a thread prepares the next steps in page-locked memory. It is no process: nothing is
+    forked beside NCCL's threads, and no signal of a child's death reaches the trainer.
+    """
 
-    def __call__(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Batch]:
-        if not pairs:
-            return [nothing()]
-        lengths = np.array([max(len(source), len(target)) + 1 for source, target in pairs])
-        groups = _cut(np.arange(len(pairs)), lengths, self.max_tokens)
-        return [collate([pairs[row] for row in group]) for group in groups]
+    def __init__(
+        self, dataset: ParallelDataset, sampler: StepSampler, max_tokens: int, device: torch.device
+    ) -> None:
+        self.dataset, self.sampler = dataset, sampler
+        self.max_tokens, self.device = max_tokens, device
+
+    def passes(self, rows: np.ndarray) -> list[Batch]:
+        """The passes of one step, of which this rank has these rows."""
+        batches = split_into_passes(self.dataset, rows, self.max_tokens)
+        if self.device.type == "cuda":
+            return [batch.pin_memory() for batch in batches]
+        return batches
+
+    def __iter__(self) -> Iterator[list[Batch]]:
+        steps = map(self.passes, self.sampler)
+        count = PREFETCHED_STEPS[self.device.type]
+        return prefetch(steps, count) if count else steps
 
 
-def collate(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Batch:
+def prefetch(items: Iterator[T], count: int) -> Iterator[T]:
+    """The same items, `count` of them computed ahead by a thread.
+
+    The thread ends when the iteration does, however it ends. What it raises is raised here.
+    """
+    end = object()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
+    try:
+        ahead = deque(pool.submit(next, items, end) for _ in range(count))
+        while (item := ahead.popleft().result()) is not end:
+            ahead.append(pool.submit(next, items, end))
+            yield item  # pyright: ignore[reportReturnType]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def split_into_passes(dataset: ParallelDataset, rows: np.ndarray, max_tokens: int) -> list[Batch]:
+    """These rows, padded, in as few passes of up to `max_tokens` a side as their order allows."""
+    if not len(rows):
+        return [nothing()]
+    pairs = dataset.take(rows)
+    lengths = np.maximum(pairs.source.lengths, pairs.target.lengths) + 1
+    groups = _cut(np.arange(len(rows)), lengths, max_tokens)
+    return [collate(pairs.take(group)) for group in groups]
+
+
+def collate(pairs: ParallelDataset) -> Batch:
     """The pairs side by side, padded to the longest on each side."""
-    sources, targets = zip(*pairs, strict=True)
-    labels_BT = pad(targets, last=EOS)
+    labels_BT = pad(pairs.target, last=EOS)
     real_R = (labels_BT.flatten() != PAD).nonzero().flatten()
     return Batch(
-        source_BS=pad(sources, last=EOS),
-        target_BT=pad(targets, first=SOS),
+        source_BS=pad(pairs.source, last=EOS),
+        target_BT=pad(pairs.target, first=SOS),
         real_R=real_R,
         labels_R=labels_BT.flatten()[real_R],
     )
@@ -175,14 +222,13 @@ def nothing() -> Batch:
     return Batch(torch.tensor([[EOS]]), torch.tensor([[SOS]]), real_R=none, labels_R=none)
 
 
-def pad(rows: Sequence[np.ndarray], first: int = PAD, last: int = PAD) -> Tensor:
+def pad(rows: Ragged, first: int = PAD, last: int = PAD) -> Tensor:
     """Rows with `first` in front or `last` behind, filled up on the right with [PAD]."""
-    lengths = np.array([len(row) for row in rows])
+    lengths = rows.lengths
     start = int(first != PAD)
     padded = np.full((len(rows), lengths.max() + 1), PAD, dtype=np.int64)
     columns = np.arange(padded.shape[1])
-    inside = (columns >= start) & (columns < start + lengths[:, None])
-    padded[inside] = np.concatenate(rows)
+    padded[(columns >= start) & (columns < start + lengths[:, None])] = rows.tokens
     if first != PAD:
         padded[:, 0] = first
     if last != PAD:
@@ -190,37 +236,12 @@ def pad(rows: Sequence[np.ndarray], first: int = PAD, last: int = PAD) -> Tensor
     return torch.from_numpy(padded)
 
 
-def build_loader(
-    dataset: ParallelDataset, sampler: StepSampler, max_tokens: int, device: torch.device
-) -> DataLoader[list[Batch]]:
-    """Each step's passes of this rank, in order; on a GPU prepared ahead in pinned memory."""
-    ahead: dict[str, Any] = {
-        "num_workers": 1,
-        "prefetch_factor": 8,
-        "pin_memory": True,
-        "worker_init_fn": leave_signals_to_the_trainer,
-    }
-    loader = DataLoader(
-        dataset,
-        batch_sampler=sampler,
-        collate_fn=Collator(max_tokens),
-        **(ahead if device.type == "cuda" else {}),
-    )
-    return cast("DataLoader[list[Batch]]", loader)  # what `collate_fn` makes of the pairs
-
-
-def leave_signals_to_the_trainer(worker: int) -> None:
-    """A scheduler signals whole process groups; a worker that dies would end the run unsaved."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-
-
 def padding_share(sampler: StepSampler, max_tokens: int) -> float:
     """Which part of all positions this rank computes in the epoch is padding."""
     real = padded = 0
     longest_side = sampler.lengths.longest_side
     for step in range(len(sampler.plan)):
-        rows = np.array(sampler.rows(step), dtype=np.int64)
+        rows = sampler.rows(step)
         for group in _cut(rows, longest_side, max_tokens) if len(rows) else []:
             for lengths in (sampler.lengths.source[group], sampler.lengths.target[group]):
                 real += int(lengths.sum())

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from torch.utils.data import Dataset
 
 from translate_ddp.corpus import corpus_signature, read_corpus
 from translate_ddp.errors import UserError
@@ -67,8 +66,17 @@ class Ragged:
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
 
+    def take(self, rows: np.ndarray | Sequence[int]) -> "Ragged":
+        """These rows, in this order, as an array of their own; all are gathered by one index."""
+        rows = np.asarray(rows, dtype=np.int64)
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        index = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+        return Ragged(self.tokens[index], offsets)
 
-class ParallelDataset(Dataset[tuple[np.ndarray, np.ndarray]]):
+
+class ParallelDataset:
     """Sentence pairs as token ids, without start and end."""
 
     def __init__(self, source: Ragged, target: Ragged) -> None:
@@ -82,8 +90,9 @@ class ParallelDataset(Dataset[tuple[np.ndarray, np.ndarray]]):
     def __getitem__(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         return self.source[row], self.target[row]
 
-    def __getitems__(self, rows: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
-        return [self[row] for row in rows]
+    def take(self, rows: np.ndarray | Sequence[int]) -> "ParallelDataset":
+        """These pairs, in this order."""
+        return ParallelDataset(self.source.take(rows), self.target.take(rows))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from translate_ddp.batches import pad
+from translate_ddp.dataset import Ragged
+from translate_ddp.out_of_memory import OutOfMemory, explain_out_of_memory
 from translate_ddp.tokenizer import EOS, SOS
 
 LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
@@ -23,6 +25,11 @@ LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
 # where few are left. To leave costs a copy of all that stays, and kernels that were compiled for a
 # number of rows serve other batches, too.
 ROWS_TOGETHER = 16
+
+
+# Tokens decoded together, padding and beams included. On a GPU a step of few rows takes as long as
+# one of many.
+CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 4096, 65_536
 
 
 class State(Protocol):
@@ -38,6 +45,10 @@ class State(Protocol):
         A row may be taken twice, but each sentence keeps as many as the others.
         """
         ...
+
+
+def default_batch_tokens(device: torch.device) -> int:
+    return CPU_BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
 
 
 def length_limit(source_tokens: int) -> int:
@@ -176,6 +187,7 @@ def decode(
     `start` reads a padded batch of sources, source_BS, and returns the state before the first
     target token. Sources are batched by length, up to `batch_tokens` with padding and beams. The
     threads of a CPU take a batch each, which keeps them busier than one batch for all of them.
+    Raises OutOfMemory if a single sentence does not fit the device's memory.
     """
     outputs: list[list[int]] = [[] for _ in sources]
 
@@ -183,15 +195,28 @@ def decode(
         sentences = [np.asarray(sources[row], dtype=np.int64) for row in rows]
         limits = [length_limit(len(sentence)) for sentence in sentences]
         with torch.inference_mode():
-            state = start(pad(sentences, last=EOS).to(device))
+            state = start(pad(Ragged.of(sentences), last=EOS).to(device))
             if beam_width == 1:
                 return greedy(state, limits, device)
             return beam(state, limits, device, beam_width)
 
+    def search_in_memory(rows: list[int]) -> list[list[int]]:
+        """As `search`, by halves where the memory does not suffice for all rows at once."""
+        where = f"a sentence of {len(sources[rows[0]])} tokens with a beam of {beam_width}"
+        try:
+            with explain_out_of_memory(device, lambda: where, "lower --beam_width"):
+                return search(rows)
+        except OutOfMemory:
+            if len(rows) == 1:
+                raise
+        # Not in the handler, whose error holds on to what the search had allocated.
+        half = len(rows) // 2
+        return search_in_memory(rows[:half]) + search_in_memory(rows[half:])
+
     batches = by_length([len(source) for source in sources], beam_width, batch_tokens)
     at_once = min(torch.get_num_threads() if device.type == "cpu" else 1, len(batches))
     with side_by_side(at_once) as apply:
-        for rows, found in zip(batches, apply(search, batches), strict=True):
+        for rows, found in zip(batches, apply(search_in_memory, batches), strict=True):
             for row, ids in zip(rows, found, strict=True):
                 outputs[row] = ids
             on_done(len(rows))

@@ -24,8 +24,11 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
 from translate_ddp.board import Board
+from translate_ddp.cpus import threads_per_process
 from translate_ddp.errors import Stopped, UserError
 from translate_ddp.launcher import Launch, first_slurm_host, read_launch
+from translate_ddp.out_of_memory import explain_out_of_memory
+from translate_ddp.precision import fix_cuda_kernels
 from translate_ddp.settings import DistributedConfig
 from translate_ddp.watch import REFUSED, Watch, watching
 
@@ -38,6 +41,7 @@ __all__ = [
 ]
 
 MEETING_TIMEOUT = timedelta(minutes=10)  # for all ranks to be there at the start
+LESS_MEMORY = "lower --max_tokens, or choose a smaller model (--preset)"
 # How torch says that another rank is gone: by types of its own, and by gloo's words.
 LOST_CONTACT = re.compile(r"gloo/|Connection (closed|reset|refused)|Timed out waiting|Broken pipe")
 
@@ -207,7 +211,9 @@ def open_world(config: DistributedConfig) -> Iterator[World]:
     """
     launch = read_launch(os.environ)
     device, backend = _choose_device(launch, config)
-    _set_threads(device, launch.local_size)
+    if device.type == "cpu":
+        torch.set_num_threads(threads_per_process(launch))
+    fix_cuda_kernels()
     limit = 60 * config.timeout_minutes
     with watching(launch.rank, launch.size, launch.supervised) as watch:
         watch.limit = limit
@@ -216,7 +222,8 @@ def open_world(config: DistributedConfig) -> Iterator[World]:
         with _told(world):
             if launch.size > 1:
                 world = _join(world, launch, backend, limit)
-            yield world
+            with explain_out_of_memory(device, lambda: watch.where, LESS_MEMORY):
+                yield world
         if launch.size > 1:
             dist.destroy_process_group()
 
@@ -254,21 +261,29 @@ def _choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.dev
             )
         return torch.device("cpu"), "gloo"
     count = torch.cuda.device_count()
-    if launch.local_size > count:
+    if 1 < count < launch.local_size:
         raise UserError(
             f"{launch.local_size} processes were started on this machine, which has {count} "
-            f"GPU(s): pass --nproc_per_node={count}, or set CUDA_VISIBLE_DEVICES='' for CPUs.",
+            f"GPUs: pass --nproc_per_node={count}, or set CUDA_VISIBLE_DEVICES='' for CPUs.",
             alone=launch.local_rank == 0 < launch.rank,
         )
-    device = torch.device("cuda", launch.local_rank)
+    # A process that sees one GPU uses it: Slurm's --gpus-per-task=1 gives each its own.
+    device = torch.device("cuda", launch.local_rank if count > 1 else 0)
     torch.cuda.set_device(device)
     return device, "gloo" if config.backend == "gloo" else "cpu:gloo,cuda:nccl"
 
 
-def _set_threads(device: torch.device, local_size: int) -> None:
-    """Share the cores out. torchrun forces one thread a process, on any number of cores."""
-    if device.type == "cpu":
-        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local_size))
+def _claim_gpu(store: dist.Store, launch: Launch, device: torch.device) -> None:
+    """Raise UserError if another rank has this rank's GPU: NCCL would hang or fail obscurely."""
+    mine = str(torch.cuda.get_device_properties(device).uuid)
+    owner = store.compare_set(f"gpu/{mine}", "", str(launch.rank)).decode()
+    if owner != str(launch.rank):
+        raise UserError(
+            f"Ranks {owner} and {launch.rank} would share one GPU, the only one that they see: "
+            "start as many processes as there are GPUs (--nproc_per_node), let each see one of its "
+            "own, or set CUDA_VISIBLE_DEVICES='' for CPUs.",
+            alone=True,
+        )
 
 
 def _join(world: World, launch: Launch, backend: str, limit: float) -> World:
@@ -278,6 +293,8 @@ def _join(world: World, launch: Launch, backend: str, limit: float) -> World:
     # A connection of its own: one that waits for an answer is in nobody else's way.
     notices = dist.PrefixStore("board", store.clone())  # pyright: ignore[reportAttributeAccessIssue]
     world.watch.join(Board(notices, launch.rank, launch.size))
+    if "nccl" in backend:
+        _claim_gpu(dist.PrefixStore("gpus", store), launch, world.device)
     dist.init_process_group(
         backend,
         store=dist.PrefixStore("group", store),

@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translate_ddp.batches import Batch
-from translate_ddp.model import Transformer
+from translate_ddp.model import Transformer, pad_vocabulary
 
-# So many scores exist at once: few enough to stay in a CPU's cache, enough to keep a GPU busy.
-SCORES_AT_ONCE = {"cpu": 2**22, "cuda": 2**26}
+# So many scores exist at once: few enough to stay in a CPU's cache, enough to keep a GPU busy with
+# few launches (512 MiB of them in bf16).
+CPU_SCORES_AT_ONCE, GPU_SCORES_AT_ONCE = 2**22, 2**28
 
 
 def token_loss(
@@ -44,7 +45,8 @@ def token_loss(
 
 def slices(hidden_RD: Tensor, vocabulary: int) -> list[slice]:
     """Rows of which the scores may exist at once."""
-    rows_at_once = max(1, SCORES_AT_ONCE[hidden_RD.device.type] // vocabulary)
+    is_cpu = hidden_RD.device.type == "cpu"
+    rows_at_once = max(1, (CPU_SCORES_AT_ONCE if is_cpu else GPU_SCORES_AT_ONCE) // vocabulary)
     starts = range(0, len(hidden_RD), rows_at_once)
     return [slice(first, min(first + rows_at_once, len(hidden_RD))) for first in starts]
 
@@ -55,7 +57,7 @@ class _TokenLoss(torch.autograd.Function):
     The scores of all rows, R x V, never exist together, and each is computed once. With the softmax
     p of a row's scores and the wanted distribution q = (1 - e) [label] + e / V, the loss is
     -q log p and its gradient with respect to the scores is p - q. In bf16 p is, too, and
-    a row's loss then exact to 0.002 nats.
+    a row's loss then exact to 0.002 nats. P is V, or more on a GPU: the added scores are -inf.
     """
 
     @staticmethod
@@ -63,7 +65,7 @@ class _TokenLoss(torch.autograd.Function):
         ctx: Any, hidden_RD: Tensor, embedding_VD: Tensor, labels_R: Tensor, smoothing: float
     ) -> Tensor:
         vocabulary = len(embedding_VD)
-        weights_VD = embedding_VD.to(hidden_RD.dtype)
+        weights_PD = pad_vocabulary(embedding_VD.to(hidden_RD.dtype))
         # q spreads e / V over all scores: a part of the loss and of both gradients that sums give.
         spread = smoothing / vocabulary
         hidden_sum_D = hidden_RD.sum(dim=0, dtype=torch.float32)
@@ -73,20 +75,22 @@ class _TokenLoss(torch.autograd.Function):
         embedding_grad_VD = (-spread * hidden_sum_D).expand_as(embedding_VD).contiguous()
         parts = slices(hidden_RD, vocabulary)
         # The same memory for all slices: fresh memory costs a CPU more than the softmax does.
-        memory_CV = hidden_RD.new_empty(parts[0].stop if parts else 0, vocabulary)
+        memory_CP = hidden_RD.new_empty(parts[0].stop if parts else 0, len(weights_PD))
         for rows in parts:
             hidden_CD, labels_C = hidden_RD[rows], labels_R[rows]
             wanted = torch.arange(len(labels_C), device=labels_C.device), labels_C
-            scores_CV = torch.mm(hidden_CD, weights_VD.t(), out=memory_CV[: len(labels_C)])
-            best_C, wanted_C = scores_CV.amax(dim=-1), scores_CV[wanted]
-            p_CV = torch.softmax(scores_CV, dim=-1, out=scores_CV)
+            scores_CP = torch.mm(hidden_CD, weights_PD.t(), out=memory_CP[: len(labels_C)])
+            if len(weights_PD) > vocabulary:
+                scores_CP[:, vocabulary:] = -torch.inf
+            best_C, wanted_C = scores_CP.amax(dim=-1), scores_CP[wanted]
+            p_CP = torch.softmax(scores_CP, dim=-1, out=scores_CP)
             # The best score's p is exp(best) / sum of exp.
-            log_sum_C = best_C.float() - p_CV.amax(dim=-1).float().log()
+            log_sum_C = best_C.float() - p_CP.amax(dim=-1).float().log()
             total += log_sum_C.sum() - (1 - smoothing) * wanted_C.float().sum()
-            grad_CV = p_CV
-            grad_CV[wanted] -= 1 - smoothing
-            torch.mm(grad_CV, weights_VD, out=hidden_grad_RD[rows])
-            embedding_grad_VD += grad_CV.t() @ hidden_CD
+            grad_CP = p_CP
+            grad_CP[wanted] -= 1 - smoothing
+            torch.mm(grad_CP, weights_PD, out=hidden_grad_RD[rows])
+            embedding_grad_VD += (grad_CP.t() @ hidden_CD)[:vocabulary]
         hidden_grad_RD -= spread * weights_sum_D
         ctx.save_for_backward(hidden_grad_RD, embedding_grad_VD)
         return total
@@ -110,7 +114,8 @@ class Objective(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """Summed loss of the batch's real target tokens; padding never meets the vocabulary."""
         hidden_BTD = self.model(batch.source_BS, batch.target_BT)
-        hidden_RD = hidden_BTD.flatten(0, 1)[batch.real_R]
+        # Not by [batch.real_R]: its gradient sorts the positions, in case one stands there twice.
+        hidden_RD = hidden_BTD.flatten(0, 1).index_select(0, batch.real_R)
         return token_loss(
             hidden_RD, self.model.embedding.weight, batch.labels_R, self.label_smoothing
         )

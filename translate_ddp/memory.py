@@ -1,25 +1,12 @@
-"""What the libraries under torch hold on to of a CPU's memory, for the whole process."""
+"""Freed memory of a CPU, kept for the next step."""
 
 import ctypes
-import os
 
-KERNELS_KEPT = 128  # of two or three passes
 MMAP_THRESHOLD_BYTES = 32 * 2**20  # the most that glibc takes
 
 # Parameters of glibc's mallopt(3).
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
-
-
-def keep_few_kernels() -> None:
-    """Bound the memory that oneDNN takes for kernels; to be called before the first product.
-
-    In bf16, and for packed weights, oneDNN compiles a kernel for each shape of a product and keeps
-    1,024 of them, as does torch, at half a MiB and more; but batches come in so many shapes that
-    few are met again in time.
-    """
-    for variable in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(variable, str(KERNELS_KEPT))
 
 
 def keep_freed_memory() -> None:

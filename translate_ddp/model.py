@@ -9,9 +9,9 @@ sides and the output: the shape that Pegasus in `transformers` and CTranslate2 c
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -20,23 +20,69 @@ from torch import Tensor, nn
 from translate_ddp.settings import ModelConfig
 
 
-class Linear(nn.Linear):
-    """A linear layer in the precision of its input, whatever that of its weights.
+GPU_TILE = 64  # columns of a product that tensor cores compute at full speed
+MASK_ALIGNMENT = 8  # elements; memory-efficient attention would copy a mask that has another
 
-    Cast where they are used, which is once a pass, the weights get their gradients one layer after
-    the other on the way back, so that these can travel between machines meanwhile.
-    """
+
+class Linear(nn.Linear):
+    """A linear layer in the precision of its input, whatever that of its weights."""
+
+    cast: tuple[Tensor, Tensor] | None = None  # see `cast_together`
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.linear(input, self.weight.to(input.dtype), self.bias.to(input.dtype))
+        return F.linear(input, *weights_like(self, input))
 
 
 class LayerNorm(nn.LayerNorm):
     """A norm in the precision of its input, as `Linear` is."""
 
+    cast: tuple[Tensor, Tensor] | None = None
+
     def forward(self, input: Tensor) -> Tensor:
-        weight, bias = self.weight.to(input.dtype), self.bias.to(input.dtype)
+        weight, bias = weights_like(self, input)
         return F.layer_norm(input, self.normalized_shape, weight, bias, self.eps)
+
+
+def cast_together(modules: Sequence[Linear | LayerNorm], dtype: torch.dtype) -> None:
+    """Cast the weights of these modules for their next call, in one operation.
+
+    To cast each alone takes a GPU four kernels a module and pass, most of them shorter than their
+    launch. Groups are layers, so that gradients are ready layer by layer and can travel between
+    machines while backward goes on.
+    """
+    weights = [weight for module in modules for weight in (module.weight, module.bias)]
+    casts = iter(CastTogether.apply(dtype, *weights))
+    for module in modules:
+        module.cast = next(casts), next(casts)
+
+
+def weights_like(module: Linear | LayerNorm, input: Tensor) -> tuple[Tensor, Tensor]:
+    """Weight and bias in the type of `input`. What `cast_together` left is used once only: the next
+    pass must see the weights as they are then.
+    """
+    cast, module.cast = module.cast, None
+    if cast is not None and cast[0].dtype == input.dtype:
+        return cast
+    return module.weight.to(input.dtype), module.bias.to(input.dtype)
+
+
+class CastTogether(torch.autograd.Function):
+    """`tensor.to(dtype)` of many tensors in one operation, and of their gradients in another."""
+
+    @staticmethod
+    def forward(ctx: Any, dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.dtype = tensors[0].dtype
+        return cast_all(tensors, dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *cast_all(grads, ctx.dtype)
+
+
+def cast_all(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    casts = tuple(torch.empty_like(tensor, dtype=dtype) for tensor in tensors)
+    torch._foreach_copy_(casts, tensors)
+    return casts
 
 
 class Embedding(nn.Embedding):
@@ -44,6 +90,16 @@ class Embedding(nn.Embedding):
 
     def logits(self, hidden: Tensor) -> Tensor:
         return F.linear(hidden, self.weight)
+
+
+def pad_vocabulary(weights_VD: Tensor) -> Tensor:
+    """The embedding with zero rows added, weights_PD, so that a GPU's tiles fit the scores.
+
+    Only products meet the added rows: they are never drawn, learnt, predicted or stored. A CPU needs
+    none.
+    """
+    missing = -len(weights_VD) % GPU_TILE if weights_VD.device.type != "cpu" else 0
+    return F.pad(weights_VD, (0, 0, 0, missing)) if missing else weights_VD
 
 
 class Attention(nn.Module):
@@ -68,15 +124,13 @@ class Attention(nn.Module):
         x_BTD: Tensor,
         k_BHMK: Tensor,
         v_BHMK: Tensor,
-        may_attend_B11M: Tensor | None = None,
+        mask_B11M: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
         q_BHTK = self._split_heads(self.query(x_BTD))
         is_slow = q_BHTK.device.type == "cpu" and q_BHTK.dtype == torch.bfloat16
         attend = plain_attention if is_slow else F.scaled_dot_product_attention
-        context_BHTK = attend(
-            q_BHTK, k_BHMK, v_BHMK, attn_mask=may_attend_B11M, is_causal=is_causal
-        )
+        context_BHTK = attend(q_BHTK, k_BHMK, v_BHMK, attn_mask=mask_B11M, is_causal=is_causal)
         return self.out(context_BHTK.transpose(1, 2).flatten(2))
 
     def _split_heads(self, x_BMD: Tensor) -> Tensor:
@@ -103,7 +157,7 @@ def plain_attention(
     else:
         scores_BHTM = q_BHTK @ k_BHMK.transpose(-1, -2)
     if attn_mask is not None:
-        scores_BHTM = scores_BHTM.masked_fill(~attn_mask, -torch.inf)
+        scores_BHTM = scores_BHTM + attn_mask
     if is_causal:
         later_TM = torch.ones_like(scores_BHTM[0, 0], dtype=torch.bool).triu(1)
         scores_BHTM = scores_BHTM.masked_fill(later_TM, -torch.inf)
@@ -111,6 +165,22 @@ def plain_attention(
     if is_single:
         return (p_BHTM.transpose(-1, -2) * v_BHMK).sum(dim=-2, keepdim=True)
     return p_BHTM @ v_BHMK
+
+
+def padding_mask(tokens_BM: Tensor, pad_id: int, dtype: torch.dtype) -> Tensor:
+    """What attention adds to the scores, mask_B11M: 0 at tokens, -inf at padding.
+
+    Made once a pass, in the type that attention computes in: from a mask of booleans every call
+    would make one of its own.
+    """
+    mask_BM = torch.zeros(tokens_BM.shape, dtype=dtype, device=tokens_BM.device)
+    return aligned(mask_BM.masked_fill_(tokens_BM == pad_id, -torch.inf)[:, None, None])
+
+
+def aligned(mask_B11M: Tensor) -> Tensor:
+    """The same mask with its rows where CUDA's memory-efficient attention can read them."""
+    length = mask_B11M.shape[-1]
+    return F.pad(mask_B11M, (0, -length % MASK_ALIGNMENT))[..., :length]
 
 
 class FeedForward(nn.Module):
@@ -164,10 +234,10 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.d_model, config.d_ff)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x_BSD: Tensor, may_attend_B11S: Tensor) -> Tensor:
+    def forward(self, x_BSD: Tensor, mask_B11S: Tensor) -> Tensor:
         normed_BSD = self.self_attention_norm(x_BSD)
         keys_values = self.self_attention.keys_values(normed_BSD)
-        attended_BSD = self.self_attention(normed_BSD, *keys_values, may_attend_B11S)
+        attended_BSD = self.self_attention(normed_BSD, *keys_values, mask_B11S)
         x_BSD = self.dropout(attended_BSD, onto_BTD=x_BSD)
         return self.dropout(self.feed_forward(self.feed_forward_norm(x_BSD)), onto_BTD=x_BSD)
 
@@ -232,18 +302,19 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.d_model, config.d_ff)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x_NTD: Tensor, cache: LayerCache, may_attend_B11S: Tensor) -> Tensor:
+    def forward(self, x_NTD: Tensor, cache: LayerCache, mask_B11S: Tensor) -> Tensor:
         normed_NTD = self.self_attention_norm(x_NTD)
         keys_values = self.self_attention.keys_values(normed_NTD)
         if cache.target is not None:
             keys_values = cache.target.extend(*keys_values)
-        # Padding stands on the right, so causality alone keeps it from every real position.
-        is_causal = x_NTD.shape[1] > 1
+        # Padding stands on the right, so causality alone keeps it from every real position. With a
+        # cache the one new position sees all; not by its length, on which graphs would depend.
+        is_causal = cache.target is None
         attended_NTD = self.self_attention(normed_NTD, *keys_values, is_causal=is_causal)
         x_NTD = self.dropout(attended_NTD, onto_BTD=x_NTD)
         # The rows of a sentence are so many queries to one source.
-        normed_BTD = self.cross_attention_norm(x_NTD).view(len(may_attend_B11S), -1, x_NTD.shape[2])
-        attended_BTD = self.cross_attention(normed_BTD, *cache.source, may_attend_B11S)
+        normed_BTD = self.cross_attention_norm(x_NTD).view(len(mask_B11S), -1, x_NTD.shape[2])
+        attended_BTD = self.cross_attention(normed_BTD, *cache.source, mask_B11S)
         attended_NTD = attended_BTD.view_as(x_NTD)
         x_NTD = self.dropout(attended_NTD, onto_BTD=x_NTD)
         return self.dropout(self.feed_forward(self.feed_forward_norm(x_NTD)), onto_BTD=x_NTD)
@@ -293,36 +364,47 @@ class Transformer(nn.Module):
 
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
         """Hidden state at each target position, x_BTD, from ids with right padding."""
-        caches, may_attend_B11S = self.encode(source_BS)
-        return self.decode(target_BT, caches, may_attend_B11S)
+        caches, mask_B11S = self.encode(source_BS)
+        return self.decode(target_BT, caches, mask_B11S)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores [..., V] of the next token from hidden states [..., D]."""
         return self.embedding.logits(hidden)
 
     def encode(self, source_BS: Tensor) -> tuple[list[LayerCache], Tensor]:
-        """Encode the source: what each decoder layer keeps of it, and which positions are real."""
-        may_attend_B11S = (source_BS != self.pad_id)[:, None, None, :]
+        """Encode the source: what each decoder layer keeps of it, and its padding mask."""
+        mask_B11S = padding_mask(source_BS, self.pad_id, self.dtype)
         x_BSD = self._embed(source_BS, first_position=0)
         for layer in self.encoder_layers:
-            x_BSD = layer(x_BSD, may_attend_B11S)
+            self._cast(layer.modules())
+            x_BSD = layer(x_BSD, mask_B11S)
+        cross = [layer.cross_attention for layer in self._decoder_layers]
+        self._cast([self.encoder_norm, *(part.key_value for part in cross)])
         memory_BSD = self.encoder_norm(x_BSD)
-        layers = cast("Iterable[DecoderLayer]", self.decoder_layers)
-        caches = [LayerCache(layer.cross_attention.keys_values(memory_BSD)) for layer in layers]
-        return caches, may_attend_B11S
+        return [LayerCache(part.keys_values(memory_BSD)) for part in cross], mask_B11S
 
     def decode(
         self,
         target_NT: Tensor,
         caches: list[LayerCache],
-        may_attend_B11S: Tensor,
+        mask_B11S: Tensor,
         first_position: int = 0,
     ) -> Tensor:
         """Hidden states x_NTD of the next T target tokens; `caches` grow by them."""
         x_NTD = self._embed(target_NT, first_position)
-        for layer, cache in zip(self.decoder_layers, caches, strict=True):
-            x_NTD = layer(x_NTD, cache, may_attend_B11S)
+        for layer, cache in zip(self._decoder_layers, caches, strict=True):
+            # `encode` has cast, and used, what makes the keys and values of the source.
+            self._cast(m for m in layer.modules() if m is not layer.cross_attention.key_value)
+            x_NTD = layer(x_NTD, cache, mask_B11S)
         return self.decoder_norm(x_NTD)
+
+    def _cast(self, modules: Iterable[nn.Module]) -> None:
+        if self.embedding.weight.dtype != self.dtype and not torch.compiler.is_compiling():
+            cast_together([m for m in modules if isinstance(m, Linear | LayerNorm)], self.dtype)
+
+    @property
+    def _decoder_layers(self) -> list["DecoderLayer"]:
+        return cast("list[DecoderLayer]", list(self.decoder_layers))
 
     def start(self, source_BS: Tensor) -> "DecodingState":
         """Read the source and stand before the first target token; for `decoding`."""
@@ -340,7 +422,7 @@ class DecodingState:
 
     def __init__(self, model: Transformer, source_BS: Tensor) -> None:
         self.model = model
-        self.caches, self.may_attend_B11S = model.encode(source_BS)
+        self.caches, self.mask_B11S = model.encode(source_BS)
         for cache in self.caches:
             # Read at each step from here on: laid out once as the products want it.
             cache.source = (cache.source[0].contiguous(), cache.source[1].contiguous())
@@ -350,14 +432,14 @@ class DecodingState:
     def step(self, tokens_N: Tensor) -> Tensor:
         """Append a token to each row and return logits_NV for the one after it."""
         x_N1D = self.model.decode(
-            tokens_N[:, None], self.caches, self.may_attend_B11S, first_position=self.length
+            tokens_N[:, None], self.caches, self.mask_B11S, first_position=self.length
         )
         self.length += 1
         return self.model.logits(x_N1D[:, 0]).float()
 
     def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
         """Go on with these sentences, in the order they had, and with these of their rows."""
-        self.may_attend_B11S = self.may_attend_B11S[sentences_B]
+        self.mask_B11S = aligned(self.mask_B11S.index_select(0, sentences_B))
         for cache in self.caches:
             cache.select(sentences_B, rows_N)
 

@@ -28,6 +28,19 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ad
     return torch.optim.AdamW(groups, lr=config.lr, betas=BETAS, eps=1e-9, fused=True)
 
 
+def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
+    """Allocate the optimizer's state, 8 bytes a parameter, which it would else do at its first step.
+
+    Nothing is updated, and state that is there already stays as it is.
+    """
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    skip_if(torch.ones((), device=parameters[0].device), optimizer)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
 def refuse_other_shapes(optimizer: torch.optim.Optimizer) -> None:
     """Raise ValueError if a parameter has moments that are not of its shape."""
     for parameter, moments in optimizer.state.items():

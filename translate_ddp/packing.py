@@ -9,9 +9,10 @@ import copy
 import typing
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translate_ddp.model import Embedding, Linear, Transformer
+from translate_ddp.model import GPU_TILE, Embedding, Linear, Transformer, pad_vocabulary
 from translate_ddp.precision import has_bf16
 
 
@@ -43,6 +44,18 @@ class PackedEmbedding(Embedding):
         return scores
 
 
+class PaddedEmbedding(Embedding):
+    """An embedding with a second copy of its weights for the scores, as a GPU multiplies best."""
+
+    def __init__(self, embedding: Embedding) -> None:
+        vocabulary, width = embedding.weight.shape
+        super().__init__(vocabulary, width, _weight=embedding.weight, _freeze=True)
+        self.projection_PD = pad_vocabulary(embedding.weight)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return F.linear(hidden, self.projection_PD)[..., : self.num_embeddings]
+
+
 def ready_to_decode(model: Transformer) -> Transformer:
     """The model for inference alone; a copy, if anything is to be cast or laid out.
 
@@ -50,8 +63,9 @@ def ready_to_decode(model: Transformer) -> Transformer:
     """
     weight = model.embedding.weight
     packs = can_pack(weight.device, model.dtype)
-    is_ready = isinstance(model.embedding, PackedEmbedding) or not packs
-    if weight.dtype == model.dtype and is_ready:
+    pads = weight.device.type != "cpu" and len(weight) % GPU_TILE > 0
+    is_ready = isinstance(model.embedding, PackedEmbedding | PaddedEmbedding)
+    if weight.dtype == model.dtype and (is_ready or not (packs or pads)):
         return model
     cast = {id(p): nn.Parameter(p.detach().to(model.dtype), False) for p in model.parameters()}
     ready = copy.deepcopy(model, memo=cast)
@@ -60,6 +74,8 @@ def ready_to_decode(model: Transformer) -> Transformer:
             linear = typing.cast(Linear, ready.get_submodule(name))
             ready.set_submodule(name, PackedWeights(linear.weight, linear.bias))
         ready.embedding = PackedEmbedding(ready.embedding)
+    elif pads:
+        ready.embedding = PaddedEmbedding(ready.embedding)
     return ready
 
 

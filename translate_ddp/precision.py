@@ -22,3 +22,32 @@ def has_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def precision_warning(precision: Precision, device: torch.device) -> str | None:
+    """What a user with a GPU from before bf16 (V100, T4) should know.
+
+    There is no fp16: it needs a loss scale that adapts by trying and skipping steps, so the batches
+    that count would depend on rounding, and no such GPU was at hand to try it on.
+    """
+    if device.type != "cuda" or has_bf16(device) or precision == "fp32":
+        return None
+    name = torch.cuda.get_device_name(device)
+    if precision == "bf16":
+        return f"{name} only emulates bf16, which is slow: leave out --precision."
+    return (
+        f"{name} has no bf16, and fp16 is not supported: the layers compute in fp32, several times "
+        "slower than an Ampere or newer GPU (compute capability 8.0) would in bf16."
+    )
+
+
+def fix_cuda_kernels() -> None:
+    """Leave no choice of precision or of attention's kernel to torch's defaults, which change.
+
+    fp32 products are fp32, not TF32, and bf16 products sum in fp32. Attention is flash or
+    memory-efficient, never cuDNN's: that one builds a plan of 20 to 70 ms for each new shape, of
+    which sentences make many, and returned NaN in gradients for some (pytorch#196678).
+    """
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.enable_cudnn_sdp(False)

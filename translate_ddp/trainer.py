@@ -14,9 +14,8 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 
-from translate_ddp.batches import Batch, Collator, StepSampler
+from translate_ddp.batches import Batch, BatchLoader, StepSampler
 from translate_ddp.checkpoint import CheckpointStore
 from translate_ddp.dataset import PreparedData
 from translate_ddp.distributed import World
@@ -26,8 +25,15 @@ from translate_ddp.folder import RunFolder
 from translate_ddp.logbook import Logbook, Progress, Sample
 from translate_ddp.meters import Pace, Window
 from translate_ddp.model import Transformer
-from translate_ddp.optimizer import learning_rate, refuse_other_shapes, skip_if
+from translate_ddp.optimizer import (
+    allocate_moments,
+    learning_rate,
+    refuse_other_shapes,
+    skip_if,
+)
+from translate_ddp.out_of_memory import explain_out_of_memory
 from translate_ddp.settings import OptimizerConfig, TrainConfig
+from translate_ddp.step_flags import StepFlags
 from translate_ddp.validation import (
     NUM_SAMPLES,
     Scores,
@@ -82,7 +88,7 @@ class Trainer:
     objective: nn.Module  # model and loss, replicated over the world
     optimizer: torch.optim.Optimizer
     sampler: StepSampler
-    loader: DataLoader[list[Batch]]
+    loader: BatchLoader
     data: PreparedData
     run: Run
     folder: RunFolder
@@ -100,8 +106,8 @@ class Trainer:
         self.failed_saves = 0  # in a row
         self.checked_step = 0  # up to here, skipped steps are counted
         self.saved_at = time.monotonic()
-        assert isinstance(self.loader.collate_fn, Collator)
-        self.collator = self.loader.collate_fn
+        self.flags = StepFlags(self.world)
+        self.save_requested = False
 
     # --- an update ---
 
@@ -118,7 +124,9 @@ class Trainer:
         longest = self.optimizer_config.clip_grad_norm or torch.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), longest)
         # What is not finite on one rank is skipped on all. Only the device needs to know now.
-        skipped = (self.world.sum((~(norm + loss).isfinite()).float()) > 0).float()
+        not_finite = ~(norm + loss).isfinite()
+        total = self.flags.share(not_finite, self.watch.stop is not None, self._is_save_late())
+        skipped = (total > 0).float()
         self.window.add(global_step, loss, target_tokens, skipped)
         self.pace.tokens += target_tokens
         for group in self.optimizer.param_groups:
@@ -137,31 +145,34 @@ class Trainer:
         for index, batch in enumerate(passes):
             is_last = index == len(passes) - 1
             reseed(self.config.seed, self.position.global_step, index, self.world.rank)
-            with nullcontext() if is_last else self.world.accumulating(self.objective):
+            with (
+                self._explaining_out_of_memory(batch),
+                nullcontext() if is_last else self.world.accumulating(self.objective),
+            ):
                 loss = self.objective(batch.to(self.world.device))
                 reach("loss", [loss])
                 (loss * scale).backward()
             total += loss.detach()
         return total
 
+    def _explaining_out_of_memory(self, batch: Batch) -> AbstractContextManager[None]:
+        (rows, source), (_, target) = batch.source_BS.shape, batch.target_BT.shape
+        shape = f"{rows} sentences of {source} source and {target} target tokens"
+        advice = f"lower --max_tokens, now {self.loader.max_tokens:,}"
+        where = lambda: f"{self.watch.where}, a pass of {shape}"  # noqa: E731
+        return explain_out_of_memory(self.world.device, where, advice)
+
     def warm_up(self) -> None:
         """Run the largest step once and throw its gradients away.
 
         DDP orders its buckets in its first pass, so that without this the first steps after a
         resume would sum gradients in another order than the same steps of an unbroken run. It also
-        proves that the memory suffices.
+        proves that the memory suffices, for which the optimizer takes its share first.
         """
+        allocate_moments(self.optimizer)
         step = self.sampler.largest_step()
-        passes = self.collator(self.data.train.__getitems__(self.sampler.rows(step)))
-        try:
-            self.accumulate_gradients(passes, self.sampler.target_tokens(step))
-        except torch.OutOfMemoryError as error:
-            shape = tuple(max(passes, key=lambda batch: batch.target_BT.numel()).target_BT.shape)
-            raise UserError(
-                f"The largest pass, {shape[0]} sentences of {shape[1]} tokens, does not fit "
-                f"{self.world.device}: lower --max_tokens, now {self.collator.max_tokens}.",
-                alone=True,
-            ) from error
+        passes = self.loader.passes(self.sampler.rows(step))
+        self.accumulate_gradients(passes, self.sampler.target_tokens(step))
         self.optimizer.zero_grad()
 
     # --- a run ---
@@ -206,10 +217,10 @@ class Trainer:
             bar.advance()
             if position.global_step % self.config.log_every == 0:
                 self._log(norm, bar)
-            self.watch.at("agreeing whether to go on")
-            stop, save = self.world.any(self.watch.stop is not None, self._is_save_due())
+            self.watch.at("waiting for the step before")
+            stop, save = self.flags.of_previous_step()
             # Validation can be long: what was trained is safe before it.
-            if stop or save or self._is_validation_due():
+            if stop or save or self._is_save_due() or self._is_validation_due():
                 self._save(stopping=stop)
             if stop and not self.position.skipped_in_a_row:
                 return True
@@ -250,10 +261,15 @@ class Trainer:
         return every > 0 and self.position.global_step % every == 0
 
     def _is_save_due(self) -> bool:
+        return self._is_due(self.config.save_every) or self._has_max_steps()
+
+    def _is_save_late(self) -> bool:
+        """Whether to ask all ranks for a save by time, once. Clocks differ: only rank 0's counts."""
         minutes = (time.monotonic() - self.saved_at) / 60
-        # Clocks differ: only rank 0's counts.
-        late = self.world.is_main and 0 < self.config.save_every_minutes <= minutes
-        return late or self._is_due(self.config.save_every) or self._has_max_steps()
+        is_late = self.world.is_main and 0 < self.config.save_every_minutes <= minutes
+        asks = is_late and not self.save_requested
+        self.save_requested |= asks
+        return asks
 
     def _log(self, norm: Tensor, bar: Progress) -> None:
         # Every rank must enter: the sum waits for all of them.
@@ -342,7 +358,7 @@ class Trainer:
                 data.tokenizer,
                 world,
                 self.config.validate_on,
-                self.collator.max_tokens,
+                self.loader.max_tokens,
                 show=choose_samples(NUM_SAMPLES, len(texts.pairs), step),
                 on_done=on_done,
             )
@@ -358,6 +374,7 @@ class Trainer:
         """
         if epoch is None and self.saved_step == self.position.global_step:
             return
+        self.save_requested = False
         self.watch.at("checking what to save", self.position.global_step)
         losses = self.world.sum(self.window.losses)
         self._count_skipped()
@@ -429,7 +446,7 @@ class Trainer:
         return {
             "world_size": self.world.size,
             "threads": torch.get_num_threads(),
-            "max_tokens": self.collator.max_tokens,
+            "max_tokens": self.loader.max_tokens,
             "device": self.world.device.type,
             "precision": str(self.model.dtype).removeprefix("torch."),
             "torch": str(torch.__version__),  # a class of its own, which no safe load admits

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,18 +13,20 @@ import torch
 import tyro
 
 from translate_ddp.checkpoint import CheckpointStore, State, load
-from translate_ddp.decoding import decode
+from translate_ddp.cpus import threads_per_process
+from translate_ddp.decoding import decode, default_batch_tokens
+from translate_ddp.environment import set_defaults
 from translate_ddp.errors import UserError
-from translate_ddp.memory import keep_few_kernels, keep_freed_memory
+from translate_ddp.launcher import Launch
+from translate_ddp.memory import keep_freed_memory
 from translate_ddp.model import Transformer
 from translate_ddp.packing import ready_to_decode
-from translate_ddp.precision import choose_dtype
+from translate_ddp.precision import choose_dtype, fix_cuda_kernels
 from translate_ddp.settings import CheckpointConfig, ModelConfig
 from translate_ddp.tokenizer import Tokenizer
 from translate_ddp.watch import first_line
 
 LINES_AT_ONCE = 1000  # read and translated together
-BATCH_TOKENS = 4096  # source tokens decoded together
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,10 @@ class Translator:
     @classmethod
     def open(cls, saved: SavedModel) -> "Translator":
         """From the checkpoint alone. Raises UserError if there is none that can be used."""
-        keep_few_kernels()
+        set_defaults(os.environ)
         keep_freed_memory()
+        fix_cuda_kernels()
+        torch.set_num_threads(threads_per_process(Launch()))
         store = CheckpointStore(CheckpointConfig(saved.model_folder, saved.model_basename))
         checkpoint, passed_over = store.find(saved.preload or "latest")
         for line in passed_over:
@@ -100,7 +105,7 @@ class Translator:
             sources,
             self.device,
             beam_width=beam_width,
-            batch_tokens=BATCH_TOKENS,
+            batch_tokens=default_batch_tokens(self.device),
         )
         translations = [""] * len(lines)
         for row, text in zip(filled, self.tokenizer.decode(found), strict=True):

@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from translate_ddp.console import print_line
+from translate_ddp.decoding import default_batch_tokens
 from translate_ddp.dataset import ParallelDataset, Ragged, load_prepared, prepare
 from translate_ddp.distributed import World
 from translate_ddp.errors import UserError
 from translate_ddp.logbook import Sample, progress, sample_lines, summary_lines
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 from translate_ddp.sources import read_parallel
-from translate_ddp.translate import BATCH_TOKENS, SavedModel, Translator
+from translate_ddp.translate import SavedModel, Translator
 from translate_ddp.validation import (
     NUM_SAMPLES,
     ValidationSet,
@@ -48,7 +49,7 @@ def run(config: ValidateConfig) -> None:
             translator.tokenizer,
             World(device=translator.device),
             "rank0",
-            BATCH_TOKENS,
+            default_batch_tokens(translator.device),
             show=choose_samples(NUM_SAMPLES, len(data.pairs), translator.step),
             on_done=bar.advance,
         )

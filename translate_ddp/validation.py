@@ -12,7 +12,7 @@ import numpy as np
 import sacrebleu
 import torch
 
-from translate_ddp.batches import Collator
+from translate_ddp.batches import split_into_passes
 from translate_ddp.dataset import ParallelDataset
 from translate_ddp.decoding import decode
 from translate_ddp.distributed import World
@@ -142,7 +142,7 @@ def _summed_loss(
     by_length = sorted(rows, key=lambda row: (len(pairs.target[row]), len(pairs.source[row])))
     objective = Objective(model, label_smoothing=0.0)
     total, tokens = 0.0, 0
-    for batch in Collator(max_tokens)(pairs.__getitems__(by_length)):
+    for batch in split_into_passes(pairs, np.array(by_length), max_tokens):
         total += float(objective(batch.to(device)))
         tokens += len(batch.labels_R)
     return total, tokens

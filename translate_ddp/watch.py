@@ -126,7 +126,8 @@ class Watch:
     def _watch(self, outlet: socket.socket) -> None:
         while not self._closed.is_set():
             ready, _, _ = select.select([outlet], [], [], TICK_SECONDS)
-            for number in filter(None, outlet.recv(64) if ready else b""):
+            # Others come too: torch handles SIGCHLD where it starts processes of its own.
+            for number in filter(SIGNALS.__contains__, outlet.recv(64) if ready else b""):
                 self._hear(signal.Signals(number))
             self._look_around(time.monotonic())
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import torch
 
 from benchmarks.decoders.pegasus import to_pegasus
@@ -17,6 +16,7 @@ from benchmarks.decoders.task import (
     time_decoding,
 )
 from translate_ddp.batches import pad
+from translate_ddp.dataset import Ragged
 from translate_ddp.decoding import LENGTH_REWARD
 from translate_ddp.tokenizer import EOS, PAD
 
@@ -58,7 +58,7 @@ def translate(model: Any, sources: Ids, asked: Generate) -> Ids:
 
 
 def generate(model: Any, sources: Ids, beam_width: int) -> Ids:
-    source_BS = pad([np.array(ids) for ids in sources], last=EOS).to(model.device)
+    source_BS = pad(Ragged.of(sources), last=EOS).to(model.device)
     # Its score divides by length^p, ours by ((5 + length) / 6)^p; its limit is the whole batch's.
     target_BT = model.generate(
         input_ids=source_BS,

@@ -6,26 +6,24 @@ from typing import Literal
 import torch
 
 from benchmarks.decoders.task import Decoder, Ids, Task, read_flags, time_decoding
-from translate_ddp.decoding import decode
-from translate_ddp.memory import keep_few_kernels, keep_freed_memory
+from translate_ddp.decoding import decode, default_batch_tokens
+from translate_ddp.memory import keep_freed_memory
 from translate_ddp.model import Transformer
 from translate_ddp.packing import ready_to_decode
-from translate_ddp.translate import BATCH_TOKENS
 
 
 @dataclass(frozen=True)
 class Ours(Decoder):
     precision: Literal["fp32", "bf16"] = "fp32"
     """Of weights and layers."""
-    batch_tokens: int = BATCH_TOKENS
-    """Source tokens decoded together; 1 is one sentence at a time."""
+    batch_tokens: int = 0
+    """Source tokens decoded together; 1 is one sentence at a time, 0 the default of the device."""
     sentences: int = 0
     """Only so many of the task's, from the first on; 0 is all."""
 
 
 def main() -> None:
     asked = read_flags(Ours, __doc__)
-    keep_few_kernels()
     keep_freed_memory()
     task = Task.open(asked.work)
     model = task.trained().model
@@ -40,12 +38,13 @@ def main() -> None:
 
 
 def translate(model: Transformer, sources: Ids, asked: Ours) -> Ids:
+    device = model.embedding.weight.device
     return decode(
         model.start,
         sources,
-        model.embedding.weight.device,
+        device,
         beam_width=asked.beam_width,
-        batch_tokens=asked.batch_tokens,
+        batch_tokens=asked.batch_tokens or default_batch_tokens(device),
     )
 
 
