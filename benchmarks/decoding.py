@@ -44,8 +44,8 @@ from benchmarks.machine import default_device, facts, matrix_peaks
 from benchmarks.report import OWN, RESULTS, Row, write_report
 from benchmarks.rounds import ROOT, Contestant, Outcome, median, run_rounds, spread
 from translate_ddp.checkpoint import CheckpointStore
-from translate_ddp.decoding import default_batch_tokens
 from translate_ddp.dataset import ParallelDataset, load_prepared, prepare
+from translate_ddp.decoding import default_batch_tokens
 from translate_ddp.errors import UserError, told_to_the_user
 from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConfig
 from translate_ddp.sources import read_parallel

@@ -3,9 +3,9 @@
 On such tensors a CPU tensor that strays in raises, and so does every wait of the host for a value.
 `Launches` counts the operations that would each launch a kernel.
 
-Torch without CUDA, which CI has, knows no tensor on "cuda": the device is torch's extension point
-for other accelerators, under a name of ours. So the code under test has to tell a CPU from all else.
-It is settled once a process, and for all of it: use it in processes of their own.
+A torch that was built without CUDA knows no tensor on "cuda", so the device is torch's extension
+point for other accelerators, under a name of ours. It is settled once a process, and for all of it:
+use it in processes of their own.
 """
 
 import collections
@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.utils import clip_grad
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
@@ -35,6 +36,7 @@ WITHOUT_KERNEL = frozenset(
 def fake_gpu() -> Iterator[torch.device]:
     """Within it, tensors made on the device it gives are fake."""
     _setup_privateuseone_for_python_backend(rename="fake_gpu")
+    clip_grad._has_foreach_support = lambda *_: True  # as CUDA has it
     with FakeTensorMode(allow_non_fake_inputs=True), CudaKernels():
         yield torch.device("fake_gpu", 0)
 

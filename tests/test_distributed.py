@@ -1,8 +1,10 @@
 """Ranks: what launchers say, and that gradients do not know how many computed them."""
 
 import os
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +12,8 @@ import torch
 
 from config import parse
 from tests import launch
-from train import build_trainer, prepare_data
+from train import build_trainer, prepare_data, unused_gpus
+from translate_ddp import distributed
 from translate_ddp.checkpoint import CheckpointStore
 from translate_ddp.distributed import World, open_world
 from translate_ddp.errors import UserError
@@ -160,17 +163,63 @@ def test_nccl_without_gpus_is_refused(monkeypatch: pytest.MonkeyPatch):
         pass
 
 
+@pytest.mark.parametrize(
+    ("visible", "local_rank", "local_size", "device"),
+    [
+        (1, 0, 1, "cuda:0"),
+        (1, 3, 8, "cuda:0"),  # srun --gpus-per-task=1, or a CUDA_VISIBLE_DEVICES for each process
+        (8, 3, 8, "cuda:3"),
+        (8, 0, 1, "cuda:0"),
+    ],
+)
+def test_a_process_takes_its_own_gpu_of_those_it_sees(
+    monkeypatch: pytest.MonkeyPatch, visible: int, local_rank: int, local_size: int, device: str
+):
+    taken: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: visible)
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    launched = Launch(local_rank, local_size, local_rank, local_size)
+    chosen, backend = distributed._choose_device(launched, DistributedConfig())
+    assert [chosen] == taken == [torch.device(device)]
+    assert backend == "cpu:gloo,cuda:nccl"
+
+
 def test_more_ranks_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    with (
-        pytest.raises(UserError, match="2 processes .* 1 GPU"),
-        open_world(DistributedConfig()),
-    ):
-        pass
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(UserError, match="3 processes .* 2 GPUs: pass --nproc_per_node=2"):
+        distributed._choose_device(Launch(0, 3, 0, 3), DistributedConfig())
+
+
+def test_two_ranks_on_one_gpu_are_refused_before_nccl_meets_them(monkeypatch: pytest.MonkeyPatch):
+    uuids = {0: "GPU-a", 1: "GPU-b", 2: "GPU-a"}
+    store = torch.distributed.HashStore()
+
+    def claim(rank: int) -> None:
+        properties = SimpleNamespace(uuid=uuids[rank])
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+        distributed._claim_gpu(store, Launch(rank, 3), torch.device("cuda", 0))
+
+    claim(0)
+    claim(1)
+    with pytest.raises(UserError, match="Ranks 0 and 2 would share one GPU"):
+        claim(2)
+
+
+def test_a_process_that_leaves_gpus_idle_prints_the_command_that_uses_them(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(sys, "argv", ["train.py", "--dataset", "my data/train", "--preset", "base"])
+    gpu = torch.device("cuda", 0)
+    said = unused_gpus(World(device=gpu))
+    assert said is not None and "uses 1 of 4 GPUs" in said
+    assert said.endswith(
+        "torchrun --nproc_per_node=4 train.py --dataset 'my data/train' --preset base"
+    )
+    assert unused_gpus(World(size=4, device=gpu)) is None
+    assert unused_gpus(World()) is None
 
 
 def test_a_port_in_use_is_named(tmp_path: Path):

@@ -8,7 +8,7 @@ from translate_ddp.batches import Batch, collate
 from translate_ddp.dataset import ParallelDataset, Ragged
 from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
-from translate_ddp.precision import choose_dtype
+from translate_ddp.precision import choose_dtype, fix_cuda_kernels, precision_warning
 from translate_ddp.settings import ModelConfig
 
 CPU = torch.device("cpu")
@@ -100,3 +100,29 @@ def test_auto_is_bf16_exactly_where_the_processor_has_it(monkeypatch: pytest.Mon
         assert choose_dtype("auto", CPU) == dtype
         assert choose_dtype("fp32", CPU) == torch.float32
         assert choose_dtype("bf16", CPU) == torch.bfloat16
+
+
+def test_no_kernel_is_left_to_torchs_changing_defaults():
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True
+    fix_cuda_kernels()
+    assert not torch.backends.cuda.cudnn_sdp_enabled()  # NaN gradients, and a plan for each shape
+    assert (
+        torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
+    )
+    assert not torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_a_gpu_without_bf16_is_reported(monkeypatch: pytest.MonkeyPatch):
+    gpu = torch.device("cuda", 0)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: False)
+    assert choose_dtype("auto", gpu) == torch.float32
+    assert "Tesla T4 has no bf16, and fp16 is not" in str(precision_warning("auto", gpu))
+    assert "only emulates bf16" in str(precision_warning("bf16", gpu))
+    assert precision_warning("fp32", gpu) is None
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    assert choose_dtype("auto", gpu) == torch.bfloat16
+    assert precision_warning("auto", gpu) is None
+    assert precision_warning("auto", CPU) is None

@@ -18,7 +18,6 @@ from translate_ddp.dataset import ParallelDataset, Ragged
 from translate_ddp.settings import BatchConfig
 from translate_ddp.tokenizer import EOS, PAD, SOS
 
-
 T = TypeVar("T")
 
 # Steps prepared ahead of the one that trains. On a CPU a thread would only take its cores.

@@ -34,13 +34,15 @@ def usable_cores() -> int:
     return max(1, min([cores, *(math.ceil(quota) for quota in cpu_quotas())]))
 
 
-def cpu_quotas(root: Path = Path("/sys/fs/cgroup"), process: str = "self") -> Iterator[float]:
+def cpu_quotas(
+    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> Iterator[float]:
     """The limits of this process's control group and those above it, in cores.
 
     Version 2 says `QUOTA PERIOD` in `cpu.max`, or `max`; version 1 has a file for each.
     """
     try:
-        lines = Path(f"/proc/{process}/cgroup").read_text().splitlines()
+        lines = own.read_text().splitlines()
     except OSError:
         return
     for line in lines:

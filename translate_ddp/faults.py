@@ -41,7 +41,7 @@ FAULT = re.compile(
     r"(?P<point>\w+)(:(?P<first>\d+)(-(?P<last>\d+))?)?(@(?P<rank>\d+))?"
     r"=(?P<action>\w+?)(:(?P<seconds>[\d.]+))?"
 )
-OTHER_ACTIONS = ("raise", "hang", "sleep", "nan", "flip")  # beside signals and errors
+OTHER_ACTIONS = ("raise", "oom", "hang", "sleep", "nan", "flip")  # beside signals and errors
 
 
 @dataclass
@@ -49,8 +49,8 @@ class Fault:
     """What happens from the `first` to the `last` time a point is passed.
 
     `action` is the name of a signal to oneself (kill, stop, term, int, usr1), of an error of the
-    operating system (enospc, eio), or one of: raise, hang, sleep:SECONDS, and for points that have
-    tensors nan and flip (one bit).
+    operating system (enospc, eio), or one of: raise, oom (a device without memory left), hang,
+    sleep:SECONDS, and for points that have tensors nan and flip (one bit).
     """
 
     first: int
@@ -67,6 +67,10 @@ class Fault:
             time.sleep(self.seconds)
         elif self.action == "raise":
             raise RuntimeError(f"a fault on purpose at {point!r}")
+        elif self.action == "oom":
+            import torch
+
+            raise torch.OutOfMemoryError(f"a fault on purpose at {point!r}")
         elif self.action == "nan":
             for tensor in tensors:
                 tensor.data.fill_(float("nan"))

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from translate_ddp.settings import ModelConfig
 
-
 GPU_TILE = 64  # columns of a product that tensor cores compute at full speed
 MASK_ALIGNMENT = 8  # elements; memory-efficient attention would copy a mask that has another
 
@@ -60,8 +59,8 @@ def weights_like(module: Linear | LayerNorm, input: Tensor) -> tuple[Tensor, Ten
     """Weight and bias in the type of `input`. What `cast_together` left is used once only: the next
     pass must see the weights as they are then.
     """
-    cast, module.cast = module.cast, None
-    if cast is not None and cast[0].dtype == input.dtype:
+    if (cast := module.cast) is not None:
+        module.cast = None
         return cast
     return module.weight.to(input.dtype), module.bias.to(input.dtype)
 
@@ -81,7 +80,7 @@ class CastTogether(torch.autograd.Function):
 
 def cast_all(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
     casts = tuple(torch.empty_like(tensor, dtype=dtype) for tensor in tensors)
-    torch._foreach_copy_(casts, tensors)
+    torch._foreach_copy_(casts, tuple(tensors))
     return casts
 
 
@@ -95,8 +94,8 @@ class Embedding(nn.Embedding):
 def pad_vocabulary(weights_VD: Tensor) -> Tensor:
     """The embedding with zero rows added, weights_PD, so that a GPU's tiles fit the scores.
 
-    Only products meet the added rows: they are never drawn, learnt, predicted or stored. A CPU needs
-    none.
+    Only products meet the added rows: they are never drawn, learnt, predicted or stored. A CPU
+    needs none.
     """
     missing = -len(weights_VD) % GPU_TILE if weights_VD.device.type != "cpu" else 0
     return F.pad(weights_VD, (0, 0, 0, missing)) if missing else weights_VD
@@ -204,7 +203,8 @@ class Dropout(nn.Module):
 
     def forward(self, y_BTD: Tensor, onto_BTD: Tensor | None = None) -> Tensor:
         if self.training and self.share:
-            if y_BTD.device.type == "cpu":
+            # Its draws would break the graph of a compiler, which has its own.
+            if y_BTD.device.type == "cpu" and not torch.compiler.is_compiling():
                 mask_BTD = dropout_mask(y_BTD, self.share)
                 if onto_BTD is not None:
                     return torch.addcmul(onto_BTD, y_BTD, mask_BTD)

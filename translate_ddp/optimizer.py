@@ -29,7 +29,7 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ad
 
 
 def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
-    """Allocate the optimizer's state, 8 bytes a parameter, which it would else do at its first step.
+    """Allocate the optimizer's state, 8 bytes a parameter, otherwise done in its first step.
 
     Nothing is updated, and state that is there already stays as it is.
     """
@@ -38,6 +38,7 @@ def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
         parameter.grad = torch.zeros_like(parameter)
     skip_if(torch.ones((), device=parameters[0].device), optimizer)
     optimizer.step()
+    del optimizer.found_inf  # type: ignore[attr-defined]
     optimizer.zero_grad()
 
 

@@ -19,7 +19,7 @@ class OutOfMemory(UserError):
 def explain_out_of_memory(
     device: torch.device, where: Callable[[], str], advice: str
 ) -> Iterator[None]:
-    """Raise OutOfMemory in place of torch's error: which device, where in the run, what to lower."""
+    """Raise OutOfMemory in place of torch's error: which device, where, and what to lower."""
     try:
         yield
     except Exception as error:

@@ -264,7 +264,7 @@ class Trainer:
         return self._is_due(self.config.save_every) or self._has_max_steps()
 
     def _is_save_late(self) -> bool:
-        """Whether to ask all ranks for a save by time, once. Clocks differ: only rank 0's counts."""
+        """Whether to ask all ranks for a save by time, once: rank 0 does, for clocks differ."""
         minutes = (time.monotonic() - self.saved_at) / 60
         is_late = self.world.is_main and 0 < self.config.save_every_minutes <= minutes
         asks = is_late and not self.save_requested

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from translate_ddp.console import print_line
-from translate_ddp.decoding import default_batch_tokens
 from translate_ddp.dataset import ParallelDataset, Ragged, load_prepared, prepare
+from translate_ddp.decoding import default_batch_tokens
 from translate_ddp.distributed import World
 from translate_ddp.errors import UserError
 from translate_ddp.logbook import Sample, progress, sample_lines, summary_lines

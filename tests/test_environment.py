@@ -1,0 +1,117 @@
+"""Variables that libraries read when torch is imported, and the threads of a process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from translate_ddp import cpus, environment
+from translate_ddp.cpus import cpu_quotas, threads_per_process, usable_cores
+from translate_ddp.launcher import Launch
+
+
+def test_variables_of_the_user_stay():
+    fresh: dict[str, str] = {}
+    environment.set_defaults(fresh)
+    assert fresh["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
+    assert fresh["GOMP_SPINCOUNT"] == str(environment.SPIN_COUNT)
+    for name in (
+        "PYTORCH_ALLOC_CONF",
+        "PYTORCH_CUDA_ALLOC_CONF",
+        "GOMP_SPINCOUNT",
+        "OMP_WAIT_POLICY",
+    ):
+        chosen = {name: "mine"}
+        environment.set_defaults(chosen)
+        assert chosen[name] == "mine"
+        older, other = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
+        assert not (name == older and other in chosen)
+        assert not (name == "OMP_WAIT_POLICY" and "GOMP_SPINCOUNT" in chosen)
+
+
+def test_defaults_are_there_before_torch_is_imported():
+    program = (
+        "import os, sys\n"
+        "real = os.environ\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'torch':\n"
+        "            print(os.environ.get('GOMP_SPINCOUNT'))\n"
+        "            sys.exit()\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    )
+    clean = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    for module in ("train", "translate_ddp.__main__", "benchmarks.workbench"):
+        command = [sys.executable, "-c", f"{program}import {module}"]
+        done = subprocess.run(command, env=clean, capture_output=True, text=True)
+        assert done.stdout.strip() == str(environment.SPIN_COUNT), (module, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "launch", "threads"),
+    [
+        ("", Launch(), 8),
+        ("", Launch(size=4, local_size=4), 2),
+        ("3", Launch(), 3),
+        ("3", Launch(size=4, local_size=4, supervised=True), 3),
+        ("1", Launch(), 1),
+        ("1", Launch(size=4, local_size=4, supervised=True), 2),  # by torchrun, not by the user
+        ("4,2", Launch(), 4),  # of nested regions, which torch has none of
+        ("many", Launch(), 8),
+    ],
+)
+def test_a_users_number_of_threads_is_respected(
+    chosen: str, launch: Launch, threads: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", chosen)
+    monkeypatch.setattr(cpus, "usable_cores", lambda: 8)
+    assert threads_per_process(launch) == threads
+
+
+THREADS = """
+import os
+from translate_ddp.cpus import threads_per_process
+from translate_ddp.launcher import read_launch
+print(f"threads {threads_per_process(read_launch(os.environ))}", flush=True)
+"""
+
+
+@pytest.mark.parametrize("chosen", ["1", None])
+def test_torchruns_one_thread_is_told_from_a_users(chosen: str | None, tmp_path: Path):
+    script = tmp_path / "threads.py"
+    script.write_text(THREADS)
+    variables = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
+    variables |= {"PYTHONPATH": os.getcwd()} | ({"OMP_NUM_THREADS": chosen} if chosen else {})
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    done = subprocess.run([*run, script], env=variables, capture_output=True, text=True)
+    expected = chosen or str(max(1, usable_cores() // 2))
+    assert done.stdout.count(f"threads {expected}\n") == 2, done.stdout + done.stderr
+
+
+def test_the_quota_of_a_container_and_of_what_holds_it_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    groups = tmp_path / "groups"
+    inner = groups / "kubepods/pod7/container"
+    inner.mkdir(parents=True)
+    (groups / "kubepods/cpu.max").write_text("max 100000\n")
+    (groups / "kubepods/pod7/cpu.max").write_text("250000 100000\n")
+    (inner / "cpu.max").write_text("600000 100000\n")
+    own = tmp_path / "own"
+    own.write_text("0::/kubepods/pod7/container\n")
+    assert list(cpu_quotas(groups, own)) == [6.0, 2.5]
+
+    (groups / "cpu/batch").mkdir(parents=True)  # version 1
+    (groups / "cpu/batch/cpu.cfs_quota_us").write_text("150000\n")
+    (groups / "cpu/batch/cpu.cfs_period_us").write_text("100000\n")
+    own.write_text("4:memory:/batch\n3:cpu,cpuacct:/batch\n")
+    assert list(cpu_quotas(groups, own)) == [1.5]
+    (groups / "cpu/batch/cpu.cfs_quota_us").write_text("-1\n")
+    assert list(cpu_quotas(groups, own)) == []
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16))
+    for quotas, cores in (([], 16), ([6.0, 2.5], 3), ([0.5], 1), ([64.0], 16)):
+        monkeypatch.setattr(cpus, "cpu_quotas", lambda quotas=quotas: quotas)
+        assert usable_cores() == cores

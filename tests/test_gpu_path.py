@@ -1,0 +1,229 @@
+"""What a GPU computes, tried without one: on fake tensors, and next to the plain computation."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._dynamo.testing import CompileCounter
+from torch._subclasses.fake_tensor import FakeTensor
+
+from config import PRESETS
+from tests import launch
+from tests.fake_gpu import Launches, fake_gpu, to_fake
+from translate_ddp import loss, model, packing
+from translate_ddp.batches import Batch, collate
+from translate_ddp.dataset import ParallelDataset, Ragged
+from translate_ddp.decoding import beam, greedy
+from translate_ddp.distributed import World, open_world
+from translate_ddp.loss import Objective, token_loss
+from translate_ddp.model import Transformer, cast_together, pad_vocabulary
+from translate_ddp.optimizer import build_optimizer, skip_if
+from translate_ddp.packing import PaddedEmbedding, ready_to_decode
+from translate_ddp.settings import DistributedConfig, ModelConfig, OptimizerConfig
+from translate_ddp.step_flags import StepFlags
+
+SMALL = ModelConfig(d_model=32, num_heads=2, d_ff=64, dropout=0.1)
+
+
+def base_model(vocabulary: int) -> Transformer:
+    preset = {k: v for k, v in PRESETS["base"].items() if k in ModelConfig.__annotations__}
+    with torch.device("meta"):
+        return Transformer(ModelConfig(**preset), vocabulary, dtype=torch.bfloat16)  # pyright: ignore
+
+
+def fake_batch(device: torch.device, rows: int, source: int, target: int, real: int) -> Batch:
+    shapes = [(rows, source), (rows, target), (real,), (real,)]
+    return Batch(*(torch.ones(shape, dtype=torch.int64, device=device) for shape in shapes))
+
+
+# --- on fake tensors: each in a process of its own, which it changes for good ---
+
+
+def take_a_step() -> None:
+    with fake_gpu() as device:
+        transformer = base_model(vocabulary=31_990)
+        to_fake(transformer, device)
+        objective = Objective(transformer.train(), 0.1)
+        batch = fake_batch(device, rows=64, source=30, target=33, real=1900)
+        with Launches() as forward_and_backward:
+            (objective(batch) * 1e-3).backward()
+        assert forward_and_backward.total < 720, forward_and_backward.counts  # 1,206 before
+        grads = [p.grad for p in transformer.parameters() if p.grad is not None]
+        assert {grad.dtype for grad in grads} == {torch.float32}
+        assert len(grads) == len(list(transformer.parameters()))
+
+        optimizer = build_optimizer(transformer, OptimizerConfig())
+        skip_if(torch.ones((), device=device), optimizer)
+        optimizer.step()  # as `allocate_moments` does
+        with Launches() as update:
+            norm = torch.nn.utils.clip_grad_norm_(transformer.parameters(), 1.0)
+            total = StepFlags(World(device=device)).share(~norm.isfinite(), stop=True, save=False)
+            skip_if((total > 0).float(), optimizer)
+            optimizer.step()
+        assert update.total < 40, update.counts
+
+
+def validate_and_decode() -> None:
+    with fake_gpu() as device:
+        transformer = base_model(vocabulary=31_990)
+        to_fake(transformer, device)
+        ready = ready_to_decode(transformer.eval())
+        assert {parameter.dtype for parameter in ready.parameters()} == {torch.bfloat16}
+        with torch.inference_mode():
+            Objective(ready, 0.0)(fake_batch(device, rows=8, source=30, target=33, real=200))
+            state = ready.start(torch.ones(8, 30, dtype=torch.int64, device=device))
+            tokens_N = torch.ones(8, dtype=torch.int64, device=device)
+            with Launches() as step:
+                logits_NV = state.step(tokens_N)
+            assert logits_NV.shape == (8, 31_990)
+            assert step.total < 300, step.counts
+            kept_N = torch.arange(4, device=device)
+            state.select(kept_N, kept_N)
+            state.step(tokens_N[:4])
+
+
+class Waited(Exception):
+    """The host asked for a value, at the place in a search where it has to."""
+
+
+def search_until_the_host_waits() -> None:
+    with fake_gpu() as device:
+        transformer = base_model(vocabulary=31_990)
+        to_fake(transformer, device)
+        ready = ready_to_decode(transformer.eval())
+
+        def wait(*_: object) -> None:
+            raise Waited
+
+        FakeTensor.tolist = wait  # pyright: ignore[reportAttributeAccessIssue]
+        searches: list[Callable[..., object]] = [greedy, lambda *a: beam(*a, width=4)]
+        for search in searches:
+            with torch.inference_mode():
+                state = ready.start(torch.ones(8, 30, dtype=torch.int64, device=device))
+                with pytest.raises(Waited):
+                    search(state, [80] * 8, device)
+
+
+@pytest.mark.parametrize("work", [take_a_step, validate_and_decode, search_until_the_host_waits])
+def test_no_cpu_tensor_strays_in_no_step_waits_and_launches_are_few(
+    work: Callable[[], None], tmp_path: Path
+):
+    launch.start(work, tmp_path, 1).succeed()
+
+
+# --- casts, masks and the padded vocabulary compute what the plain ones do ---
+
+
+def small_batch() -> Batch:
+    random = np.random.default_rng(0)
+    sides = (Ragged.of(random.integers(4, 40, n) for n in (5, 9, 12)) for _ in range(2))
+    return collate(ParallelDataset(*sides))
+
+
+def loss_and_grads(transformer: Transformer, batch: Batch) -> list[torch.Tensor]:
+    transformer.zero_grad()
+    torch.manual_seed(1)
+    total = Objective(transformer, 0.1)(batch)
+    total.backward()
+    return [
+        total.detach(),
+        *(p.grad.clone() for p in transformer.parameters() if p.grad is not None),
+    ]
+
+
+def test_weights_cast_together_give_the_bits_of_weights_cast_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    torch.manual_seed(0)
+    transformer = Transformer(SMALL, 40, dtype=torch.bfloat16).train()
+    together = loss_and_grads(transformer, small_batch())
+    monkeypatch.setattr(model, "cast_together", lambda *_: None)
+    one_by_one = loss_and_grads(transformer, small_batch())
+    assert len(together) == len(one_by_one) == len(list(transformer.parameters())) + 1
+    assert all(torch.equal(a, b) for a, b in zip(together, one_by_one, strict=True))
+
+
+def test_every_pass_casts_the_weights_as_they_are_then():
+    torch.manual_seed(0)
+    linear = model.Linear(4, 4)
+    x = torch.ones(1, 4, dtype=torch.bfloat16)
+    cast_together([linear], torch.bfloat16)
+    before = linear(x)
+    with torch.no_grad():
+        linear.weight.add_(1.0)
+    assert not torch.equal(linear(x), before)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_padded_vocabulary_changes_neither_loss_nor_gradients(
+    monkeypatch: pytest.MonkeyPatch, smoothing: float
+):
+    torch.manual_seed(0)
+    hidden_RD = torch.randn(7, 5, requires_grad=True)
+    embedding_VD = torch.randn(11, 5, requires_grad=True)
+    labels_R = torch.randint(11, (7,))
+
+    def run() -> list[torch.Tensor]:
+        total = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+        return [total, *torch.autograd.grad(total, (hidden_RD, embedding_VD))]
+
+    plain = run()
+    monkeypatch.setattr(loss, "pad_vocabulary", lambda weights_VD: F.pad(weights_VD, (0, 0, 0, 53)))
+    for padded, unpadded in zip(run(), plain, strict=True):
+        torch.testing.assert_close(padded, unpadded, rtol=1e-6, atol=1e-6)
+
+
+def test_a_search_never_sees_the_added_columns(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        packing, "pad_vocabulary", lambda weights_VD: F.pad(weights_VD, (0, 0, 0, 5))
+    )
+    transformer = Transformer(SMALL, 11)
+    padded = PaddedEmbedding(transformer.embedding)
+    hidden_BD = torch.randn(3, 32)
+    torch.testing.assert_close(padded.logits(hidden_BD), transformer.logits(hidden_BD))
+    assert padded.projection_PD.shape == (16, 32)
+
+
+def test_a_cpu_adds_no_columns():
+    weights_VD = torch.randn(11, 5)
+    assert pad_vocabulary(weights_VD) is weights_VD
+
+
+# --- torch.compile ---
+
+
+def test_compile_makes_one_graph_for_all_batches():
+    torch._dynamo.reset()
+    counter = CompileCounter()
+    transformer = Transformer(SMALL, 40, dtype=torch.bfloat16).train()
+    transformer.compile(dynamic=True, backend=counter, fullgraph=True)
+    for rows, source, target in ((3, 5, 7), (8, 12, 9), (2, 30, 28)):
+        transformer(torch.full((rows, source), 5), torch.full((rows, target), 5)).sum().backward()
+    assert counter.frame_count == 1
+    # One row, or sentences of one token, may make graphs of their own, but no break.
+    for rows, source, target in ((1, 5, 7), (3, 1, 7), (3, 5, 1)):
+        transformer(torch.full((rows, source), 5), torch.full((rows, target), 5)).sum().backward()
+
+
+def compile_under_ddp() -> None:
+    with open_world(DistributedConfig()) as world:
+        assert graphs_of_a_replica(world) == 1
+
+
+def graphs_of_a_replica(world: World) -> int:
+    counter = CompileCounter()
+    transformer = Transformer(SMALL, 40, dtype=torch.bfloat16).train()
+    transformer.compile(dynamic=True, backend=counter, fullgraph=True)
+    replica = world.replicate(Objective(transformer, 0.1), DistributedConfig())
+    random = np.random.default_rng(world.rank)
+    for lengths in ((4, 6), (5, 7, 3)):
+        sides = (Ragged.of(random.integers(4, 40, n) for n in lengths) for _ in range(2))
+        replica(collate(ParallelDataset(*sides))).backward()
+    return counter.frame_count
+
+
+def test_compile_makes_one_graph_under_ddp_too(tmp_path: Path):
+    launch.start(compile_under_ddp, tmp_path, 2).succeed()

@@ -1,0 +1,97 @@
+"""Batches prepared ahead by a thread, as for a GPU: the same ones, and no thread is left."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests import launch
+from tests.test_training import assert_same_state, last_state, metrics
+from translate_ddp import batches
+from translate_ddp.batches import BatchLoader, Lengths, StepSampler, prefetch
+from translate_ddp.dataset import ParallelDataset, Ragged
+from translate_ddp.settings import BatchConfig
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def dataset() -> ParallelDataset:
+    random = np.random.default_rng(0)
+    sides = [Ragged.of(random.integers(4, 90, random.integers(1, 20)) for _ in range(300))] * 2
+    return ParallelDataset(*sides)
+
+
+def test_rows_gathered_by_one_index_are_the_rows(dataset: ParallelDataset):
+    rows = np.array([7, 3, 3, 299, 0])
+    taken = dataset.take(rows)
+    for place, row in enumerate(rows):
+        assert np.array_equal(taken.source[place], dataset.source[row])
+        assert np.array_equal(taken.target[place], dataset.target[row])
+    assert len(dataset.take([])) == 0
+
+
+def test_a_prefetching_loader_gives_the_batches_of_one_that_does_not(
+    dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
+):
+    def everything(prefetched: int) -> list[torch.Tensor]:
+        monkeypatch.setitem(batches.PREFETCHED_STEPS, "cpu", prefetched)
+        config = BatchConfig(batch_tokens=100, seq_len=60)
+        sampler = StepSampler(Lengths.of(dataset), config, seed=3, rank=0, world_size=1)
+        loader = BatchLoader(dataset, sampler, 50, CPU)
+        return [tensor for passes in loader for batch in passes for tensor in batch]
+
+    plain, ahead = everything(0), everything(4)
+    assert len(plain) == len(ahead) > 40
+    assert all(torch.equal(a, b) for a, b in zip(plain, ahead, strict=True))
+
+
+def prefetching_threads() -> list[str]:
+    return [t.name for t in threading.enumerate() if t.name.startswith("prefetch")]
+
+
+def test_prefetching_ends_its_thread_however_the_iteration_ends():
+    done = prefetch(iter(range(5)), 2)
+    assert list(done) == list(range(5)) and not prefetching_threads()
+    left = prefetch(iter(range(10**9)), 2)
+    assert next(left) == 0 and prefetching_threads()
+    left.close()  # pyright: ignore[reportAttributeAccessIssue]
+    assert not prefetching_threads()
+
+
+def test_what_a_prefetching_thread_raises_is_raised_where_the_item_is_asked_for():
+    def items() -> Iterator[int]:
+        yield 1
+        raise OSError("the disk is gone")
+
+    ahead = prefetch(items(), 3)
+    assert next(ahead) == 1
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(ahead)
+    assert not prefetching_threads()
+
+
+def train_with_prefetching(flags: list[str]) -> None:
+    batches.PREFETCHED_STEPS["cpu"] = 8
+    launch.run_train(flags)
+
+
+def test_the_gpus_loading_trains_two_epochs_stops_and_resumes_exactly(
+    tiny_run: list[str], tmp_path: Path
+):
+    plain, ahead = ([*tiny_run, "--model_folder", str(tmp_path / name)] for name in ("a", "b"))
+    launch.train(plain, tmp_path, 2).succeed()
+    job = launch.start(train_with_prefetching, tmp_path, 2, None, [*ahead, "--num_epochs", "9999"])
+    job.signal_when(lambda: list((tmp_path / "b").glob("tmodel_step*")), signal.SIGTERM, rank=1)
+    assert "as asked (SIGTERM), and saved" in job.succeed()
+    epochs = str(max(2, last_state(tmp_path / "b")["position"]["epoch"] + 1))
+    if epochs != "2":  # a slow machine took a while to hear of the signal
+        launch.train([*plain, "--num_epochs", epochs], tmp_path, 2).succeed()
+    ahead += ["--num_epochs", epochs]
+    launch.start(train_with_prefetching, tmp_path, 2, None, ahead).succeed()
+    assert_same_state(tmp_path / "a", tmp_path / "b")
+    assert metrics(tmp_path / "a") == metrics(tmp_path / "b")

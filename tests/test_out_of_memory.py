@@ -1,0 +1,90 @@
+"""A device without memory left, in training and in a search."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests import launch
+from translate_ddp.decoding import decode
+from translate_ddp.model import Transformer
+from translate_ddp.optimizer import allocate_moments, build_optimizer
+from translate_ddp.out_of_memory import OutOfMemory
+from translate_ddp.settings import ModelConfig, OptimizerConfig
+from translate_ddp.tokenizer import EOS
+
+CPU = torch.device("cpu")
+
+
+def test_moments_are_there_before_the_first_step_and_change_nothing():
+    torch.manual_seed(0)
+    transformer = Transformer(ModelConfig(), vocabulary=40)
+    before = [parameter.clone() for parameter in transformer.parameters()]
+    optimizer = build_optimizer(transformer, OptimizerConfig())
+    allocate_moments(optimizer)
+    states = list(optimizer.state.values())
+    assert len(states) == len(before)
+    assert all(float(state["step"]) == 0 and not state["exp_avg_sq"].any() for state in states)
+    transformer(torch.full((2, 5), 7), torch.full((2, 6), 7)).sum().backward()
+    optimizer.step()
+    moments = [state["exp_avg"].clone() for state in states]
+    weights = [parameter.detach().clone() for parameter in transformer.parameters()]
+    allocate_moments(optimizer)  # as after a resume
+    assert all(float(state["step"]) == 1 for state in states)
+    assert all(torch.equal(a, b["exp_avg"]) for a, b in zip(moments, states, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(weights, transformer.parameters(), strict=True))
+    assert all(parameter.grad is None for parameter in transformer.parameters())
+
+
+@pytest.mark.parametrize(
+    ("fault", "where"),
+    [
+        (
+            "loss:1@1=oom",
+            r"warming up, a pass of \d+ sentences of \d+ source and \d+ target tokens",
+        ),
+        ("loss:6@1=oom", r"step 5, computing gradients, a pass of \d+ sentences of \d+ source and"),
+        ("updated:5@1=oom", "step 5, updating weights: lower --max_tokens, or choose a smaller"),
+        ("validating:1@0=oom", "step 15, validating: lower --max_tokens, or choose a smaller"),
+    ],
+)
+def test_out_of_memory_anywhere_is_one_message(
+    tiny_run: list[str], tmp_path: Path, fault: str, where: str
+):
+    job = launch.train(tiny_run, tmp_path, 2, TRANSLATE_DDP_FAULT=fault)
+    said = job.fail()
+    assert said.count("error: ") == 1 and "Traceback" not in said
+    assert re.search(f"error: Out of memory on cpu, {where}", said), said
+
+
+def test_a_search_without_memory_goes_on_by_halves():
+    chosen = []
+
+    class Repeat:
+        """Translates each source to its first token, if there are at most three rows."""
+
+        def __init__(self, source_BS: torch.Tensor) -> None:
+            if len(source_BS) > 3:
+                raise torch.OutOfMemoryError("more than three rows")
+            chosen.append(len(source_BS))
+            self.first, self.steps = source_BS[:, 0], 0
+
+        def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
+            self.steps += 1
+            wanted_N = self.first if self.steps == 1 else torch.full_like(self.first, EOS)
+            return F.one_hot(wanted_N, 30).float()
+
+        def select(self, sentences_B: torch.Tensor, rows_N: torch.Tensor) -> None:
+            self.first = self.first[sentences_B]
+
+    sources = [[n] * 4 for n in range(4, 14)]
+    assert decode(Repeat, sources, CPU, batch_tokens=1000) == [[n] for n in range(4, 14)]
+    assert chosen == [2, 3, 2, 3]
+
+    def never(source_BS: torch.Tensor) -> Repeat:
+        raise torch.OutOfMemoryError("not even one")
+
+    with pytest.raises(OutOfMemory, match="a sentence of 4 tokens with a beam of 1: lower --beam"):
+        decode(never, sources, CPU, batch_tokens=1000)

@@ -1,0 +1,45 @@
+"""Flags that all ranks act on at the end of the same step."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests import launch
+from translate_ddp.distributed import World, open_world
+from translate_ddp.settings import DistributedConfig
+from translate_ddp.step_flags import StepFlags
+
+
+def raise_flags_at_different_steps() -> None:
+
+    with open_world(DistributedConfig()) as world:
+        flags = StepFlags(world)
+        seen = []
+        for step in range(6):
+            not_finite = torch.tensor(world.rank == 1 and step == 4)
+            total = flags.share(not_finite, world.rank == 1 and step == 2, step == 3)
+            assert (float(total) > 0) == (step == 4)  # known on the device at once
+            seen.append(flags.of_previous_step())
+        nothing = (False, False)
+        assert seen == [nothing] * 3 + [(True, False), (False, True), nothing]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_flag_of_one_rank_reaches_all_one_step_later(size: int, tmp_path: Path):
+    if size == 2:
+        launch.start(raise_flags_at_different_steps, tmp_path, size).succeed()
+        return
+    flags = StepFlags(World())
+    flags.share(torch.tensor(False), stop=True, save=False)
+    assert flags.of_previous_step() == (False, False)
+    flags.share(torch.tensor(False), stop=False, save=True)
+    assert flags.of_previous_step() == (True, False)
+
+
+def test_a_save_by_time_is_asked_for_once(tiny_run: list[str], tmp_path: Path):
+    # It is always late: asked for in a step, saved at the end of the next, asked for again then.
+    flags = ["--save_every", "0", "--save_every_minutes", "1e-9", "--keep_last", "0"]
+    launch.train([*tiny_run, *flags, "--max_steps", "9"], tmp_path, 2).succeed()
+    names = [path.name for path in (tmp_path / "model").glob("tmodel_step_*")]
+    assert sorted(int(name[12:20]) for name in names) == [2, 4, 6, 8, 9]
