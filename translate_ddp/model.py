@@ -178,6 +178,8 @@ def padding_mask(tokens_BM: Tensor, pad_id: int, dtype: torch.dtype) -> Tensor:
 
 def aligned(mask_B11M: Tensor) -> Tensor:
     """The same mask with its rows where CUDA's memory-efficient attention can read them."""
+    if torch.compiler.is_compiling():
+        return mask_B11M  # the compiler does it, and would make a graph for lengths that need none
     length = mask_B11M.shape[-1]
     return F.pad(mask_B11M, (0, -length % MASK_ALIGNMENT))[..., :length]
 

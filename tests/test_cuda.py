@@ -1,0 +1,223 @@
+"""The real commands on real GPUs. Skipped where there is none.
+
+The corpus is the demo, prepared. Where the library `datasets` is missing, as on a borrowed machine,
+it is taken from `weights/data`, which one start of `train.py` elsewhere leaves there.
+"""
+
+import functools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import VISIBLE_GPUS
+from tests.test_training import last_state, losses, metrics, tensors
+
+ROOT = Path(__file__).resolve().parents[1]
+SECONDS = 240
+# Wider than the demo's model, so that bf16 and the GPU have something to do.
+RUN = [
+    *("--d_model", "256", "--d_ff", "1024", "--dropout", "0.1", "--lr", "1e-3"),
+    *("--batch_tokens", "8192", "--log_every", "5", "--warmup_steps", "100"),
+    *("--num_epochs", "2", "--wandb_mode", "disabled"),
+]
+
+
+def environment() -> dict[str, str]:
+    """Of this process, but with the GPUs that the other tests hide."""
+    variables = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
+    return variables | ({} if VISIBLE_GPUS is None else {"CUDA_VISIBLE_DEVICES": VISIBLE_GPUS})
+
+
+@functools.cache
+def num_gpus() -> int:
+    """Asked of another process: in this one they are hidden."""
+    command = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
+    return int(subprocess.run(command, env=environment(), capture_output=True, check=True).stdout)
+
+
+@pytest.fixture(autouse=True)
+def needs_gpus(request: pytest.FixtureRequest) -> None:
+    needed = request.node.get_closest_marker("cuda").kwargs.get("gpus", 1)
+    if num_gpus() < needed:
+        pytest.skip(f"needs {needed} GPU(s), torch sees {num_gpus()}")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds the prepared demo."""
+    if find_spec("datasets") is None:
+        if not (data := ROOT / "weights/data").is_dir():
+            pytest.skip(f"needs the library datasets, or a prepared corpus in {data}")
+        return data
+    folder = tmp_path_factory.mktemp("prepared")
+    train(folder, "--max_steps", "1")
+    return folder / "data"
+
+
+def run(*command: str, **variables: str) -> str:
+    """What the command prints; it must succeed."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment() | variables,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def train(folder: Path, *flags: str, ranks: int = 1) -> str:
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+    return run(*torchrun, "train.py", *RUN, "--model_folder", str(folder), *flags)
+
+
+def new_folder(path: Path, prepared: Path) -> Path:
+    shutil.copytree(prepared, path / "data")
+    return path
+
+
+def status(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "STATUS.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def trained(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a finished run of two epochs, and what it printed."""
+    folder = new_folder(tmp_path_factory.mktemp("cuda") / "trained", prepared)
+    return folder, train(folder)
+
+
+@pytest.mark.cuda
+@pytest.mark.timeout(SECONDS)
+def test_two_epochs_train_on_the_gpu_to_the_end(trained: tuple[Path, str]):
+    folder, said = trained
+    assert "cuda:0" in said and "bf16" in said
+    assert status(folder)["state"] == "finished"
+    assert last_state(folder)["position"]["epoch"] == 2
+    assert losses(folder)[-1] < 0.7 * losses(folder)[0]
+    assert all(
+        str(tensor.dtype) == "torch.float32" for tensor in last_state(folder)["model"].values()
+    )
+
+
+@pytest.mark.cuda
+@pytest.mark.timeout(2 * SECONDS)
+def test_a_killed_run_resumes_with_the_losses_of_one_that_was_not(
+    trained: tuple[Path, str], prepared: Path, tmp_path: Path
+):
+    folder = new_folder(tmp_path / "killed", prepared)
+    command = ["train.py", *RUN, "--model_folder", str(folder), "--save_every", "10"]
+    with subprocess.Popen([sys.executable, *command], cwd=ROOT, env=environment()) as process:
+        deadline = time.monotonic() + SECONDS
+        while not list(folder.glob("tmodel_step_*")):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    assert status(folder)["state"] == "running"
+    assert "Resuming from" in train(folder)
+    assert status(folder)["state"] == "finished"
+    # Sums of a GPU are not made in one order, so not bit for bit.
+    assert losses(folder) == pytest.approx(losses(trained[0]), rel=0.05)
+    steps = [[r["step"] for r in metrics(path)] for path in (folder, trained[0])]
+    assert steps[0] == steps[1]
+
+
+@pytest.mark.cuda
+@pytest.mark.timeout(SECONDS)
+def test_a_signal_in_mid_epoch_saves_and_stops(prepared: Path, tmp_path: Path):
+    folder = new_folder(tmp_path / "stopped", prepared)
+    command = ["train.py", *RUN, "--model_folder", str(folder), "--num_epochs", "9999"]
+    with subprocess.Popen([sys.executable, *command], cwd=ROOT, env=environment()) as process:
+        deadline = time.monotonic() + SECONDS
+        while not (folder / "metrics.jsonl").exists() or len(losses(folder)) < 4:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SECONDS) == 0
+    assert status(folder)["state"] == "preempted" and status(folder)["reason"] == "SIGTERM"
+    assert status(folder)["step"] == last_state(folder)["position"]["global_step"]
+
+
+@pytest.mark.cuda
+@pytest.mark.timeout(SECONDS)
+def test_the_commands_use_the_gpu_and_repeat_the_scores(trained: tuple[Path, str]):
+    folder = ["--model_folder", str(trained[0])]
+    sentences = ["The old doctor reads the letter in the garden.", "The cat sleeps."]
+    for width in ("1", "4"):
+        flags = [*folder, "--beam_width", width]
+        lines = run("-m", "translate_ddp", "translate", *flags, *sentences).splitlines()
+        alone = run("-m", "translate_ddp", "translate", *flags, sentences[1]).splitlines()
+        assert len(lines) == 2 and all(lines) and [lines[1]] == alone
+    said = run("-m", "translate_ddp", "validate", *folder)
+    bleu = [r["validation/BLEU"] for r in metrics(trained[0]) if "validation/BLEU" in r][-1]
+    assert f"BLEU {bleu:.4g}" in said
+
+
+@pytest.mark.cuda
+@pytest.mark.timeout(SECONDS)
+def test_bf16_learns_as_fp32_does(trained: tuple[Path, str], prepared: Path, tmp_path: Path):
+    folder = new_folder(tmp_path / "fp32", prepared)
+    assert "fp32" in train(folder, "--precision", "fp32")
+    assert losses(trained[0]) == pytest.approx(losses(folder), rel=0.05)
+
+
+@pytest.mark.cuda
+@pytest.mark.timeout(2 * SECONDS)
+def test_compile_learns_as_eager_does(trained: tuple[Path, str], prepared: Path, tmp_path: Path):
+    folder = new_folder(tmp_path / "compiled", prepared)
+    train(folder, "--compile")
+    assert losses(folder) == pytest.approx(losses(trained[0]), rel=0.1)  # other dropout masks
+
+
+@pytest.mark.cuda
+@pytest.mark.timeout(SECONDS)
+def test_passes_do_not_change_the_loss(prepared: Path, tmp_path: Path):
+    curves = []
+    for max_tokens in ("8192", "1024"):
+        folder = new_folder(tmp_path / max_tokens, prepared)
+        flags = ["--precision", "fp32", "--dropout", "0", "--max_steps", "20"]
+        train(folder, *flags, "--max_tokens", max_tokens)
+        curves.append(losses(folder))
+    assert curves[1] == pytest.approx(curves[0], rel=1e-3)
+
+
+@pytest.mark.cuda
+@pytest.mark.timeout(SECONDS)
+def test_too_large_a_pass_ends_in_one_message(prepared: Path, tmp_path: Path):
+    # As if the GPU had a thousandth of its memory.
+    folder = new_folder(tmp_path / "model", prepared)
+    script = (
+        "import runpy, sys, torch; torch.cuda.set_per_process_memory_fraction(0.001); "
+        "sys.argv = sys.argv[1:]; runpy.run_path('train.py', run_name='__main__')"
+    )
+    flags = [*RUN, "--model_folder", str(folder), "--preset", "base", "--batch_tokens", "32768"]
+    command = [sys.executable, "-c", script, "train.py", *flags]
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.count("error: Out of memory on cuda:0") == 1
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.cuda(gpus=2)
+@pytest.mark.timeout(2 * SECONDS)
+def test_two_ranks_over_nccl_learn_as_one_does_and_end_with_the_same_weights(
+    prepared: Path, tmp_path: Path
+):
+    flags = ["--precision", "fp32", "--dropout", "0"]
+    alone, together = (new_folder(tmp_path / name, prepared) for name in ("one", "two"))
+    train(alone, *flags)
+    assert "backend nccl" in train(together, *flags, ranks=2)  # each save compares the ranks
+    assert losses(together) == pytest.approx(losses(alone), rel=0.02)
+    left, right = (tensors(last_state(folder)["model"]) for folder in (alone, together))
+    assert left.keys() == right.keys()
