@@ -10,8 +10,8 @@ from translate_ddp.environment import set_defaults
 
 set_defaults(os.environ)  # as train.py does, and before torch is imported
 
-# What is claimed bit for bit is claimed of CPUs, and one GPU cannot hold two ranks. The tests marked
-# `cuda` give the GPUs back to the processes that they start.
+# What is claimed bit for bit is claimed of CPUs, and one GPU cannot hold two ranks. The tests that
+# are marked `cuda` give the GPUs back to the processes that they start.
 VISIBLE_GPUS = os.environ.get("CUDA_VISIBLE_DEVICES")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 

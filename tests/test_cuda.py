@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 240
 # Wider than the demo's model, so that bf16 and the GPU have something to do.
 RUN = [
-    *("--d_model", "256", "--d_ff", "1024", "--dropout", "0.1", "--lr", "1e-3"),
-    *("--batch_tokens", "8192", "--log_every", "5", "--warmup_steps", "100"),
+    *("--d_model", "256", "--d_ff", "1024", "--dropout", "0.1", "--lr", "2e-3"),
+    *("--batch_tokens", "2048", "--log_every", "5", "--warmup_steps", "60"),
     *("--num_epochs", "2", "--wandb_mode", "disabled"),
 ]
 
@@ -105,7 +105,7 @@ def test_two_epochs_train_on_the_gpu_to_the_end(trained: tuple[Path, str]):
     assert "cuda:0" in said and "bf16" in said
     assert status(folder)["state"] == "finished"
     assert last_state(folder)["position"]["epoch"] == 2
-    assert losses(folder)[-1] < 0.7 * losses(folder)[0]
+    assert losses(folder)[-1] < 0.8 * losses(folder)[0]
     assert all(
         str(tensor.dtype) == "torch.float32" for tensor in last_state(folder)["model"].values()
     )
@@ -184,7 +184,7 @@ def test_compile_learns_as_eager_does(trained: tuple[Path, str], prepared: Path,
 @pytest.mark.timeout(SECONDS)
 def test_passes_do_not_change_the_loss(prepared: Path, tmp_path: Path):
     curves = []
-    for max_tokens in ("8192", "1024"):
+    for max_tokens in ("2048", "512"):
         folder = new_folder(tmp_path / max_tokens, prepared)
         flags = ["--precision", "fp32", "--dropout", "0", "--max_steps", "20"]
         train(folder, *flags, "--max_tokens", max_tokens)
@@ -201,7 +201,7 @@ def test_too_large_a_pass_ends_in_one_message(prepared: Path, tmp_path: Path):
         "import runpy, sys, torch; torch.cuda.set_per_process_memory_fraction(0.001); "
         "sys.argv = sys.argv[1:]; runpy.run_path('train.py', run_name='__main__')"
     )
-    flags = [*RUN, "--model_folder", str(folder), "--preset", "base", "--batch_tokens", "32768"]
+    flags = [*RUN, "--model_folder", str(folder), "--batch_tokens", "32768"]
     command = [sys.executable, "-c", script, "train.py", *flags]
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True)
     assert done.returncode == 2, done.stdout + done.stderr
