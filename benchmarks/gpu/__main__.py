@@ -128,17 +128,12 @@ def run_part(part: PartName, lab: Lab, record: Record) -> None:
         problem = f"its process ended with exit code {process.exitcode}"
         record.add(Measurement(part, part, "failed", problem=problem))
     finally:
-        stop(process.pid)
+        assert process.pid is not None
+        # What the process has started is of its group; it may live on without it.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()  # if it has not made its group yet
         process.join()
-
-
-def stop(pid: int | None) -> None:
-    """End a part's process and those that it started, which are one process group."""
-    with suppress(ProcessLookupError, PermissionError):
-        if pid is not None and os.getpgid(pid) == pid:
-            os.killpg(pid, signal.SIGKILL)
-        elif pid is not None:  # it has not made its group yet
-            os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,11 @@ from translate_ddp.packing import ready_to_decode
 from translate_ddp.settings import ModelConfig
 
 GPU_TOKENS = 12_500  # of a step
-GPU_SECONDS, CPU_SECONDS = 40.0, 15.0  # at most
+GPU_SECONDS, CPU_SECONDS = 40.0, 8.0  # at most
 STEPS_BETWEEN_LOOKS = 50
 LOOKED_AT = 64  # held-out sentences
 GOOD_SHARE = 0.98  # of them copied: enough
-SCHEDULE = ["--warmup_steps", "100", "--dropout", "0"]
+SCHEDULE = ["--warmup_steps", "200", "--dropout", "0"]
 HELD_OUT_SEED = 2
 
 

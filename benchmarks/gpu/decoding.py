@@ -142,8 +142,15 @@ def timed(session: Session, search: Callable[[Ids], Ids], size: int) -> Found:
     values: dict[str, str | float] = {
         "sentences/s": len(sources) / seconds,
         "tokens/s": tokens / seconds,
+        "ended %": 100 * share_ended(sources, outputs),
     }
     return Found(values, {"seconds": seconds, "outputs": outputs})
+
+
+def share_ended(sources: Ids, outputs: Ids) -> float:
+    """Of the translations, those that reached the end marker before their limit."""
+    pairs = zip(sources, outputs, strict=True)
+    return sum(len(ids) < length_limit(len(source)) for source, ids in pairs) / len(sources)
 
 
 def share_equal(some: Ids, others: Ids) -> float:

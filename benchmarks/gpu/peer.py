@@ -113,7 +113,12 @@ class Peer:
         took = time.perf_counter() - begun
         values: dict[str, str | float] = {PACE: tokens / took, "step ms": 1e3 * took / steps}
         values |= {"padding %": 100 * (1 - real / positions)} | peak_memory(self.device)
-        raw = {"steps": steps, "seconds": took, "target_tokens": tokens, "note": __doc__ or ""}
+        raw = {
+            "steps": steps,
+            "seconds": took,
+            "target_tokens": tokens,
+            "note": " ".join((__doc__ or "").split()),
+        }
         attention = getattr(self.model.config, "_attn_implementation", "unknown")
         return Found(values, raw | {"attention": str(attention)})
 
@@ -133,6 +138,7 @@ class Peer:
                     yield collate(self.data.take(rows[start : start + self.sentences]))
 
     def step(self, on_host: Batch) -> None:
+        on_host = on_host.pin_memory() if self.device.type == "cuda" else on_host
         batch = on_host.to(self.device)
         labels_N = torch.full_like(batch.target_BT, IGNORED).flatten()
         labels_N[batch.real_R] = batch.labels_R

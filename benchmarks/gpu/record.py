@@ -74,10 +74,14 @@ class Record:
     def _page(self, date: str) -> Iterator[str]:
         yield "# The GPU path"
         yield f"`{command_line()}`, {date}"
+        notes: dict[str, None] = {}  # each is shown once, where it first applies
         for part, title in TITLES.items():
             found = [m for m in self.measurements if m.part == part]
             if found:
                 yield from section(title, found)
+                new = [note for m in found if (note := m.raw.get("note", "")) not in {*notes, ""}]
+                yield from dict.fromkeys(new)
+                notes |= dict.fromkeys(new)
 
 
 def section(title: str, found: Sequence[Measurement]) -> Iterator[str]:
@@ -93,7 +97,6 @@ def section(title: str, found: Sequence[Measurement]) -> Iterator[str]:
     for m in found:
         if m.status == "failed" and "output" in m.raw:
             yield f"```\n{last_lines(m.raw['output'])}\n```"
-    yield from dict.fromkeys(m.raw["note"] for m in done if "note" in m.raw)
 
 
 def measured_table(rows: Sequence[Measurement]) -> str:
