@@ -101,7 +101,7 @@ def run(settings: GpuBenchmark) -> bool:
             record.add(Measurement(part, part, "skipped", problem="no time left"))
             continue
         deadline = time.monotonic() + min(left, limit)
-        run_part(part, Lab(settings.cpu, deadline), record)
+        run_part(part, Lab(settings.cpu, deadline, record.peaks), record)
     print(f"Written to {record.folder}/gpu.md and gpu.json.", flush=True)
     return any(measurement.status == "failed" for measurement in record.measurements)
 

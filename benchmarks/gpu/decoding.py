@@ -13,6 +13,7 @@ import torch
 
 from benchmarks.decoders.task import Ids, batches, limit_of
 from benchmarks.gpu.copying import train_to_copy
+from benchmarks.gpu.defaults import torch_defaults
 from benchmarks.gpu.lab import Case, Found, Lab, Missing, require
 from benchmarks.gpu.pairs import draw_copies
 from benchmarks.workbench import wait_for
@@ -116,7 +117,8 @@ def theirs(session: Session, beam_width: int, size: int) -> Found:
     positions = limit_of(session.sources) + 1
     model: Any = convert(trained, shape, session.lab.vocabulary, positions)
     model.to(device, choose_dtype("auto", device)).eval()
-    found = timed(session, lambda sources: generate(model, sources, beam_width), size)
+    with torch_defaults():
+        found = timed(session, lambda sources: generate(model, sources, beam_width), size)
     key = beam_width, size
     session.paces[key] = float(found.values["sentences/s"])
     session.outputs[key] = found.raw.pop("outputs")

@@ -23,6 +23,7 @@ class Lab:
 
     cpu: bool
     deadline: float  # of time.monotonic, which all processes of a machine share
+    peaks: dict[str, float] = field(default_factory=dict)  # GFLOP/s by type, if measured before
 
     @property
     def device(self) -> str:

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from benchmarks.gpu.defaults import torch_defaults
 from benchmarks.gpu.lab import Case, Found, Lab, require
 from benchmarks.gpu.pairs import draw_pairs
 from benchmarks.gpu.steps import measure_steps, peak_memory
@@ -47,7 +48,8 @@ def cases(lab: Lab) -> Iterator[Case]:
 
     def theirs() -> Found:
         require("transformers")
-        found = Peer.build(lab, parse(flags)).measure(lab.window_seconds)
+        with torch_defaults():
+            found = Peer.build(lab, parse(flags)).measure(lab.window_seconds)
         if "ours" in paces:
             found.values["ours / peer"] = paces["ours"] / float(found.values[PACE])
         return found

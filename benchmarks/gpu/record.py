@@ -62,6 +62,12 @@ class Record:
         clock = f"{now - self._begun:4.0f} s, {max(0.0, self.end - now):4.0f} s left"
         print(f"[{clock}] {measurement.part}: {measurement.name}: {told}", flush=True)
 
+    @property
+    def peaks(self) -> dict[str, float]:
+        """GFLOP/s of large products by type; none if they are not measured yet."""
+        found = (m.raw["gflops"] for m in self.measurements if "gflops" in m.raw)
+        return next(found, {})
+
     def _write(self) -> None:
         content = {
             "command": command_line(),

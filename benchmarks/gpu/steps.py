@@ -38,7 +38,7 @@ def measure_steps(lab: Lab, flags: list[str], data: PreparedData | None = None) 
     data = data or draw_pairs(lab.pairs, lab.vocabulary)
     compiled = "--compile" in flags
     with open_trainer(flags, data) as trainer:
-        peak = peak_gflops(trainer)
+        peak = (lab.peaks or peaks_of(trainer.world.device))[precision(trainer)]
         begun = time.perf_counter()
         trainer.warm_up()
         wait_for(trainer.world.device)
@@ -100,13 +100,9 @@ def data_sheet_mfu(flop_per_second: float, device: torch.device) -> str | float:
     return 100 * flop_per_second / 1e12 / tflops if tflops else "unknown"
 
 
-def peak_gflops(trainer: Trainer) -> float:
-    """Of large products in the precision of the layers."""
-    return peaks_of(trainer.world.device)[precision(trainer)]
-
-
 @functools.cache
 def peaks_of(device: torch.device) -> dict[str, float]:
+    """GFLOP/s of large products by type, measured once a process."""
     return matrix_peaks(device)
 
 
