@@ -15,4 +15,4 @@ def cases(lab: Lab) -> Iterator[Case]:
         yield Case(f"{preset}, eager", lambda flags=flags: measure_steps(lab, flags), 10)
     for preset in PRESETS:
         flags = lab.flags(preset, STEP_TOKENS)
-        yield Case(f"{preset}, eager", lambda flags=flags: kernel_groups(lab, flags), 10)
+        yield Case(f"{preset}, by kernel group", lambda flags=flags: kernel_groups(lab, flags), 10)
