@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tyro
-import yaml
 
 from translate_ddp.errors import UserError
 from translate_ddp.settings import (
@@ -162,6 +161,8 @@ def _choices(flags: Sequence[str]) -> _Choices:
 
 def read_yaml(path: Path) -> list[str]:
     """The file's settings as flags. Values stay the text they are: `no` is a language code."""
+    import yaml  # here, since nothing else needs it
+
     try:
         settings = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except OSError as error:

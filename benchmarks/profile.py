@@ -21,7 +21,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from torch import nn
@@ -30,7 +29,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from benchmarks.flops import StepFlop, step_flop
 from benchmarks.machine import facts, matrix_peaks
-from benchmarks.report import RESULTS, Row, write_report
+from benchmarks.report import RESULTS, Row, pyplot, write_report
 from benchmarks.workbench import open_trainer, take_steps, wait_for
 from translate_ddp.batches import share
 from translate_ddp.errors import UserError, told_to_the_user
@@ -288,6 +287,7 @@ def part_values(part: Part, total: float, peak: float) -> dict[str, str | float]
 
 def draw_stack(shares: dict[str, float], title: str, folder: Path) -> None:
     """One bar of all parts, in place of the report's chart: they are shares of one whole."""
+    plt = pyplot()
     figure, axes = plt.subplots(figsize=(9, 2.8), layout="constrained")
     left = 0.0
     for index, (part, percent) in enumerate(shares.items()):

@@ -8,11 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
-
 OWN = "translate_ddp"  # a row whose label starts with it is ours
 RESULTS = Path("benchmarks/results")
 COLOURS = {True: "#c44e52", False: "#8c96a3"}  # ours, others
@@ -97,6 +92,7 @@ def draw(rows: Sequence[Row], bar: str, title: str, path: Path) -> None:
         row for row in rows if not row.failure and isinstance(row.values.get(bar), int | float)
     ]
     lengths = [float(row.values[bar]) for row in drawn]
+    plt = pyplot()
     figure, axes = plt.subplots(figsize=(9, 1.2 + 0.34 * len(drawn)), layout="constrained")
     colours = [COLOURS[row.label.startswith(OWN)] for row in drawn]
     axes.barh(range(len(drawn)), lengths, color=colours, tick_label=[row.label for row in drawn])
@@ -117,3 +113,13 @@ def draw(rows: Sequence[Row], bar: str, title: str, path: Path) -> None:
     with plt.rc_context({"svg.hashsalt": "translate_ddp"}):  # the same drawing, the same file
         figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
+
+
+def pyplot() -> Any:
+    """matplotlib's plotting, into files only. Imported here, since tables need none of it."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    return plt

@@ -4,8 +4,6 @@ import os
 import re
 import sys
 
-from tqdm import tqdm
-
 # C0 and C1 controls, bidirectional marks and overrides, separators of lines, lone surrogates.
 UNPRINTABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -19,6 +17,8 @@ def printable(text: str) -> str:
 
 def print_line(line: str) -> None:
     """A line on stdout, which may know few characters or be closed: no reason to end a run."""
+    from tqdm import tqdm  # here: it is needed where lines are printed, not where this is imported
+
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     line = line.encode(encoding, "backslashreplace").decode(encoding)
     try:

@@ -16,8 +16,6 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
-from tqdm import tqdm
-
 from translate_ddp.console import print_line, printable
 from translate_ddp.errors import NotSaved
 from translate_ddp.faults import reach
@@ -251,6 +249,8 @@ class _Bar:
     """tqdm on a terminal, which may go away while the work goes on."""
 
     def __init__(self, label: str, total: int, done: int, unit: str) -> None:
+        from tqdm import tqdm
+
         self._bar = tqdm(desc=label, total=total, initial=done, unit=f" {unit}", dynamic_ncols=True)
 
     def advance(self, n: int = 1, **shown: float | str) -> None:
@@ -283,6 +283,8 @@ class _Lines:
         self._print()
 
     def _print(self) -> None:
+        from tqdm import tqdm
+
         self._last = time.monotonic()
         line = tqdm.format_meter(
             self._done,

@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-import jiwer
 import numpy as np
-import sacrebleu
 import torch
 
 from translate_ddp.batches import split_into_passes
@@ -100,6 +98,9 @@ def validation_share(data: ValidationSet, world: World, on: ValidateOn) -> list[
 
 def score_texts(predictions: Sequence[str], references: Sequence[str]) -> TextScores:
     """BLEU with its signature, chrF, CER and WER of detokenized text."""
+    import jiwer  # here: they take a second to import, and training steps need neither
+    import sacrebleu
+
     metric = sacrebleu.BLEU()
     bleu = metric.corpus_score(list(predictions), [list(references)]).score
     return TextScores(

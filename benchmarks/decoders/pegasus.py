@@ -11,6 +11,8 @@ from torch import Tensor
 from transformers import PegasusConfig, PegasusForConditionalGeneration
 
 from benchmarks.decoders.task import Trained
+from translate_ddp.model import Transformer
+from translate_ddp.settings import ModelConfig
 from translate_ddp.tokenizer import EOS, PAD, SOS
 
 NAMES = {  # part of a name -> theirs; norms first, since their names hold those of what they norm
@@ -39,9 +41,14 @@ COMPUTED = ("embed_positions.weight", "final_logits_bias")  # sinusoids, and zer
 
 def to_pegasus(trained: Trained, positions: int) -> Any:
     """A Pegasus with the trained weights and room for `positions` tokens."""
-    shape = trained.shape
+    pegasus = convert(trained.model, trained.shape, len(trained.tokenizer), positions)
+    return pegasus.to(trained.device).eval()
+
+
+def convert(trained: Transformer, shape: ModelConfig, vocabulary: int, positions: int) -> Any:
+    """A Pegasus on the CPU with the weights of a model of this shape."""
     config = PegasusConfig(
-        vocab_size=len(trained.tokenizer),
+        vocab_size=vocabulary,
         max_position_embeddings=positions,
         d_model=shape.d_model,
         encoder_layers=shape.num_encoder_layers,
@@ -60,11 +67,11 @@ def to_pegasus(trained: Trained, positions: int) -> Any:
     )
     # Any: the types of transformers do not fit its own methods.
     model: Any = PegasusForConditionalGeneration(config)
-    own = dict(renamed(trained.model.state_dict()))
+    own = dict(renamed(trained.state_dict()))
     theirs = model.state_dict()
     assert own.keys() == {name for name in theirs if not name.endswith(COMPUTED)}
     model.load_state_dict(theirs | own)
-    return model.to(trained.device).eval()
+    return model
 
 
 def renamed(state: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:

@@ -15,7 +15,6 @@ import torch.distributed as dist
 from datasets import Dataset
 from transformers import (
     DataCollatorForSeq2Seq,
-    PegasusConfig,
     PegasusForConditionalGeneration,
     PreTrainedTokenizerFast,
     Seq2SeqTrainer,
@@ -24,9 +23,10 @@ from transformers import (
 )
 
 from benchmarks.trainers.clock import Clock
+from benchmarks.trainers.pegasus import build_model
 from benchmarks.trainers.task import Flags, Task, read_flags
 from translate_ddp.dataset import load_prepared
-from translate_ddp.tokenizer import EOS, PAD, SOS
+from translate_ddp.tokenizer import EOS
 
 IGNORED = -100  # a label that is padding
 
@@ -49,31 +49,6 @@ def main() -> None:
         clock.answer()
     if dist.is_initialized():
         dist.destroy_process_group()
-
-
-def build_model(task: Task) -> PegasusForConditionalGeneration:
-    config = PegasusConfig(
-        vocab_size=task.vocabulary,
-        d_model=task.d_model,
-        encoder_layers=task.num_encoder_layers,
-        decoder_layers=task.num_decoder_layers,
-        encoder_attention_heads=task.num_heads,
-        decoder_attention_heads=task.num_heads,
-        encoder_ffn_dim=task.d_ff,
-        decoder_ffn_dim=task.d_ff,
-        dropout=task.dropout,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        activation_function="relu",
-        scale_embedding=True,
-        max_position_embeddings=task.seq_len,
-        use_cache=False,
-        pad_token_id=PAD,
-        eos_token_id=EOS,
-        decoder_start_token_id=SOS,
-        forced_eos_token_id=None,
-    )
-    return PegasusForConditionalGeneration(config)
 
 
 def arguments(task: Task, flags: Flags) -> Seq2SeqTrainingArguments:

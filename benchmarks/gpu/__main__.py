@@ -1,0 +1,140 @@
+"""Measure the GPU path of training and decoding on one GPU, within `--minutes`.
+
+    python -m benchmarks.gpu
+    python -m benchmarks.gpu --cpu                    # every part, tiny, without a GPU
+    python -m benchmarks.gpu --only training peer
+
+Needs torch, numpy, tokenizers and tyro, and no network. What else is missing is reported by name.
+Each part runs in a process of its own: an error that makes a GPU unusable for a process, memory
+that is not freed, or a hang stays within its part. Results are written to gpu.json and gpu.md after
+each measurement, so that an interrupted run keeps what it has.
+
+The exit code is 1 if a measurement failed; missing libraries, a missing GPU, too little memory for
+a batch size and too little time are no failures.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from benchmarks.gpu.lab import Lab
+from benchmarks.gpu.record import Measurement, Record
+from benchmarks.gpu.worker import Sender, work
+from benchmarks.report import RESULTS
+from translate_ddp.errors import UserError, told_to_the_user
+
+PartName = Literal["facts", "training", "sweep", "peer", "decoding", "waits", "compiled", "tests"]
+# In the order in which they run: what costs little time and tells much comes first. The seconds
+# are those that must be left for a part to start, and those after which it is stopped.
+PARTS: dict[PartName, tuple[float, float]] = {
+    "facts": (5, 60),
+    "training": (20, 120),
+    "sweep": (15, 90),
+    "peer": (20, 90),
+    "decoding": (30, 150),
+    "waits": (10, 60),
+    "compiled": (60, 300),
+    "tests": (20, 300),
+}
+TESTS_SECONDS = 60.0  # kept free for the tests, if they are to run
+EXIT_SECONDS = 5.0  # for a process to end after its last measurement
+
+
+@dataclass(frozen=True)
+class GpuBenchmark:
+    """Measure everything worth knowing of the GPU path on one GPU."""
+
+    minutes: float = 9.0
+    """Time for all parts; a part that cannot start in time is skipped."""
+    cpu: bool = False
+    """Run every part on the CPU with tiny sizes, as a test of the benchmark itself."""
+    only: tuple[PartName, ...] = ()
+    """Parts to run; all if there is none."""
+    results: Path = RESULTS
+    """Folder that receives gpu.json and gpu.md."""
+
+    def __post_init__(self) -> None:
+        if not self.minutes > 0:
+            raise ValueError(f"minutes must be positive, but is {self.minutes}.")
+
+
+def main() -> None:
+    # So that `timeout` and schedulers, too, leave no process of a part behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with told_to_the_user():
+        settings = tyro.cli(
+            GpuBenchmark,
+            prog="python -m benchmarks.gpu",
+            description=__doc__,
+            use_underscores=True,
+        )
+        if not settings.cpu:
+            require_gpu()
+        sys.exit(1 if run(settings) else 0)
+
+
+def require_gpu() -> None:
+    import torch  # here, since it takes seconds
+
+    if not torch.cuda.is_available():
+        raise UserError("torch finds no GPU: --cpu runs every part on the CPU with tiny sizes.")
+
+
+def run(settings: GpuBenchmark) -> bool:
+    """Run the parts one after the other; whether a measurement failed."""
+    end = time.monotonic() + 60 * settings.minutes
+    record = Record(settings.results, end)
+    chosen: list[PartName] = [part for part in PARTS if not settings.only or part in settings.only]
+    for part in chosen:
+        reserved = TESTS_SECONDS if part != "tests" and "tests" in chosen else 0.0
+        needed, limit = PARTS[part]
+        left = end - reserved - time.monotonic()
+        if left < needed and not settings.cpu:
+            record.add(Measurement(part, part, "skipped", problem="no time left"))
+            continue
+        deadline = time.monotonic() + min(left, limit)
+        run_part(part, Lab(settings.cpu, deadline, record.peaks), record)
+    print(f"Written to {record.folder}/gpu.md and gpu.json.", flush=True)
+    return any(measurement.status == "failed" for measurement in record.measurements)
+
+
+def run_part(part: PartName, lab: Lab, record: Record) -> None:
+    """Run one part in a process of its own and record what it sends."""
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=work, args=(part, lab, Sender(sender)))
+    process.start()
+    sender.close()
+    try:
+        while True:
+            if not receiver.poll(max(0.0, lab.left())):
+                record.add(Measurement(part, part, "failed", problem="took longer than its share"))
+                return
+            message = receiver.recv()
+            if message is None:
+                process.join(EXIT_SECONDS)
+                return
+            record.add(message)
+    except EOFError:
+        process.join()
+        problem = f"its process ended with exit code {process.exitcode}"
+        record.add(Measurement(part, part, "failed", problem=problem))
+    finally:
+        assert process.pid is not None
+        # What the process has started is of its group; it may live on without it.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()  # if it has not made its group yet
+        process.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""A model that has learnt to copy its source, trained by the project's own trainer in seconds."""
+
+import time
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+
+from benchmarks.gpu.lab import Lab
+from benchmarks.gpu.pairs import draw_copies
+from benchmarks.workbench import open_trainer, take_steps
+from config import parse
+from translate_ddp.decoding import decode
+from translate_ddp.model import Transformer
+from translate_ddp.packing import ready_to_decode
+from translate_ddp.settings import ModelConfig
+
+GPU_TOKENS = 12_500  # of a step
+GPU_SECONDS, CPU_SECONDS = 40.0, 8.0  # at most
+STEPS_BETWEEN_LOOKS = 50
+LOOKED_AT = 64  # held-out sentences
+GOOD_SHARE = 0.98  # of them copied: enough
+SCHEDULE = ["--warmup_steps", "200", "--dropout", "0"]
+HELD_OUT_SEED = 2
+
+
+@dataclass(frozen=True)
+class Copier:
+    model: Transformer
+    shape: ModelConfig
+    words: int  # of the vocabulary that occur
+    values: dict[str, str | float]
+
+
+def train_to_copy(lab: Lab) -> Copier:
+    """Train until nearly all held-out sentences are copied, or the time for it is over."""
+    words = 50 if lab.cpu else 1_000
+    flags = [*lab.flags("base", GPU_TOKENS), *SCHEDULE, "--lr", "5e-3" if lab.cpu else "1e-3"]
+    data = draw_copies(lab.pairs, words, lab.vocabulary)
+    held_out = draw_copies(LOOKED_AT, words, lab.vocabulary, HELD_OUT_SEED).train.source
+    sources = [row.tolist() for row in held_out]
+    end = time.monotonic() + (CPU_SECONDS if lab.cpu else GPU_SECONDS)
+    with open_trainer(flags, data) as trainer:
+        begun, steps = time.perf_counter(), take_steps(trainer)
+        copied = 0.0
+        while copied < GOOD_SHARE and time.monotonic() < end:
+            for _ in islice(steps, STEPS_BETWEEN_LOOKS):
+                pass
+            copied = share_copied(trainer.model, sources, trainer.world.device)
+        values: dict[str, str | float] = {
+            "steps": trainer.position.global_step,
+            "seconds": time.perf_counter() - begun,
+            "held-out sentences copied %": 100 * copied,
+        }
+        return Copier(trainer.model.eval(), parse(flags).model, words, values)
+
+
+def share_copied(model: Transformer, sources: list[list[int]], device: torch.device) -> float:
+    model.eval()
+    found = decode(ready_to_decode(model).start, sources, device, batch_tokens=4096)
+    model.train()
+    return sum(ids == source for ids, source in zip(found, sources, strict=True)) / len(sources)

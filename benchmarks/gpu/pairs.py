@@ -1,0 +1,65 @@
+"""Pairs of random ids with the lengths of real sentences: a corpus that needs no preparation.
+
+Lengths follow Multi30k in a joint vocabulary: 15.3 source and 15.8 target tokens on average with
+the end marker, 3 to 45 of them, the two sides correlated at 0.86.
+"""
+
+import numpy as np
+
+from benchmarks.workbench import Vocabulary
+from translate_ddp.dataset import ParallelDataset, PreparedData, Ragged
+from translate_ddp.tokenizer import SPECIAL_TOKENS
+
+SHORTEST, LONGEST = 3, 45  # with the end marker
+MEAN_SOURCE, DEVIATION = 15.3, 4.5
+TARGET_RATIO, RATIO_DEVIATION = 15.8 / 15.3, 0.17
+
+
+def draw_lengths(count: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens of each pair's sides, end markers included: a gamma, and a ratio that varies."""
+    shape = (MEAN_SOURCE / DEVIATION) ** 2
+    source_N = random.gamma(shape, MEAN_SOURCE / shape, count)
+    target_N = source_N * random.normal(TARGET_RATIO, RATIO_DEVIATION, count)
+    source_N, target_N = (
+        np.clip(np.rint(lengths), SHORTEST, LONGEST).astype(np.int64)
+        for lengths in (source_N, target_N)
+    )
+    return source_N, target_N
+
+
+def draw_pairs(count: int, vocabulary: int) -> PreparedData:
+    """Training pairs without any relation between their sides."""
+    random = np.random.default_rng(0)
+    sides = [draw_rows(lengths, vocabulary, random) for lengths in draw_lengths(count, random)]
+    return as_data(ParallelDataset(*sides), vocabulary)
+
+
+def draw_copies(count: int, words: int, vocabulary: int, seed: int = 0) -> PreparedData:
+    """Training pairs of which the target is the source: a task that is learnt within seconds.
+
+    Only `words` of the vocabulary occur, since each has to be met often; the products with the
+    whole vocabulary cost as much.
+    """
+    random = np.random.default_rng(seed)
+    lengths, _ = draw_lengths(count, random)
+    rows = draw_rows(lengths, len(SPECIAL_TOKENS) + words, random)
+    return as_data(ParallelDataset(rows, rows), vocabulary)
+
+
+def draw_rows(lengths: np.ndarray, vocabulary: int, random: np.random.Generator) -> Ragged:
+    """Rows of random ids; `lengths` count the end marker, which rows do not hold."""
+    offsets = np.concatenate([[0], np.cumsum(lengths - 1)])
+    tokens = random.integers(len(SPECIAL_TOKENS), vocabulary, offsets[-1], dtype=np.int32)
+    return Ragged(tokens, offsets)
+
+
+def as_data(train: ParallelDataset, vocabulary: int) -> PreparedData:
+    return PreparedData(
+        train=train,
+        validation=ParallelDataset(Ragged.of([]), Ragged.of([])),
+        validation_sources=[],
+        validation_references=[],
+        tokenizer=Vocabulary(vocabulary),
+        dropped={},
+        fingerprint="",
+    )
