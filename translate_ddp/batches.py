@@ -5,7 +5,7 @@ so nothing about the order of data is ever stored or communicated. Ranks are two
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -174,16 +174,23 @@ class BatchLoader:
     def __iter__(self) -> Iterator[list[Batch]]:
         steps = map(self.passes, self.sampler)
         count = PREFETCHED_STEPS[self.device.type]
-        return prefetch(steps, count) if count else steps
+        return prefetch(steps, count, self._begin_thread) if count else steps
+
+    def _begin_thread(self) -> None:
+        # A new thread is on GPU 0, where it would take memory from another rank.
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
 
 
-def prefetch(items: Iterator[T], count: int) -> Iterator[T]:
-    """The same items, `count` of them computed ahead by a thread.
+def prefetch(
+    items: Iterator[T], count: int, begin: Callable[[], None] = lambda: None
+) -> Iterator[T]:
+    """The same items, `count` of them computed ahead by a thread, which calls `begin` first.
 
     The thread ends when the iteration does, however it ends. What it raises is raised here.
     """
     end = object()
-    pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
+    pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch", initializer=begin)
     try:
         ahead = deque(pool.submit(next, items, end) for _ in range(count))
         while (item := ahead.popleft().result()) is not end:
