@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from translate_ddp.watch import SIGNALS
+
 CONTEXT = multiprocessing.get_context("forkserver")
 # The others are what a run imports late: half of the second that a tiny one takes.
 CONTEXT.set_forkserver_preload(["train", "torch._dynamo", "datasets", "sacrebleu", "jiwer"])
@@ -133,8 +135,9 @@ def _rank(
     work: Callable[..., None], variables: dict[str, str], output: Path, arguments: tuple[Any, ...]
 ) -> None:
     os.environ.update(variables)
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so it is for tests in the background
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in SIGNALS:  # a shell lets what runs in the background ignore SIGINT, nohup SIGHUP
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     descriptor = os.open(output, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
