@@ -52,6 +52,7 @@ def take_steps(trainer: Trainer) -> Iterator[np.ndarray]:
     while True:
         for passes in trainer.loader:
             trainer.step(passes, sampler.target_tokens(position.step))
+            trainer.flags.of_previous_step()  # the only wait of a run's host
             rows = sampler.plan[position.step]
             position.step += 1
             position.global_step += 1

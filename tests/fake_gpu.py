@@ -55,6 +55,7 @@ class Launches(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.counts: collections.Counter[str] = collections.Counter()
+        self.columns_of_products: set[int] = set()
 
     @property
     def total(self) -> int:
@@ -70,7 +71,10 @@ class Launches(TorchDispatchMode):
         name = func._schema.name.partition("::")[2]  # pyright: ignore
         if name not in WITHOUT_KERNEL:
             self.counts[name] += 1
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        if name == "mm":
+            self.columns_of_products.add(result.shape[-1])
+        return result
 
 
 class CudaKernels(TorchFunctionMode):

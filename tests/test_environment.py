@@ -12,8 +12,9 @@ from translate_ddp.cpus import cpu_quotas, threads_per_process, usable_cores
 from translate_ddp.launcher import Launch
 
 
-def test_variables_of_the_user_stay():
+def test_variables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch):
     fresh: dict[str, str] = {}
+    monkeypatch.setattr(environment, "can_expand_segments", lambda: True)
     environment.set_defaults(fresh)
     assert fresh["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
     assert fresh["GOMP_SPINCOUNT"] == str(environment.SPIN_COUNT)
@@ -115,3 +116,13 @@ def test_the_quota_of_a_container_and_of_what_holds_it_are_found(
     for quotas, cores in (([], 16), ([6.0, 2.5], 3), ([0.5], 1), ([64.0], 16)):
         monkeypatch.setattr(cpus, "cpu_quotas", lambda quotas=quotas: quotas)
         assert usable_cores() == cores
+
+
+def test_segments_expand_but_where_drivers_fail_at_it(tmp_path: Path):
+    release, tegra = tmp_path / "osrelease", tmp_path / "nv_tegra_release"
+    for text, expands in (("6.8.0-49-generic", True), ("5.15.1-microsoft-standard-WSL2", False)):
+        release.write_text(text)
+        assert environment.can_expand_segments(release, tegra) == expands
+    release.write_text("6.8.0")
+    tegra.touch()
+    assert not environment.can_expand_segments(release, tegra)

@@ -1,6 +1,7 @@
 """A device without memory left, in training and in a search."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,14 @@ import torch
 import torch.nn.functional as F
 
 from tests import launch
+from translate_ddp.batches import Batch
 from translate_ddp.decoding import decode
 from translate_ddp.model import Transformer
 from translate_ddp.optimizer import allocate_moments, build_optimizer
-from translate_ddp.out_of_memory import OutOfMemory
+from translate_ddp.out_of_memory import OutOfMemory, is_out_of_memory
 from translate_ddp.settings import ModelConfig, OptimizerConfig
 from translate_ddp.tokenizer import EOS
+from translate_ddp.trainer import Trainer
 
 CPU = torch.device("cpu")
 
@@ -46,8 +49,8 @@ def test_moments_are_there_before_the_first_step_and_change_nothing():
             r"warming up, a pass of \d+ sentences of \d+ source and \d+ target tokens",
         ),
         ("loss:6@1=oom", r"step 5, computing gradients, a pass of \d+ sentences of \d+ source and"),
-        ("updated:5@1=oom", "step 5, updating weights: lower --max_tokens, or choose a smaller"),
-        ("validating:1@0=oom", "step 15, validating: lower --max_tokens, or choose a smaller"),
+        ("updated:5@1=oom", "step 5, updating weights: lower --max_tokens, choose a smaller"),
+        ("validating:1@0=oom", "step 15, validating: lower --max_tokens, choose a smaller"),
     ],
 )
 def test_out_of_memory_anywhere_is_one_message(
@@ -82,9 +85,47 @@ def test_a_search_without_memory_goes_on_by_halves():
     sources = [[n] * 4 for n in range(4, 14)]
     assert decode(Repeat, sources, CPU, batch_tokens=1000) == [[n] for n in range(4, 14)]
     assert chosen == [2, 3, 2, 3]
+    chosen.clear()
+    assert len(decode(Repeat, sources * 2, CPU, batch_tokens=50)) == 20
+    assert chosen == [2, 3] * 4  # of two batches, of which only the first is tried as a whole
 
     def never(source_BS: torch.Tensor) -> Repeat:
         raise torch.OutOfMemoryError("not even one")
 
-    with pytest.raises(OutOfMemory, match="a sentence of 4 tokens with a beam of 1: lower --beam"):
+    with pytest.raises(OutOfMemory, match="a sentence of 4 tokens with a beam of 1: end other"):
         decode(never, sources, CPU, batch_tokens=1000)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "CUDA error: out of memory\nCompile with TORCH_USE_CUDA_DSA",  # the runtime
+        "CUDA driver error: out of memory",  # with expandable segments
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "NCCL error: unhandled cuda error ...\nLast error:\nCuda failure 2 'out of memory'",
+        "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory",
+    ],
+)
+def test_libraries_say_it_in_words_of_their_own(words: str):
+    assert is_out_of_memory(RuntimeError(words))
+    assert is_out_of_memory(type("AcceleratorError", (RuntimeError,), {})(words))
+    assert not is_out_of_memory(ValueError(words))
+
+
+def test_other_errors_are_not_out_of_memory():
+    assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access"))
+
+
+def warm_up_and_look(flags: list[str]) -> None:
+    accumulate = Trainer.accumulate_gradients
+
+    def look(self: Trainer, passes: Sequence[Batch], target_tokens: int) -> torch.Tensor:
+        assert len(self.optimizer.state) == len(list(self.model.parameters()))
+        return accumulate(self, passes, target_tokens)
+
+    Trainer.accumulate_gradients = look
+    launch.run_train(flags)
+
+
+def test_the_warm_up_has_the_moments_beside_it(tiny_run: list[str], tmp_path: Path):
+    launch.start(warm_up_and_look, tmp_path, 1, None, [*tiny_run, "--max_steps", "1"]).succeed()

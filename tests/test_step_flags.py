@@ -1,6 +1,7 @@
 """Flags that all ranks act on at the end of the same step."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 from tests import launch
 from translate_ddp.distributed import World, open_world
 from translate_ddp.settings import DistributedConfig
-from translate_ddp.step_flags import StepFlags
+from translate_ddp.step_flags import Copy, StepFlags
 
 
 def raise_flags_at_different_steps() -> None:
@@ -43,3 +44,23 @@ def test_a_save_by_time_is_asked_for_once(tiny_run: list[str], tmp_path: Path):
     launch.train([*tiny_run, *flags, "--max_steps", "9"], tmp_path, 2).succeed()
     names = [path.name for path in (tmp_path / "model").glob("tmodel_step_*")]
     assert sorted(int(name[12:20]) for name in names) == [2, 4, 6, 8, 9]
+
+
+class LateEvent:
+    """A device whose copy has arrived only once the host has waited for it."""
+
+    copies: ClassVar[list[tuple[torch.Tensor, torch.Tensor]]] = []
+
+    def record(self) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        for host, values in self.copies:
+            host.data.copy_(values)
+
+
+def test_values_are_read_once_the_device_has_sent_them():
+    copy = Copy(torch.device("cpu"))
+    copy._arrived = LateEvent()  # pyright: ignore[reportAttributeAccessIssue]
+    LateEvent.copies.append((copy._values, torch.tensor([0.0, 1.0, 0.0])))
+    assert copy.read() == [0.0, 1.0, 0.0]

@@ -135,9 +135,9 @@ class StepSampler:
         return int(self.lengths.target[self.plan[step]].sum())
 
     def largest_step(self) -> int:
-        """The step of the most tokens, padding included, which takes the most memory."""
-        longest = self.lengths.longest_side
-        sizes = [len(rows) * int(longest[rows].max()) for rows in self.plan]
+        """The step of the most positions on both sides, which takes about the most memory."""
+        source, target = self.lengths.source, self.lengths.target
+        sizes = [len(rows) * int(source[rows].max() + target[rows].max()) for rows in self.plan]
         return sizes.index(max(sizes))
 
     def rows(self, step: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from translate_ddp.batches import pad
 from translate_ddp.dataset import Ragged
-from translate_ddp.out_of_memory import OutOfMemory, explain_out_of_memory
+from translate_ddp.out_of_memory import FREE_MEMORY, OutOfMemory, explain_out_of_memory
 from translate_ddp.tokenizer import EOS, SOS
 
 LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
@@ -202,13 +202,19 @@ def decode(
 
     def search_in_memory(rows: list[int]) -> list[list[int]]:
         """As `search`, by halves where the memory does not suffice for all rows at once."""
-        where = f"a sentence of {len(sources[rows[0]])} tokens with a beam of {beam_width}"
-        try:
-            with explain_out_of_memory(device, lambda: where, "lower --beam_width"):
-                return search(rows)
-        except OutOfMemory:
-            if len(rows) == 1:
-                raise
+        nonlocal batch_tokens
+        length = len(sources[rows[0]])  # the longest
+        tokens = len(rows) * (length + 1) * beam_width
+        where = f"a sentence of {length} tokens with a beam of {beam_width}"
+        advice = "lower --beam_width" if beam_width > 1 else FREE_MEMORY
+        if len(rows) == 1 or tokens <= batch_tokens:
+            try:
+                with explain_out_of_memory(device, lambda: where, advice):
+                    return search(rows)
+            except OutOfMemory:
+                if len(rows) == 1:
+                    raise
+                batch_tokens = tokens - 1  # the batches that follow are not tried as a whole
         # Not in the handler, whose error holds on to what the search had allocated.
         half = len(rows) // 2
         return search_in_memory(rows[:half]) + search_in_memory(rows[half:])

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 MEETING_TIMEOUT = timedelta(minutes=10)  # for all ranks to be there at the start
-LESS_MEMORY = "lower --max_tokens, or choose a smaller model (--preset)"
+LESS_MEMORY = "lower --max_tokens, choose a smaller model (--preset), or end other programs"
 # How torch says that another rank is gone: by types of its own, and by gloo's words.
 LOST_CONTACT = re.compile(r"gloo/|Connection (closed|reset|refused)|Timed out waiting|Broken pipe")
 
@@ -279,9 +279,9 @@ def _claim_gpu(store: dist.Store, launch: Launch, device: torch.device) -> None:
     owner = store.compare_set(f"gpu/{mine}", "", str(launch.rank)).decode()
     if owner != str(launch.rank):
         raise UserError(
-            f"Ranks {owner} and {launch.rank} would share one GPU, the only one that they see: "
-            "start as many processes as there are GPUs (--nproc_per_node), let each see one of its "
-            "own, or set CUDA_VISIBLE_DEVICES='' for CPUs.",
+            f"Ranks {owner} and {launch.rank} would share one GPU: start as many processes as "
+            "there are GPUs (--nproc_per_node), set LOCAL_RANK or let each process see a GPU of "
+            "its own, or set CUDA_VISIBLE_DEVICES='' for CPUs.",
             alone=True,
         )
 

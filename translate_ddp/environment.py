@@ -4,6 +4,7 @@ They are defaults: what the user has set stays. It does without torch.
 """
 
 from collections.abc import MutableMapping
+from pathlib import Path
 
 # How often an idle thread of torch (GCC's OpenMP) looks for work before it sleeps. By default it
 # goes on for milliseconds, in which other programs on the same cores stand still: next to another
@@ -24,5 +25,15 @@ def set_defaults(environment: MutableMapping[str, str]) -> None:
     # A lost store is reported by the watchdog, not by twenty lines of torch.
     environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     # Sentences make many shapes: blocks of fixed sizes would leave gaps that none of them fits.
-    if "PYTORCH_CUDA_ALLOC_CONF" not in environment:  # its older name
+    if "PYTORCH_CUDA_ALLOC_CONF" not in environment and can_expand_segments():  # its older name
         environment.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
+
+
+def can_expand_segments(
+    release: Path = Path("/proc/sys/kernel/osrelease"), tegra: Path = Path("/etc/nv_tegra_release")
+) -> bool:
+    """False under WSL and on Jetson: their drivers fail at the first one (pytorch#192330)."""
+    try:
+        return "microsoft" not in release.read_text().lower() and not tegra.exists()
+    except OSError:
+        return False

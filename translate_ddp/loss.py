@@ -30,10 +30,10 @@ def token_loss(
     if torch.is_grad_enabled():
         loss: Tensor = _TokenLoss.apply(hidden_RD, embedding_VD, labels_R, label_smoothing)
         return loss
-    weights_VD = embedding_VD.to(hidden_RD.dtype)
+    weights_PD = pad_vocabulary(embedding_VD.to(hidden_RD.dtype))
     losses = [
         F.cross_entropy(
-            (hidden_RD[rows] @ weights_VD.t()).float(),
+            (hidden_RD[rows] @ weights_PD.t())[:, : len(embedding_VD)].float(),
             labels_R[rows],
             reduction="sum",
             label_smoothing=label_smoothing,

@@ -1,11 +1,19 @@
 """A device without memory left, reported as what was tried and what to lower."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
 
 from translate_ddp.errors import UserError
+
+FREE_MEMORY = "end other programs on this device, or hide it by CUDA_VISIBLE_DEVICES=''"
+# CUDA's runtime and driver, cuBLAS, NCCL, and a CPU's allocator.
+IN_WORDS = re.compile(
+    r"CUDA (driver )?error: out of memory|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|Cuda failure.*out of memory|DefaultCPUAllocator"
+)
 
 
 class OutOfMemory(UserError):
@@ -30,9 +38,9 @@ def explain_out_of_memory(
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Torch has a type for a GPU's memory, and only words for a CPU's."""
+    """Torch has a type for its allocator of a GPU's memory, and only words for all others."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        type(error) is RuntimeError and "DefaultCPUAllocator" in str(error)
+        isinstance(error, RuntimeError) and bool(IN_WORDS.search(str(error)))
     )
 
 

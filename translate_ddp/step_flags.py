@@ -10,10 +10,12 @@ from torch import Tensor
 
 from translate_ddp.distributed import World
 
-NUM_FLAGS = 3  # not finite, stop, save
+NUM_FLAGS = 3
 
 
 class StepFlags:
+    """Three flags a step: not finite, stop, save."""
+
     def __init__(self, world: World) -> None:
         self.world = world
         self._sums = [Copy(world.device), Copy(world.device)]  # of this step and the one before

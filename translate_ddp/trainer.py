@@ -167,7 +167,7 @@ class Trainer:
 
         DDP orders its buckets in its first pass, so that without this the first steps after a
         resume would sum gradients in another order than the same steps of an unbroken run. It also
-        proves that the memory suffices, for which the optimizer takes its share first.
+        shows at the start whether the memory suffices: the optimizer's share is taken before.
         """
         allocate_moments(self.optimizer)
         step = self.sampler.largest_step()
@@ -219,6 +219,7 @@ class Trainer:
                 self._log(norm, bar)
             self.watch.at("waiting for the step before")
             stop, save = self.flags.of_previous_step()
+            save &= self.saved_step < position.global_step - 1  # else it was saved meanwhile
             # Validation can be long: what was trained is safe before it.
             if stop or save or self._is_save_due() or self._is_validation_due():
                 self._save(stopping=stop)

@@ -20,6 +20,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.launcher import Launch
 from translate_ddp.memory import keep_freed_memory
 from translate_ddp.model import Transformer
+from translate_ddp.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.packing import ready_to_decode
 from translate_ddp.precision import choose_dtype, fix_cuda_kernels
 from translate_ddp.settings import CheckpointConfig, ModelConfig
@@ -86,8 +87,10 @@ class Translator:
                 "or name the folder by --model_folder."
             )
         state = load(Path(checkpoint.path).read_bytes(), str(checkpoint.path))
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            return cls(state, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+            with explain_out_of_memory(device, lambda: f"loading {checkpoint.path}", FREE_MEMORY):
+                return cls(state, device)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"{checkpoint.path} does not hold a whole model: {first_line(error)}"

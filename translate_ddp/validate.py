@@ -9,6 +9,7 @@ from translate_ddp.decoding import default_batch_tokens
 from translate_ddp.distributed import World
 from translate_ddp.errors import UserError
 from translate_ddp.logbook import Sample, progress, sample_lines, summary_lines
+from translate_ddp.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 from translate_ddp.sources import read_parallel
 from translate_ddp.translate import SavedModel, Translator
@@ -42,7 +43,10 @@ def run(config: ValidateConfig) -> None:
         data = from_files(Path(config.source), Path(config.reference), translator)
     else:
         data = from_training(config.saved, translator)
-    with progress("validation", total=len(data.pairs), unit="sentence") as bar:
+    with (
+        explain_out_of_memory(translator.device, lambda: "validating", FREE_MEMORY),
+        progress("validation", total=len(data.pairs), unit="sentence") as bar,
+    ):
         scores = validate(
             translator.model,
             data,

@@ -17,7 +17,7 @@ from translate_ddp.distributed import World
 from translate_ddp.loss import Objective
 from translate_ddp.model import Transformer
 from translate_ddp.packing import ready_to_decode
-from translate_ddp.settings import ValidateOn
+from translate_ddp.settings import BatchConfig, ValidateOn
 from translate_ddp.tokenizer import Tokenizer
 
 NUM_SAMPLES = 3  # translations shown at each validation
@@ -143,6 +143,8 @@ def _summed_loss(
     by_length = sorted(rows, key=lambda row: (len(pairs.target[row]), len(pairs.source[row])))
     objective = Objective(model, label_smoothing=0.0)
     total, tokens = 0.0, 0
+    # A pass of all positions takes more than the same tokens in a search, one position at a time.
+    max_tokens = min(max_tokens, BatchConfig().pass_tokens(device.type))
     for batch in split_into_passes(pairs, np.array(by_length), max_tokens):
         total += float(objective(batch.to(device)))
         tokens += len(batch.labels_R)

@@ -43,7 +43,10 @@ def count_waits(lab: Lab) -> Found:
             places = collections.Counter(place(warning) for warning in caught)
     values: dict[str, str | float] = {"warnings": sum(places.values()), "expected": 0}
     values["where"] = "; ".join(f"{count} x {where}" for where, count in places.items()) or "-"
-    note = "By `torch.cuda.set_sync_debug_mode`, which does not know every operation that waits."
+    note = (
+        "By `torch.cuda.set_sync_debug_mode`, which does not know every operation that waits: not "
+        "the one wait that is meant to be, for the flags of the step before."
+    )
     return Found(values, {"warnings": dict(places), "note": note})
 
 
