@@ -54,6 +54,8 @@ def needs_gpus(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that holds the prepared demo."""
+    if not num_gpus():  # before anything is trained, on a CPU, for tests that are then skipped
+        pytest.skip("needs 1 GPU(s), torch sees 0")
     if find_spec("datasets") is None:
         if not (data := ROOT / "weights/data").is_dir():
             pytest.skip(f"needs the library datasets, or a prepared corpus in {data}")

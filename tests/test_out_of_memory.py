@@ -56,13 +56,19 @@ def test_moments_are_there_before_the_first_step_and_change_nothing():
 def test_out_of_memory_anywhere_is_one_message(
     tiny_run: list[str], tmp_path: Path, fault: str, where: str
 ):
-    job = launch.train(tiny_run, tmp_path, 2, TRANSLATE_DDP_FAULT=fault)
+    job = launch.train([*tiny_run, "--seq_len", "20"], tmp_path, 2, TRANSLATE_DDP_FAULT=fault)
     said = job.fail()
     assert said.count("error: ") == 1 and "Traceback" not in said
     assert re.search(f"error: Out of memory on cpu, {where}", said), said
+    if match := re.search(
+        r"of (\d+) sentences of (\d+) source and (\d+) .* --max_tokens (\d+)", said
+    ):
+        rows, source, target, advised = map(int, match.groups())
+        assert advised == rows * max(source, target) // 2  # which makes more passes of it
 
 
-def test_a_search_without_memory_goes_on_by_halves():
+def test_a_search_without_memory_goes_on_by_halves(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # batches one after the other
     chosen = []
 
     class Repeat:

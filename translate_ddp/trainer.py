@@ -157,9 +157,12 @@ class Trainer:
 
     def _explaining_out_of_memory(self, batch: Batch) -> AbstractContextManager[None]:
         (rows, source), (_, target) = batch.source_BS.shape, batch.target_BT.shape
-        shape = f"{rows} sentences of {source} source and {target} target tokens"
-        advice = f"lower --max_tokens, now {self.loader.max_tokens:,}"
+        shape = f"{rows:,} sentences of {source} source and {target} target tokens"
         where = lambda: f"{self.watch.where}, a pass of {shape}"  # noqa: E731
+        half = rows * max(source, target) // 2  # of what it held, which may be less than allowed
+        advice = f"pass --max_tokens {half}"
+        if half < self.sampler.config.seq_len:
+            advice = "lower --seq_len, or choose a smaller model (--preset)"
         return explain_out_of_memory(self.world.device, where, advice)
 
     def warm_up(self) -> None:

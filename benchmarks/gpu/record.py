@@ -12,6 +12,7 @@ from benchmarks.report import Row, command_line, shown, table
 
 Status = Literal["done", "failed", "missing", "needs a GPU", "out of memory", "skipped"]
 
+TEST_NOTE = "**A test of the benchmark: on a CPU, tiny; base and big are not the presets.**"
 LINES_SHOWN = 40  # of the output of tests that failed
 
 TITLES = {
@@ -46,8 +47,8 @@ class Measurement:
 class Record:
     """All measurements so far, in two files of the folder."""
 
-    def __init__(self, folder: Path, end: float) -> None:
-        self.folder, self.end = folder, end
+    def __init__(self, folder: Path, end: float, is_test: bool = False) -> None:
+        self.folder, self.end, self.is_test = folder, end, is_test
         self.measurements: list[Measurement] = []
         self._begun = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,6 +81,8 @@ class Record:
     def _page(self, date: str) -> Iterator[str]:
         yield "# The GPU path"
         yield f"`{command_line()}`, {date}"
+        if self.is_test:
+            yield TEST_NOTE
         notes: dict[str, None] = {}  # each is shown once, where it first applies
         for part, title in TITLES.items():
             found = [m for m in self.measurements if m.part == part]
