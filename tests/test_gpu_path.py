@@ -202,10 +202,11 @@ def test_a_cpu_adds_no_columns():
 # --- torch.compile ---
 
 
-def test_compile_makes_one_graph_for_all_batches():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])  # torch's attention, and ours
+def test_compile_makes_one_graph_for_all_batches(dtype: torch.dtype):
     torch._dynamo.reset()
     counter = CompileCounter()
-    transformer = Transformer(SMALL, 40, dtype=torch.bfloat16).train()
+    transformer = Transformer(SMALL, 40, dtype=dtype).train()
     transformer.compile(dynamic=True, backend=counter, fullgraph=True)
     for rows, source, target in ((3, 5, 7), (8, 12, 9), (2, 30, 28)):
         transformer(torch.full((rows, source), 5), torch.full((rows, target), 5)).sum().backward()

@@ -69,15 +69,15 @@ def test_out_of_memory_anywhere_is_one_message(
 
 def test_a_search_without_memory_goes_on_by_halves(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # batches one after the other
-    chosen = []
+    tried = []
 
     class Repeat:
         """Translates each source to its first token, if there are at most three rows."""
 
         def __init__(self, source_BS: torch.Tensor) -> None:
+            tried.append(len(source_BS))
             if len(source_BS) > 3:
                 raise torch.OutOfMemoryError("more than three rows")
-            chosen.append(len(source_BS))
             self.first, self.steps = source_BS[:, 0], 0
 
         def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
@@ -90,10 +90,10 @@ def test_a_search_without_memory_goes_on_by_halves(monkeypatch: pytest.MonkeyPat
 
     sources = [[n] * 4 for n in range(4, 14)]
     assert decode(Repeat, sources, CPU, batch_tokens=1000) == [[n] for n in range(4, 14)]
-    assert chosen == [2, 3, 2, 3]
-    chosen.clear()
+    assert tried == [10, 5, *[2, 3] * 2]  # what did not fit is not tried again
+    tried.clear()
     assert len(decode(Repeat, sources * 2, CPU, batch_tokens=50)) == 20
-    assert chosen == [2, 3] * 4  # of two batches, of which only the first is tried as a whole
+    assert tried == [10, 5, *[2, 3] * 4]  # nor by the batches that follow
 
     def never(source_BS: torch.Tensor) -> Repeat:
         raise torch.OutOfMemoryError("not even one")

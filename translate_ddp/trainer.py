@@ -107,7 +107,6 @@ class Trainer:
         self.checked_step = 0  # up to here, skipped steps are counted
         self.saved_at = time.monotonic()
         self.flags = StepFlags(self.world)
-        self.save_requested = False
 
     # --- an update ---
 
@@ -222,7 +221,7 @@ class Trainer:
                 self._log(norm, bar)
             self.watch.at("waiting for the step before")
             stop, save = self.flags.of_previous_step()
-            save &= self.saved_step < position.global_step - 1  # else it was saved meanwhile
+            save &= self.saved_step < position.global_step - 1  # else it was saved since it asked
             # Validation can be long: what was trained is safe before it.
             if stop or save or self._is_save_due() or self._is_validation_due():
                 self._save(stopping=stop)
@@ -268,12 +267,9 @@ class Trainer:
         return self._is_due(self.config.save_every) or self._has_max_steps()
 
     def _is_save_late(self) -> bool:
-        """Whether to ask all ranks for a save by time, once: rank 0 does, for clocks differ."""
+        """Whether to ask all ranks for a save by time: rank 0 alone does, since clocks differ."""
         minutes = (time.monotonic() - self.saved_at) / 60
-        is_late = self.world.is_main and 0 < self.config.save_every_minutes <= minutes
-        asks = is_late and not self.save_requested
-        self.save_requested |= asks
-        return asks
+        return self.world.is_main and 0 < self.config.save_every_minutes <= minutes
 
     def _log(self, norm: Tensor, bar: Progress) -> None:
         # Every rank must enter: the sum waits for all of them.
@@ -378,7 +374,6 @@ class Trainer:
         """
         if epoch is None and self.saved_step == self.position.global_step:
             return
-        self.save_requested = False
         self.watch.at("checking what to save", self.position.global_step)
         losses = self.world.sum(self.window.losses)
         self._count_skipped()
