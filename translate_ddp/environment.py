@@ -8,7 +8,8 @@ from pathlib import Path
 
 # How often an idle thread of torch (GCC's OpenMP) looks for work before it sleeps. By default it
 # goes on for milliseconds, in which other programs on the same cores stand still: next to another
-# training, one keeps a third of its speed with this value and less than a tenth by default.
+# training, one keeps a third to a half of its speed with this value, and about a fifth by default
+# (`python -m benchmarks.neighbours`).
 SPIN_COUNT = 2000
 # Kernels that oneDNN and torch each keep; 128 are those of two or three passes. In bf16 and for
 # packed weights oneDNN compiles one for each shape of a product, at half a MiB and more, and keeps
