@@ -75,7 +75,8 @@ THREADS = """
 import os
 from translate_ddp.cpus import threads_per_process
 from translate_ddp.launcher import read_launch
-print(f"threads {threads_per_process(read_launch(os.environ))}", flush=True)
+line = f"threads {threads_per_process(read_launch(os.environ))}\n"
+os.write(1, line.encode())  # whole, beside another process's
 """
 
 
