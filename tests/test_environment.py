@@ -71,7 +71,7 @@ def test_a_users_number_of_threads_is_respected(
     assert threads_per_process(launch) == threads
 
 
-THREADS = """
+THREADS = r"""
 import os
 from translate_ddp.cpus import threads_per_process
 from translate_ddp.launcher import read_launch
