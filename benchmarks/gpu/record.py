@@ -59,9 +59,9 @@ class Record:
         self._write()
         now = time.monotonic()
         values = [f"{name} {shown(value)}" for name, value in measurement.values.items()]
-        told = ", ".join(values[:6]) if measurement.status == "done" else measurement.outcome
+        summary = ", ".join(values[:6]) if measurement.status == "done" else measurement.outcome
         clock = f"{now - self._begun:4.0f} s, {max(0.0, self.end - now):4.0f} s left"
-        print(f"[{clock}] {measurement.part}: {measurement.name}: {told}", flush=True)
+        print(f"[{clock}] {measurement.part}: {measurement.name}: {summary}", flush=True)
 
     @property
     def peaks(self) -> dict[str, float]:
