@@ -82,8 +82,13 @@ def random_pairs(count: int, length: int, vocabulary: int) -> PreparedData:
     random = np.random.default_rng(0)
     shape = (count, length - 1)
     sides = [random.integers(len(SPECIAL_TOKENS), vocabulary, shape) for _ in range(2)]
+    return training_data(ParallelDataset(*(Ragged.of(list(side)) for side in sides)), vocabulary)
+
+
+def training_data(pairs: ParallelDataset, vocabulary: int) -> PreparedData:
+    """These pairs to train on, and nothing to validate with."""
     return PreparedData(
-        train=ParallelDataset(*(Ragged.of(list(side)) for side in sides)),
+        train=pairs,
         validation=ParallelDataset(Ragged.of([]), Ragged.of([])),
         validation_sources=[],
         validation_references=[],

@@ -6,7 +6,7 @@ the end marker, 3 to 45 of them, the two sides correlated at 0.86.
 
 import numpy as np
 
-from benchmarks.workbench import Vocabulary
+from benchmarks.workbench import training_data
 from translate_ddp.dataset import ParallelDataset, PreparedData, Ragged
 from translate_ddp.tokenizer import SPECIAL_TOKENS
 
@@ -31,7 +31,7 @@ def draw_pairs(count: int, vocabulary: int) -> PreparedData:
     """Training pairs without any relation between their sides."""
     random = np.random.default_rng(0)
     sides = [draw_rows(lengths, vocabulary, random) for lengths in draw_lengths(count, random)]
-    return as_data(ParallelDataset(*sides), vocabulary)
+    return training_data(ParallelDataset(*sides), vocabulary)
 
 
 def draw_copies(count: int, words: int, vocabulary: int, seed: int = 0) -> PreparedData:
@@ -43,7 +43,7 @@ def draw_copies(count: int, words: int, vocabulary: int, seed: int = 0) -> Prepa
     random = np.random.default_rng(seed)
     lengths, _ = draw_lengths(count, random)
     rows = draw_rows(lengths, len(SPECIAL_TOKENS) + words, random)
-    return as_data(ParallelDataset(rows, rows), vocabulary)
+    return training_data(ParallelDataset(rows, rows), vocabulary)
 
 
 def draw_rows(lengths: np.ndarray, vocabulary: int, random: np.random.Generator) -> Ragged:
@@ -51,15 +51,3 @@ def draw_rows(lengths: np.ndarray, vocabulary: int, random: np.random.Generator)
     offsets = np.concatenate([[0], np.cumsum(lengths - 1)])
     tokens = random.integers(len(SPECIAL_TOKENS), vocabulary, offsets[-1], dtype=np.int32)
     return Ragged(tokens, offsets)
-
-
-def as_data(train: ParallelDataset, vocabulary: int) -> PreparedData:
-    return PreparedData(
-        train=train,
-        validation=ParallelDataset(Ragged.of([]), Ragged.of([])),
-        validation_sources=[],
-        validation_references=[],
-        tokenizer=Vocabulary(vocabulary),
-        dropped={},
-        fingerprint="",
-    )
