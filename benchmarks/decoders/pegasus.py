@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor
-from transformers import PegasusConfig, PegasusForConditionalGeneration
 
 from benchmarks.decoders.task import Trained
+from benchmarks.trainers.pegasus import build_pegasus
 from translate_ddp.model import Transformer
 from translate_ddp.settings import ModelConfig
-from translate_ddp.tokenizer import EOS, PAD, SOS
 
 NAMES = {  # part of a name -> theirs; norms first, since their names hold those of what they norm
     "self_attention_norm": "self_attn_layer_norm",
@@ -47,26 +46,8 @@ def to_pegasus(trained: Trained, positions: int) -> Any:
 
 def convert(trained: Transformer, shape: ModelConfig, vocabulary: int, positions: int) -> Any:
     """A Pegasus on the CPU with the weights of a model of this shape."""
-    config = PegasusConfig(
-        vocab_size=vocabulary,
-        max_position_embeddings=positions,
-        d_model=shape.d_model,
-        encoder_layers=shape.num_encoder_layers,
-        decoder_layers=shape.num_decoder_layers,
-        encoder_attention_heads=shape.num_heads,
-        decoder_attention_heads=shape.num_heads,
-        encoder_ffn_dim=shape.d_ff,
-        decoder_ffn_dim=shape.d_ff,
-        activation_function="relu",
-        scale_embedding=True,
-        dropout=0.0,
-        pad_token_id=PAD,
-        eos_token_id=EOS,
-        decoder_start_token_id=SOS,
-        forced_eos_token_id=None,
-    )
     # Any: the types of transformers do not fit its own methods.
-    model: Any = PegasusForConditionalGeneration(config)
+    model: Any = build_pegasus(shape, vocabulary, positions, dropout=0.0)
     own = dict(renamed(trained.state_dict()))
     theirs = model.state_dict()
     assert own.keys() == {name for name in theirs if not name.endswith(COMPUTED)}

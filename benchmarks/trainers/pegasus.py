@@ -1,32 +1,41 @@
-"""The model of `transformers` whose shape is ours: a Pegasus, made for training."""
+"""The model of `transformers` whose shape is ours: a Pegasus, for training and for decoding."""
+
+from typing import Any
 
 from transformers import PegasusConfig, PegasusForConditionalGeneration
 
 from benchmarks.trainers.task import Task
+from translate_ddp.settings import ModelConfig
 from translate_ddp.tokenizer import EOS, PAD, SOS
 
 
 def build_model(task: Task) -> PegasusForConditionalGeneration:
-    """With random weights; it needs neither a trainer of that library nor `datasets`."""
+    """To train, which needs neither a trainer of that library nor `datasets`."""
+    return build_pegasus(task, task.vocabulary, task.seq_len, dropout=task.dropout, use_cache=False)
+
+
+def build_pegasus(
+    shape: Task | ModelConfig, vocabulary: int, positions: int, **settings: Any
+) -> PegasusForConditionalGeneration:
+    """Of that shape, with random weights and room for so many positions."""
     config = PegasusConfig(
-        vocab_size=task.vocabulary,
-        d_model=task.d_model,
-        encoder_layers=task.num_encoder_layers,
-        decoder_layers=task.num_decoder_layers,
-        encoder_attention_heads=task.num_heads,
-        decoder_attention_heads=task.num_heads,
-        encoder_ffn_dim=task.d_ff,
-        decoder_ffn_dim=task.d_ff,
-        dropout=task.dropout,
+        vocab_size=vocabulary,
+        max_position_embeddings=positions,
+        d_model=shape.d_model,
+        encoder_layers=shape.num_encoder_layers,
+        decoder_layers=shape.num_decoder_layers,
+        encoder_attention_heads=shape.num_heads,
+        decoder_attention_heads=shape.num_heads,
+        encoder_ffn_dim=shape.d_ff,
+        decoder_ffn_dim=shape.d_ff,
         attention_dropout=0.0,
         activation_dropout=0.0,
         activation_function="relu",
         scale_embedding=True,
-        max_position_embeddings=task.seq_len,
-        use_cache=False,
         pad_token_id=PAD,
         eos_token_id=EOS,
         decoder_start_token_id=SOS,
         forced_eos_token_id=None,
+        **settings,
     )
     return PegasusForConditionalGeneration(config)
