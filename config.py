@@ -108,10 +108,10 @@ class Config:
         return asdict(self)
 
 
-def parse(arguments: Sequence[str], speaks: bool = True) -> Config:
+def parse(arguments: Sequence[str], prints: bool = True) -> Config:
     """The configuration that the command line asks for.
 
-    `speaks` is false off rank 0: help and complaints are printed once. Raises UserError for an
+    `prints` is false off rank 0: help and complaints are printed once. Raises UserError for an
     unusable YAML file, and SystemExit, with code 2 and one complaint, for unusable flags.
     """
     chosen, flags = _choices(arguments), list(arguments)
@@ -122,7 +122,7 @@ def parse(arguments: Sequence[str], speaks: bool = True) -> Config:
     if preset == "auto":
         preset = "tiny" if chosen.dataset.startswith("demo") else "small"
     flags = [text for item in PRESETS[preset].items() for text in _flag(*item)] + flags
-    with nullcontext() if speaks else _silence():
+    with nullcontext() if prints else _silence():
         return tyro.cli(
             Config,
             args=flags,

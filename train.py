@@ -19,21 +19,21 @@ if __name__ == "__main__":  # before imports that take time
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C needs no traceback
 
 from config import Config, parse
-from translate_ddp.environment import set_defaults
-from translate_ddp.errors import UserError, told_to_the_user
-from translate_ddp.faults import VARIABLE as FAULT_VARIABLE
-from translate_ddp.faults import arm
-from translate_ddp.launcher import read_launch
+from translate_ddp.errors import UserError, report_errors
+from translate_ddp.runtime.environment import set_defaults
+from translate_ddp.runtime.fault_injection import VARIABLE as FAULT_VARIABLE
+from translate_ddp.runtime.fault_injection import configure_faults
+from translate_ddp.runtime.launcher import read_launch
 
 
 def read_command_line() -> Config:
     """What is asked for; help and complaints end the program here."""
     launch = read_launch(os.environ)
     is_main = launch.rank == 0
-    with told_to_the_user(speaks=is_main):
+    with report_errors(prints=is_main):
         if not launch.restarts:
-            arm(os.environ.get(FAULT_VARIABLE, ""), launch.rank)
-        return parse(sys.argv[1:], speaks=is_main)
+            configure_faults(os.environ.get(FAULT_VARIABLE, ""), launch.rank)
+        return parse(sys.argv[1:], prints=is_main)
 
 
 set_defaults(os.environ)
@@ -42,26 +42,26 @@ if __name__ == "__main__":
 
 import torch
 
-from translate_ddp.batches import BatchLoader, Lengths, StepSampler, padding_share
-from translate_ddp.checkpoint import CheckpointStore
-from translate_ddp.dataset import PreparedData, load_prepared, prepare
-from translate_ddp.distributed import World, open_world, record
-from translate_ddp.folder import RunFolder
-from translate_ddp.logbook import Logbook, Prefix
-from translate_ddp.loss import Objective
-from translate_ddp.memory import keep_freed_memory
-from translate_ddp.model import Transformer
-from translate_ddp.optimizer import build_optimizer
-from translate_ddp.precision import choose_dtype, precision_warning
-from translate_ddp.resume import find_state, identity_of, refuse_other_run, tell_changes
-from translate_ddp.trainer import Run, Trainer, reseed
+from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler, padding_share
+from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
+from translate_ddp.modeling.loss import Objective
+from translate_ddp.modeling.precision import choose_dtype, precision_warning
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.cpu_memory import keep_freed_memory
+from translate_ddp.runtime.distributed import World, open_world, record
+from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.logbook import Logbook, Prefix
+from translate_ddp.training.optimizer import build_optimizer
+from translate_ddp.training.resume import check_same_run, describe_changes, find_state, run_identity
+from translate_ddp.training.trainer import Run, Trainer, reseed
 
 STOPPED_UPLOAD_SECONDS = 5.0  # for W&B, when there is little time to leave
 
 
 @record
 def main(config: Config) -> None:
-    with told_to_the_user(speaks=read_launch(os.environ).rank == 0):
+    with report_errors(prints=read_launch(os.environ).rank == 0):
         with open_world(config.distributed) as world:
             train(config, world)
 
@@ -72,16 +72,16 @@ def train(config: Config, world: World) -> None:
     folder = take_folder(config, world)
     data = prepare_data(config, world)
     about = config.to_dict()
-    identity = identity_of(about, data, world.size)
+    identity = run_identity(about, data, world.size)
     preload = config.checkpoint.preload
     state, told = find_state(store, "latest" if world.restarted else preload, world)
     if world.restarted and state is None:  # it had not saved yet
         state, told = find_state(store, preload, world)
     if state is not None:
-        refuse_other_run(state, identity)
+        check_same_run(state, identity)
     # Rank 0 first: nodes that share its disk then find nothing left to move.
-    aside = [world.on_main("setting files aside", lambda: store.set_aside(state))]
-    aside += world.on_each_node("setting files aside", lambda: store.set_aside(state))
+    aside = [world.on_main("setting files aside", lambda: store.archive(state))]
+    aside += world.on_each_node("setting files aside", lambda: store.archive(state))
     told += [f"Moved what is no part of this run to {path}." for path in aside if path]
     if state is None:
         run_id = world.on_main("naming the run", lambda: uuid.uuid4().hex[:8])
@@ -100,13 +100,13 @@ def train(config: Config, world: World) -> None:
     ):
         trainer = build_trainer(config, data, run, folder, store, logbook, world)
         if state is not None:
-            told += tell_changes(state, about, trainer.circumstance())
+            told += describe_changes(state, about, trainer.environment())
             trainer.restore(state)
         describe(config, trainer, told)
         finished = trainer.fit()
-        world.watch.stage = "ending"
+        world.watchdog.stage = "ending"
         # Asked of one rank perhaps: the others have not heard why.
-        asked = None if finished else next(filter(None, world.gather(world.watch.stop or "")))
+        asked = None if finished else next(filter(None, world.gather(world.watchdog.stop or "")))
         if world.leads_node:
             write_ending(folder, trainer, asked)
         logbook.say(ending(trainer, asked))
@@ -123,7 +123,7 @@ def take_folder(config: Config, world: World) -> RunFolder:
     world.on_each_node("locking the model folder", lambda: world.is_main or folder.lock())
     if world.leads_node:  # disks need not be shared
         folder.write_status("running")
-    world.watch.on_verdict = folder.write_status
+    world.watchdog.on_verdict = folder.write_status
     return folder
 
 

@@ -2,6 +2,6 @@
 
 import os
 
-from translate_ddp.environment import set_defaults
+from translate_ddp.runtime.environment import set_defaults
 
 set_defaults(os.environ)  # as train.py and the commands do; before any of these imports torch

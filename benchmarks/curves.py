@@ -32,8 +32,8 @@ from benchmarks.machine import default_device, facts, matrix_peaks
 from benchmarks.report import RESULTS, Row, table, write_report
 from benchmarks.rounds import Contestant, Outcome, run_rounds
 from benchmarks.workbench import open_trainer, random_pairs, status_mib, take_steps, wait_for
-from translate_ddp.distributed import World
-from translate_ddp.errors import told_to_the_user
+from translate_ddp.errors import report_errors
+from translate_ddp.runtime.distributed import World
 
 TIMEOUT_SECONDS = 170
 STEPS_AT_LEAST = 3
@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--point", type=json.loads, help=argparse.SUPPRESS)
     settings = parser.parse_args()
     if settings.point:
-        with told_to_the_user():
+        with report_errors():
             measure(Point(**settings.point), settings.seconds)
         return
     points = [p for p in all_points(settings.precision) if p.group in settings.only]

@@ -43,13 +43,13 @@ from benchmarks.decoders.task import Ids, Task, Trained
 from benchmarks.machine import default_device, facts, matrix_peaks
 from benchmarks.report import OWN, RESULTS, Row, write_report
 from benchmarks.rounds import ROOT, Contestant, Outcome, median, run_rounds, spread
-from translate_ddp.checkpoint import CheckpointStore
-from translate_ddp.dataset import ParallelDataset, load_prepared, prepare
-from translate_ddp.decoding import default_batch_tokens
-from translate_ddp.errors import UserError, told_to_the_user
+from translate_ddp.data.dataset import ParallelDataset, load_prepared, prepare
+from translate_ddp.data.sources import read_parallel
+from translate_ddp.data.tokenizer import Tokenizer
+from translate_ddp.errors import UserError, report_errors
+from translate_ddp.modeling.decoding import default_batch_tokens
 from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConfig
-from translate_ddp.sources import read_parallel
-from translate_ddp.tokenizer import Tokenizer
+from translate_ddp.training.checkpoint import CheckpointStore
 
 DEMO_STEPS = 300
 PACE = "sentences_per_second"
@@ -153,7 +153,7 @@ def entries_of(width: int) -> list[Entry]:
 
 
 def main() -> None:
-    with told_to_the_user():
+    with report_errors():
         settings = tyro.cli(DecodingBenchmark, description=__doc__, use_underscores=True)
         offered = entries(settings.beam_width)
         chosen = [

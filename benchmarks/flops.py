@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from translate_ddp.model import Transformer
+from translate_ddp.modeling.transformer import Transformer
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from tqdm import tqdm
 from benchmarks.machine import facts
 from benchmarks.report import OWN, RESULTS, Row, write_report
 from benchmarks.rounds import ROOT
-from translate_ddp.environment import SPIN_COUNT
-from translate_ddp.errors import UserError, told_to_the_user
+from translate_ddp.errors import UserError, report_errors
+from translate_ddp.runtime.environment import SPIN_COUNT
 
 START_SECONDS = 300  # for all trainings to take their first steps
 POLICIES: dict[str, dict[str, str]] = {
@@ -58,7 +58,7 @@ class NeighboursBenchmark:
 
 
 def main() -> None:
-    with told_to_the_user():
+    with report_errors():
         settings = tyro.cli(NeighboursBenchmark, description=__doc__, use_underscores=True)
         combinations = list(itertools.product(settings.presets, settings.policies, settings.others))
         paces: dict[tuple[str, str, int], list[float]] = {c: [] for c in combinations}

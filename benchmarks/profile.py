@@ -31,10 +31,10 @@ from benchmarks.flops import StepFlop, step_flop
 from benchmarks.machine import facts, matrix_peaks
 from benchmarks.report import RESULTS, Row, pyplot, write_report
 from benchmarks.workbench import open_trainer, take_steps, wait_for
-from translate_ddp.batches import share
-from translate_ddp.errors import UserError, told_to_the_user
-from translate_ddp.launcher import read_launch
-from translate_ddp.trainer import Trainer
+from translate_ddp.data.batches import share
+from translate_ddp.errors import UserError, report_errors
+from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.training.trainer import Trainer
 
 WINDOW, DROPOUT = "benchmark window", "benchmark dropout"  # names of ranges in the profile
 UNTIMED_STEPS = 3  # before anything is measured
@@ -80,16 +80,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10, help="profiled; as many are timed before")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write to")
     settings, flags = parser.parse_known_args()
-    speaks = read_launch(os.environ).rank == 0
-    with told_to_the_user(speaks), open_trainer(flags) as trainer:
+    prints = read_launch(os.environ).rank == 0
+    with report_errors(prints), open_trainer(flags) as trainer:
         if "--compile" in flags:
             raise UserError("Compiled kernels have no names to tell them by: leave out --compile.")
-        peaks = [matrix_peaks(trainer.world.device)] if speaks else []
+        peaks = [matrix_peaks(trainer.world.device)] if prints else []
         trainer.warm_up()
         steps = take_steps(trainer)
         timed = time_steps(trainer, steps, settings.steps)
         profiled = [profile_step(trainer, steps) for _ in range(settings.steps)]
-        if speaks:
+        if prints:
             peaks.append(matrix_peaks(trainer.world.device))
             best = {name: max(peak[name] for peak in peaks) for name in peaks[0]}
             report(trainer, timed, typical(profiled), best, settings.results)

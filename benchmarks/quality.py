@@ -38,13 +38,15 @@ from benchmarks.machine import facts
 from benchmarks.report import OWN, RESULTS, Row, short, write_report
 from benchmarks.workbench import open_trainer, take_steps
 from config import Config, parse
-from translate_ddp import loss, model, packing
-from translate_ddp.dataset import PreparedData, load_prepared, prepare
-from translate_ddp.errors import told_to_the_user
-from translate_ddp.packing import ready_to_decode
-from translate_ddp.trainer import Trainer
-from translate_ddp.validation import _summed_loss
-from translate_ddp.watch import first_line
+from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
+from translate_ddp.errors import report_errors
+from translate_ddp.modeling import inference_weights as packing
+from translate_ddp.modeling import loss
+from translate_ddp.modeling import transformer as model
+from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.runtime.watchdog import first_line
+from translate_ddp.training.trainer import Trainer
+from translate_ddp.training.validation import _summed_loss
 
 PLAIN = "plain"
 WAYS = {PLAIN: "plain torch, fp32", "fp32": f"{OWN}, fp32", "bf16": f"{OWN}, bf16"}
@@ -112,7 +114,7 @@ class Result:
 
 
 def main() -> None:
-    with told_to_the_user(), tempfile.TemporaryDirectory() as work:
+    with report_errors(), tempfile.TemporaryDirectory() as work:
         settings = tyro.cli(
             QualityBenchmark,
             prog="python -m benchmarks.quality",

@@ -39,8 +39,8 @@ from benchmarks.report import RESULTS, Row, table, write_report
 from benchmarks.rounds import Contestant, Outcome, run_rounds
 from benchmarks.workbench import open_trainer, random_pairs, take_steps
 from config import parse
-from translate_ddp.errors import told_to_the_user
-from translate_ddp.model import Transformer
+from translate_ddp.errors import report_errors
+from translate_ddp.modeling.transformer import Transformer
 
 PRESETS = ("small", "base", "big")
 GPUS_A_NODE = 8
@@ -249,7 +249,7 @@ def main() -> None:
     add("--results", type=Path, default=RESULTS, help="folder to write to")
     add("--check", type=json.loads, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    with told_to_the_user():
+    with report_errors():
         if arguments.check:
             run_check(Check(**arguments.check))
         else:

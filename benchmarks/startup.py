@@ -26,7 +26,7 @@ from benchmarks.decoding import train_demo
 from benchmarks.machine import facts
 from benchmarks.report import OWN, RESULTS, Row, write_report
 from benchmarks.rounds import ROOT
-from translate_ddp.errors import told_to_the_user
+from translate_ddp.errors import report_errors
 
 SENTENCE = "The old doctor reads the letter in the garden."
 POLL_SECONDS = 0.02
@@ -112,7 +112,7 @@ def last_line(text: str) -> str:
 
 
 def main() -> None:
-    with told_to_the_user(), tempfile.TemporaryDirectory() as work:
+    with report_errors(), tempfile.TemporaryDirectory() as work:
         settings = tyro.cli(StartupBenchmark, description=__doc__, use_underscores=True)
         model_folder = settings.model_folder or train_demo(Path(work) / "model")
         tried = cases(Path(model_folder).absolute())

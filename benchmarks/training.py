@@ -45,9 +45,9 @@ from benchmarks.report import OWN, RESULTS, Row, short, write_report
 from benchmarks.rounds import Contestant, Outcome, median, run_rounds, spread
 from benchmarks.trainers.task import Task, launcher
 from config import parse
-from translate_ddp.dataset import PreparedData, load_prepared, prepare
-from translate_ddp.errors import UserError, told_to_the_user
-from translate_ddp.tokenizer import SPECIAL_TOKENS
+from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
+from translate_ddp.data.tokenizer import SPECIAL_TOKENS
+from translate_ddp.errors import UserError, report_errors
 
 SEQ_LEN = 350  # the tutorial's, which all others only meet as a limit
 PACE = "target_tokens_per_second"
@@ -157,7 +157,7 @@ def widths() -> list[int]:
 
 
 def main() -> None:
-    with told_to_the_user():
+    with report_errors():
         settings = tyro.cli(
             TrainingBenchmark,
             prog="python -m benchmarks.training",

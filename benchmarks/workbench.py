@@ -14,14 +14,14 @@ import torch
 
 from config import parse
 from train import build_trainer, prepare_data
-from translate_ddp.checkpoint import CheckpointStore
-from translate_ddp.dataset import ParallelDataset, PreparedData, Ragged
-from translate_ddp.distributed import open_world
-from translate_ddp.folder import RunFolder
-from translate_ddp.launcher import read_launch
-from translate_ddp.logbook import Logbook
-from translate_ddp.tokenizer import SPECIAL_TOKENS, Tokenizer
-from translate_ddp.trainer import Run, Trainer
+from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
+from translate_ddp.data.tokenizer import SPECIAL_TOKENS, Tokenizer
+from translate_ddp.runtime.distributed import open_world
+from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.logbook import Logbook
+from translate_ddp.training.trainer import Run, Trainer
 
 
 @contextmanager
@@ -31,10 +31,10 @@ def open_trainer(flags: Sequence[str], data: PreparedData | None = None) -> Iter
     `data` takes the place of the corpus that the flags name, which is prepared in a temporary
     folder unless they name a `--model_folder`.
     """
-    speaks = read_launch(os.environ).rank == 0
+    prints = read_launch(os.environ).rank == 0
     with tempfile.TemporaryDirectory() as folder:
         defaults = ["--wandb_mode", "disabled", "--model_folder", folder]
-        config = parse([*defaults, *flags], speaks=speaks)
+        config = parse([*defaults, *flags], prints=prints)
         with open_world(config.distributed) as world:
             data = data or prepare_data(config, world)
             store = CheckpointStore(config.checkpoint)

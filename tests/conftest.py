@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from translate_ddp.environment import set_defaults
+from translate_ddp.runtime.environment import set_defaults
 
 set_defaults(os.environ)  # as train.py does, and before torch is imported
 

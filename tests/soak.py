@@ -15,10 +15,10 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from tests import launch
 from tests.conftest import TINY_RUN, write_corpus
-from tests.test_training import assert_same_state, last_state, metrics
-from translate_ddp.faults import VARIABLE
+from tests.helpers import launch
+from tests.helpers.runs import assert_same_state, last_state, metrics
+from translate_ddp.runtime.fault_injection import VARIABLE
 
 FAULTS = {
     "kill": ["batch", "loss", "gradients", "updated", "saving", "writing", "syncing", "renaming"],
@@ -44,7 +44,7 @@ def choose(generator: random.Random) -> str:
 
 def poisoned(flags: list[str]) -> None:
     """Trains with a loss that is not finite at the same steps of every start."""
-    from translate_ddp.trainer import Trainer
+    from translate_ddp.training.trainer import Trainer
 
     accumulate = Trainer.accumulate_gradients
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from config import PRESETS
-from translate_ddp.batches import (
+from translate_ddp.data.batches import (
     BatchLoader,
     Lengths,
     StepSampler,
@@ -17,9 +17,9 @@ from translate_ddp.batches import (
     share,
     split_into_passes,
 )
-from translate_ddp.dataset import ParallelDataset, Ragged
+from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.settings import BatchConfig
-from translate_ddp.tokenizer import EOS, PAD, SOS
 
 CONFIG = BatchConfig(batch_tokens=300, max_tokens=100, seq_len=60)
 RANKS = [1, 2, 3, 5]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests import launch
-from translate_ddp.checkpoint import PARTS, CheckpointStore, damage, load
+from tests.helpers import launch
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CheckpointConfig
+from translate_ddp.training.checkpoint import PARTS, CheckpointStore, damage, load
 
 EMPTY = {name: kind() for name, kind in PARTS.items()}
 STATE = EMPTY | {"model": {"weights": torch.arange(1000.0)}, "position": {"epoch": 1}}
@@ -227,7 +227,7 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path):
 
 
 def test_a_newer_format_is_named(store: CheckpointStore, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("translate_ddp.checkpoint.FORMAT", 9)
+    monkeypatch.setattr("translate_ddp.training.checkpoint.FORMAT", 9)
     path = store.save(STATE, step=1)
     monkeypatch.undo()
     with pytest.raises(UserError, match="has format 9, and this version reads format 1"):
@@ -243,5 +243,5 @@ def test_what_is_set_aside_never_meets_what_was_before(store: CheckpointStore):
     for name in ("earlier-002", "earlier-notes"):
         (store.folder / name).mkdir(parents=True)
     path = store.save(STATE, step=1)
-    assert store.set_aside(None) == str(store.folder / "earlier-003")
+    assert store.archive(None) == str(store.folder / "earlier-003")
     assert (store.folder / "earlier-003" / path.name).exists()

@@ -92,7 +92,7 @@ def test_a_mistake_is_told_once_with_exit_code_2(
     assert stop.value.code == 2
     assert said in captured.err + captured.out and "Traceback" not in captured.err
     with pytest.raises(SystemExit) as stop:
-        parse(flags, speaks=False)  # as on every other rank
+        parse(flags, prints=False)  # as on every other rank
     captured = capsys.readouterr()
     assert stop.value.code == 2 and captured.err + captured.out == ""
 

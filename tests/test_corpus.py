@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import datasets
 import pytest
 
-from translate_ddp import corpus as corpus_module
-from translate_ddp import hub as hub_module
-from translate_ddp import sources as sources_module
-from translate_ddp.corpus import Corpus, corpus_signature, read_corpus, read_pairs
+from translate_ddp.data import corpus as corpus_module
+from translate_ddp.data import huggingface as hub_module
+from translate_ddp.data import sources as sources_module
+from translate_ddp.data.corpus import Corpus, corpus_signature, read_corpus, read_pairs
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig
 
@@ -100,7 +100,7 @@ def test_a_language_is_not_translated_into_itself():
 
 
 def test_settings_are_read_without_waiting_for_the_datasets_library():
-    code = "import sys, translate_ddp.corpus; sys.exit('datasets' in sys.modules)"
+    code = "import sys, translate_ddp.data.corpus; sys.exit('datasets' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent.parent)
 
 
@@ -115,7 +115,7 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> None:
         test=[("a bird", "un uccello")],
     )
     module = SimpleNamespace(demo_corpus=lambda: made)
-    monkeypatch.setitem(sys.modules, "translate_ddp.demo", module)
+    monkeypatch.setitem(sys.modules, "translate_ddp.data.demo", module)
 
 
 @pytest.mark.usefixtures("demo")

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import VISIBLE_GPUS
-from tests.test_training import last_state, losses, metrics, tensors
+from tests.helpers.runs import last_state, losses, metrics, tensors
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 400

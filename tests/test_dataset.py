@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from translate_ddp.dataset import PreparedData, Ragged, load_prepared, prepare
+from translate_ddp.data.dataset import PreparedData, Ragged, load_prepared, prepare
+from translate_ddp.data.tokenizer import train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
-from translate_ddp.tokenizer import train_tokenizer
 
 SMALL = TokenizerConfig(vocab_size=300)
 
@@ -63,7 +63,7 @@ def test_a_prepared_corpus_is_found_again_without_work(
     config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     first = prepare(config, SMALL, 100, tmp_path / "data")
-    monkeypatch.delattr("translate_ddp.dataset.read_corpus")
+    monkeypatch.delattr("translate_ddp.data.dataset.read_corpus")
     assert prepare(config, SMALL, 100, tmp_path / "data") == first
     assert [path.name for path in (tmp_path / "data").iterdir()] == [first.name]
 
@@ -145,7 +145,7 @@ def test_a_killed_preparation_leaves_nothing_that_counts(
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("translate_ddp.dataset._publish", die)
+    monkeypatch.setattr("translate_ddp.data.dataset._publish", die)
     with pytest.raises(KeyboardInterrupt):
         prepare(config, SMALL, 100, tmp_path / "data")
     monkeypatch.undo()
@@ -158,7 +158,7 @@ def test_a_disk_that_refuses_is_named(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("translate_ddp.dataset.np.save", refuse)
+    monkeypatch.setattr("translate_ddp.data.dataset.np.save", refuse)
     with pytest.raises(UserError, match="Could not write .*data: No space left on device"):
         prepare(config, SMALL, 100, tmp_path / "data")
     assert list((tmp_path / "data").iterdir()) == []

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from translate_ddp.decoding import LENGTH_REWARD, beam, decode, greedy
-from translate_ddp.model import Transformer
-from translate_ddp.packing import ready_to_decode
+from translate_ddp.data.tokenizer import EOS, SOS
+from translate_ddp.modeling.decoding import LENGTH_REWARD, beam, decode, greedy
+from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
-from translate_ddp.tokenizer import EOS, SOS
 
 CPU = torch.device("cpu")
 A, B = 4, 5

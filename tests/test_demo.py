@@ -11,11 +11,28 @@ from random import Random
 
 import pytest
 
-from translate_ddp.demo import DemoCorpus, Pair, demo_corpus, english, grammar, italian, lexicon
-from translate_ddp.demo.agreement import Agreement, Number, Tense
-from translate_ddp.demo.grammar import BE, NEVER, PRONOUNS, WHO, Clause, Phrase, Verb, noun_phrase
-from translate_ddp.demo.lexicon import ADJECTIVES, NAMES, NOUNS, PLACES
-from translate_ddp.demo.patterns import PATTERNS
+from translate_ddp.data.demo import (
+    DemoCorpus,
+    Pair,
+    demo_corpus,
+    english,
+    grammar,
+    italian,
+    lexicon,
+)
+from translate_ddp.data.demo.agreement import Agreement, Number, Tense
+from translate_ddp.data.demo.grammar import (
+    BE,
+    NEVER,
+    PRONOUNS,
+    WHO,
+    Clause,
+    Phrase,
+    Verb,
+    noun_phrase,
+)
+from translate_ddp.data.demo.lexicon import ADJECTIVES, NAMES, NOUNS, PLACES
+from translate_ddp.data.demo.patterns import PATTERNS
 
 M, F = Agreement("m", "singular"), Agreement("f", "singular")
 MM, FF = Agreement("m", "plural"), Agreement("f", "plural")
@@ -622,7 +639,7 @@ def digest(corpus: DemoCorpus) -> str:
 
 def test_every_process_makes_the_same_corpus(corpus: DemoCorpus):
     # Sets and string hashes change order from process to process unless PYTHONHASHSEED says not to.
-    program = "import hashlib, translate_ddp.demo as d; "
+    program = "import hashlib, translate_ddp.data.demo as d; "
     program += "print(hashlib.sha256(repr(d.demo_corpus()).encode()).hexdigest())"
     elsewhere = subprocess.run(
         [sys.executable, "-c", program],

@@ -11,17 +11,17 @@ import pytest
 import torch
 
 from config import parse
-from tests import launch
+from tests.helpers import launch
 from train import build_trainer, prepare_data, unused_gpus
-from translate_ddp import distributed
-from translate_ddp.checkpoint import CheckpointStore
-from translate_ddp.distributed import World, open_world
 from translate_ddp.errors import UserError
-from translate_ddp.folder import RunFolder
-from translate_ddp.launcher import Launch, first_slurm_host, read_launch
-from translate_ddp.logbook import Logbook
+from translate_ddp.runtime import distributed
+from translate_ddp.runtime.distributed import World, open_world
+from translate_ddp.runtime.launcher import Launch, first_slurm_host, read_launch
+from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.settings import DistributedConfig
-from translate_ddp.trainer import Run
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.logbook import Logbook
+from translate_ddp.training.trainer import Run
 
 
 def gradients(flags: list[str], world: World) -> list[dict[str, torch.Tensor]]:
@@ -234,7 +234,7 @@ def test_a_port_in_use_is_named(tmp_path: Path):
 
 
 def exercise_told() -> None:
-    from translate_ddp.errors import told_to_the_user
+    from translate_ddp.errors import report_errors
 
-    with told_to_the_user(), open_world(DistributedConfig()):
+    with report_errors(), open_world(DistributedConfig()):
         pass

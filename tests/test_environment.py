@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from translate_ddp import cpus, environment
-from translate_ddp.cpus import cpu_quotas, threads_per_process, usable_cores
-from translate_ddp.launcher import Launch
+from translate_ddp.runtime import cpus, environment
+from translate_ddp.runtime.cpus import cpu_quotas, threads_per_process, usable_cores
+from translate_ddp.runtime.launcher import Launch
 
 
 def test_variables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch):
@@ -73,8 +73,8 @@ def test_a_users_number_of_threads_is_respected(
 
 THREADS = r"""
 import os
-from translate_ddp.cpus import threads_per_process
-from translate_ddp.launcher import read_launch
+from translate_ddp.runtime.cpus import threads_per_process
+from translate_ddp.runtime.launcher import read_launch
 line = f"threads {threads_per_process(read_launch(os.environ))}\n"
 os.write(1, line.encode())  # whole, beside another process's
 """

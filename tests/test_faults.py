@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from tests import launch
 from tests.conftest import TINY_RUN
-from tests.test_training import assert_same_state, checkpoints, last_state, losses, metrics
-from translate_ddp.faults import VARIABLE
+from tests.helpers import launch
+from tests.helpers.runs import assert_same_state, checkpoints, last_state, losses, metrics
+from translate_ddp.runtime.fault_injection import VARIABLE
 
 FOREVER = ["--num_epochs", "100000"]
 
@@ -459,14 +459,14 @@ def test_a_restart_before_the_first_save_begins_where_the_first_start_did(
 def train_slowly_on_rank_1(flags: list[str]) -> None:
     import train
 
-    refuse = train.refuse_other_run
+    refuse = train.check_same_run
 
     def refuse_late(*arguments: Any) -> None:
         if os.environ["RANK"] == "1":
             time.sleep(3600)
         refuse(*arguments)
 
-    train.refuse_other_run = refuse_late
+    train.check_same_run = refuse_late
     launch.run_train(flags)
 
 

@@ -11,20 +11,22 @@ from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensor
 
 from config import PRESETS
-from tests import launch
-from tests.fake_gpu import Launches, fake_gpu, to_fake
-from translate_ddp import loss, model, packing
-from translate_ddp.batches import Batch, collate
-from translate_ddp.dataset import ParallelDataset, Ragged
-from translate_ddp.decoding import beam, greedy
-from translate_ddp.distributed import World, open_world
-from translate_ddp.loss import Objective, token_loss
-from translate_ddp.meters import Window
-from translate_ddp.model import Transformer, cast_together, pad_vocabulary
-from translate_ddp.optimizer import build_optimizer, skip_if
-from translate_ddp.packing import PaddedEmbedding, ready_to_decode
+from tests.helpers import launch
+from tests.helpers.fake_gpu import Launches, fake_gpu, to_fake
+from translate_ddp.data.batches import Batch, collate
+from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.modeling import inference_weights as packing
+from translate_ddp.modeling import loss
+from translate_ddp.modeling import transformer as model
+from translate_ddp.modeling.decoding import beam, greedy
+from translate_ddp.modeling.inference_weights import PaddedEmbedding, ready_to_decode
+from translate_ddp.modeling.loss import Objective, token_loss
+from translate_ddp.modeling.transformer import Transformer, cast_together, pad_vocabulary
+from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.settings import DistributedConfig, ModelConfig, OptimizerConfig
-from translate_ddp.step_flags import StepFlags
+from translate_ddp.training.meters import Window
+from translate_ddp.training.optimizer import build_optimizer, skip_if
+from translate_ddp.training.step_flags import StepFlags
 
 SMALL = ModelConfig(d_model=32, num_heads=2, d_ff=64, dropout=0.1)
 

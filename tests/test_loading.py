@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from tests import launch
-from tests.test_training import assert_same_state, last_state, metrics
-from translate_ddp import batches
-from translate_ddp.batches import BatchLoader, Lengths, StepSampler, prefetch
-from translate_ddp.dataset import ParallelDataset, Ragged
+from tests.helpers import launch
+from tests.helpers.runs import assert_same_state, last_state, metrics
+from translate_ddp.data import batches
+from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler, prefetch
+from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.settings import BatchConfig
 
 CPU = torch.device("cpu")

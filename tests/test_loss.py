@@ -6,11 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from translate_ddp import loss
-from translate_ddp.batches import collate, nothing
-from translate_ddp.dataset import ParallelDataset, Ragged
-from translate_ddp.loss import Objective, token_loss
-from translate_ddp.model import Transformer
+from translate_ddp.data.batches import collate, nothing
+from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.modeling import loss
+from translate_ddp.modeling.loss import Objective, token_loss
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import LossConfig, ModelConfig
 
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from translate_ddp.model import Transformer
-from translate_ddp.optimizer import build_optimizer, learning_rate
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig, OptimizerConfig
+from translate_ddp.training.optimizer import build_optimizer, learning_rate
 
 
 def test_the_rate_grows_linearly_peaks_and_falls_with_the_inverse_square_root():

@@ -8,15 +8,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests import launch
-from translate_ddp.batches import Batch
-from translate_ddp.decoding import decode
-from translate_ddp.model import Transformer
-from translate_ddp.optimizer import allocate_moments, build_optimizer
-from translate_ddp.out_of_memory import OutOfMemory, is_out_of_memory
+from tests.helpers import launch
+from translate_ddp.data.batches import Batch
+from translate_ddp.data.tokenizer import EOS
+from translate_ddp.modeling.decoding import decode
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
 from translate_ddp.settings import ModelConfig, OptimizerConfig
-from translate_ddp.tokenizer import EOS
-from translate_ddp.trainer import Trainer
+from translate_ddp.training.optimizer import allocate_moments, build_optimizer
+from translate_ddp.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from translate_ddp.batches import Batch, collate
-from translate_ddp.dataset import ParallelDataset, Ragged
-from translate_ddp.loss import Objective
-from translate_ddp.model import Transformer
-from translate_ddp.precision import choose_dtype, fix_cuda_kernels, precision_warning
+from translate_ddp.data.batches import Batch, collate
+from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.modeling.loss import Objective
+from translate_ddp.modeling.precision import choose_dtype, fix_cuda_kernels, precision_warning
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
 
 CPU = torch.device("cpu")

@@ -6,10 +6,10 @@ from typing import ClassVar
 import pytest
 import torch
 
-from tests import launch
-from translate_ddp.distributed import World, open_world
+from tests.helpers import launch
+from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.settings import DistributedConfig
-from translate_ddp.step_flags import Copy, StepFlags
+from translate_ddp.training.step_flags import Copy, StepFlags
 
 
 def raise_flags_at_different_steps() -> None:

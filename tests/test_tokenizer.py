@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from translate_ddp.errors import UserError
-from translate_ddp.settings import TokenizerConfig
-from translate_ddp.tokenizer import (
+from translate_ddp.data.tokenizer import (
     EOS,
     PAD,
     SOS,
@@ -16,6 +14,8 @@ from translate_ddp.tokenizer import (
     load_tokenizer,
     train_tokenizer,
 )
+from translate_ddp.errors import UserError
+from translate_ddp.settings import TokenizerConfig
 
 LINES = ["the cat sleeps in the house", "il gatto dorme nella casa", "perché no?"] * 3
 

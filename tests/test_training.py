@@ -10,60 +10,19 @@ from typing import Any
 import pytest
 import torch
 
-from tests import launch
-from translate_ddp.batches import Batch
-from translate_ddp.checkpoint import CheckpointStore, load
-from translate_ddp.dataset import load_prepared
+from tests.helpers import launch
+from tests.helpers.runs import assert_same_state, checkpoints, last_state, losses, metrics
+from translate_ddp.data.batches import Batch
+from translate_ddp.data.dataset import load_prepared
+from translate_ddp.data.tokenizer import SPECIAL_TOKENS
 from translate_ddp.errors import UserError
-from translate_ddp.meters import Window
-from translate_ddp.resume import refuse_other_run, tell_changes
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.tokenizer import SPECIAL_TOKENS
-from translate_ddp.trainer import Trainer
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.meters import Window
+from translate_ddp.training.resume import check_same_run, describe_changes
+from translate_ddp.training.trainer import Trainer
 
 RANKS = [1, 2, 3]
-NOT_COMPARED = ("time", "train/tokens_per_second")
-
-
-def metrics(folder: Path) -> list[dict[str, Any]]:
-    """What a run recorded, without what depends on the clock."""
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
-    return [{k: v for k, v in r.items() if k not in NOT_COMPARED} for r in records]
-
-
-def losses(folder: Path) -> list[float]:
-    return [record["train/loss"] for record in metrics(folder) if "train/loss" in record]
-
-
-def checkpoints(folder: Path) -> list[str]:
-    return [c.path.name for c in CheckpointStore(CheckpointConfig(str(folder))).list()]
-
-
-def last_state(folder: Path) -> dict[str, Any]:
-    newest = CheckpointStore(CheckpointConfig(str(folder))).list()[0]
-    return load(newest.path.read_bytes(), newest.path.name)
-
-
-def tensors(tree: Any, name: str = "") -> dict[str, Any]:
-    """Every leaf of nested dicts and lists, by its path."""
-    if isinstance(tree, dict | list):
-        items = tree.items() if isinstance(tree, dict) else enumerate(tree)
-        return {k: v for key, value in items for k, v in tensors(value, f"{name}/{key}").items()}
-    return {name: tree}
-
-
-def assert_same_state(one: Path, other: Path) -> None:
-    """Weights, optimizer and position are equal bit for bit."""
-    states = [last_state(folder) for folder in (one, other)]
-    for part in ("model", "optimizer", "position"):
-        left, right = (tensors(state[part]) for state in states)
-        assert left.keys() == right.keys()
-        for name in left:
-            if isinstance(left[name], torch.Tensor):
-                assert torch.equal(left[name], right[name]), f"{part}{name}"
-            else:
-                assert left[name] == right[name], f"{part}{name}"
 
 
 def test_a_killed_and_resumed_run_ends_as_if_never_killed(tiny_run: list[str], tmp_path: Path):
@@ -184,9 +143,9 @@ def test_an_epoch_that_another_order_of_data_began_is_not_gone_on_with():
         return {"run": {"identity": identity}, "position": {"step": step}}
 
     identity = {"always": {}, "within an epoch": {"seed": 0, "data order": 2}}
-    refuse_other_run(state(step=0), identity)
+    check_same_run(state(step=0), identity)
     with pytest.raises(UserError, match="data order: 1 in the checkpoint, 2 now"):
-        refuse_other_run(state(step=3), identity)
+        check_same_run(state(step=3), identity)
 
 
 def test_what_may_change_is_told(tiny_run: list[str], tmp_path: Path):
@@ -302,11 +261,11 @@ def test_a_run_may_change_its_ranks_in_mid_epoch_and_sees_each_sentence_once(
 @pytest.mark.parametrize("what", ["threads", "torch"])
 def test_what_ends_bit_for_bit_is_told_in_one_line(what: str):
     now = {"world_size": 1, "threads": 2, "max_tokens": 2048, "device": "cpu", "torch": "2.13.0"}
-    state = {"run": {"about": {}}, "circumstance": now | {what: "other"}}
-    (line,) = tell_changes(state, {}, now)
+    state = {"run": {"about": {}}, "environment": now | {what: "other"}}
+    (line,) = describe_changes(state, {}, now)
     assert "no longer bit for bit" in line
     assert f"{what}: other in the checkpoint, {now[what]} now" in line
-    assert tell_changes({"run": {"about": {}}, "circumstance": now}, {}, now) == []
+    assert describe_changes({"run": {"about": {}}, "environment": now}, {}, now) == []
 
 
 def test_a_skipped_step_weighs_nothing_in_the_mean_loss():

@@ -5,13 +5,13 @@ import pytest
 import sacrebleu
 import torch
 
-from translate_ddp.dataset import ParallelDataset, Ragged
-from translate_ddp.decoding import length_limit
-from translate_ddp.distributed import World
-from translate_ddp.model import Transformer
+from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.data.tokenizer import EOS, SOS, train_tokenizer
+from translate_ddp.modeling.decoding import length_limit
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import ModelConfig, TokenizerConfig
-from translate_ddp.tokenizer import EOS, SOS, train_tokenizer
-from translate_ddp.validation import ValidationSet, choose_samples, score_texts, validate
+from translate_ddp.training.validation import ValidationSet, choose_samples, score_texts, validate
 
 LINES = ["sun moon", "tree river stone", "bird", "fish wolf sun tree moon", "stone stone"]
 

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from tests import launch
-from tests.test_logbook import child, environment, on_terminal, records, run_child
-from tests.test_training import assert_same_state, metrics
-from translate_ddp import wandb_sink
-from translate_ddp.logbook import Prefix
-from translate_ddp.wandb_sink import Aside
+from tests.helpers import launch
+from tests.helpers.children import child, environment, on_terminal, records, run_child
+from tests.helpers.runs import assert_same_state, metrics
+from translate_ddp.training import wandb_sink
+from translate_ddp.training.logbook import Prefix
+from translate_ddp.training.wandb_sink import Aside
 
 KEY = "CANARYkey" * 5
 pytestmark = pytest.mark.timeout(60)
@@ -41,9 +41,9 @@ class Server(ThreadingHTTPServer):
     def __init__(self, fate: str) -> None:
         super().__init__(("127.0.0.1", 0), Exchange)
         self.fate = fate
-        self.speaks = threading.Event()
+        self.prints = threading.Event()
         if fate != "silent":
-            self.speaks.set()
+            self.prints.set()
         self.received: list[bytes] = []  # without the header that has to carry the key
         self.history: list[dict[str, Any]] = []
         self.files: dict[str, bytes] = {}
@@ -60,10 +60,10 @@ class Server(ThreadingHTTPServer):
             self.shutdown()
             self.server_close()
         elif fate == "falls silent":
-            self.speaks.clear()
+            self.prints.clear()
 
     def __exit__(self, *_: object) -> None:
-        self.speaks.set()
+        self.prints.set()
         self.shutdown()
         self.server_close()
 
@@ -80,8 +80,8 @@ class Exchange(BaseHTTPRequestHandler):
         del self.headers["Authorization"]
         self.server.received.append(f"{self.requestline}\n{self.headers}".encode() + body)
         if self.path == "/speak":
-            self.server.speaks.set()
-        self.server.speaks.wait()
+            self.server.prints.set()
+        self.server.prints.wait()
         operation, answer = "", {}
         if self.path == "/graphql":
             request = json.loads(body)
@@ -137,7 +137,7 @@ PREAMBLE = """
     import gc, logging, os, subprocess, sys, time
     from contextlib import suppress
     from urllib.request import urlopen
-    from translate_ddp import wandb_sink
+    from translate_ddp.training import wandb_sink
 
     def fill(folder):
         with suppress(OSError), open(f"{folder}/filler", "wb", buffering=0) as file:

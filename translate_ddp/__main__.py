@@ -8,14 +8,14 @@ import sys
 if __name__ == "__main__":
     gc.disable()  # all that imports make stays: to search it for garbage would take half a second
 
-from translate_ddp.environment import set_defaults
+from translate_ddp.runtime.environment import set_defaults
 
 set_defaults(os.environ)
 
 import tyro
 
-from translate_ddp import check, translate, validate
-from translate_ddp.errors import told_to_the_user
+from translate_ddp.commands import check, translate, validate
+from translate_ddp.errors import report_errors
 
 COMMANDS = {
     "translate": (translate.TranslateConfig, translate.run),
@@ -36,7 +36,7 @@ def main() -> None:
         print(said + usage, file=sys.stderr)
         sys.exit(2)
     config, run = COMMANDS[name]
-    with told_to_the_user():
+    with report_errors():
         chosen = tyro.cli(
             config,
             args=flags,

@@ -1,4 +1,4 @@
-"""The one exception that speaks to the person who started the program."""
+"""The one exception that prints to the person who started the program."""
 
 import os
 import sys
@@ -18,9 +18,9 @@ class UserError(Exception):
     tell the reader itself.
     """
 
-    def __init__(self, text: str, alone: bool = False) -> None:
+    def __init__(self, text: str, this_rank_only: bool = False) -> None:
         super().__init__(text)
-        self.alone = alone
+        self.this_rank_only = this_rank_only
 
 
 class NotSaved(UserError):
@@ -32,16 +32,16 @@ class Stopped(Exception):
 
 
 @contextmanager
-def told_to_the_user(speaks: bool = True) -> Iterator[None]:
+def report_errors(prints: bool = True) -> Iterator[None]:
     """Turn a `UserError` into its text, without traceback, and exit code 2.
 
-    `speaks` is false off rank 0, which tells it for all.
+    `prints` is false off rank 0, which tells it for all.
     """
     try:
         yield
     except UserError as error:
         sys.stdout.flush()
-        if speaks or error.alone:
+        if prints or error.this_rank_only:
             lines = [printable(line) for line in f"error: {error}".split("\n")]
             print("\n".join(lines), file=sys.stderr, flush=True)
         else:
@@ -49,7 +49,7 @@ def told_to_the_user(speaks: bool = True) -> Iterator[None]:
         # Not sys.exit: at an orderly exit a process group that was not closed may abort.
         os._exit(2)
     except SystemExit as error:
-        if error.code and not speaks:  # the command line cannot be used, as rank 0 is saying
+        if error.code and not prints:  # the command line cannot be used, as rank 0 is saying
             time.sleep(FIRST_WORD_SECONDS)
         raise
     except KeyboardInterrupt:

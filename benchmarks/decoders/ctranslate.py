@@ -11,8 +11,8 @@ from ctranslate2.converters.transformers import PegasusLoader
 
 from benchmarks.decoders.pegasus import to_pegasus
 from benchmarks.decoders.task import Decoder, Ids, Task, Trained, read_flags, time_decoding
-from translate_ddp.decoding import LENGTH_REWARD
-from translate_ddp.tokenizer import EOS, SOS, UNK
+from translate_ddp.data.tokenizer import EOS, SOS, UNK
+from translate_ddp.modeling.decoding import LENGTH_REWARD
 
 BATCH_ROWS = 256  # sentences times beam, about the fastest of those tried on two CPU cores
 

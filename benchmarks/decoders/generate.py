@@ -15,10 +15,10 @@ from benchmarks.decoders.task import (
     read_flags,
     time_decoding,
 )
-from translate_ddp.batches import pad
-from translate_ddp.dataset import Ragged
-from translate_ddp.decoding import LENGTH_REWARD
-from translate_ddp.tokenizer import EOS, PAD
+from translate_ddp.data.batches import pad
+from translate_ddp.data.dataset import Ragged
+from translate_ddp.data.tokenizer import EOS, PAD
+from translate_ddp.modeling.decoding import LENGTH_REWARD
 
 BATCH_SENTENCES = 64
 

@@ -6,10 +6,10 @@ from typing import Literal
 import torch
 
 from benchmarks.decoders.task import Decoder, Ids, Task, read_flags, time_decoding
-from translate_ddp.decoding import decode, default_batch_tokens
-from translate_ddp.memory import keep_freed_memory
-from translate_ddp.model import Transformer
-from translate_ddp.packing import ready_to_decode
+from translate_ddp.modeling.decoding import decode, default_batch_tokens
+from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.cpu_memory import keep_freed_memory
 
 
 @dataclass(frozen=True)

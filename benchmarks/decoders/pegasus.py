@@ -11,7 +11,7 @@ from torch import Tensor
 
 from benchmarks.decoders.task import Trained
 from benchmarks.trainers.pegasus import build_pegasus
-from translate_ddp.model import Transformer
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
 
 NAMES = {  # part of a name -> theirs; norms first, since their names hold those of what they norm

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import torch
 import tyro
 
-from translate_ddp.checkpoint import State, load
-from translate_ddp.decoding import length_limit
+from translate_ddp.commands.translate import build_model
+from translate_ddp.data.tokenizer import Tokenizer
+from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.settings import ModelConfig
-from translate_ddp.tokenizer import Tokenizer
-from translate_ddp.translate import build_model
+from translate_ddp.training.checkpoint import State, load
 
 WARM_UP = 64  # sentences
 

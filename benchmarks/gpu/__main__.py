@@ -29,7 +29,7 @@ from benchmarks.gpu.lab import Lab
 from benchmarks.gpu.record import Measurement, Record
 from benchmarks.gpu.worker import Sender, work
 from benchmarks.report import RESULTS
-from translate_ddp.errors import UserError, told_to_the_user
+from translate_ddp.errors import UserError, report_errors
 
 PartName = Literal["facts", "training", "sweep", "peer", "decoding", "waits", "compiled", "tests"]
 # In the order in which they run: what costs little time and tells much comes first. The seconds
@@ -70,7 +70,7 @@ class GpuBenchmark:
 def main() -> None:
     # So that `timeout` and schedulers, too, leave no process of a part behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with told_to_the_user():
+    with report_errors():
         settings = tyro.cli(
             GpuBenchmark,
             prog="python -m benchmarks.gpu",

@@ -10,9 +10,9 @@ from benchmarks.gpu.lab import Lab
 from benchmarks.gpu.pairs import draw_copies
 from benchmarks.workbench import open_trainer, take_steps
 from config import parse
-from translate_ddp.decoding import decode
-from translate_ddp.model import Transformer
-from translate_ddp.packing import ready_to_decode
+from translate_ddp.modeling.decoding import decode
+from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
 
 GPU_TOKENS = 12_500  # of a step

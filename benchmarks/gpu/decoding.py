@@ -17,10 +17,10 @@ from benchmarks.gpu.defaults import torch_defaults
 from benchmarks.gpu.lab import Case, Found, Lab, Missing, require
 from benchmarks.gpu.pairs import draw_copies
 from benchmarks.workbench import wait_for
-from translate_ddp.decoding import decode, default_batch_tokens, length_limit
-from translate_ddp.model import Transformer
-from translate_ddp.packing import ready_to_decode
-from translate_ddp.precision import choose_dtype
+from translate_ddp.modeling.decoding import decode, default_batch_tokens, length_limit
+from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.modeling.precision import choose_dtype
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
 
 BEAMS = (1, 4)

@@ -7,8 +7,8 @@ the end marker, 3 to 45 of them, the two sides correlated at 0.86.
 import numpy as np
 
 from benchmarks.workbench import training_data
-from translate_ddp.dataset import ParallelDataset, PreparedData, Ragged
-from translate_ddp.tokenizer import SPECIAL_TOKENS
+from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
+from translate_ddp.data.tokenizer import SPECIAL_TOKENS
 
 SHORTEST, LONGEST = 3, 45  # with the end marker
 MEAN_SOURCE, DEVIATION = 15.3, 4.5

@@ -25,10 +25,10 @@ from benchmarks.gpu.training import STEP_TOKENS
 from benchmarks.trainers.task import Task
 from benchmarks.workbench import wait_for
 from config import Config, parse
-from translate_ddp.batches import Batch, collate
-from translate_ddp.dataset import ParallelDataset
-from translate_ddp.precision import choose_dtype
-from translate_ddp.tokenizer import PAD
+from translate_ddp.data.batches import Batch, collate
+from translate_ddp.data.dataset import ParallelDataset
+from translate_ddp.data.tokenizer import PAD
+from translate_ddp.modeling.precision import choose_dtype
 
 UNTIMED_STEPS = 5
 BATCHES_SORTED_TOGETHER = 50  # as `group_by_length` of transformers has it

@@ -16,9 +16,9 @@ from benchmarks.gpu.pairs import draw_pairs
 from benchmarks.machine import matrix_peaks
 from benchmarks.profile import PARTS, profile_step, typical
 from benchmarks.workbench import open_trainer, status_mib, take_steps, wait_for
-from translate_ddp.batches import padding_share
-from translate_ddp.dataset import PreparedData
-from translate_ddp.trainer import Trainer
+from translate_ddp.data.batches import padding_share
+from translate_ddp.data.dataset import PreparedData
+from translate_ddp.training.trainer import Trainer
 
 UNTIMED_STEPS = 5
 UNTIMED_COMPILED_STEPS = 25  # among which graphs for further shapes are compiled

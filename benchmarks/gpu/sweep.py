@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from benchmarks.gpu.lab import Case, Found, Lab
 from benchmarks.gpu.steps import measure_steps
-from translate_ddp.out_of_memory import OutOfMemory, is_out_of_memory
+from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
 
 STEP_TOKENS = (8_000, 25_000, 50_000, 100_000)
 

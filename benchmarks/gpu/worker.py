@@ -66,7 +66,7 @@ def failure(part: str, name: str, error: BaseException, begun: float) -> Measure
 
 
 def status_of(error: BaseException) -> Status:
-    from translate_ddp.out_of_memory import OutOfMemory, is_out_of_memory
+    from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
 
     if isinstance(error, Missing):
         return "missing"

@@ -62,8 +62,8 @@ def wall_seconds(metrics: Path) -> float:
 def conclude(task: Task, own: list[str], processes: int, records: list[dict[str, Any]]) -> None:
     # Only now, when the memory is measured: they bring torch.
     from config import parse
-    from translate_ddp.batches import Lengths, StepSampler, padding_share
-    from translate_ddp.dataset import load_prepared
+    from translate_ddp.data.batches import Lengths, StepSampler, padding_share
+    from translate_ddp.data.dataset import load_prepared
 
     config = parse(own)
     sampler = StepSampler(

@@ -5,8 +5,8 @@ from typing import Any
 from transformers import PegasusConfig, PegasusForConditionalGeneration
 
 from benchmarks.trainers.task import Task
+from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.settings import ModelConfig
-from translate_ddp.tokenizer import EOS, PAD, SOS
 
 
 def build_model(task: Task) -> PegasusForConditionalGeneration:

@@ -25,8 +25,8 @@ from transformers import (
 from benchmarks.trainers.clock import Clock
 from benchmarks.trainers.pegasus import build_model
 from benchmarks.trainers.task import Flags, Task, read_flags
-from translate_ddp.dataset import load_prepared
-from translate_ddp.tokenizer import EOS
+from translate_ddp.data.dataset import load_prepared
+from translate_ddp.data.tokenizer import EOS
 
 IGNORED = -100  # a label that is padding
 

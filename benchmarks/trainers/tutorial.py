@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader, Dataset
 from benchmarks.machine import default_device
 from benchmarks.trainers.clock import Clock
 from benchmarks.trainers.task import Task, read_flags
-from translate_ddp.dataset import ParallelDataset, load_prepared
-from translate_ddp.tokenizer import EOS, PAD, SOS
+from translate_ddp.data.dataset import ParallelDataset, load_prepared
+from translate_ddp.data.tokenizer import EOS, PAD, SOS
 
 BATCH_SIZE = 8
 

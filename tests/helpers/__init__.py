@@ -1,0 +1,1 @@
+"""What several tests share; no file here is collected."""

@@ -1,0 +1,143 @@
+"""A GPU without a GPU: its tensors have shapes, types and a device, but no memory and no values.
+
+On such tensors a CPU tensor that strays in raises, and so does every wait of the host for a value.
+`Launches` counts the operations that would each launch a kernel.
+
+A torch that was built without CUDA knows no tensor on "cuda", so the device is torch's extension
+point for other accelerators, under a name of ours. It is settled once a process, and for all of it:
+use it in processes of their own.
+"""
+
+import collections
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.utils import clip_grad
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from translate_ddp.modeling.transformer import MASK_ALIGNMENT
+
+# They describe or reserve memory, or ask for a property; no kernel runs.
+WITHOUT_KERNEL = frozenset(
+    "_unsafe_view alias as_strided chunk detach device empty empty_like empty_strided expand "
+    "lift_fresh new_empty new_empty_strided permute select slice split split_with_sizes squeeze t "
+    "transpose unbind unsqueeze view".split()
+)
+
+
+@contextmanager
+def fake_gpu() -> Iterator[torch.device]:
+    """Within it, tensors made on the device it gives are fake."""
+    _setup_privateuseone_for_python_backend(rename="fake_gpu")
+    clip_grad._has_foreach_support = lambda *_: True  # as CUDA has it
+    with FakeTensorMode(allow_non_fake_inputs=True), CudaKernels():
+        yield torch.device("fake_gpu", 0)
+
+
+def to_fake(module: nn.Module, device: torch.device) -> None:
+    """Replace the module's parameters by fake ones."""
+    for part in module.modules():
+        for name, parameter in list(part.named_parameters(recurse=False)):
+            fake = torch.empty(parameter.shape, dtype=parameter.dtype, device=device)
+            setattr(part, name, nn.Parameter(fake))
+
+
+class Launches(TorchDispatchMode):
+    """Counts the operations that launch a kernel, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.columns_of_products: set[int] = set()
+
+    @property
+    def total(self) -> int:
+        return self.counts.total()
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        name = func._schema.name.partition("::")[2]  # pyright: ignore
+        if name not in WITHOUT_KERNEL:
+            self.counts[name] += 1
+        result = func(*args, **(kwargs or {}))
+        if name == "mm":
+            self.columns_of_products.add(result.shape[-1])
+        return result
+
+
+class CudaKernels(TorchFunctionMode):
+    """Attention as CUDA computes it, in one kernel; of a mask it demands what lets that kernel read
+    it as it is. And `x[...]` by torch's operators, since Python's own way looks for a driver.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if func is F.scaled_dot_product_attention:
+            return attention(*args, **(kwargs or {}))
+        if func is Tensor.__getitem__:
+            return get_item(*args)
+        if func is Tensor.__setitem__:
+            return set_item(*args)
+        return func(*args, **(kwargs or {}))
+
+
+def attention(
+    q_BHTK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, attn_mask: Tensor | None, is_causal: bool
+) -> Tensor:
+    if attn_mask is None:
+        flash = torch.ops.aten._scaled_dot_product_flash_attention
+        return flash(q_BHTK, k_BHMK, v_BHMK, 0.0, is_causal)[0]
+    assert attn_mask.dtype == q_BHTK.dtype, "attention would cast the mask at each call"
+    assert all(stride % MASK_ALIGNMENT == 0 for stride in attn_mask.stride()[:-1]), "it would copy"
+    mask_BHTM = attn_mask.expand(*q_BHTK.shape[:3], k_BHMK.shape[2])
+    efficient = torch.ops.aten._scaled_dot_product_efficient_attention
+    return efficient(q_BHTK, k_BHMK, v_BHMK, mask_BHTM, torch.is_grad_enabled())[0]
+
+
+def set_item(tensor: Tensor, key: Any, value: Any) -> None:
+    if isinstance(key, tuple) and any(isinstance(part, Tensor) for part in key):
+        torch.ops.aten.index_put_(tensor, key, value)
+    elif isinstance(value, Tensor):
+        get_item(tensor, key).copy_(value)
+    else:
+        get_item(tensor, key).fill_(value)
+
+
+def get_item(tensor: Tensor, key: Any) -> Tensor:
+    keys = key if isinstance(key, tuple) else (key,)
+    if any(isinstance(part, Tensor) for part in keys):
+        indices = [part if isinstance(part, Tensor) else None for part in keys]
+        return torch.ops.aten.index.Tensor(tensor, indices)
+    if Ellipsis in keys:
+        place = keys.index(Ellipsis)
+        missing = tensor.dim() - sum(part is not None for part in keys) + 1
+        keys = (*keys[:place], *[slice(None)] * missing, *keys[place + 1 :])
+    dimension = 0
+    for part in keys:
+        if part is None:
+            tensor = tensor.unsqueeze(dimension)
+        elif isinstance(part, slice):
+            start, stop, step = part.indices(tensor.shape[dimension])
+            tensor = torch.ops.aten.slice.Tensor(tensor, dimension, start, stop, step)
+        else:
+            tensor = tensor.select(dimension, part)
+            continue
+        dimension += 1
+    return tensor

@@ -1,0 +1,153 @@
+"""Starts ranks of the real program in a moment: a fork server has imported everything once."""
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from translate_ddp.runtime.watchdog import SIGNALS
+
+CONTEXT = multiprocessing.get_context("forkserver")
+# The others are what a run imports late: half of the second that a tiny one takes.
+CONTEXT.set_forkserver_preload(["train", "torch._dynamo", "datasets", "sacrebleu", "jiwer"])
+SECONDS = 120  # for any one job; pytest's own limit comes after it
+
+
+@dataclass
+class Job:
+    """Ranks under way, each with its output in a file."""
+
+    ranks: list[Any]
+    outputs: list[Path]
+
+    def wait(self) -> list[int]:
+        """The exit code of each rank."""
+        deadline = time.monotonic() + SECONDS
+        for rank in self.ranks:
+            rank.join(max(0.0, deadline - time.monotonic()))
+        still_alive = [rank for rank in self.ranks if rank.is_alive()]
+        for rank in still_alive:
+            rank.kill()
+        assert not still_alive, f"hung after {SECONDS} s:\n{self.text()}"
+        return [rank.exitcode for rank in self.ranks]
+
+    def succeed(self) -> str:
+        """Wait, demand success of every rank, and return what rank 0 said."""
+        assert self.wait() == [0] * len(self.ranks), self.text()
+        return self.outputs[0].read_text()
+
+    def fail(self) -> str:
+        """Wait, demand exit code 2 of every rank, and return what all of them said."""
+        assert self.wait() == [2] * len(self.ranks), self.text()
+        return self.text()
+
+    def kill_when(self, seen: Callable[[], object]) -> None:
+        """Send SIGKILL to every rank as soon as something is seen; they must still be running."""
+        self._await(seen)
+        self.kill()
+
+    def kill(self) -> None:
+        """Send SIGKILL to every rank; they must still be running."""
+        for rank in self.ranks:
+            os.kill(rank.pid, signal.SIGKILL)
+        assert self.wait() == [-signal.SIGKILL] * len(self.ranks), "ended before it was killed"
+
+    def die_with_one(self) -> None:
+        """Wait until a rank has killed itself, and let the others follow at once."""
+        deadline = time.monotonic() + SECONDS
+        while all(rank.exitcode is None for rank in self.ranks):
+            assert time.monotonic() < deadline, f"nobody died:\n{self.text()}"
+            time.sleep(0.01)
+        codes = [rank.exitcode for rank in self.ranks]
+        for rank in self.ranks:
+            rank.kill()
+        self.wait()
+        assert -signal.SIGKILL in codes, f"nobody was killed: {codes}\n{self.text()}"
+
+    def signal_when(self, seen: Callable[[], object], number: int, rank: int = 0) -> None:
+        self._await(seen)
+        self.signal(number, rank)
+
+    def signal(self, number: int, rank: int = 0) -> None:
+        os.kill(self.ranks[rank].pid, number)
+
+    def _await(self, seen: Callable[[], object]) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not seen():
+            assert time.monotonic() < deadline, f"not seen in time:\n{self.text()}"
+            assert all(rank.is_alive() for rank in self.ranks), self.text()
+            time.sleep(0.001)
+
+    def text(self) -> str:
+        return "\n".join(path.read_text() for path in self.outputs)
+
+
+def train(arguments: Sequence[str], folder: Path, size: int = 1, **environment: str) -> Job:
+    """`train.py` on `size` ranks, as a launcher would start it; output goes below `folder`."""
+    return start(run_train, folder, size, environment, list(arguments))
+
+
+def start(
+    work: Callable[..., None],
+    folder: Path,
+    size: int,
+    environment: dict[str, str] | None = None,
+    *arguments: Any,
+) -> Job:
+    """`work(*arguments)` on `size` ranks that can open a world together."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    ranks, outputs = [], []
+    for rank in range(size):
+        variables = {
+            "RANK": str(rank),
+            "WORLD_SIZE": str(size),
+            "LOCAL_RANK": str(rank),
+            "LOCAL_WORLD_SIZE": str(size),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "WANDB_MODE": "disabled",
+        } | (environment or {})
+        output = folder / f"rank-{rank}-{time.monotonic_ns()}.txt"
+        output.touch()
+        process = CONTEXT.Process(
+            target=_rank, args=(work, variables, output, arguments), daemon=True
+        )
+        process.start()
+        ranks.append(process)
+        outputs.append(output)
+    return Job(ranks, outputs)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _rank(
+    work: Callable[..., None], variables: dict[str, str], output: Path, arguments: tuple[Any, ...]
+) -> None:
+    os.environ.update(variables)
+    for number in SIGNALS:  # a shell lets what runs in the background ignore SIGINT, nohup SIGHUP
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    descriptor = os.open(output, os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+    work(*arguments)
+
+
+def run_train(arguments: list[str]) -> None:
+    from train import main, read_command_line
+
+    sys.argv = ["train.py", *arguments]
+    main(read_command_line())

@@ -1,0 +1,244 @@
+"""Two machines in one: network namespaces that a cable joins or, where none can be, loopback."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.helpers import launch
+from tests.helpers.commands import ROOT, TORCHRUN, environment
+
+CLONE_NEWNET = 0x40000000
+OWN_NAMESPACE = "/proc/thread-self/ns/net"
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass
+class Agent:
+    """A torchrun under way on one node; what it and its one rank say is in a file."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+    known_rank: int | None = None
+
+    @property
+    def text(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    def rank(self) -> int:
+        """The process id of its rank, as soon as there is one."""
+        wait_until(lambda: self._find_rank() or self.process.poll() is not None)
+        assert self.known_rank is not None, self.text
+        return self.known_rank
+
+    def _find_rank(self) -> int | None:
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        with suppress(FileNotFoundError):
+            children = map(int, path.read_text().split())
+            self.known_rank = next(filter(is_rank, children), self.known_rank)
+        return self.known_rank
+
+    def kill(self, with_rank: bool) -> None:
+        """SIGKILL, as a node dies: with its rank, or without it, which then is an orphan."""
+        for pid in [self.rank(), self.process.pid] if with_rank else [self.process.pid]:
+            os.kill(pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """The exit code, which must come without help."""
+        return self.process.wait(launch.SECONDS)
+
+    def end(self) -> None:
+        """Kill what is left, orphans too."""
+        rank = self.known_rank or self._find_rank()
+        self.process.kill()
+        self.process.wait()
+        if rank is not None and is_rank(rank):
+            os.kill(rank, signal.SIGKILL)
+
+
+@dataclass
+class Nodes:
+    """Two nodes, each with an address, a core and one rank of a run."""
+
+    addresses: Sequence[str] = ("127.0.0.1", "127.0.0.2")
+    interface: str = "lo"
+    namespaces: Sequence[str] = ()  # paths of those of the nodes; none on loopback
+    agents: list[Agent] = field(default_factory=list)
+    jobs: list[launch.Job] = field(default_factory=list)
+
+    @property
+    def have_a_cable(self) -> bool:
+        return bool(self.namespaces)
+
+    def torchrun(self, flags: Sequence[Sequence[str]], folder: Path, **environ: str) -> list[Agent]:
+        """`torchrun train.py` on both nodes, on each with its own flags; output below `folder`."""
+        endpoint = f"{self.addresses[0]}:{launch.free_port()}"
+        agents = []
+        for node, address in enumerate(self.addresses):
+            words = [
+                *(*TORCHRUN, "--nnodes=2", "--nproc-per-node=1"),
+                *("--rdzv-backend=c10d", "--rdzv-id=test", f"--rdzv-endpoint={endpoint}"),
+                # A node's address is not that of its name here, by which torchrun knows the host.
+                *(f"--rdzv-conf=is_host={int(node == 0)}", f"--local-addr={address}"),
+                *("train.py", *flags[node]),
+            ]
+            output = folder / f"torchrun-{node}-{time.monotonic_ns()}.txt"
+            with output.open("wb") as file, self._inside(node):
+                process = subprocess.Popen(
+                    words,
+                    cwd=ROOT,
+                    env=environment() | {"GLOO_SOCKET_IFNAME": self.interface} | environ,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                )
+            agents.append(Agent(process, output))
+        self.agents += agents
+        return agents
+
+    def train(
+        self,
+        flags: Sequence[Sequence[str]],
+        folder: Path,
+        patience_seconds: float = 0.0,
+        **environ: str,
+    ) -> launch.Job:
+        """`train.py` on as many nodes as there are flags for, without torchrun and so faster.
+
+        Where another process has the model folder, it waits for `patience_seconds`.
+        """
+        variables = {"MASTER_ADDR": self.addresses[0], "GLOO_SOCKET_IFNAME": self.interface}
+        arguments = (list(self.namespaces), [list(words) for words in flags], patience_seconds)
+        job = launch.start(train_on_node, folder, len(flags), variables | environ, *arguments)
+        self.jobs.append(job)
+        return job
+
+    def set_cable(self, state: str) -> None:
+        """`down` or `up`, for both nodes."""
+        with self._inside(1):
+            _ip(f"link set {self.interface} {state}")
+
+    @contextmanager
+    def _inside(self, node: int) -> Iterator[None]:
+        """Processes started within it are on that node."""
+        cores = os.sched_getaffinity(0)
+        with _return_to_own_namespace():
+            settle(node, self.namespaces)
+            try:
+                yield
+            finally:
+                os.sched_setaffinity(0, cores)
+
+    def end(self) -> None:
+        """Kill what a test that failed has left."""
+        for job in self.jobs:
+            for rank in job.ranks:
+                rank.kill()
+        for agent in self.agents:
+            agent.end()
+
+
+@contextmanager
+def two_nodes() -> Iterator[Nodes]:
+    """Nodes joined by a cable of their own if this machine allows that, else by loopback.
+
+    Nothing of them has a name outside: they vanish with the processes on them, however these end.
+    """
+    with ExitStack() as stack:
+        try:
+            nodes = _with_cable(stack)
+        except (OSError, subprocess.CalledProcessError):  # not root, no `ip`, no such kernel
+            nodes = Nodes()
+        stack.callback(nodes.end)
+        yield nodes
+
+
+def _with_cable(stack: ExitStack) -> Nodes:
+    addresses, interface, namespaces = ["10.99.0.1", "10.99.0.2"], "eth0", []
+    with _return_to_own_namespace():
+        for _ in addresses:
+            _check(LIBC.unshare(CLONE_NEWNET))
+            handle = stack.enter_context(open(OWN_NAMESPACE))
+            namespaces.append(f"/proc/{os.getpid()}/fd/{handle.fileno()}")
+            _ip("link set lo up")
+        _ip(f"link add {interface} type veth peer name {interface} netns {namespaces[0]}")
+    nodes = Nodes(addresses, interface, namespaces)
+    for node, address in enumerate(addresses):
+        with nodes._inside(node):
+            _ip(f"address add {address}/24 dev {interface}")
+            _ip(f"link set {interface} up")
+    return nodes
+
+
+def settle(node: int, namespaces: Sequence[str]) -> None:
+    """Put this thread, and what it starts, on a node."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[node % len(cores)]})
+    if namespaces:
+        with open(namespaces[node]) as namespace:
+            _check(LIBC.setns(namespace.fileno(), CLONE_NEWNET))
+
+
+def train_on_node(namespaces: list[str], flags: list[list[str]], patience_seconds: float) -> None:
+    from translate_ddp.runtime import run_folder as folder
+
+    folder.WAIT_SECONDS = patience_seconds
+    rank = int(os.environ["RANK"])
+    os.environ.update({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"})
+    settle(rank, namespaces)
+    launch.run_train(flags[rank])
+
+
+@contextmanager
+def _return_to_own_namespace() -> Iterator[None]:
+    with open(OWN_NAMESPACE) as home:
+        try:
+            yield
+        finally:
+            LIBC.setns(home.fileno(), CLONE_NEWNET)
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _ip(words: str) -> None:
+    subprocess.run(["ip", *words.split()], check=True, capture_output=True)
+
+
+def wait_until(seen: Callable[[], object]) -> None:
+    deadline = time.monotonic() + launch.SECONDS
+    while not seen():
+        assert time.monotonic() < deadline, "not seen in time"
+        time.sleep(0.002)
+
+
+def wait_until_stopped(*pids: int) -> None:
+    """Until those processes have sent themselves SIGSTOP."""
+    for pid in pids:
+        wait_until(lambda pid=pid: state_of(pid) in "TXZ-")
+        assert state_of(pid) == "T", "it ended before"
+
+
+def go_on(*pids: int) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+
+
+def is_rank(pid: int) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return b"train.py" in words and b"torch.distributed.run" not in words
+    return False
+
+
+def state_of(pid: int) -> str:
+    """One letter: T is stopped, Z ended, - gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    return "-"

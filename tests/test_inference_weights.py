@@ -1,0 +1,88 @@
+"""A model made ready to decode: the same scores, from weights laid out in another way."""
+
+import pytest
+import torch
+
+from translate_ddp.modeling import inference_weights as packing
+from translate_ddp.modeling.inference_weights import PackedWeights, ready_to_decode
+from translate_ddp.modeling.transformer import Linear, Transformer
+from translate_ddp.settings import ModelConfig
+
+VOCABULARY = 50
+DTYPES = [torch.float32, torch.bfloat16]
+
+
+@pytest.fixture
+def model() -> Transformer:
+    torch.manual_seed(0)
+    config = ModelConfig(d_model=32, num_heads=4, d_ff=64)
+    model = Transformer(config, VOCABULARY).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):  # which start as zeros
+            torch.nn.init.normal_(parameter)
+    return model
+
+
+def ids(*shape: int) -> torch.Tensor:
+    return torch.randint(4, VOCABULARY, shape, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_what_is_ready_gives_the_scores_of_the_model(
+    model: Transformer, dtype: torch.dtype, rows: int
+):
+    source_BS, target_BT = ids(rows, 7), ids(rows, 5)
+    plain_BTV = model.logits(model(source_BS, target_BT))
+    model.dtype = dtype
+    state = ready_to_decode(model).start(source_BS)
+    stepwise = [state.step(target_BT[:, t]) for t in range(5)]
+    within = 1e-5 if dtype == torch.float32 else 0.1
+    torch.testing.assert_close(torch.stack(stepwise, dim=1), plain_BTV, rtol=within, atol=within)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_making_ready_leaves_the_model_as_it_was(model: Transformer, dtype: torch.dtype):
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model.dtype = dtype
+    ready = ready_to_decode(model)
+    if ready is not model:
+        assert not any(parameter.requires_grad for parameter in ready.parameters())
+    after = model.state_dict()
+    assert after.keys() == before.keys()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
+    assert all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
+@pytest.mark.parametrize(
+    ("dtype", "has_bf16", "packs"),
+    [(torch.float32, False, True), (torch.bfloat16, True, True), (torch.bfloat16, False, False)],
+)
+def test_every_product_is_packed_in_a_type_that_the_processor_has(
+    model: Transformer,
+    dtype: torch.dtype,
+    has_bf16: bool,
+    packs: bool,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    if dtype == torch.bfloat16 and has_bf16 > packing.has_bf16(torch.device("cpu")):
+        pytest.skip("a processor without bf16")
+    monkeypatch.setattr(torch.backends.mkldnn, "is_acl_available", lambda: False)
+    monkeypatch.setattr(packing, "has_bf16", lambda device: has_bf16)
+    linear = sum(isinstance(module, Linear) for module in model.modules())
+    model.dtype = dtype
+    ready = ready_to_decode(model)
+    kinds = [type(module) for module in ready.modules()]
+    assert kinds.count(PackedWeights) == (linear + 1 if packs else 0)  # and the scores
+    assert kinds.count(Linear) == (0 if packs else linear)
+    assert ready_to_decode(ready) is ready
+
+
+def test_without_onednn_the_model_is_cast_only(model: Transformer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(packing, "can_pack", lambda *_: False)
+    assert ready_to_decode(model) is model
+    model.dtype = torch.bfloat16
+    ready = ready_to_decode(model)
+    assert {p.dtype for p in ready.parameters()} == {torch.bfloat16}
+    assert PackedWeights not in [type(module) for module in ready.modules()]

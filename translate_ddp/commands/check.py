@@ -1,0 +1,66 @@
+"""`python -m translate_ddp check FOLDER`: is every checkpoint what it was when it was saved?"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from translate_ddp.console import print_line, printable
+from translate_ddp.errors import UserError
+from translate_ddp.settings import CheckpointConfig
+from translate_ddp.training.checkpoint import Checkpoint, damage, load, parse_name
+
+COLUMNS = ("file", "kind", "epoch", "step", "size", "verdict")
+
+
+@dataclass(frozen=True)
+class CheckConfig:
+    """Verify every checkpoint in a folder; exit code 1 if one is damaged."""
+
+    folder: Annotated[str, tyro.conf.Positional] = CheckpointConfig.model_folder
+    """Folder of the checkpoints."""
+
+
+def run(config: CheckConfig) -> None:
+    folder = Path(config.folder)
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}: name the one the checkpoints are in.")
+    checkpoints = [found for path in folder.iterdir() if (found := parse_name(path))]
+    if not checkpoints:
+        raise UserError(f"{folder} holds no checkpoint.")
+    checkpoints.sort(key=lambda checkpoint: (checkpoint.order, checkpoint.path.name))
+    verdicts = [verdict(checkpoint) for checkpoint in checkpoints]
+    rows = [COLUMNS] + [
+        row(checkpoint, told) for checkpoint, told in zip(checkpoints, verdicts, strict=True)
+    ]
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for cells in rows:
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        print_line("  ".join(padded).rstrip())
+    if any(told != "ok" for told in verdicts):
+        sys.exit(1)
+
+
+def verdict(checkpoint: Checkpoint) -> str:
+    """ "ok", or what is wrong with the file; it is parsed only if its digest is right."""
+    if problem := damage(checkpoint.path):
+        return problem
+    try:
+        load(checkpoint.path.read_bytes(), "it")
+    except UserError as error:
+        return str(error)
+    return "ok"
+
+
+def row(checkpoint: Checkpoint, told: str) -> tuple[str, ...]:
+    is_epoch = checkpoint.epoch is not None
+    return (
+        printable(checkpoint.path.name),
+        "epoch" if is_epoch else "step",
+        str(checkpoint.epoch) if is_epoch else "-",
+        str(checkpoint.step),
+        f"{checkpoint.path.stat().st_size / 2**20:,.1f} MiB" if checkpoint.path.exists() else "-",
+        printable(told),
+    )

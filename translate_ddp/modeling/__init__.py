@@ -1,0 +1,1 @@
+"""The Transformer, its loss and its search."""

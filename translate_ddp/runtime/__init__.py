@@ -1,0 +1,1 @@
+"""Processes: launch, ranks, watchdog, run folder. Only here is torch.distributed imported."""

@@ -1,0 +1,294 @@
+"""A run in one file: saved atomically, verified before anything parses it, found again.
+
+The name carries the start of the file's sha256 (PyTorch hub's convention), so one rename
+publishes file and digest together. It knows nothing of ranks.
+"""
+
+import errno
+import hashlib
+import io
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import torch
+
+from translate_ddp.errors import NotSaved, UserError
+from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.settings import CheckpointConfig
+
+FORMAT = 1
+DIGEST_CHARACTERS = 8
+PARTS = {
+    "model": dict,
+    "optimizer": dict,
+    "position": dict,
+    "window": dict,
+    "run": dict,
+    "tokenizer": str,
+    "metrics": dict,
+    "environment": dict,
+}
+State = dict[str, Any]  # PARTS, and "format"
+Lines = list[str]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file that looks like a checkpoint; whether it is intact is not known yet."""
+
+    path: Path
+    step: int
+    epoch: int | None  # None: saved between the ends of epochs
+
+    @property
+    def order(self) -> tuple[int, bool]:
+        """Orders a run's checkpoints in time."""
+        return self.step, self.epoch is not None
+
+
+Checkpoints = list[Checkpoint]  # the class below has a method called list
+
+
+class CheckpointStore:
+    """The checkpoints of one run in one folder."""
+
+    def __init__(self, config: CheckpointConfig) -> None:
+        self.folder = Path(config.model_folder)
+        self.basename = config.model_basename
+        self.keep_last = config.keep_last
+
+    def list(self) -> Checkpoints:
+        """What is in the folder, newest first; by the names alone, never by clocks."""
+        paths = self.folder.iterdir() if self.folder.is_dir() else ()
+        found = [parse_name(path, re.escape(self.basename)) for path in paths]
+        mine = [checkpoint for checkpoint in found if checkpoint is not None]
+        return sorted(mine, key=lambda checkpoint: checkpoint.order, reverse=True)
+
+    def save(self, state: State, *, step: int, epoch: int | None = None) -> Path:
+        """Write `state`, of plain types and tensors, and publish it by one rename.
+
+        Raises NotSaved if the disk refuses; what was there before is untouched then.
+        """
+        written = self.folder / f".{self.basename}.partial"
+        marker = f"epoch_{epoch:04d}_" if epoch is not None else ""
+        try:
+            fault_point("saving")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            written.unlink(missing_ok=True)
+            with written.open("xb") as file:  # never through a link that somebody put there
+                writer = _HashingWriter(file)
+                _save(state | {"format": FORMAT}, writer)
+                file.flush()
+                fault_point("syncing")
+                os.fsync(file.fileno())
+            digest = writer.sha256.hexdigest()[:DIGEST_CHARACTERS]
+            path = self.folder / f"{self.basename}_{marker}step_{step:08d}-{digest}.pt"
+            fault_point("renaming")
+            written = written.rename(path)
+            fault_point("published")
+            _fsync_folder(self.folder)
+        except OSError as error:
+            with suppress(OSError):
+                written.unlink(missing_ok=True)
+            raise NotSaved(
+                f"Could not save a checkpoint to {self.folder}: {error.strerror or error}. "
+                "The checkpoints that were there are untouched."
+            ) from error
+        return path
+
+    def prune(self, names: Iterable[str], *, best_epoch: int | None) -> None:
+        """Of the files `names`, keep the newest epochs and steps and the best epoch.
+
+        A step saved again as the end of an epoch is not needed twice. Files that are not named,
+        another run's for instance, are left alone.
+        """
+        own = set(names)
+        mine = [checkpoint for checkpoint in self.list() if checkpoint.path.name in own]
+        epochs = [c for c in mine if c.epoch is not None]
+        steps = [c for c in mine if c.epoch is None]
+        ends = {checkpoint.step for checkpoint in epochs}
+        superfluous = [c for c in steps if c.step in ends]
+        if self.keep_last:
+            superfluous += [c for c in epochs[self.keep_last :] if c.epoch != best_epoch]
+            superfluous += [c for c in steps if c.step not in ends][self.keep_last :]
+        for checkpoint in superfluous:
+            with suppress(OSError):  # one too many is no reason to end a run
+                fault_point("pruning")
+                checkpoint.path.unlink(missing_ok=True)
+
+    def find(self, preload: str) -> tuple[Checkpoint | None, Lines]:
+        """The intact file that `preload` means, and a line for each damaged one passed over.
+
+        None if `preload` is "latest" and there is no checkpoint at all. Raises UserError if what
+        was asked for is not there, or if checkpoints exist but none is intact.
+        """
+        held = self.list()
+        if preload == "latest":
+            wanted = held
+        elif preload.isdecimal():
+            wanted = [checkpoint for checkpoint in held if checkpoint.epoch == int(preload)]
+            if not wanted:
+                raise UserError(f"No checkpoint of epoch {preload}: {self._contents(held)}")
+        else:
+            return self._find_path(Path(preload), held), []
+        passed_over = []
+        for checkpoint in wanted:
+            if problem := damage(checkpoint.path):
+                passed_over.append(f"Passed over {checkpoint.path}: {problem}.")
+            else:
+                return checkpoint, passed_over
+        if passed_over and preload != "latest":
+            raise UserError("\n".join(passed_over) + f"\n{self._contents(held)}")
+        if passed_over:
+            raise UserError(
+                "\n".join(passed_over) + f"\nNo intact checkpoint is left in {self.folder}. "
+                "Restore one, or train anew with --preload ''."
+            )
+        return None, []
+
+    def _find_path(self, path: Path, held: Checkpoints) -> Checkpoint:
+        if not path.is_file():
+            raise UserError(f"No checkpoint at {path}: {self._contents(held)}")
+        if problem := damage(path):
+            raise UserError(f"{path} cannot be used: {problem}.")
+        return Checkpoint(path, step=0, epoch=None)
+
+    def _contents(self, held: Checkpoints) -> str:
+        if not held:
+            return f"{self.folder} holds no checkpoint named {self.basename}_*."
+        epochs = sorted({c.epoch for c in held if c.epoch is not None})
+        steps = sorted({c.step for c in held if c.epoch is None})
+        named = {"epochs": epochs, "steps": steps}
+        listed = [f"{kind} {', '.join(map(str, kept))}" for kind, kept in named.items() if kept]
+        return (
+            f"{self.folder} holds {' and '.join(listed)}. "
+            "Pass --preload latest, one of these epochs, or a file."
+        )
+
+    def archive(self, goes_on_from: State | None) -> str | None:
+        """Move what is no part of the run that goes on from a state into a folder of its own.
+
+        That is all there is if the run starts anew; otherwise other runs' checkpoints and those
+        saved after the state, to which the next `latest` would return. Metrics are copied along.
+        Returns the folder's path, or None if there is nothing to move.
+        """
+        held = self.list()
+        history = goes_on_from["run"]["history"] if goes_on_from is not None else []
+        mine = [checkpoint for checkpoint in held if checkpoint.path.name in history]
+        metrics = self.folder / "metrics.jsonl"
+        if len(mine) == len(held) and (mine or not metrics.exists()):
+            return None
+        earlier = [int(path.name[8:]) for path in self.folder.glob("earlier-[0-9][0-9][0-9]")]
+        aside = self.folder / f"earlier-{max(earlier, default=0) + 1:03d}"
+        aside.mkdir()
+        for checkpoint in held:
+            if checkpoint not in mine:
+                checkpoint.path.rename(aside / checkpoint.path.name)
+        if metrics.exists():
+            shutil.copy2(metrics, aside)
+            if not mine:
+                metrics.unlink()
+        return str(aside)
+
+
+def parse_name(path: Path, basename: str = ".+") -> Checkpoint | None:
+    """The checkpoint that a path names by its form; None if it names none."""
+    match = re.fullmatch(
+        rf"(?:{basename})_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.pt",
+        path.name,
+    )
+    if match is None:
+        return None
+    epoch, step = match.groups()
+    return Checkpoint(path, int(step), int(epoch) if epoch is not None else None)
+
+
+def damage(path: Path) -> str | None:
+    """What is wrong with a file, found without parsing it; None if nothing is.
+
+    A name without digest, given by hand, cannot be checked and passes.
+    """
+    match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", path.name)
+    if not path.is_file():  # opening a pipe or a device would never end
+        return "it is no regular file"
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+    if match and not digest.startswith(match[1]):
+        return f"it is damaged (its sha256 starts with {digest[: len(match[1])]})"
+    return None
+
+
+def load(data: bytes, name: str) -> State:
+    """The state in the bytes of a checkpoint. Raises UserError if they hold none of ours."""
+    try:
+        _refuse_compression(data)
+        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        version = state["format"]
+    except Exception as error:  # torch raises many kinds, none of them narrower
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"{name} is not a checkpoint of translate_ddp: {reason}") from error
+    if version != FORMAT:
+        raise UserError(
+            f"{name} has format {version}, and this version reads format {FORMAT}: "
+            "use the version of translate_ddp that wrote it."
+        )
+    if missing := [key for key, kind in PARTS.items() if not isinstance(state.get(key), kind)]:
+        raise UserError(
+            f"{name} is not a checkpoint of translate_ddp: it lacks {', '.join(missing)}."
+        )
+    return state
+
+
+def _refuse_compression(data: bytes) -> None:
+    """torch never compresses, and what somebody else did may unpack to any size."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > len(data):
+            raise ValueError("it unpacks to more than it is.")
+
+
+def _save(state: State, writer: "_HashingWriter") -> None:
+    try:
+        torch.save(state, cast("IO[bytes]", writer))
+    except RuntimeError as error:
+        # torch reports a failed write as an internal error; the disk's own words are in ours.
+        raise writer.error or error from error
+
+
+class _HashingWriter(io.RawIOBase):
+    """Hashes what passes through to a file, and remembers why a write failed."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.sha256 = hashlib.sha256()
+        self.error: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        try:
+            fault_point("writing")
+            self.file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+        self.sha256.update(data)
+        return len(data)
+
+
+def _fsync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network disks cannot sync a folder
+            raise
+    finally:
+        os.close(descriptor)
