@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 
 import datasets
 import pytest
@@ -108,14 +107,11 @@ def test_settings_are_read_without_waiting_for_the_datasets_library():
 
 
 @pytest.fixture
-def demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = SimpleNamespace(
-        train=[("a dog", "un cane"), ("a cat", "un gatto")],
-        validation=[("a fish", "un pesce")],
-        test=[("a bird", "un uccello")],
-    )
-    module = SimpleNamespace(demo_corpus=lambda: made)
-    monkeypatch.setitem(sys.modules, "translate_ddp.data.demo", module)
+def demo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = "train\ta dog\tun cane\ntrain\ta cat\tun gatto\n"
+    rows += "validation\ta fish\tun pesce\ntest\ta bird\tun uccello\n"
+    monkeypatch.setattr(sources_module, "DEMO", folder / "demo.tsv")
+    write(folder / "demo.tsv", f"split\ten\tit\n{rows}")
 
 
 @pytest.mark.usefixtures("demo")
@@ -620,10 +616,10 @@ def test_the_signature_of_what_is_no_file_of_the_user_knows_name_and_languages()
 def test_the_signature_of_the_demo_is_that_of_its_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sources_module, "__file__", str(tmp_path / "sources.py"))
+    monkeypatch.setattr(sources_module, "DEMO", tmp_path / "demo.tsv")
     signatures = set()
-    for words in ("dog", "dog, cat"):
-        write(tmp_path / "demo/words.py", words)
+    for row in ("train\ta dog\tun cane", "train\ta cat\tun gatto"):
+        write(tmp_path / "demo.tsv", f"split\ten\tit\n{row}\n")
         signatures.add(corpus_signature(CorpusConfig()))
     assert len(signatures) == 2
 

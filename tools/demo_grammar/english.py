@@ -1,8 +1,8 @@
-"""English word forms: plurals, a or an, verb forms, comparatives; it knows no Italian."""
+"""English word forms: plurals, a or an, verb forms, comparatives."""
 
 from functools import cache
 
-from translate_ddp.data.demo.agreement import Agreement, Tense
+from tools.demo_grammar.agreement import Agreement, Tense
 
 VOWELS = "aeiou"
 
@@ -16,7 +16,7 @@ IRREGULAR_PLURALS = {
     "woman": "women",
     "piano": "pianos",
 }
-CONSONANT_SOUND = {"university", "useful"}  # begin with a vowel, but take `a`
+CONSONANT_SOUND = {"university", "useful"}  # written with a vowel, but with `a`
 
 IRREGULAR_PASTS = {
     "break": "broke",
@@ -76,27 +76,27 @@ def _with_s(word: str) -> str:
 
 @cache
 def plural(noun: str) -> str:
-    """Plural of a noun; of several words the last one changes."""
+    """Plural of a noun; of several words the last one is inflected."""
     *before, last = noun.split()
     return " ".join([*before, IRREGULAR_PLURALS.get(last) or _with_s(last)])
 
 
 def with_a(phrase: str) -> str:
-    """`phrase` behind a or an."""
+    """`phrase` with a or an in front."""
     takes_an = phrase[0].lower() in VOWELS and phrase.split()[0] not in CONSONANT_SOUND
     return f"{'an' if takes_an else 'a'} {phrase}"
 
 
 @cache
 def third_person(verb: str) -> str:
-    """The present form after he or she; of several words the first one changes."""
+    """Third person singular of the present; of several words the first one is inflected."""
     head, *rest = verb.split()
     return " ".join(["has" if head == "have" else _with_s(head), *rest])
 
 
 @cache
 def past(verb: str) -> str:
-    """The simple past; of several words the first one changes."""
+    """The simple past; of several words the first one is inflected."""
     head, *rest = verb.split()
     if head in IRREGULAR_PASTS:
         form = IRREGULAR_PASTS[head]
@@ -111,7 +111,7 @@ def past(verb: str) -> str:
 def verb_group(verb: str, tense: Tense, agreement: Agreement, do: bool) -> tuple[str, str]:
     """Auxiliary and main part: ("", "eats"), ("does", "eat"), ("will", "eat"), ("is", "").
 
-    `do` asks for an auxiliary, which negations and questions need. Modals have a present only.
+    `do` adds the auxiliary of negations and questions. Modals have only a present.
     """
     slot = agreement.slot
     if tense == "future":
@@ -119,7 +119,7 @@ def verb_group(verb: str, tense: Tense, agreement: Agreement, do: bool) -> tuple
     if verb == "be":
         return TO_BE[tense][slot], ""
     if verb in MODALS:
-        assert tense == "present", f"No {tense} of {verb}."
+        assert tense == "present", f"The modal {verb!r} has no {tense}."
         return verb, ""
     if do:
         return ("did" if tense == "past" else "does" if slot == 2 else "do"), verb

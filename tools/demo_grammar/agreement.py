@@ -1,4 +1,4 @@
-"""What verbs and adjectives agree with, in either language; it holds no words."""
+"""The grammatical features that verbs and adjectives agree with."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ Tense = Literal["present", "past", "future"]
 
 @dataclass(frozen=True)
 class Agreement:
-    """Number, person and Italian gender of a noun phrase; English looks at the first two only."""
+    """Number, person and Italian gender of a noun phrase; English uses number and person only."""
 
     gender: Gender
     number: Number
@@ -19,5 +19,5 @@ class Agreement:
 
     @property
     def slot(self) -> int:
-        """Place in a conjugation table: I, you, he, we, you all, they are 0 to 5."""
+        """Index in a conjugation table: 0 to 5 for I, you, he, we, you all, they."""
         return self.person - 1 + (3 if self.number == "plural" else 0)

@@ -1,13 +1,12 @@
-"""Italian word forms: plurals, agreement, articles, contractions, conjugation; it knows no English.
+"""Italian word forms: plurals, agreement, articles, contractions, conjugation.
 
-Every function maps words to words and looks at nothing else. Verbs of state (`STATES`) put the past
-in the imperfect, all others in the passato prossimo.
+The past of stative verbs (`STATIVE_VERBS`) is the imperfetto, of all others the passato prossimo.
 """
 
 from functools import cache
 from typing import Literal, NamedTuple
 
-from translate_ddp.data.demo.agreement import Agreement, Gender, Tense
+from tools.demo_grammar.agreement import Agreement, Gender, Tense
 
 VOWELS = "aeiouàèéìòù"
 
@@ -15,7 +14,7 @@ VOWELS = "aeiouàèéìòù"
 
 IRREGULAR_PLURALS = {"uomo": "uomini", "zio": "zii", "mio": "miei", "tuo": "tuoi", "suo": "suoi"}
 INVARIABLE = {"cinema", "loro"}
-# Those in -ci, -gi where others have -chi, -ghi
+# Plural in -ci, not in -chi
 SOFT_PLURALS = {"amico", "medico", "simpatico"}
 
 
@@ -52,7 +51,7 @@ def inflect(adjective: str, agreement: Agreement) -> str:
 
 
 class Variants(NamedTuple):
-    """The forms of such a word, each field named by a noun that asks for it."""
+    """The forms of a word before a noun; each field is named after a noun that requires it."""
 
     libro: str
     studente: str
@@ -75,8 +74,8 @@ BEFORE_NOUN = {
 }
 
 
-def opening(phrase: str) -> Literal["vowel", "cluster", "consonant"]:
-    """How a phrase begins: a cluster (z, gn, ps, s + consonant) asks for lo, uno, gli."""
+def initial_sound(phrase: str) -> Literal["vowel", "cluster", "consonant"]:
+    """The initial sound of a phrase; a cluster (z, gn, ps, s + consonant) requires lo, uno, gli."""
     start = phrase[:2].lower()
     if start[0] in VOWELS:
         return "vowel"
@@ -85,9 +84,9 @@ def opening(phrase: str) -> Literal["vowel", "cluster", "consonant"]:
     return "consonant"
 
 
-def put_before(variants: Variants, phrase: str, agreement: Agreement) -> str:
-    """`phrase` with the fitting variant in front, joined by a blank or by an apostrophe."""
-    start = opening(phrase)
+def prepend(variants: Variants, phrase: str, agreement: Agreement) -> str:
+    """`phrase` with the matching variant in front, after a blank or an apostrophe."""
+    start = initial_sound(phrase)
     if agreement.number == "plural":
         masculine = variants.libri if start == "consonant" else variants.amici
         form = masculine if agreement.gender == "m" else variants.case
@@ -98,10 +97,10 @@ def put_before(variants: Variants, phrase: str, agreement: Agreement) -> str:
     return form + phrase if form.endswith("'") else f"{form} {phrase}"
 
 
-def adjective_before(adjective: str, phrase: str, agreement: Agreement) -> str:
-    """`phrase` with an adjective in front: bel and buon shorten like articles, others do not."""
+def prepend_adjective(adjective: str, phrase: str, agreement: Agreement) -> str:
+    """`phrase` with an adjective in front; bello and buono have short forms, as articles have."""
     if adjective in BEFORE_NOUN:
-        return put_before(BEFORE_NOUN[adjective], phrase, agreement)
+        return prepend(BEFORE_NOUN[adjective], phrase, agreement)
     return f"{inflect(adjective, agreement)} {phrase}"
 
 
@@ -120,7 +119,7 @@ AFTER_CONTRACTION = {
 
 
 def contract(preposition: str, phrase: str) -> str:
-    """Preposition and noun phrase, the former merged with a definite article if it can be.
+    """Preposition and noun phrase, with the definite article contracted where possible.
 
     Longer prepositions contract in their last word: "vicino a", "il muro" gives "vicino al muro".
     """
@@ -139,13 +138,13 @@ def contract(preposition: str, phrase: str) -> str:
 
 
 def join_with_and(first: str, second: str) -> str:
-    """The two joined by `e`, which is `ed` before another e."""
+    """Both joined by `e`, which becomes `ed` before another e."""
     return f"{first} {'ed' if second[0] in 'eèE' else 'e'} {second}"
 
 
 # Verbs -------------------------------------------------------------------------------------------
 
-STATES = {
+STATIVE_VERBS = {
     "essere",
     "esserci",
     "avere",
@@ -156,9 +155,9 @@ STATES = {
     "dovere",
     "abitare",
 }
-WITH_ESSERE = {"andare", "arrivare", "cadere", "entrare", "partire", "restare", "tornare"}
-WITH_ESSERE |= {"uscire", "venire"}
-WITH_ISC = {"capire", "costruire", "pulire"}
+ESSERE_VERBS = {"andare", "arrivare", "cadere", "entrare", "partire", "restare", "tornare"}
+ESSERE_VERBS |= {"uscire", "venire"}
+ISC_VERBS = {"capire", "costruire", "pulire"}
 
 IRREGULAR_PRESENT = {
     "andare": "vado vai va andiamo andate vanno",
@@ -213,7 +212,7 @@ PARTICIPLE_ENDINGS = {"are": "ato", "ere": "uto", "ire": "ito"}
 
 
 def _join_are(stem: str, ending: str) -> str:
-    """Stem of an -are verb and ending, spelled so that c and g keep their sound: cerchi, mangi."""
+    """Stem and ending of an -are verb, spelled to keep the sound of c and g: cerchi, mangi."""
     if ending[0] in "ie" and stem[-1] in "cg":
         return stem + "h" + ending
     if stem[-1] == "i" and (ending[0] == "i" or (ending[0] == "e" and stem[-2] in "cg")):
@@ -228,7 +227,7 @@ def present(verb: str, slot: int) -> str:
         return IRREGULAR_PRESENT[verb].split()[slot]
     stem, group = verb[:-3], verb[-3:]
     ending = PRESENT_ENDINGS[group][slot]
-    if verb in WITH_ISC and slot in (0, 1, 2, 5):
+    if verb in ISC_VERBS and slot in (0, 1, 2, 5):
         stem += "isc"
     return _join_are(stem, ending) if group == "are" else stem + ending
 
@@ -261,9 +260,9 @@ def participle(verb: str) -> str:
 
 @cache
 def conjugate(verb: str, tense: Tense, agreement: Agreement) -> tuple[str, str]:
-    """The conjugated word, and the participle that follows it in a compound tense, else "".
+    """The finite verb, and the participle of a compound tense or "".
 
-    Verbs that take essere make their participle agree; `esserci` gives c'è, ci sono, c'era.
+    With essere the participle agrees with the subject. `esserci` gives c'è, ci sono, c'era.
     """
     if verb == "esserci":
         finite, rest = conjugate("essere", tense, agreement)
@@ -273,8 +272,8 @@ def conjugate(verb: str, tense: Tense, agreement: Agreement) -> tuple[str, str]:
         return present(verb, slot), ""
     if tense == "future":
         return future(verb, slot), ""
-    if verb in STATES:
+    if verb in STATIVE_VERBS:
         return imperfect(verb, slot), ""
-    if verb in WITH_ESSERE:
+    if verb in ESSERE_VERBS:
         return present("essere", slot), inflect(participle(verb), agreement)
     return present("avere", slot), participle(verb)
