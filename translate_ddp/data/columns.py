@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from translate_ddp.data.read_errors import list_names
 from translate_ddp.errors import UserError
@@ -78,6 +78,13 @@ def map_text(
         remove_columns=table.column_names,
         load_from_cache_file=False,
     )
+
+
+def iterate_batches(pairs: Dataset) -> Iterator[tuple[list[str], list[str]]]:
+    """The columns `src` and `tgt` of up to 10,000 rows at a time."""
+    for batch in pairs.iter(batch_size=10_000):
+        columns = cast("dict[str, list[str]]", batch)
+        yield columns["src"], columns["tgt"]
 
 
 def text_features(*columns: str) -> Features:

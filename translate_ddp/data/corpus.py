@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from translate_ddp.data.columns import map_text
+from translate_ddp.data.columns import iterate_batches, map_text
 from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.data.sources import read_splits, source_identity
 from translate_ddp.errors import UserError
@@ -204,9 +204,8 @@ def _select(pairs: Dataset, rows: list[int], reason: str) -> tuple[Dataset, Coun
 
 
 def _rows(pairs: Dataset) -> Iterator[Pair]:
-    for batch in pairs.iter(batch_size=10_000):
-        columns = cast("dict[str, list[str]]", batch)
-        yield from zip(columns["src"], columns["tgt"], strict=True)
+    for src, tgt in iterate_batches(pairs):
+        yield from zip(src, tgt, strict=True)
 
 
 def _materialize(pairs: Dataset) -> Dataset:
