@@ -44,7 +44,7 @@ from benchmarks.machine import default_device, facts, matrix_peaks
 from benchmarks.report import OWN, RESULTS, Row, write_report
 from benchmarks.rounds import ROOT, Contestant, Outcome, median, run_rounds, spread
 from translate_ddp.data.dataset import ParallelDataset, load_prepared, prepare
-from translate_ddp.data.sources import read_parallel
+from translate_ddp.data.files import read_parallel
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.modeling.decoding import default_batch_tokens

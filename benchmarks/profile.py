@@ -31,7 +31,7 @@ from benchmarks.flops import StepFlop, step_flop
 from benchmarks.machine import facts, matrix_peaks
 from benchmarks.report import RESULTS, Row, pyplot, write_report
 from benchmarks.workbench import open_trainer, take_steps, wait_for
-from translate_ddp.data.batches import share
+from translate_ddp.data.batches import shard
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.runtime.launcher import read_launch
 from translate_ddp.training.trainer import Trainer
@@ -107,7 +107,7 @@ def time_steps(trainer: Trainer, steps: Iterator[np.ndarray], count: int) -> lis
     timed = []
     for _ in range(UNTIMED_STEPS + count):
         begun = time.perf_counter()
-        rows = share(next(steps), world.rank, world.size)
+        rows = shard(next(steps), world.rank, world.size)
         wait_for(world.device)
         seconds = time.perf_counter() - begun
         flop = step_flop(trainer.model, lengths.source[rows], lengths.target[rows])

@@ -50,13 +50,12 @@ def take_steps(trainer: Trainer) -> Iterator[np.ndarray]:
     """Take optimizer steps, epoch after epoch; yields the rows of each, those of all ranks."""
     position, sampler = trainer.position, trainer.sampler
     while True:
-        for passes in trainer.loader:
-            trainer.step(passes, sampler.target_tokens(position.step))
+        for step in trainer.loader:
+            trainer.step(step.passes, step.target_tokens)
             trainer.flags.of_previous_step()  # the only wait of a run's host
-            rows = sampler.plan[position.step]
             position.step += 1
             position.global_step += 1
-            yield rows
+            yield step.rows
         position.epoch, position.step = position.epoch + 1, 0
         sampler.set_epoch(position.epoch)
 

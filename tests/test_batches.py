@@ -14,7 +14,7 @@ from translate_ddp.data.batches import (
     collate,
     padding_share,
     plan_epoch,
-    share,
+    shard,
     split_into_passes,
 )
 from translate_ddp.data.dataset import ParallelDataset, Ragged
@@ -44,24 +44,34 @@ def sampler(
     return StepSampler(Lengths.of(dataset), config, seed=3, rank=rank, world_size=size)
 
 
+def rows_of_rank(
+    dataset: ParallelDataset, rank: int = 0, size: int = 1, config: BatchConfig = CONFIG
+) -> list[np.ndarray]:
+    """The rows of each step of the first epoch that one rank takes."""
+    mine = sampler(dataset, rank, size, config)
+    return [mine.shard(rows) for rows in mine]
+
+
 @pytest.mark.parametrize("size", RANKS)
 def test_ranks_together_see_every_sentence_once_an_epoch(dataset: ParallelDataset, size: int):
-    rows = [row for rank in range(size) for rows in sampler(dataset, rank, size) for row in rows]
+    rows = [
+        row for rank in range(size) for rows in rows_of_rank(dataset, rank, size) for row in rows
+    ]
     assert sorted(rows) == list(range(500))
 
 
 @pytest.mark.parametrize("size", RANKS)
 def test_every_rank_has_the_same_number_of_steps(dataset: ParallelDataset, size: int):
     # Uneven counts hang the last all-reduce of an epoch.
-    assert len({len(list(sampler(dataset, rank, size))) for rank in range(size)}) == 1
+    assert len({len(rows_of_rank(dataset, rank, size)) for rank in range(size)}) == 1
 
 
 @pytest.mark.parametrize("size", RANKS)
 def test_the_sentences_of_a_step_do_not_depend_on_the_number_of_ranks(
     dataset: ParallelDataset, size: int
 ):
-    alone = [sorted(rows.tolist()) for rows in sampler(dataset)]
-    by_ranks = zip(*(sampler(dataset, rank, size) for rank in range(size)), strict=True)
+    alone = [sorted(rows.tolist()) for rows in rows_of_rank(dataset)]
+    by_ranks = zip(*(rows_of_rank(dataset, rank, size) for rank in range(size)), strict=True)
     assert [sorted(np.concatenate(step).tolist()) for step in by_ranks] == alone
 
 
@@ -86,7 +96,7 @@ def test_no_rank_has_a_pass_more_than_another(size: int):
     plan = plan_epoch(Lengths.of(pairs), config, seed=3, epoch=0, world_size=size)
     uneven = 0
     for rows in plan:
-        shares = [share(rows, rank, size) for rank in range(size)]
+        shares = [shard(rows, rank, size) for rank in range(size)]
         passes = {len(split_into_passes(pairs, part, config.max_tokens)) for part in shares}
         uneven += passes != {max(1, 4 // size)}
     assert uneven <= 2  # the last step of the corpus, and that of its few longest rows
@@ -131,7 +141,7 @@ def test_steps_hold_less_padding_than_rows_sorted_by_target_then_source_do(
 @pytest.mark.parametrize("size", RANKS)
 def test_no_pass_is_over_what_a_device_holds(dataset: ParallelDataset, size: int):
     for rank in range(size):
-        for rows in sampler(dataset, rank, size):
+        for rows in rows_of_rank(dataset, rank, size):
             for batch in split_into_passes(dataset, rows, max_tokens=100):
                 assert batch.source_BS.numel() <= 100
                 assert batch.target_BT.numel() <= 100
@@ -139,7 +149,7 @@ def test_no_pass_is_over_what_a_device_holds(dataset: ParallelDataset, size: int
 
 def test_shares_are_alike_in_count_and_length():
     rows = np.arange(20)  # a step is sorted by length, so the row stands for it
-    shares = [share(rows, rank, 3) for rank in range(3)]
+    shares = [shard(rows, rank, 3) for rank in range(3)]
     assert sorted(len(part) for part in shares) == [6, 7, 7]
     assert max(part.sum() for part in shares) - min(part.sum() for part in shares) <= 20
 
@@ -167,7 +177,7 @@ def test_an_epoch_can_be_entered_at_any_step(dataset: ParallelDataset):
 
 def test_batch_size_counts_sentences_per_rank(dataset: ParallelDataset):
     config = BatchConfig(batch_size=8)
-    steps = [list(sampler(dataset, rank, 2, config)) for rank in range(2)]
+    steps = [rows_of_rank(dataset, rank, 2, config) for rank in range(2)]
     counts = sorted({len(rows) for rank in steps for rows in rank})
     assert counts == [2, 8]  # 500 = 31 * 16 + 4
     assert sorted(row for rank in steps for rows in rank for row in rows) == list(range(500))
@@ -190,7 +200,7 @@ def test_padding_is_little_at_the_size_of_a_real_corpus():
 
 def test_the_padding_share_is_what_the_batches_hold(dataset: ParallelDataset):
     mine = sampler(dataset, 1, 2)
-    batches = [batch for rows in mine for batch in split_into_passes(dataset, rows, 100)]
+    batches = [batch for step in BatchLoader(dataset, mine, 100, CPU) for batch in step.passes]
     real = sum(int((b.source_BS != PAD).sum()) + len(b.labels_R) for b in batches)
     everything = sum(b.source_BS.numel() + b.target_BT.numel() for b in batches)
     assert padding_share(mine, 100) == pytest.approx(1 - real / everything)
@@ -199,9 +209,9 @@ def test_the_padding_share_is_what_the_batches_hold(dataset: ParallelDataset):
 def test_the_target_tokens_of_a_step_are_counted_over_all_ranks(dataset: ParallelDataset):
     samplers = [sampler(dataset, rank, 3) for rank in range(3)]
     loaders = [BatchLoader(dataset, mine, 100, CPU) for mine in samplers]
-    for step, passes_of_ranks in enumerate(zip(*loaders, strict=True)):
-        labels = sum(len(batch.labels_R) for passes in passes_of_ranks for batch in passes)
-        assert samplers[0].target_tokens(step) == labels
+    for step_of_ranks in zip(*loaders, strict=True):
+        labels = sum(len(batch.labels_R) for step in step_of_ranks for batch in step.passes)
+        assert [step.target_tokens for step in step_of_ranks] == [labels] * 3
 
 
 def test_a_batch_is_the_one_written_by_hand():
@@ -215,8 +225,19 @@ def test_a_batch_is_the_one_written_by_hand():
 def test_a_rank_without_a_sentence_still_has_a_pass(dataset: ParallelDataset):
     one_pair = ParallelDataset(Ragged.of([[5, 6]]), Ragged.of([[7]]))
     mine = sampler(one_pair, rank=1, size=2)
-    (passes,) = BatchLoader(one_pair, mine, 100, CPU)
-    assert [len(batch.labels_R) for batch in passes] == [0]
+    (step,) = BatchLoader(one_pair, mine, 100, CPU)
+    assert [len(batch.labels_R) for batch in step.passes] == [0]
+
+
+def test_largest_step_has_the_most_positions(dataset: ParallelDataset):
+    loader = BatchLoader(dataset, sampler(dataset), 300, CPU)
+    sizes = {
+        step.rows.tobytes(): step.passes[0].source_BS.numel() + step.passes[0].target_BT.numel()
+        for step in loader
+    }
+    largest = loader.largest_step()
+    assert sizes[largest.rows.tobytes()] == max(sizes.values())
+    assert largest.target_tokens == sum(len(batch.labels_R) for batch in largest.passes)
 
 
 @pytest.mark.parametrize(

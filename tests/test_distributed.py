@@ -35,8 +35,8 @@ def gradients(flags: list[str], world: World) -> list[dict[str, torch.Tensor]]:
     folder = RunFolder(config.checkpoint.model_folder, "")
     trainer = build_trainer(config, data, Run("0", {}, {}), folder, store, logbook, world)
     found = []
-    for step, passes in enumerate(trainer.loader):
-        trainer.accumulate_gradients(passes, trainer.sampler.target_tokens(step))
+    for step in trainer.loader:
+        trainer.accumulate_gradients(step.passes, step.target_tokens)
         named = trainer.model.named_parameters()
         found.append({name: p.grad.clone() for name, p in named if p.grad is not None})
         trainer.optimizer.zero_grad()

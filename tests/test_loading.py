@@ -43,7 +43,7 @@ def test_a_prefetching_loader_gives_the_batches_of_one_that_does_not(
         config = BatchConfig(batch_tokens=100, seq_len=60)
         sampler = StepSampler(Lengths.of(dataset), config, seed=3, rank=0, world_size=1)
         loader = BatchLoader(dataset, sampler, 50, CPU)
-        return [tensor for passes in loader for batch in passes for tensor in batch]
+        return [tensor for step in loader for batch in step.passes for tensor in batch]
 
     plain, ahead = everything(0), everything(4)
     assert len(plain) == len(ahead) > 40

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from translate_ddp.data.batches import collate, nothing
+from translate_ddp.data.batches import collate, empty_batch
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.modeling import loss
 from translate_ddp.modeling.loss import Objective, token_loss
@@ -41,7 +41,7 @@ def test_the_loss_is_a_sum_so_batches_can_be_added():
 def test_a_pass_without_weight_has_a_zero_gradient_for_every_parameter():
     # DDP waits for a gradient of each parameter, also from a rank that has no sentence.
     objective = Objective(Transformer(ModelConfig(), vocabulary=20), 0.1)
-    loss = objective(nothing())
+    loss = objective(empty_batch())
     loss.backward()
     assert loss.item() == 0.0
     for name, parameter in objective.named_parameters():

@@ -188,4 +188,4 @@ def test_a_new_machine_goes_on_from_the_checkpoint_of_the_other(
     assert f"{folders[1]}/tmodel_step_00000004" in said and "on node 1" in said
     assert "Finished at epoch 0, step 8" in said
     # Each node maps the corpus that it prepared itself.
-    assert all(list((folder / "data").glob("en-it-*/about.json")) for folder in folders)
+    assert all(list((folder / "data").glob("en-it-*/prepared.json")) for folder in folders)

@@ -70,10 +70,10 @@ def test_whole_words_show_what_they_do_not_know():
 
 def test_a_given_file_is_used_and_a_missing_one_is_written(tmp_path: Path, tokenizer: Tokenizer):
     config = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "tokenizer_{0}.json"))
-    written = build_tokenizer(LINES, config, "en-it", tmp_path / "unused.json")
+    written = build_tokenizer(LINES, config, "en-it")
     assert load_tokenizer(tmp_path / "tokenizer_en-it.json").text == written.text
     other_lines = ["something else entirely"] * 5
-    assert build_tokenizer(other_lines, config, "en-it", tmp_path / "x").text == tokenizer.text
+    assert build_tokenizer(other_lines, config, "en-it").text == tokenizer.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tokenizer_en-it.json"]
 
 
@@ -89,7 +89,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path):
     (tmp_path / "taken").write_text("")
     config = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "taken" / "{0}.json"))
     with pytest.raises(UserError, match=r"--tokenizer_file .*en-it\.json cannot be written"):
-        build_tokenizer(LINES, config, "en-it", tmp_path / "unused.json")
+        build_tokenizer(LINES, config, "en-it")
 
 
 def test_a_tokenizer_with_other_special_ids_is_refused(tokenizer: Tokenizer):

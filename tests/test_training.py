@@ -204,7 +204,7 @@ def train_on_a_full_disk(flags: list[str], limit: int) -> None:
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        (1_000, "No room to read"),
+        (1_000, "No space to read"),
         (40_000, "Could not save a checkpoint"),
     ],
 )

@@ -77,7 +77,7 @@ def conclude(task: Task, own: list[str], processes: int, records: list[dict[str,
 
     def epoch_tokens(epoch: int) -> list[int]:
         sampler.set_epoch(epoch)
-        return [sampler.target_tokens(step) for step in range(len(sampler.plan))]
+        return [sampler.target_tokens(rows) for rows in sampler]
 
     steps = chain.from_iterable(epoch_tokens(epoch) for epoch in count())
     tokens = list(islice(steps, records[-1]["step"]))

@@ -6,7 +6,7 @@ from pathlib import Path
 from translate_ddp.commands.translate import SavedModel, Translator
 from translate_ddp.console import print_line
 from translate_ddp.data.dataset import ParallelDataset, Ragged, load_prepared, prepare
-from translate_ddp.data.sources import read_parallel
+from translate_ddp.data.files import read_parallel
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import default_batch_tokens
 from translate_ddp.runtime.distributed import World

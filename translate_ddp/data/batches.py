@@ -40,6 +40,14 @@ class Batch(NamedTuple):
         return Batch(*(tensor.pin_memory() for tensor in self))
 
 
+class Step(NamedTuple):
+    """What one rank needs for one optimizer step."""
+
+    passes: list[Batch]  # of this rank
+    target_tokens: int  # of all ranks: the summed loss is divided by it
+    rows: np.ndarray  # of all ranks, as indices into the training set
+
+
 ORDER = 3  # to be raised with every change of the order that `plan_epoch` makes
 
 
@@ -82,7 +90,7 @@ def plan_epoch(
     return [steps[i] for i in random.permutation(len(steps))]
 
 
-def share(rows: np.ndarray, rank: int, size: int) -> np.ndarray:
+def shard(rows: np.ndarray, rank: int, size: int) -> np.ndarray:
     """This rank's part of a step: about as many rows, and as long ones, as everybody's."""
     return rows[rank::size]
 
@@ -115,7 +123,7 @@ def _divisor(count: int) -> int:
 
 
 class StepSampler:
-    """One rank's rows of each step, from any step of any epoch on."""
+    """The rows of each step, of all ranks, from any step of any epoch on."""
 
     def __init__(
         self, lengths: Lengths, config: BatchConfig, *, seed: int, rank: int, world_size: int
@@ -130,29 +138,30 @@ class StepSampler:
         )
         self.first_step = first_step
 
-    def target_tokens(self, step: int) -> int:
-        """Real target tokens of a step over all ranks."""
-        return int(self.lengths.target[self.plan[step]].sum())
-
-    def largest_step(self) -> int:
-        """The step of the most positions on both sides, which takes about the most memory."""
+    def largest_step(self) -> np.ndarray:
+        """Rows of the step of the most positions on both sides: it takes about the most memory."""
         source, target = self.lengths.source, self.lengths.target
-        sizes = [len(rows) * int(source[rows].max() + target[rows].max()) for rows in self.plan]
-        return sizes.index(max(sizes))
+        return max(
+            self.plan, key=lambda rows: len(rows) * (source[rows].max() + target[rows].max())
+        )
 
-    def rows(self, step: int) -> np.ndarray:
-        return share(self.plan[step], self.rank, self.world_size)
+    def shard(self, rows: np.ndarray) -> np.ndarray:
+        """This rank's rows of a step."""
+        return shard(rows, self.rank, self.world_size)
+
+    def target_tokens(self, rows: np.ndarray) -> int:
+        """Target tokens of these rows, each row's end marker included."""
+        return int(self.lengths.target[rows].sum())
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        for step in range(self.first_step, len(self.plan)):
-            yield self.rows(step)
+        return iter(self.plan[self.first_step :])
 
     def __len__(self) -> int:
         return len(self.plan) - self.first_step
 
 
 class BatchLoader:
-    """The passes of one rank, step by step in the sampler's order.
+    """The `Step`s of one rank in the sampler's order.
 
     For a GPU a thread prepares the next steps in page-locked memory. It is no process: nothing is
     forked beside NCCL's threads, and no signal of a child's death reaches the trainer.
@@ -164,15 +173,18 @@ class BatchLoader:
         self.dataset, self.sampler = dataset, sampler
         self.max_tokens, self.device = max_tokens, device
 
-    def passes(self, rows: np.ndarray) -> list[Batch]:
-        """The passes of one step, of which this rank has these rows."""
-        batches = split_into_passes(self.dataset, rows, self.max_tokens)
-        if self.device.type == "cuda":
-            return [batch.pin_memory() for batch in batches]
-        return batches
+    def largest_step(self) -> Step:
+        """The step of the epoch that takes about the most memory."""
+        return self._prepare(self.sampler.largest_step())
 
-    def __iter__(self) -> Iterator[list[Batch]]:
-        steps = map(self.passes, self.sampler)
+    def _prepare(self, rows: np.ndarray) -> Step:
+        passes = split_into_passes(self.dataset, self.sampler.shard(rows), self.max_tokens)
+        if self.device.type == "cuda":
+            passes = [batch.pin_memory() for batch in passes]
+        return Step(passes, self.sampler.target_tokens(rows), rows)
+
+    def __iter__(self) -> Iterator[Step]:
+        steps = map(self._prepare, self.sampler)
         count = PREFETCHED_STEPS[self.device.type]
         return prefetch(steps, count, self._begin_thread) if count else steps
 
@@ -203,7 +215,7 @@ def prefetch(
 def split_into_passes(dataset: ParallelDataset, rows: np.ndarray, max_tokens: int) -> list[Batch]:
     """These rows, padded, in as few passes of up to `max_tokens` a side as their order allows."""
     if not len(rows):
-        return [nothing()]
+        return [empty_batch()]
     pairs = dataset.take(rows)
     lengths = np.maximum(pairs.source.lengths, pairs.target.lengths) + 1
     groups = _cut(np.arange(len(rows)), lengths, max_tokens)
@@ -222,7 +234,7 @@ def collate(pairs: ParallelDataset) -> Batch:
     )
 
 
-def nothing() -> Batch:
+def empty_batch() -> Batch:
     """A pass without weight, for a rank that has no row in a step but whose peers await it."""
     none = torch.empty(0, dtype=torch.int64)
     return Batch(torch.tensor([[EOS]]), torch.tensor([[SOS]]), real_R=none, labels_R=none)
@@ -246,8 +258,7 @@ def padding_share(sampler: StepSampler, max_tokens: int) -> float:
     """Which part of all positions this rank computes in the epoch is padding."""
     real = padded = 0
     longest_side = sampler.lengths.longest_side
-    for step in range(len(sampler.plan)):
-        rows = sampler.rows(step)
+    for rows in map(sampler.shard, sampler.plan):
         for group in _cut(rows, longest_side, max_tokens) if len(rows) else []:
             for lengths in (sampler.lengths.source[group], sampler.lengths.target[group]):
                 real += int(lengths.sum())

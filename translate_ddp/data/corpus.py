@@ -1,4 +1,4 @@
-"""Sentence pairs fit for use, divided into training and validation; it never sees tokens."""
+"""Sentence pairs as text: cleaned, filtered, and split into training and validation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from translate_ddp.data.columns import listing, mapped_text, reading
+from translate_ddp.data.columns import iterate_batches, map_text
+from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.data.sources import read_splits, source_identity
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig
@@ -22,90 +23,89 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]  # a source sentence and its translation
 
-
-CHARACTERS_AT_MOST = 10_000
-UNDECODED = re.compile("[\0\ufffd]")  # decoders leave U+FFFD where the bytes were no text
+MAX_CHARACTERS = 10_000
+INVALID_UNICODE = re.compile("[\0\ufffd]")  # decoders put U+FFFD in the place of invalid bytes
 BYTE_ORDER_MARK = "\ufeff"
 LINE_BREAKS = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 
-VALIDATION_SHARE = 0.02
-VALIDATION_PAIRS_AT_MOST = 2_000
+VALIDATION_FRACTION = 0.02
+MAX_VALIDATION_PAIRS = 2_000
 ALSO_IN_VALIDATION = "also in validation"
-SPLIT_SALT = b"translate_ddp"  # another salt is another split
+SPLIT_SALT = b"translate_ddp"  # another salt gives another split
 
 
 @dataclass(frozen=True)
 class Corpus:
-    train: Dataset  # string columns src and tgt, nothing null or empty
-    validation: Dataset  # the same, no pair twice
-    dropped: dict[str, int]  # reason -> rows, of both; only reasons that occurred
+    train: Dataset  # string columns src and tgt, not null, not empty
+    validation: Dataset  # the same, without duplicate pairs
+    dropped: dict[str, int]  # reason -> rows of both; only reasons that occurred
 
 
 def read_corpus(config: CorpusConfig) -> Corpus:
-    """The usable pairs to train on and to validate on, and why the other rows were dropped.
+    """The usable pairs for training and for validation, and how many rows were dropped and why.
 
-    Validation is what `config.validation` names, else the dataset's own split of that name, else
-    split off the rest (`_split_off`). A pair that is in validation never trains.
-    Raises UserError if there is nothing to read, or nothing usable.
+    Validation is the source `config.validation`, else the split `validation` of the dataset, else
+    a part of its training pairs (`_split_by_hash`). No validation pair is in training.
+    Raises UserError if a source cannot be read or has no usable pair.
     """
     languages = config.lang_src, config.lang_tgt
     splits = read_splits(config.dataset, languages)
-    train, dropped = _usable(_training_split(config.dataset, splits), config.dataset)
+    train, dropped = _filter_pairs(_training_split(config.dataset, splits), config.dataset)
     if config.validation:
         given = read_pairs(config.validation, *languages)
-        validation, more = _usable(given, config.validation)
+        validation, more = _filter_pairs(given, config.validation)
     elif "train" in splits and "validation" in splits:
-        validation, more = _usable(splits["validation"], f"{config.dataset}:validation")
+        validation, more = _filter_pairs(splits["validation"], f"{config.dataset}:validation")
     else:
-        train, validation, left_over = _split_off(train, config.dataset)
-        return Corpus(_written_out(train), _written_out(validation), dict(dropped + left_over))
-    validation, repeated = _distinct(validation)
-    train, shared = _without(train, validation, config.dataset)
-    dropped = dropped + more + repeated + shared
-    return Corpus(_written_out(train), _written_out(validation), dict(dropped))
+        train, validation, left_over = _split_by_hash(train, config.dataset)
+        return Corpus(_materialize(train), _materialize(validation), dict(dropped + left_over))
+    validation, duplicates = _remove_duplicates(validation)
+    train, shared = _remove_validation_pairs(train, validation, config.dataset)
+    dropped = dropped + more + duplicates + shared
+    return Corpus(_materialize(train), _materialize(validation), dict(dropped))
 
 
 def read_pairs(source: str, lang_src: str, lang_tgt: str) -> Dataset:
-    """The whole of one source as it stands: columns `src` and `tgt`, null where there is no text.
+    """All rows of one source, unfiltered: columns `src` and `tgt`, null where there is no text.
 
-    Raises UserError if there is nothing to read, or several splits and `source` names none.
+    Raises UserError if it cannot be read, or has several splits and `source` does not name one.
     """
     splits = read_splits(source, (lang_src, lang_tgt))
     if len(splits) > 1:
         raise UserError(
-            f"{source} has the splits {listing(splits)}: name one, as in {source}:{min(splits)}."
+            f"{source} has the splits {list_names(splits)}: name one, as in {source}:{min(splits)}."
         )
     return next(iter(splits.values()))
 
 
 def corpus_signature(config: CorpusConfig) -> str:
-    """A short text that changes with what `read_corpus` would read, found without reading it.
+    """A hash that changes when `read_corpus` would return other pairs, without reading them.
 
-    Files are known by path, size and time, hub datasets by name only.
-    Raises UserError as reading does if a source is not there.
+    It covers path, size and time of files, and only the name of hub datasets.
+    Raises UserError if a source does not exist, as `read_corpus` does.
     """
     languages = config.lang_src, config.lang_tgt
-    known = [*languages]
+    parts = [*languages]
     for source in filter(None, (config.dataset, config.validation)):
-        known += source_identity(source, languages)
-    return hashlib.blake2b("\n".join(known).encode(), digest_size=16).hexdigest()
+        parts += source_identity(source, languages)
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def _training_split(source: str, splits: Mapping[str, Dataset]) -> Dataset:
     if len(splits) > 1 and "train" not in splits:
         raise UserError(
-            f"{source} has no split 'train', but {listing(splits)}:"
+            f"{source} has no split 'train', but {list_names(splits)}:"
             f" name the one to train on, as in {source}:{min(splits)}."
         )
     return splits["train"] if "train" in splits else next(iter(splits.values()))
 
 
-def _usable(pairs: Dataset, source: str) -> tuple[Dataset, Counter[str]]:
-    """The pairs that pass every rule, tidied, and the number of the others by reason."""
+def _filter_pairs(pairs: Dataset, source: str) -> tuple[Dataset, Counter[str]]:
+    """The usable pairs, normalized, and the number of the others by reason."""
     reasons: list[str] = []
-    if len(pairs) > 0:  # `map` would leave an empty table without the new column
-        with reading(source, "Convert it to UTF-8."):
-            pairs = mapped_text(pairs, _judged, ("src", "tgt", "reason"))
+    if len(pairs) > 0:  # `map` would not add the new column to an empty table
+        with explain_read_errors(source, "Convert it to UTF-8."):
+            pairs = map_text(pairs, _normalize_and_check, ("src", "tgt", "reason"))
         reasons = pairs["reason"][:]
     dropped = Counter(filter(None, reasons))
     kept = [row for row, reason in enumerate(reasons) if not reason]
@@ -117,50 +117,47 @@ def _usable(pairs: Dataset, source: str) -> tuple[Dataset, Counter[str]]:
     return pairs.select(kept).remove_columns("reason"), dropped
 
 
-def _judged(batch: dict[str, list[str | None]]) -> dict[str, list[str | None]]:
-    """Tidy text, and for each pair why it is dropped ('' if it is not)."""
-    src, tgt = ([_tidy(text) for text in batch[side]] for side in ("src", "tgt"))
-    return {
-        "src": src,
-        "tgt": tgt,
-        "reason": [_why_dropped(*pair) for pair in zip(src, tgt, strict=True)],
-    }
+def _normalize_and_check(batch: dict[str, list[str | None]]) -> dict[str, list[str | None]]:
+    """Normalized text, and for each pair the reason to drop it ('' if it is usable)."""
+    src, tgt = ([_normalize(text) for text in batch[side]] for side in ("src", "tgt"))
+    reasons: list[str | None] = [_reason_to_drop(*pair) for pair in zip(src, tgt, strict=True)]
+    return {"src": src, "tgt": tgt, "reason": reasons}
 
 
-def _tidy(text: str | None) -> str | None:
+def _normalize(text: str | None) -> str | None:
     if text is None:
         return None
     return LINE_BREAKS.sub(" ", text.removeprefix(BYTE_ORDER_MARK).strip())
 
 
-def _why_dropped(src: str | None, tgt: str | None) -> str:
+def _reason_to_drop(src: str | None, tgt: str | None) -> str:
     if src is None or tgt is None:
         return "not text"
     if not src or not tgt:
         return "empty"
-    if UNDECODED.search(src) or UNDECODED.search(tgt):
+    if INVALID_UNICODE.search(src) or INVALID_UNICODE.search(tgt):
         return "invalid unicode"
-    if max(len(src), len(tgt)) > CHARACTERS_AT_MOST:
-        return f"over {CHARACTERS_AT_MOST:,} characters"
+    if max(len(src), len(tgt)) > MAX_CHARACTERS:
+        return f"over {MAX_CHARACTERS:,} characters"
     return ""
 
 
-def _split_off(pairs: Dataset, source: str) -> tuple[Dataset, Dataset, Counter[str]]:
-    """Training and validation pairs, divided by a salted hash of the source sentence alone.
+def _split_by_hash(pairs: Dataset, source: str) -> tuple[Dataset, Dataset, Counter[str]]:
+    """Training and validation pairs, split by a salted hash of the source sentence.
 
-    Validation takes 2% (at least 1 pair, at most 2,000), without repeats, of the sources with the
-    smallest hashes. All other pairs of these sources leave training too, counted as 'also in
-    validation'. So neither the order of the rows nor their repeats move a sentence across.
-    Raises UserError if there are fewer than two different sources.
+    Validation holds 2% of the pairs (at least 1, at most 2,000), without duplicates, of the source
+    sentences with the smallest hashes. All other pairs of these sentences are dropped, counted as
+    'also in validation'. So the split depends neither on the order of the rows nor on duplicates.
+    Raises UserError if there are fewer than two different source sentences.
     """
     hashes = np.fromiter((_hash(src) for src, _ in _rows(pairs)), np.uint64, len(pairs))
-    last = hashes.max()  # it trains, whatever else does
+    last = hashes.max()  # always in training, which therefore is never empty
     if hashes.min() == last:
         raise UserError(
-            f"{source} has only one source sentence, which cannot be divided into training and"
+            f"{source} has only one source sentence, which cannot be split into training and"
             f" validation: pass --validation."
         )
-    wanted = min(max(round(VALIDATION_SHARE * len(pairs)), 1), VALIDATION_PAIRS_AT_MOST)
+    wanted = min(max(round(VALIDATION_FRACTION * len(pairs)), 1), MAX_VALIDATION_PAIRS)
     chosen: dict[Pair, int] = {}  # pair -> one of its rows
     threshold = last
     order = np.argsort(hashes, kind="stable")
@@ -180,38 +177,38 @@ def _hash(text: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def _distinct(validation: Dataset) -> tuple[Dataset, Counter[str]]:
+def _remove_duplicates(validation: Dataset) -> tuple[Dataset, Counter[str]]:
     first_rows: dict[Pair, int] = {}
     for row, pair in enumerate(_rows(validation)):
         first_rows.setdefault(pair, row)
-    return _selected(validation, list(first_rows.values()), "repeated in validation")
+    return _select(validation, list(first_rows.values()), "repeated in validation")
 
 
-def _without(train: Dataset, validation: Dataset, source: str) -> tuple[Dataset, Counter[str]]:
-    held_back = set(_rows(validation))
-    kept = [row for row, pair in enumerate(_rows(train)) if pair not in held_back]
+def _remove_validation_pairs(
+    train: Dataset, validation: Dataset, source: str
+) -> tuple[Dataset, Counter[str]]:
+    held_out = set(_rows(validation))
+    kept = [row for row, pair in enumerate(_rows(train)) if pair not in held_out]
     if not kept:
         raise UserError(
-            f"Every usable pair of {source} is also in validation: none is left to train."
+            f"Every usable pair of {source} is also in validation, so none is left for training:"
+            " pass another --validation."
         )
-    return _selected(train, kept, ALSO_IN_VALIDATION)
+    return _select(train, kept, ALSO_IN_VALIDATION)
 
 
-def _selected(pairs: Dataset, rows: list[int], reason: str) -> tuple[Dataset, Counter[str]]:
-    others = len(pairs) - len(rows)
-    return pairs.select(rows), Counter({reason: others} if others else {})
+def _select(pairs: Dataset, rows: list[int], reason: str) -> tuple[Dataset, Counter[str]]:
+    """These rows, and the number of the others under `reason`."""
+    dropped = len(pairs) - len(rows)
+    return pairs.select(rows), Counter({reason: dropped} if dropped else {})
 
 
 def _rows(pairs: Dataset) -> Iterator[Pair]:
-    for batch in pairs.iter(batch_size=10_000):
-        columns = cast("dict[str, list[str]]", batch)
-        yield from zip(columns["src"], columns["tgt"], strict=True)
+    for src, tgt in iterate_batches(pairs):
+        yield from zip(src, tgt, strict=True)
 
 
-def _written_out(pairs: Dataset) -> Dataset:
-    """The selected rows as a table of their own, which is read many times faster."""
-    return mapped_text(pairs.with_format("arrow"), _unchanged, ("src", "tgt")).with_format(None)
-
-
-def _unchanged(table: Any) -> Any:
-    return table
+def _materialize(pairs: Dataset) -> Dataset:
+    """The selected rows as a table without an index of rows, which is read many times faster."""
+    copy = map_text(pairs.with_format("arrow"), lambda table: table, ("src", "tgt"))
+    return copy.with_format(None)

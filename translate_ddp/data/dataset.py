@@ -1,7 +1,7 @@
-"""The encoded corpus: tokenized once, kept on disk as flat arrays that all ranks map into memory.
+"""The encoded corpus: tokenized once, stored as flat arrays that all ranks map into memory.
 
-It knows nothing of ranks or batches. A prepared corpus is a folder of its own, published by one
-rename and found again at the next start by what it was made from.
+Each prepared corpus is a folder. One rename publishes it when it is complete. Its name is a hash of
+the settings and of the identity of the files that it was made from, so later starts find it.
 """
 
 import hashlib
@@ -11,13 +11,14 @@ import os
 import shutil
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from translate_ddp.data.columns import iterate_batches
 from translate_ddp.data.corpus import corpus_signature, read_corpus
 from translate_ddp.data.tokenizer import Tokenizer, build_tokenizer, load_tokenizer
 from translate_ddp.errors import UserError
@@ -27,12 +28,12 @@ from translate_ddp.settings import CorpusConfig, TokenizerConfig
 if TYPE_CHECKING:
     import datasets
 
-FORMAT = 1  # of the prepared folder; a change makes older ones be prepared anew
-LINES_AT_ONCE = 10_000
+FORMAT = 2  # of the prepared folder; raise it and corpora are prepared anew
+SUMMARY_FILE = "prepared.json"  # counts and fingerprint; written last
 
 
 class Ragged:
-    """Rows of token ids of unequal length in one flat array, read-only."""
+    """Rows of token ids of unequal lengths: row i is tokens[offsets[i]:offsets[i + 1]]."""
 
     def __init__(self, tokens: np.ndarray, offsets: np.ndarray) -> None:
         self.tokens = tokens
@@ -67,17 +68,17 @@ class Ragged:
         return np.diff(self.offsets)
 
     def take(self, rows: np.ndarray | Sequence[int]) -> "Ragged":
-        """These rows, in this order, as an array of their own; all are gathered by one index."""
+        """A copy of these rows, in this order."""
         rows = np.asarray(rows, dtype=np.int64)
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        index = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-        return Ragged(self.tokens[index], offsets)
+        positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+        return Ragged(self.tokens[positions], offsets)
 
 
 class ParallelDataset:
-    """Sentence pairs as token ids, without start and end."""
+    """Sentence pairs as token ids, without start and end markers."""
 
     def __init__(self, source: Ragged, target: Ragged) -> None:
         assert len(source) == len(target)
@@ -91,13 +92,13 @@ class ParallelDataset:
         return self.source[row], self.target[row]
 
     def take(self, rows: np.ndarray | Sequence[int]) -> "ParallelDataset":
-        """These pairs, in this order."""
+        """A copy of these pairs, in this order."""
         return ParallelDataset(self.source.take(rows), self.target.take(rows))
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """All that training needs to know of its corpus."""
+    """A prepared folder, its token ids mapped into memory."""
 
     train: ParallelDataset
     validation: ParallelDataset
@@ -105,23 +106,24 @@ class PreparedData:
     validation_references: list[str]
     tokenizer: Tokenizer
     dropped: dict[str, int]  # reason -> rows
-    fingerprint: str  # of every id in order, and of the tokenizer
+    fingerprint: str  # sha256 of the tokenizer and of all token ids in order
 
 
 def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, folder: Path) -> Path:
-    """Read, tokenize and store the corpus below `folder`, unless that was done before.
+    """Read, tokenize and store the corpus below `folder`, unless it is stored there already.
 
-    Pairs of which one side has more than `seq_len` tokens, end included, are dropped and counted.
-    Returns the prepared folder. Raises UserError if the corpus cannot be used.
+    Pairs with more than `seq_len` tokens on one side, end marker included, are dropped and counted.
+    Returns the prepared folder. Raises UserError if the corpus cannot be read or stored.
     """
-    prepared = folder / _key(corpus, tokenizer, seq_len)
-    if not (prepared / "about.json").exists():
+    prepared = folder / _folder_name(corpus, tokenizer, seq_len)
+    if not (prepared / SUMMARY_FILE).exists():
         partial = folder / f".preparing-{socket.gethostname()}-{os.getpid()}"
         try:
-            _remove_what_killed_starts_left(folder)
+            _remove_leftovers(folder)
             partial.mkdir(parents=True)
             _write(partial, corpus, tokenizer, seq_len)
-            prepared = folder / _key(corpus, tokenizer, seq_len)  # with the tokenizer file, if any
+            # The name covers the tokenizer file, which may have been written just now.
+            prepared = folder / _folder_name(corpus, tokenizer, seq_len)
             fault_point("preparing")
             _publish(partial, prepared)
         except OSError as error:
@@ -133,17 +135,18 @@ def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, fold
     return prepared
 
 
-def _remove_what_killed_starts_left(folder: Path) -> None:
-    for left in folder.glob(f".preparing-{socket.gethostname()}-*"):
+def _remove_leftovers(folder: Path) -> None:
+    """Delete the partial folders of killed processes of this host."""
+    for partial in folder.glob(f".preparing-{socket.gethostname()}-*"):
         try:
-            os.kill(int(left.name.rpartition("-")[2]), 0)  # does it live?
+            os.kill(int(partial.name.rpartition("-")[2]), 0)  # raises if there is no such process
         except ProcessLookupError:
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def load_prepared(prepared: Path) -> PreparedData:
-    """Map a prepared folder into memory."""
-    about = json.loads((prepared / "about.json").read_text(encoding="utf-8"))
+    """Map a prepared folder into memory. Raises UserError if its tokenizer cannot be used."""
+    summary = json.loads((prepared / SUMMARY_FILE).read_text(encoding="utf-8"))
 
     def pairs(split: str) -> ParallelDataset:
         return ParallelDataset(*(Ragged.open(prepared / f"{split}.{s}") for s in ("src", "tgt")))
@@ -157,23 +160,22 @@ def load_prepared(prepared: Path) -> PreparedData:
         validation_sources=lines("src"),
         validation_references=lines("tgt"),
         tokenizer=load_tokenizer(prepared / "tokenizer.json"),
-        dropped=about["dropped"],
-        fingerprint=about["fingerprint"],
+        **summary,
     )
 
 
-def _key(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int) -> str:
-    """A name for what a preparation depends on."""
+def _folder_name(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int) -> str:
+    """The languages and a hash of all inputs of a preparation."""
     languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
     file = tokenizer.file(languages)
     try:
-        given = file.read_bytes() if file is not None else b""
+        tokenizer_bytes = file.read_bytes() if file is not None else b""
     except (FileNotFoundError, NotADirectoryError):
-        given = b""  # it is still to be written
+        tokenizer_bytes = b""  # the preparation will write it
     except OSError as error:
         raise UserError(f"--tokenizer_file {file} cannot be read: {error.strerror}.") from error
     inputs = [FORMAT, corpus_signature(corpus), asdict(corpus), asdict(tokenizer), seq_len]
-    digest = hashlib.sha256(json.dumps(inputs).encode() + given)
+    digest = hashlib.sha256(json.dumps(inputs).encode() + tokenizer_bytes)
     return f"{languages}-{digest.hexdigest()[:12]}"
 
 
@@ -183,10 +185,9 @@ def _write(
     corpus = read_corpus(corpus_config)
     fault_point("tokenizing")
     tokenizer = build_tokenizer(
-        _all_lines(corpus.train),
+        (line for batch in iterate_batches(corpus.train) for side in batch for line in side),
         tokenizer_config,
         languages=f"{corpus_config.lang_src}-{corpus_config.lang_tgt}",
-        file=folder / "tokenizer.json",
     )
     (folder / "tokenizer.json").write_text(tokenizer.text, encoding="utf-8")
     dropped = Counter(corpus.dropped)
@@ -203,53 +204,35 @@ def _write(
             ragged.save(folder / f"{split}.{side}")
             digest.update(ragged.offsets.data)
             digest.update(ragged.tokens.data)
-        if split == "validation":
-            _write_lines(folder, pairs.select(kept))
-    about = {"dropped": dict(dropped), "fingerprint": digest.hexdigest()}
-    (folder / "about.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+            if split == "validation":
+                lines = "".join(f"{line}\n" for line in pairs.select(kept)[side][:])
+                (folder / f"validation.{side}.txt").write_text(lines, encoding="utf-8")
+    summary = {"dropped": dict(dropped), "fingerprint": digest.hexdigest()}
+    (folder / SUMMARY_FILE).write_text(json.dumps(summary, indent=1), encoding="utf-8")
 
 
 def _encode(
     pairs: "datasets.Dataset", tokenizer: Tokenizer, seq_len: int
 ) -> tuple[ParallelDataset, list[int]]:
-    """The pairs of which both sides fit, and their rows. Ids become arrays one by one: a list of
-    Python numbers would take ten times the memory.
-    """
+    """The encoded pairs of which both sides fit `seq_len`, and their rows."""
     sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     kept: list[int] = []
     rows = itertools.count()
-    for part in _in_parts(pairs):
-        for source, target in zip(*map(tokenizer.encode, part), strict=True):
+    for batch in iterate_batches(pairs):
+        for encoded in zip(*map(tokenizer.encode, batch), strict=True):
             row = next(rows)
-            if max(len(source), len(target)) < seq_len:  # and the end marker
+            if max(map(len, encoded)) < seq_len:  # one token is left for the end marker
                 kept.append(row)
-                for side, ids in zip(sides, (source, target), strict=True):
+                for side, ids in zip(sides, encoded, strict=True):
+                    # Lists of Python numbers would take ten times the memory of arrays.
                     side.append(np.array(ids, dtype=np.int32))
     return ParallelDataset(*map(Ragged.of, sides)), kept
-
-
-def _in_parts(pairs: "datasets.Dataset") -> Iterator[tuple[list[str], list[str]]]:
-    for part in pairs.iter(LINES_AT_ONCE):
-        columns = cast("dict[str, list[str]]", part)
-        yield columns["src"], columns["tgt"]
-
-
-def _all_lines(pairs: "datasets.Dataset") -> Iterator[str]:
-    for source, target in _in_parts(pairs):
-        yield from source
-        yield from target
-
-
-def _write_lines(folder: Path, validation: "datasets.Dataset") -> None:
-    for side, lines in zip(("src", "tgt"), zip(*_in_parts(validation), strict=True), strict=True):
-        text = "".join(f"{line}\n" for part in lines for line in part)
-        (folder / f"validation.{side}.txt").write_text(text, encoding="utf-8")
 
 
 def _publish(partial: Path, prepared: Path) -> None:
     try:
         partial.rename(prepared)
     except OSError:
-        # Another node that shares this disk was first; its folder holds the same.
-        if not (prepared / "about.json").exists():
+        # A node that shares this disk may have published the same corpus first.
+        if not (prepared / SUMMARY_FILE).exists():
             raise

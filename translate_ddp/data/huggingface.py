@@ -1,4 +1,4 @@
-"""Sentence pairs of the Hugging Face hub, or of a local copy of one of its repositories."""
+"""Datasets of the Hugging Face hub, or local copies of its repositories."""
 
 from __future__ import annotations
 
@@ -10,102 +10,115 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from translate_ddp.data.columns import Languages, all_pair_columns, listing, reading
+from translate_ddp.data.columns import Languages, all_pair_columns
+from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.errors import UserError
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-HUB_PATIENCE_SECONDS = 5.0
+HUB_TIMEOUT_SECONDS = 5.0
 WAYS_OUT = (
     "Ways out: (1) run once on a machine with network, then here with a copy of its HF_HOME and"
-    " HF_HUB_OFFLINE=1; (2) run there `hf download --repo-type dataset {name} --local-dir DIR` (for"
-    " one that is a script add `--revision refs/convert/parquet`), bring DIR here and pass"
+    " HF_HUB_OFFLINE=1; (2) run there `hf download --repo-type dataset {name} --local-dir DIR` (if"
+    " it is a dataset script add `--revision refs/convert/parquet`), copy DIR here and pass"
     " --dataset DIR; (3) pass files of your own, such as --dataset data/train for data/train.en"
     " and data/train.it."
 )
 
 
 def read_hub(name: str, languages: Languages) -> Mapping[str, Dataset]:
-    """A copy prepared before comes first: restarts read the same rows, and need no network."""
-    prepared = _prepared_before(name, languages)
-    if prepared is not None:
-        return all_pair_columns(prepared, languages, name)
+    """The splits of a dataset of the hub, from the local cache if it is there.
+
+    So restarts read the same rows and need no network. Raises UserError if the hub is needed and
+    does not answer, or has no such dataset or pair of languages.
+    """
+    cached = _read_cache(name, languages)
+    if cached is not None:
+        return all_pair_columns(cached, languages, name)
     _require_hub(name)
     return read_repository(name, languages, WAYS_OUT.format(name=name))
 
 
-def _prepared_before(name: str, languages: Languages) -> Mapping[str, Dataset] | None:
-    from datasets.packaged_modules.cache.cache import Cache
-
+def _read_cache(name: str, languages: Languages) -> Mapping[str, Dataset] | None:
+    # `load_dataset` reads its cache only after 23 s of attempts to reach the hub, unless it is
+    # offline. This class reads it at once. It is not documented: without it, the hub is needed.
+    try:
+        from datasets.packaged_modules.cache.cache import Cache
+    except ImportError:
+        return None
     bare_name = name.rpartition("/")[2]
     for pair in (*_both_directions(languages), "default"):
         try:
-            copy = Cache(
+            cache = Cache(
                 repo_id=name,
                 dataset_name=bare_name,
                 config_name=pair,
                 version="auto",
                 hash="auto",
             )
-            return cast("Mapping[str, Dataset]", copy.as_dataset())
-        except (ValueError, OSError):  # there is none of this pair, or one broken off
+            return cast("Mapping[str, Dataset]", cache.as_dataset())
+        except (ValueError, OSError, TypeError):  # not cached, incomplete, or another signature
             continue
     return None
 
 
 def _require_hub(name: str) -> None:
-    """Raise within seconds what the library takes 23 s to several minutes to find out."""
+    """Raise a UserError within seconds if the hub is out of reach.
+
+    `load_dataset` takes from 23 s (refused) to more than 6 minutes (packets dropped) to raise.
+    """
     from datasets import config
 
-    if config.HF_HUB_OFFLINE:
-        obstacle = "HF_HUB_OFFLINE forbids to ask the hub"
-    elif not _answers(config.HF_ENDPOINT, HUB_PATIENCE_SECONDS):
-        obstacle = f"the hub {config.HF_ENDPOINT} does not answer"
+    endpoint = getattr(config, "HF_ENDPOINT", "https://huggingface.co")
+    if getattr(config, "HF_HUB_OFFLINE", False):
+        obstacle = "HF_HUB_OFFLINE is set"
+    elif not _answers(endpoint, HUB_TIMEOUT_SECONDS):
+        obstacle = f"the hub {endpoint} does not answer"
     else:
         return
     raise UserError(
-        f"{name} is no local file or folder, was not prepared in HF_HOME before, and {obstacle}."
+        f"{name} is no local file or folder, it is not in the cache in HF_HOME, and {obstacle}."
         f" {WAYS_OUT.format(name=name)}"
     )
 
 
-def _answers(url: str, patience_seconds: float) -> bool:
-    """Whether anything comes back in time, were it a refusal.
+def _answers(url: str, timeout_seconds: float) -> bool:
+    """Whether a response with a status below 500 arrives in time.
 
-    The whole is timed from outside: a socket's timeout does not cover the name look-up, and starts
-    again with each address that the name stands for.
+    The request runs in a thread, because a socket's timeout does not cover the name lookup, and
+    starts again with each address of the host.
     """
     answered = threading.Event()
 
-    def knock() -> None:
+    def request() -> None:
         try:
-            urlopen(Request(url, method="HEAD"), timeout=patience_seconds).close()
-        except HTTPError as refusal:
-            refusal.close()
-            if refusal.code >= 500:  # it, or a proxy before it, is out of order
+            urlopen(Request(url, method="HEAD"), timeout=timeout_seconds).close()
+        except HTTPError as error:
+            error.close()
+            if error.code >= 500:  # of the hub, or of a proxy in front of it
                 return
         except (OSError, ValueError, HTTPException):
             return
         answered.set()
 
-    knocking = threading.Thread(target=knock, daemon=True)
-    knocking.start()
-    knocking.join(patience_seconds)
+    thread = threading.Thread(target=request, daemon=True)
+    thread.start()
+    thread.join(timeout_seconds)
     return answered.is_set()
 
 
 def read_repository(place: str, languages: Languages, advice: str) -> Mapping[str, Dataset]:
-    """The splits of a dataset repository, on the hub or copied to a folder."""
+    """The splits of a dataset repository: its name on the hub, or a folder with a copy."""
     from datasets import load_dataset
 
-    with reading(place, advice):
+    with explain_read_errors(place, advice):
         splits = load_dataset(place, **_repository_part(place, languages))
     return all_pair_columns(cast("Mapping[str, Dataset]", splits), languages, place)
 
 
 def _repository_part(place: str, languages: Languages) -> dict[str, Any]:
-    """What makes `load_dataset` take the pair, in whichever direction the repository names it."""
+    """The arguments of `load_dataset` that select the pair, in either direction."""
     from datasets import get_dataset_config_names
 
     configs = get_dataset_config_names(place)
@@ -117,7 +130,7 @@ def _repository_part(place: str, languages: Languages) -> dict[str, Any]:
             return {"data_dir": pair}
     held = configs if len(configs) > 1 else subfolders
     if len(held) > 1:
-        raise UserError(f"{place} has no pair {'-'.join(languages)}; it has {listing(held)}.")
+        raise UserError(f"{place} has no pair {'-'.join(languages)}; it has {list_names(held)}.")
     return {"name": configs[0]}
 
 

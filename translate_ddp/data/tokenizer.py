@@ -1,6 +1,7 @@
-"""Text to ids and back, with one joint vocabulary for both languages.
+"""Text to token ids and back, with one joint vocabulary for both languages.
 
-Ids 0 to 3 are [PAD] [UNK] [SOS] [EOS]; they never come out of text, not even of a literal "[EOS]".
+Ids 0 to 3 are [PAD] [UNK] [SOS] [EOS]. Encoding never returns [PAD], [SOS] or [EOS], not even for
+the literal text "[EOS]".
 """
 
 import hashlib
@@ -19,17 +20,20 @@ PAD, UNK, SOS, EOS = range(4)
 
 
 class Tokenizer:
-    """A trained tokenizer; equal texts give equal ids on every machine."""
+    """A trained tokenizer. The same text gives the same ids on every machine."""
 
     def __init__(self, text: str) -> None:
-        """From the text of a tokenizer.json. Raises ValueError if it is none of ours."""
+        """Load the text of a tokenizer.json.
+
+        Raises ValueError if it is not one, or has other special tokens.
+        """
         try:
             self._model = Model.from_str(text)
         except Exception as error:  # the library raises nothing narrower
             raise ValueError(f"not a tokenizer: {error}") from error
         if [self._model.token_to_id(token) for token in SPECIAL_TOKENS] != [PAD, UNK, SOS, EOS]:
             raise ValueError(f"its ids 0 to 3 are not {' '.join(SPECIAL_TOKENS)}")
-        # Not saved in the file: without it a literal "[EOS]" in a sentence would end it.
+        # Not saved in the file. Without it, the literal text "[EOS]" is encoded as the end marker.
         self._model.encode_special_tokens = True
         self.text = text
 
@@ -41,22 +45,22 @@ class Tokenizer:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, without start and end."""
+        """The ids of each line, without start and end markers."""
         encodings = self._model.encode_batch_fast(list(lines), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each row; [UNK] stays visible."""
+        """The text of each row of ids, without [PAD], [SOS] and [EOS]."""
         return self._model.decode_batch(
             [[i for i in row if i not in (PAD, SOS, EOS)] for row in ids], skip_special_tokens=False
         )
 
 
 def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-    """Learn a vocabulary from the lines of both languages together."""
+    """Train a tokenizer on the lines of both languages."""
     if config.tokenizer == "bpe":
         model = Model(models.BPE())
-        # One form for each accented letter; nothing else about the text changes.
+        # Composes letters and their accents; all other text is encoded unchanged.
         model.normalizer = normalizers.NFC()
         model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         model.decoder = decoders.ByteLevel()
@@ -80,6 +84,7 @@ def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
+    """Raises UserError if there is no usable tokenizer at `path`."""
     try:
         return Tokenizer(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -88,26 +93,23 @@ def load_tokenizer(path: Path) -> Tokenizer:
         raise UserError(f"{path} cannot be used as tokenizer: {error}.") from error
 
 
-def build_tokenizer(
-    lines: Iterable[str], config: TokenizerConfig, languages: str, file: Path
-) -> Tokenizer:
-    """Load `--tokenizer_file` if it names a file; otherwise train one and write it there.
+def build_tokenizer(lines: Iterable[str], config: TokenizerConfig, languages: str) -> Tokenizer:
+    """Load `--tokenizer_file` if it exists; otherwise train a tokenizer, and write it there.
 
-    Without `--tokenizer_file` it is written to `file`. Raises UserError for a `--tokenizer_file`
-    that is no tokenizer of ours or cannot be written.
+    Raises UserError if the file is not a usable tokenizer or cannot be written.
     """
-    given = config.file(languages)
-    if given is not None and given.exists():
-        return load_tokenizer(given)
-    file = given or file
+    file = config.file(languages)
+    if file is not None and file.exists():
+        return load_tokenizer(file)
     tokenizer = train_tokenizer(lines, config)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f".{file.name}.{os.getpid()}")
-        partial.write_text(tokenizer.text, encoding="utf-8")
-        partial.replace(file)  # by rename, so that nobody ever reads half a tokenizer
-    except OSError as error:
-        if given is None:
-            raise  # the caller knows what the file is for
-        raise UserError(f"--tokenizer_file {file} cannot be written: {error.strerror}.") from error
+    if file is not None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            partial = file.with_name(f".{file.name}.{os.getpid()}")
+            partial.write_text(tokenizer.text, encoding="utf-8")
+            partial.replace(file)  # by rename, so that no process reads a part of a tokenizer
+        except OSError as error:
+            raise UserError(
+                f"--tokenizer_file {file} cannot be written: {error.strerror}."
+            ) from error
     return tokenizer

@@ -172,9 +172,8 @@ class Trainer:
         shows at the start whether the memory suffices: the optimizer's share is taken before.
         """
         allocate_moments(self.optimizer)
-        step = self.sampler.largest_step()
-        passes = self.loader.passes(self.sampler.rows(step))
-        self.accumulate_gradients(passes, self.sampler.target_tokens(step))
+        step = self.loader.largest_step()
+        self.accumulate_gradients(step.passes, step.target_tokens)
         self.optimizer.zero_grad()
 
     # --- a run ---
@@ -211,9 +210,9 @@ class Trainer:
         """Train until the epoch, the run or a request ends it; True for the last."""
         position = self.position
         self.watchdog.at("reading a batch", position.global_step + 1)
-        for passes in self.loader:
+        for step in self.loader:
             fault_point("batch")
-            norm = self.step(passes, self.sampler.target_tokens(position.step))
+            norm = self.step(step.passes, step.target_tokens)
             position.step += 1
             position.global_step += 1
             bar.advance()
