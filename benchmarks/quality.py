@@ -187,9 +187,10 @@ def validation_loss(trainer: Trainer) -> float:
 
 def plain_token_loss(
     hidden_RD: Tensor, embedding_VD: Tensor, labels_R: Tensor, label_smoothing: float
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     scores_RV = F.linear(hidden_RD, embedding_VD)
-    return F.cross_entropy(scores_RV, labels_R, reduction="sum", label_smoothing=label_smoothing)
+    loss = F.cross_entropy(scores_RV, labels_R, reduction="sum", label_smoothing=label_smoothing)
+    return loss, F.cross_entropy(scores_RV.detach(), labels_R, reduction="sum")
 
 
 def plain_dropout(self: model.Dropout, y_BTD: Tensor, onto_BTD: Tensor | None = None) -> Tensor:
@@ -219,9 +220,9 @@ def plain_torch(calls: Counter[str]) -> Iterator[None]:
         assert calls[function.__name__] > before[function.__name__], function.__name__
 
 
-def counted(function: Callable[..., Tensor], calls: Counter[str]) -> Callable[..., Tensor]:
+def counted(function: Callable[..., Any], calls: Counter[str]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Tensor:
+    def call(*args: Any, **kwargs: Any) -> Any:
         calls[function.__name__] += 1
         return function(*args, **kwargs)
 

@@ -52,7 +52,7 @@ def take_a_step() -> None:
         objective = Objective(transformer.train(), 0.1)
         batch = fake_batch(device, rows=64, source=30, target=33, real=1900)
         with Launches() as forward_and_backward:
-            (objective(batch) * 1e-3).backward()
+            (objective(batch)["loss"] * 1e-3).backward()
         assert 32_000 in forward_and_backward.columns_of_products
         assert 31_990 not in forward_and_backward.columns_of_products  # no multiple of 64
         assert forward_and_backward.total < 720, forward_and_backward.counts  # 702
@@ -135,7 +135,7 @@ def small_batch() -> Batch:
 def loss_and_grads(transformer: Transformer, batch: Batch) -> list[torch.Tensor]:
     transformer.zero_grad()
     torch.manual_seed(1)
-    total = Objective(transformer, 0.1)(batch)
+    total = Objective(transformer, 0.1)(batch)["loss"]
     total.backward()
     return [
         total.detach(),
@@ -176,7 +176,7 @@ def test_a_padded_vocabulary_changes_neither_loss_nor_gradients(
     labels_R = torch.randint(11, (7,))
 
     def run() -> list[torch.Tensor]:
-        total = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+        total, _ = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
         return [total, *torch.autograd.grad(total, (hidden_RD, embedding_VD))]
 
     plain = run()
@@ -235,7 +235,7 @@ def graphs_of_a_replica(world: World) -> list[int]:
     counts = []
     for lengths in ((4, 6), (5, 7, 3), (9, 2, 15, 15)):
         sides = (Ragged.of(random.integers(4, 40, n) for n in lengths) for _ in range(2))
-        replica(collate(ParallelDataset(*sides))).backward()
+        replica(collate(ParallelDataset(*sides)))["loss"].backward()
         counts.append(counter.frame_count)
     return counts
 

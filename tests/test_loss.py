@@ -17,7 +17,7 @@ from translate_ddp.settings import LossConfig, ModelConfig
 def test_the_smoothed_loss_is_the_one_worked_by_hand():
     # Two hidden states and three words; the logits are the hidden states themselves.
     hidden_RD = torch.tensor([[1.0, 0.0, 0.0], [0.0, 3.0, 0.0]])
-    loss = token_loss(hidden_RD, torch.eye(3), torch.tensor([0, 0]), label_smoothing=0.3)
+    loss, nll = token_loss(hidden_RD, torch.eye(3), torch.tensor([0, 0]), label_smoothing=0.3)
     expected = 0.0
     for logits in ([1.0, 0.0, 0.0], [0.0, 3.0, 0.0]):
         total = sum(math.exp(x) for x in logits)
@@ -26,6 +26,8 @@ def test_the_smoothed_loss_is_the_one_worked_by_hand():
             w * math.log(math.exp(x) / total) for w, x in zip(wanted, logits, strict=True)
         )
     assert loss.item() == pytest.approx(expected, rel=1e-6)
+    unsmoothed = -math.log(math.e / (math.e + 2)) - math.log(1 / (math.exp(3) + 2))
+    assert nll.item() == pytest.approx(unsmoothed, rel=1e-6)
 
 
 def test_the_loss_is_a_sum_so_batches_can_be_added():
@@ -34,16 +36,24 @@ def test_the_loss_is_a_sum_so_batches_can_be_added():
     sources, targets = [[5, 6], [5], [9, 9, 9, 9]], [[7, 8, 9], [6], [4, 4]]
     pairs = ParallelDataset(Ragged.of(sources), Ragged.of(targets))
     together = objective(collate(pairs))
-    one_by_one = torch.stack([objective(collate(pairs.take([row]))) for row in range(3)]).sum()
-    torch.testing.assert_close(together, one_by_one, rtol=1e-5, atol=1e-4)
+    parts = [objective(collate(pairs.take([row]))) for row in range(3)]
+    for name in ("loss", "nll"):
+        added = torch.stack([part[name] for part in parts]).sum()
+        torch.testing.assert_close(together[name], added, rtol=1e-5, atol=1e-4)
 
 
 def test_a_pass_without_weight_has_a_zero_gradient_for_every_parameter():
     # DDP waits for a gradient of each parameter, also from a rank that has no sentence.
     objective = Objective(Transformer(ModelConfig(), vocabulary=20), 0.1)
+<<<<<<< HEAD
     loss = objective(empty_batch())
     loss.backward()
     assert loss.item() == 0.0
+=======
+    sums = objective(nothing())
+    sums["loss"].backward()
+    assert sums["loss"].item() == sums["nll"].item() == 0.0
+>>>>>>> modeling
     for name, parameter in objective.named_parameters():
         assert parameter.grad is not None, name
         assert not parameter.grad.any(), name
@@ -68,13 +78,17 @@ def test_value_and_gradients_are_those_of_the_plain_loss_however_it_is_cut(
         F.linear(hidden_RD, embedding_VD), labels_R, reduction="sum", label_smoothing=smoothing
     )
     plain_grads = torch.autograd.grad(3 * plain, (hidden_RD, embedding_VD))
-    ours = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+    plain_nll = F.cross_entropy(F.linear(hidden_RD, embedding_VD), labels_R, reduction="sum")
+    ours, nll = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+    assert not nll.requires_grad
+    torch.testing.assert_close(nll.double(), plain_nll, rtol=1e-6, atol=0)
     grads = torch.autograd.grad(3 * ours, (hidden_RD, embedding_VD))
     torch.testing.assert_close(ours.double(), plain, rtol=1e-6, atol=0)
     for ours_grad, plain_grad in zip(grads, plain_grads, strict=True):
         torch.testing.assert_close(ours_grad, plain_grad, rtol=1e-5, atol=1e-5)
     with torch.no_grad():
-        torch.testing.assert_close(token_loss(hidden_RD, embedding_VD, labels_R, smoothing), ours)
+        without_grad = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+    torch.testing.assert_close(without_grad, (ours.detach(), nll))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -86,9 +100,9 @@ def test_in_bf16_the_loss_of_a_sure_model_is_that_of_its_scores(smoothing: float
     scores_RV = (hidden_RD @ embedding_VD.bfloat16().t()).float()
     plain = F.cross_entropy(scores_RV, labels_R, reduction="sum", label_smoothing=smoothing)
     with torch.no_grad():  # as validation has it
-        found = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+        found, _ = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
     torch.testing.assert_close(found, plain, rtol=1e-5, atol=0)
-    found = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+    found, _ = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
     assert abs(found - plain) < 200 * 0.002
     (grad_RD,) = torch.autograd.grad(found, hidden_RD)
     (plain_grad_RD,) = torch.autograd.grad(plain, hidden_RD)
@@ -106,7 +120,7 @@ def test_a_row_that_misses_its_label_hopelessly_costs_what_it_should(
     labels_R = torch.tensor([1, 1])
     scores_RV = (hidden_RD @ embedding_VD.to(dtype).t()).float()
     plain = F.cross_entropy(scores_RV, labels_R, reduction="sum", label_smoothing=smoothing)
-    found = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+    found, _ = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
     torch.testing.assert_close(found, plain, rtol=1e-5, atol=0)
     for grad, plain_grad in zip(
         torch.autograd.grad(found, (hidden_RD, embedding_VD)),

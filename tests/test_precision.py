@@ -34,7 +34,7 @@ def test_bf16_layers_give_nearly_the_loss_and_the_gradients_of_fp32(
     for dtype in (torch.float32, torch.bfloat16):
         model.zero_grad()
         model.dtype = dtype
-        loss = Objective(model, 0.1)(batch)
+        loss = Objective(model, 0.1)(batch)["loss"]
         loss.backward()
         losses.append(loss.item())
         grads.append({name: p.grad.clone() for name, p in model.named_parameters()})  # pyright: ignore
@@ -55,7 +55,7 @@ def test_gradients_are_ready_layer_by_layer_so_that_they_can_travel_meanwhile(
     for name, parameter in model.named_parameters():
         parameter.register_post_accumulate_grad_hook(lambda _, name=name: ready.append(name))
     model.dtype = dtype
-    Objective(model, 0.1)(batch).backward()
+    Objective(model, 0.1)(batch)["loss"].backward()
     backwards = ["decoder_norm", "decoder_layers.1", "decoder_layers.0", "encoder_norm"]
     backwards += ["encoder_layers.1", "encoder_layers.0", "embedding"]
     # The decoder's keys and values of the source are ready with the encoder, which made them last.
@@ -71,7 +71,7 @@ def test_backward_copies_no_activation_for_being_changed_in_place(
 ):
     model.dtype = dtype
     model.train()
-    loss = Objective(model, 0.1)(batch)  # which keeps the graph
+    loss = Objective(model, 0.1)(batch)["loss"]  # which keeps the graph
     found, waiting = set(), [loss.grad_fn]
     while waiting:
         if (node := waiting.pop()) is not None and node not in found:

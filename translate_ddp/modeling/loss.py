@@ -20,27 +20,27 @@ CPU_SCORES_AT_ONCE, GPU_SCORES_AT_ONCE = 2**22, 2**28
 
 def token_loss(
     hidden_RD: Tensor, embedding_VD: Tensor, labels_R: Tensor, label_smoothing: float
-) -> Tensor:
-    """Summed loss in nats of R real target tokens; R may be 0.
+) -> tuple[Tensor, Tensor]:
+    """Sums over R real target tokens, in nats: label-smoothed loss, negative log-likelihood.
 
-    The products are computed in the precision of the hidden states; the embedding's gradient is
-    summed in fp32. Source: Vaswani et al. 2017, section 5.4; the projection is the tied embedding
-    (section 3.4).
+    R may be 0. Only the first sum has a gradient. The products are computed in the precision of the
+    hidden states; the embedding's gradient is summed in fp32. Source: Vaswani et al. 2017, section
+    5.4; the output projection is the tied embedding (section 3.4).
     """
     if torch.is_grad_enabled():
-        loss: Tensor = _TokenLoss.apply(hidden_RD, embedding_VD, labels_R, label_smoothing)
-        return loss
+        loss, nll = _TokenLoss.apply(hidden_RD, embedding_VD, labels_R, label_smoothing)
+        return loss, nll
     weights_PD = pad_vocabulary(embedding_VD.to(hidden_RD.dtype))
-    losses = [
-        F.cross_entropy(
-            (hidden_RD[rows] @ weights_PD.t())[:, : len(embedding_VD)].float(),
-            labels_R[rows],
-            reduction="sum",
-            label_smoothing=label_smoothing,
-        )
-        for rows in slices(hidden_RD, len(embedding_VD))
-    ]
-    return torch.stack(losses).sum() if losses else torch.zeros((), device=hidden_RD.device)
+    loss = torch.zeros((), device=hidden_RD.device)
+    nll = torch.zeros((), device=hidden_RD.device)
+    for rows in slices(hidden_RD, len(embedding_VD)):
+        scores_CV = (hidden_RD[rows] @ weights_PD.t())[:, : len(embedding_VD)].float()
+        nll += F.cross_entropy(scores_CV, labels_R[rows], reduction="sum")
+        if label_smoothing:
+            loss += F.cross_entropy(
+                scores_CV, labels_R[rows], reduction="sum", label_smoothing=label_smoothing
+            )
+    return (loss if label_smoothing else nll), nll
 
 
 def slices(hidden_RD: Tensor, vocabulary: int) -> list[slice]:
@@ -63,7 +63,7 @@ class _TokenLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, hidden_RD: Tensor, embedding_VD: Tensor, labels_R: Tensor, smoothing: float
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         vocabulary = len(embedding_VD)
         weights_PD = pad_vocabulary(embedding_VD.to(hidden_RD.dtype))
         # q spreads e / V over all scores: a part of the loss and of both gradients that sums give.
@@ -71,6 +71,7 @@ class _TokenLoss(torch.autograd.Function):
         hidden_sum_D = hidden_RD.sum(dim=0, dtype=torch.float32)
         weights_sum_D = embedding_VD.sum(dim=0, dtype=torch.float32)
         total = -spread * (hidden_sum_D @ weights_sum_D)
+        nll = torch.zeros_like(total)
         hidden_grad_RD = torch.empty_like(hidden_RD)
         embedding_grad_VD = (-spread * hidden_sum_D).expand_as(embedding_VD).contiguous()
         parts = slices(hidden_RD, vocabulary)
@@ -86,19 +87,23 @@ class _TokenLoss(torch.autograd.Function):
             p_CP = torch.softmax(scores_CP, dim=-1, out=scores_CP)
             # The best score's p is exp(best) / sum of exp.
             log_sum_C = best_C.float() - p_CP.amax(dim=-1).float().log()
-            total += log_sum_C.sum() - (1 - smoothing) * wanted_C.float().sum()
+            log_sum, wanted_sum = log_sum_C.sum(), wanted_C.float().sum()
+            total += log_sum - (1 - smoothing) * wanted_sum
+            nll += log_sum - wanted_sum
             grad_CP = p_CP
             grad_CP[wanted] -= 1 - smoothing
             torch.mm(grad_CP, weights_PD, out=hidden_grad_RD[rows])
             embedding_grad_VD += (grad_CP.t() @ hidden_CD)[:vocabulary]
         hidden_grad_RD -= spread * weights_sum_D
         ctx.save_for_backward(hidden_grad_RD, embedding_grad_VD)
-        return total
+        ctx.mark_non_differentiable(nll)
+        ctx.set_materialize_grads(False)
+        return total, nll
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         hidden_grad_RD, embedding_grad_VD = ctx.saved_tensors
-        (grad,) = grads
+        grad, _ = grads
         # In place: they are large, and a second backward would raise.
         return hidden_grad_RD.mul_(grad), embedding_grad_VD.mul_(grad), None, None
 
@@ -111,11 +116,16 @@ class Objective(nn.Module):
         self.model = model
         self.label_smoothing = label_smoothing
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Summed loss of the batch's real target tokens; padding never meets the vocabulary."""
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Sums over the batch's real target tokens, in nats.
+
+        "loss": label-smoothed cross-entropy, the one that is minimised. "nll": negative
+        log-likelihood without smoothing, detached, to compare training with validation.
+        """
         hidden_BTD = self.model(batch.source_BS, batch.target_BT)
         # Not by [batch.real_R]: its gradient sorts the positions, in case one stands there twice.
         hidden_RD = hidden_BTD.flatten(0, 1).index_select(0, batch.real_R)
-        return token_loss(
+        loss, nll = token_loss(
             hidden_RD, self.model.embedding.weight, batch.labels_R, self.label_smoothing
         )
+        return {"loss": loss, "nll": nll}

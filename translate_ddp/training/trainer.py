@@ -148,7 +148,7 @@ class Trainer:
                 self._explaining_out_of_memory(batch),
                 nullcontext() if is_last else self.world.accumulating(self.objective),
             ):
-                loss = self.objective(batch.to(self.world.device))
+                loss = self.objective(batch.to(self.world.device))["loss"]
                 fault_point("loss", [loss])
                 (loss * scale).backward()
             total += loss.detach()

@@ -146,7 +146,7 @@ def _summed_loss(
     # A pass of all positions takes more than the same tokens in a search, one position at a time.
     max_tokens = min(max_tokens, BatchConfig().pass_tokens(device.type))
     for batch in split_into_passes(pairs, np.array(by_length), max_tokens):
-        total += float(objective(batch.to(device)))
+        total += float(objective(batch.to(device))["nll"])
         tokens += len(batch.labels_R)
     return total, tokens
 
