@@ -1,19 +1,23 @@
-"""What a run is: the settings of its parts together, named presets, the command line.
+"""The configuration of a run: the settings of all parts together, and the command line.
 
-Presets, `--config file.yaml` and the user's own flags are one list of flags in that order; the
-last one counts, and all are checked by the same parser.
+Values come from the preset, then from `--config file.yaml`, then from the user's flags; the last
+one wins.
 """
 
+import argparse
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import tyro
 
+from translate_ddp import __version__
 from translate_ddp.errors import UserError
+from translate_ddp.presets import PRESETS, choose_preset
 from translate_ddp.settings import (
     BatchConfig,
     CheckpointConfig,
@@ -26,70 +30,23 @@ from translate_ddp.settings import (
     TokenizerConfig,
     TrainConfig,
 )
-
-PRESETS: dict[str, dict[str, float]] = {
-    # The embedded demo on two CPU cores, in minutes: the defaults of the parts.
-    "tiny": {},
-    # Tens of thousands of pairs, on a CPU or any GPU.
-    "small": {
-        "d_model": 256,
-        "num_heads": 4,
-        "num_encoder_layers": 3,
-        "num_decoder_layers": 3,
-        "d_ff": 1024,
-        "dropout": 0.1,
-        "vocab_size": 8000,
-        "batch_tokens": 2048,
-        "lr": 1.5e-3,
-        "warmup_steps": 500,
-        "num_epochs": 15,
-    },
-    # Vaswani et al. 2017, table 3: the base model, and its batch of about 25,000 tokens, over all
-    # GPUs. On 8 GPUs --batch_tokens 200000 --lr 1e-3 keeps them busier (Ott et al. 2018).
-    "base": {
-        "d_model": 512,
-        "num_heads": 8,
-        "num_encoder_layers": 6,
-        "num_decoder_layers": 6,
-        "d_ff": 2048,
-        "dropout": 0.1,
-        "vocab_size": 32_000,
-        "batch_tokens": 25_000,
-        "lr": 7e-4,
-        "warmup_steps": 4000,
-        "num_epochs": 20,
-    },
-    # The same table's big model.
-    "big": {
-        "d_model": 1024,
-        "num_heads": 16,
-        "num_encoder_layers": 6,
-        "num_decoder_layers": 6,
-        "d_ff": 4096,
-        "dropout": 0.3,
-        "vocab_size": 32_000,
-        "batch_tokens": 25_000,
-        "lr": 5e-4,
-        "warmup_steps": 4000,
-        "num_epochs": 40,
-    },
-}
+from translate_ddp.training.metrics import find_metric
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The settings that choose other settings."""
+    """Settings that choose the defaults of others."""
 
     preset: Literal["auto", "tiny", "small", "base", "big"] = "auto"
-    """Sizes and schedule to start from; auto is tiny for the demo and small for other corpora. On
+    """Model size and schedule to start from; auto: tiny for the demo, small for other corpora. On
     8 GPUs add --batch_tokens 200000 --lr 1e-3 to base and big."""
     config: str = ""
-    """A YAML file of flags, one `name: value` a line; flags on the command line win over it."""
+    """YAML file of settings, one `name: value` per line; flags override it."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Train a translation Transformer, on one process or under torchrun."""
+    """Train a Transformer for translation, in one process or under torchrun."""
 
     run: Choice = field(default_factory=Choice)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
@@ -103,33 +60,47 @@ class Config:
     logbook: LogbookConfig = field(default_factory=LogbookConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, dict[str, Any]]:
         """Plain values, by part and name."""
         return asdict(self)
 
+    def to_yaml(self) -> str:
+        """Every setting, one per line, as `--config` reads it."""
+        import yaml  # here: --help does not need it
+
+        settings = {n: v for part in self.to_dict().values() for n, v in part.items()}
+        del settings["config"]
+        settings["preset"], _ = choose_preset(self.run.preset, self.corpus.dataset)
+        return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+
 
 def parse(arguments: Sequence[str], prints: bool = True) -> Config:
-    """The configuration that the command line asks for.
+    """The configuration that a command line asks for.
 
-    `prints` is false off rank 0: help and complaints are printed once. Raises UserError for an
-    unusable YAML file, and SystemExit, with code 2 and one complaint, for unusable flags.
+    `prints` is false off rank 0: help and messages are printed once. Raises UserError for an
+    unusable YAML file, and SystemExit, with code 2 and one message, for unusable flags.
     """
-    chosen, flags = _choices(arguments), list(arguments)
-    if chosen.config:
-        flags = read_yaml(Path(chosen.config)) + flags
-        chosen = _choices(flags)
-    preset = chosen.preset
-    if preset == "auto":
-        preset = "tiny" if chosen.dataset.startswith("demo") else "small"
-    flags = [text for item in PRESETS[preset].items() for text in _flag(*item)] + flags
+    flags = list(arguments)
+    if "--version" in flags:
+        if prints:
+            print(f"translate_ddp {__version__}")
+        sys.exit()
+    if file := _find(flags, "config"):
+        flags = read_yaml(Path(file)) + flags
+    preset, _ = choose_preset(
+        _find(flags, "preset") or "auto", _find(flags, "dataset") or CorpusConfig.dataset
+    )
     with nullcontext() if prints else _silence():
-        return tyro.cli(
+        config = tyro.cli(
             Config,
             args=flags,
+            default=_defaults(PRESETS.get(preset, {})),
             prog="train.py",
             config=(tyro.conf.OmitArgPrefixes,),
             use_underscores=True,
         )
+    find_metric(config.train.best_metric)
+    return config
 
 
 @contextmanager
@@ -138,50 +109,50 @@ def _silence() -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True)
-class _Choices(Choice):
-    dataset: str = CorpusConfig.dataset
-
-
-def _choices(flags: Sequence[str]) -> _Choices:
-    """Those flags alone; whatever is wrong with them or others, the full parser will say."""
+def _find(flags: Sequence[str], name: str) -> str | None:
+    """The last value of one flag. What is wrong with it or others the full parser will report."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument(f"--{name}")
     try:
-        with _silence():
-            known, _ = tyro.cli(
-                _Choices,
-                args=list(flags),
-                return_unknown_args=True,
-                use_underscores=True,
-                add_help=False,
-            )
-    except SystemExit:
-        return _Choices()
-    return known
+        return vars(parser.parse_known_args(list(flags))[0])[name]
+    except argparse.ArgumentError:
+        return None
+
+
+def _defaults(preset: dict[str, float]) -> Config:
+    """The default configuration with the values of a preset."""
+    config = Config()
+    for part in fields(config):
+        settings = getattr(config, part.name)
+        names = {setting.name for setting in fields(settings)}
+        chosen = {name: value for name, value in preset.items() if name in names}
+        config = replace(config, **{part.name: replace(settings, **chosen)})
+    return config
 
 
 def read_yaml(path: Path) -> list[str]:
-    """The file's settings as flags. Values stay the text they are: `no` is a language code."""
-    import yaml  # here, since nothing else needs it
+    """The file's settings as flags. Values stay the text they are: `no` is a language code.
+
+    Raises UserError if the file cannot be read or is not a list of settings.
+    """
+    import yaml  # here: --help does not need it
 
     try:
         settings = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except OSError as error:
         raise UserError(f"--config {path} cannot be read: {error.strerror}.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"--config {path} is no YAML: {' '.join(str(error).split())}") from error
+        raise UserError(f"--config {path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(settings, dict):
         raise UserError(f"--config {path} must hold lines of the form `name: value`.")
     flags: list[str] = []
     for name, value in settings.items():
         if not isinstance(value, str):
             raise UserError(f"--config {path}: {name} must have one plain value, not {value}.")
-        flags += _flag(name, value)
+        if name == "compile":  # the one switch
+            if value.lower() not in ("true", "false"):
+                raise UserError(f"--config {path}: {name} must be true or false, not {value}.")
+            flags.append("--compile" if value.lower() == "true" else "--no_compile")
+        else:
+            flags += [f"--{name}", value]
     return flags
-
-
-def _flag(name: str, value: Any) -> list[str]:
-    if name == "compile":  # the one switch
-        if str(value).lower() not in ("true", "false"):
-            raise UserError(f"{name} must be true or false, but is {value}.")
-        return [f"--{name}" if str(value).lower() == "true" else f"--no_{name}"]
-    return [f"--{name}", str(value)]

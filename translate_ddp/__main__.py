@@ -1,4 +1,4 @@
-"""`python -m translate_ddp COMMAND`: what a trained model is for."""
+"""`python -m translate_ddp COMMAND`, or `translate-ddp COMMAND`: use a trained model."""
 
 # ruff: noqa: E402
 import gc
@@ -6,7 +6,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    gc.disable()  # all that imports make stays: to search it for garbage would take half a second
+    gc.disable()  # what imports allocate stays: searching it for garbage would take half a second
 
 from translate_ddp.runtime.environment import set_defaults
 
@@ -14,6 +14,7 @@ set_defaults(os.environ)
 
 import tyro
 
+from translate_ddp import __version__
 from translate_ddp.commands import check, translate, validate
 from translate_ddp.errors import report_errors
 
@@ -26,14 +27,17 @@ COMMANDS = {
 
 def main() -> None:
     name, *flags = sys.argv[1:] or [""]
+    if name == "--version":
+        print(f"translate_ddp {__version__}")
+        sys.exit()
     if name not in COMMANDS:
         lines = [f"  {command:<10} {config.__doc__}" for command, (config, _) in COMMANDS.items()]
         usage = "\n".join(["usage: python -m translate_ddp COMMAND [--help]", *lines])
         if name in ("-h", "--help"):
             print(usage)
             sys.exit()
-        said = f"error: there is no command {name!r}.\n" if name else ""
-        print(said + usage, file=sys.stderr)
+        problem = f"error: there is no command {name!r}.\n" if name else ""
+        print(problem + usage, file=sys.stderr)
         sys.exit(2)
     config, run = COMMANDS[name]
     with report_errors():
@@ -47,7 +51,7 @@ def main() -> None:
         try:
             run(chosen)
         except BrokenPipeError:
-            os._exit(0)  # the reader has had enough, as in `translate | head`
+            os._exit(0)  # nobody reads any more, as in `translate | head`
 
 
 if __name__ == "__main__":

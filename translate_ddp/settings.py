@@ -1,7 +1,7 @@
-"""The settings of a run, part by part, and what is refused of them.
+"""The settings of a run, one frozen dataclass per part; each rejects unusable values.
 
-It does without torch, so that help and complaints come at once; `config.py` makes a command line of
-them. What a run finds around it, such as its rank and device, is in `World`.
+Nothing here imports torch, so that `--help` and errors appear at once. `config.py` makes a command
+line of the dataclasses. What a run finds around it, such as its rank and device, is in `World`.
 """
 
 import math
@@ -12,27 +12,28 @@ from typing import Literal
 
 Precision = Literal["auto", "fp32", "bf16"]
 ValidateOn = Literal["rank0", "all"]
+WandbMode = Literal["auto", "online", "offline", "disabled"]
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*")
 
 
 @dataclass(frozen=True)
 class CorpusConfig:
     dataset: str = "demo"
-    """demo, a file, a folder, the common start of two parallel files, or a hub dataset;
-    NAME:SPLIT is one split of it."""
+    """Training corpus: demo, a file, a folder, the common prefix of two parallel files, or a
+    Hugging Face dataset; NAME:SPLIT selects a split."""
     validation: str = ""
-    """Named like the dataset; '' is its validation split or, where it has none, 2% of it."""
+    """Validation corpus, named like --dataset; '': its validation split, or else 2% of its pairs."""
     lang_src: str = "en"
-    """Language to translate from, as the files, columns or hub pairs name it."""
+    """Source language, as in the names of the files, columns or dataset configurations."""
     lang_tgt: str = "it"
-    """Language to translate to."""
+    """Target language."""
 
     def __post_init__(self) -> None:
         if not self.dataset:
-            raise ValueError("The dataset is empty: name one, such as demo.")
+            raise ValueError("dataset is empty: name one, such as demo.")
         for code in (self.lang_src, self.lang_tgt):
             if not LANGUAGE_CODE.fullmatch(code):
-                raise ValueError(f"{code!r} is no language code: write it like en, de or pt_BR.")
+                raise ValueError(f"{code!r} is not a language code such as en, de or pt_BR.")
         if self.lang_src == self.lang_tgt:
             raise ValueError(f"Both languages are {self.lang_src!r}: they must differ.")
 
@@ -40,11 +41,11 @@ class CorpusConfig:
 @dataclass(frozen=True)
 class TokenizerConfig:
     tokenizer: Literal["bpe", "word"] = "bpe"
-    """bpe: byte-level pieces, any text comes back exactly; word: whole words, without rare ones."""
+    """bpe: byte-level BPE, lossless; word: whole words, rare ones become [UNK]."""
     vocab_size: int = 4000
-    """Largest vocabulary; small corpora end below it."""
+    """Maximum vocabulary size, joint for both languages."""
     tokenizer_file: str = ""
-    """A tokenizer.json to use, or where to write it; {0} stands for the languages, as in en-it."""
+    """tokenizer.json to use, or where to write it; {0} stands for the languages, as in en-it."""
 
     def __post_init__(self) -> None:
         if self.vocab_size < 300:
@@ -54,20 +55,20 @@ class TokenizerConfig:
             )
 
     def file(self, languages: str) -> Path | None:
-        """The file that `tokenizer_file` names for a pair of languages, if it names one."""
+        """The path of `tokenizer_file` for a language pair, or None if it is not set."""
         return Path(self.tokenizer_file.replace("{0}", languages)) if self.tokenizer_file else None
 
 
 @dataclass(frozen=True)
 class BatchConfig:
     batch_tokens: int = 1024
-    """Tokens of an optimizer step over all ranks, at most: sentences times the longest."""
+    """Maximum tokens per optimizer step over all ranks: sentences times the longest."""
     max_tokens: int = 0
-    """Tokens that one device holds in one pass; 0 is 4,096 on a CPU and 32,768 on a GPU."""
+    """Maximum tokens per forward pass on one device; 0: 4,096 on a CPU, 32,768 on a GPU."""
     batch_size: int = 0
-    """Sentences per rank and step, in place of batch_tokens; 0 counts tokens."""
+    """Sentences per rank and optimizer step, instead of batch_tokens; 0: use batch_tokens."""
     seq_len: int = 256
-    """Longest sentence in tokens, its end included; pairs over it are dropped."""
+    """Maximum sentence length in tokens, [EOS] included; longer pairs are dropped."""
 
     def __post_init__(self) -> None:
         for name in ("batch_tokens", "seq_len"):
@@ -88,24 +89,24 @@ class BatchConfig:
             )
 
     def pass_tokens(self, device_type: str) -> int:
-        """The bound of one pass on such a device."""
+        """`max_tokens`, or its default on a device of that type."""
         return self.max_tokens or max(self.seq_len, 4096 if device_type == "cpu" else 32768)
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     d_model: int = 128
-    """Width of every layer's input and output."""
+    """Model width."""
     num_heads: int = 4
-    """Attention heads; must divide d_model."""
+    """Attention heads per layer; must divide d_model."""
     num_encoder_layers: int = 2
-    """Layers that read the source."""
+    """Encoder layers."""
     num_decoder_layers: int = 2
-    """Layers that write the target."""
+    """Decoder layers."""
     d_ff: int = 512
-    """Width inside the feed-forward layers."""
+    """Feed-forward width."""
     dropout: float = 0.0
-    """Share of each sublayer's output and of the embeddings that is dropped in training."""
+    """Dropout probability of embeddings and sublayer outputs."""
 
     def __post_init__(self) -> None:
         for name in ("d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff"):
@@ -123,7 +124,7 @@ class ModelConfig:
 @dataclass(frozen=True)
 class LossConfig:
     label_smoothing: float = 0.1
-    """Share of the probability spread evenly over the vocabulary (Szegedy et al. 2016)."""
+    """Label smoothing (Szegedy et al. 2016)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.label_smoothing < 1:
@@ -133,11 +134,11 @@ class LossConfig:
 @dataclass(frozen=True)
 class OptimizerConfig:
     lr: float = 3e-3
-    """Peak learning rate, reached after warm-up."""
+    """Peak learning rate."""
     warmup_steps: int = 300
-    """Steps over which the rate grows linearly; then it falls with the inverse square root."""
+    """Linear warm-up steps; inverse square root decay follows."""
     clip_grad_norm: float = 1.0
-    """Longest gradient allowed, over all parameters; 0 does not clip."""
+    """Maximum global gradient norm; 0 disables clipping."""
 
     def __post_init__(self) -> None:
         if not 0 < self.lr < math.inf:
@@ -151,27 +152,29 @@ class OptimizerConfig:
 @dataclass(frozen=True)
 class TrainConfig:
     num_epochs: int = 7
-    """Passes over the training pairs, counted from the start of the run."""
+    """Epochs of the whole run, resumed parts included."""
     max_steps: int = 0
-    """Stop after so many optimizer steps of the run; 0 is no limit."""
+    """Maximum optimizer steps of the whole run; 0: no limit."""
     seed: int = 0
-    """What everything random is derived from."""
+    """Random seed."""
     precision: Precision = "auto"
-    """Of the layers; weights stay fp32. auto is bf16 on GPUs and CPUs that have it, or fp32."""
+    """Precision of the layers; weights stay fp32. auto: bf16 where the device has it, else fp32."""
     compile: bool = False
-    """Compile the model with torch.compile: a minute at the start, faster steps on GPUs."""
+    """Compile the model with torch.compile: a minute at the start, faster steps on a GPU."""
     log_every: int = 20
-    """Steps between two records of the training metrics."""
+    """Steps between log records of the training metrics."""
     validate_every: int = 0
-    """Also validate every so many steps; 0 validates at each epoch's end only."""
+    """Steps between validations; 0: validate at the end of each epoch only."""
     validate_on: ValidateOn = "rank0"
-    """Who decodes the validation set: rank 0 while the others wait, or all ranks, a share each."""
+    """Ranks that decode the validation set: rank 0 while the others wait, or all, a shard each."""
+    best_metric: str = "BLEU"
+    """Validation metric that selects the best epoch: BLEU, chrf, cer, wer or loss."""
     save_every: int = 0
-    """Also save every so many steps; 0 saves by time and at each epoch's end."""
+    """Steps between checkpoints; 0: save by time and at the end of each epoch."""
     save_every_minutes: float = 15.0
-    """Also save every so many minutes; 0 does not."""
+    """Minutes between checkpoints; 0: do not save by time."""
     max_minutes: float = 0.0
-    """Save and stop so long after the start, as if by a signal; 0 is no limit."""
+    """Minutes after which the run saves and stops; 0: no limit."""
 
     def __post_init__(self) -> None:
         for name in ("num_epochs", "log_every"):
@@ -186,13 +189,13 @@ class TrainConfig:
 @dataclass(frozen=True)
 class CheckpointConfig:
     model_folder: str = "weights"
-    """Where this run keeps checkpoints, prepared data and metrics."""
+    """Folder for checkpoints, prepared data and metrics."""
     model_basename: str = "tmodel"
-    """Start of the names of its checkpoints."""
+    """Prefix of the checkpoint names."""
     preload: str = "latest"
-    """What to go on from: latest, an epoch's number, a file, or '' to start anew."""
+    """Checkpoint to resume from: latest, an epoch number, a file, or '' to start from scratch."""
     keep_last: int = 5
-    """Checkpoints kept of epochs, and of steps between them; the best epoch stays. 0 keeps all."""
+    """Checkpoints to keep of epochs, and of steps between them, beside the best epoch; 0: all."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.model_basename):
@@ -209,21 +212,23 @@ class CheckpointConfig:
 @dataclass(frozen=True)
 class LogbookConfig:
     wandb_project: str = "translate_ddp"
-    """The Weights & Biases project of the run."""
+    """Weights & Biases project."""
     wandb_group: str = ""
-    """Shows the run together with others of the same group; '' is none."""
-    wandb_mode: Literal["auto", "online", "offline", "disabled"] = "auto"
-    """auto is online if there is an API key, else offline. WANDB_MODE in the environment wins."""
+    """Weights & Biases group; '': none."""
+    wandb_mode: WandbMode = "auto"
+    """auto: online if there is an API key, else offline. The variable WANDB_MODE overrides it."""
+    trackio_project: str = ""
+    """trackio project to log to as well (pip install trackio); '': none."""
 
 
 @dataclass(frozen=True)
 class DistributedConfig:
     backend: Literal["auto", "nccl", "gloo"] = "auto"
-    """How ranks talk: auto is NCCL between GPUs and gloo between CPUs."""
+    """torch.distributed backend; auto: NCCL on GPUs, gloo on CPUs."""
     bucket_cap_mb: int = 25
-    """Gradients travel in buckets of this many MiB, while backward is still running."""
+    """Size of DDP's gradient buckets in MiB, which are all-reduced during backward."""
     timeout_minutes: float = 10.0
-    """A rank that makes no progress for so long is taken for lost, and the run ends."""
+    """Minutes without progress of a rank after which the run ends."""
 
     def __post_init__(self) -> None:
         if not self.timeout_minutes > 0:

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp check FOLDER`: is every checkpoint what it was when it was saved?"""
+"""`python -m translate_ddp check FOLDER`: verify that every checkpoint is as it was saved."""
 
 import sys
 from dataclasses import dataclass
@@ -26,20 +26,20 @@ class CheckConfig:
 def run(config: CheckConfig) -> None:
     folder = Path(config.folder)
     if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}: name the one the checkpoints are in.")
+        raise UserError(f"There is no folder {folder}: name the folder of the checkpoints.")
     checkpoints = [found for path in folder.iterdir() if (found := parse_name(path))]
     if not checkpoints:
         raise UserError(f"{folder} holds no checkpoint.")
     checkpoints.sort(key=lambda checkpoint: (checkpoint.order, checkpoint.path.name))
     verdicts = [verdict(checkpoint) for checkpoint in checkpoints]
     rows = [COLUMNS] + [
-        row(checkpoint, told) for checkpoint, told in zip(checkpoints, verdicts, strict=True)
+        row(checkpoint, result) for checkpoint, result in zip(checkpoints, verdicts, strict=True)
     ]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     for cells in rows:
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
         print_line("  ".join(padded).rstrip())
-    if any(told != "ok" for told in verdicts):
+    if any(result != "ok" for result in verdicts):
         sys.exit(1)
 
 
@@ -54,7 +54,7 @@ def verdict(checkpoint: Checkpoint) -> str:
     return "ok"
 
 
-def row(checkpoint: Checkpoint, told: str) -> tuple[str, ...]:
+def row(checkpoint: Checkpoint, result: str) -> tuple[str, ...]:
     is_epoch = checkpoint.epoch is not None
     return (
         printable(checkpoint.path.name),
@@ -62,5 +62,5 @@ def row(checkpoint: Checkpoint, told: str) -> tuple[str, ...]:
         str(checkpoint.epoch) if is_epoch else "-",
         str(checkpoint.step),
         f"{checkpoint.path.stat().st_size / 2**20:,.1f} MiB" if checkpoint.path.exists() else "-",
-        printable(told),
+        printable(result),
     )

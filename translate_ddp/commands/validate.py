@@ -3,23 +3,20 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from translate_ddp.commands.translate import SavedModel, Translator
+from translate_ddp.commands.translate import SavedModel
 from translate_ddp.console import print_line
 from translate_ddp.data.dataset import ParallelDataset, Ragged, load_prepared, prepare
 from translate_ddp.data.files import read_parallel
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.decoding import default_batch_tokens
+from translate_ddp.modeling.decoding import default_max_tokens
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
-from translate_ddp.training.logbook import Sample, progress, sample_lines, summary_lines
-from translate_ddp.training.validation import (
-    NUM_SAMPLES,
-    ValidationSet,
-    as_metrics,
-    choose_samples,
-    validate,
-)
+from translate_ddp.training.logbook import Logbook, Sample
+from translate_ddp.training.metrics import bleu_signature
+from translate_ddp.training.sinks.console import sample_lines, with_units
+from translate_ddp.training.validation import ValidationSet, validate
+from translate_ddp.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -27,40 +24,43 @@ class ValidateConfig:
     """Greedy-decode a validation set and score it: loss, BLEU, chrF, CER, WER."""
 
     source: str = ""
-    """A file of sentences, one a line; without it the validation set of the training run."""
+    """File of sentences, one per line; '': the validation set of the training run."""
     reference: str = ""
-    """The file of their translations."""
+    """File of their translations."""
     saved: SavedModel = field(default_factory=SavedModel)
 
     def __post_init__(self) -> None:
         if bool(self.source) != bool(self.reference):
-            raise ValueError("--source and --reference go together: each line needs its other.")
+            raise ValueError("--source and --reference must be given together.")
 
 
 def run(config: ValidateConfig) -> None:
-    translator = Translator.open(config.saved)
+    translator = config.saved.open()
     if config.source:
         data = from_files(Path(config.source), Path(config.reference), translator)
     else:
         data = from_training(config.saved, translator)
     with (
         explain_out_of_memory(translator.device, lambda: "validating", FREE_MEMORY),
-        progress("validation", total=len(data.pairs), unit="sentence") as bar,
+        Logbook().progress("validation", total=len(data.pairs)) as progress,
     ):
-        scores = validate(
+        result = validate(
             translator.model,
             data,
             translator.tokenizer,
             World(device=translator.device),
             "rank0",
-            default_batch_tokens(translator.device),
-            show=choose_samples(NUM_SAMPLES, len(data.pairs), translator.step),
-            on_done=bar.advance,
+            default_max_tokens(translator.device),
+            on_done=progress.advance,
         )
-    samples = [Sample(*sample) for sample in scores["samples"]]
-    for line in sample_lines(samples) + summary_lines(translator.step, as_metrics(scores)):
+    for line in sample_lines([Sample(*row) for row in result["samples"]]):
         print_line(line)
-    print(f"{len(data.pairs):,} sentences, BLEU {scores['signature']}")
+    position = translator.state.position
+    print_line(
+        f"epoch {position.current_epoch}, step {position.global_step:,}, "
+        f"{len(data.pairs):,} sentences: {with_units(result['scores'])}"
+    )
+    print_line(f"BLEU signature: {bleu_signature()}")
 
 
 def from_files(source: Path, reference: Path, translator: Translator) -> ValidationSet:
@@ -72,22 +72,21 @@ def from_files(source: Path, reference: Path, translator: Translator) -> Validat
 
 
 def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
-    """The validation set the checkpoint was trained with, found again or prepared again.
+    """The validation set of the training run, found prepared or prepared again.
 
-    Raises UserError if the corpus is not what it was.
+    Raises UserError if the corpus has changed since.
     """
-    about = translator.about
-    folder = Path(saved.model_folder) / "data"
+    config = translator.state.run.config
     prepared = prepare(
-        CorpusConfig(**about["corpus"]),
-        TokenizerConfig(**about["tokenizer"]),
-        about["batches"]["seq_len"],
-        folder,
+        CorpusConfig(**config["corpus"]),
+        TokenizerConfig(**config["tokenizer"]),
+        config["batches"]["seq_len"],
+        Path(saved.model_folder) / "data",
     )
     data = load_prepared(prepared)
     if data.tokenizer.fingerprint != translator.tokenizer.fingerprint:
         raise UserError(
-            f"The corpus {about['corpus']['dataset']} has changed since the checkpoint was "
+            f"The corpus {config['corpus']['dataset']} has changed since the checkpoint was "
             "trained: pass --source and --reference."
         )
     return ValidationSet(data.validation, data.validation_sources, data.validation_references)

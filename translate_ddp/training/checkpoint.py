@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,23 +19,12 @@ from typing import IO, Any, cast
 
 import torch
 
-from translate_ddp.errors import NotSaved, UserError
+from translate_ddp.errors import NotSaved, UserError, first_line
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.settings import CheckpointConfig
+from translate_ddp.training.state import RunState
 
-FORMAT = 1
 DIGEST_CHARACTERS = 8
-PARTS = {
-    "model": dict,
-    "optimizer": dict,
-    "position": dict,
-    "window": dict,
-    "run": dict,
-    "tokenizer": str,
-    "metrics": dict,
-    "environment": dict,
-}
-State = dict[str, Any]  # PARTS, and "format"
 Lines = list[str]
 
 
@@ -71,11 +60,12 @@ class CheckpointStore:
         mine = [checkpoint for checkpoint in found if checkpoint is not None]
         return sorted(mine, key=lambda checkpoint: checkpoint.order, reverse=True)
 
-    def save(self, state: State, *, step: int, epoch: int | None = None) -> Path:
-        """Write `state`, of plain types and tensors, and publish it by one rename.
+    def save(self, state: RunState, *, epoch: int | None = None) -> Path:
+        """Write the state and publish it by one rename, as the end of an epoch if one is given.
 
-        Raises NotSaved if the disk refuses; what was there before is untouched then.
+        Raises NotSaved if the disk refuses; the files that were there are then untouched.
         """
+        step = state.position.global_step
         written = self.folder / f".{self.basename}.partial"
         marker = f"epoch_{epoch:04d}_" if epoch is not None else ""
         try:
@@ -84,7 +74,7 @@ class CheckpointStore:
             written.unlink(missing_ok=True)
             with written.open("xb") as file:  # never through a link that somebody put there
                 writer = _HashingWriter(file)
-                _save(state | {"format": FORMAT}, writer)
+                _save(state.to_dict(), writer)
                 file.flush()
                 fault_point("syncing")
                 os.fsync(file.fileno())
@@ -172,33 +162,33 @@ class CheckpointStore:
             "Pass --preload latest, one of these epochs, or a file."
         )
 
-    def archive(self, goes_on_from: State | None) -> str | None:
-        """Move what is no part of the run that goes on from a state into a folder of its own.
+    def archive(self, history: Sequence[str] | None) -> str | None:
+        """Move files that are not part of the run into a folder `earlier-NNN` of their own.
 
-        That is all there is if the run starts anew; otherwise other runs' checkpoints and those
-        saved after the state, to which the next `latest` would return. Metrics are copied along.
-        Returns the folder's path, or None if there is nothing to move.
+        `history` names the checkpoints of the run up to where it resumes; all others are moved, also
+        later ones of the same run, to which the next `latest` would return. metrics.jsonl is copied
+        along. None starts a new run: everything is moved. Returns the new folder's path, or None
+        if there is nothing to move.
         """
         held = self.list()
-        history = goes_on_from["run"]["history"] if goes_on_from is not None else []
-        mine = [checkpoint for checkpoint in held if checkpoint.path.name in history]
+        mine = [checkpoint for checkpoint in held if checkpoint.path.name in (history or ())]
         metrics = self.folder / "metrics.jsonl"
         if len(mine) == len(held) and (mine or not metrics.exists()):
             return None
-        earlier = [int(path.name[8:]) for path in self.folder.glob("earlier-[0-9][0-9][0-9]")]
-        aside = self.folder / f"earlier-{max(earlier, default=0) + 1:03d}"
-        aside.mkdir()
+        numbers = [int(path.name[8:]) for path in self.folder.glob("earlier-[0-9][0-9][0-9]")]
+        archive = self.folder / f"earlier-{max(numbers, default=0) + 1:03d}"
+        archive.mkdir()
         for checkpoint in held:
             if checkpoint not in mine:
-                checkpoint.path.rename(aside / checkpoint.path.name)
+                checkpoint.path.rename(archive / checkpoint.path.name)
         if metrics.exists():
-            shutil.copy2(metrics, aside)
+            shutil.copy2(metrics, archive)
             if not mine:
                 metrics.unlink()
-        return str(aside)
+        return str(archive)
 
 
-def parse_name(path: Path, basename: str = ".+") -> Checkpoint | None:
+def parse_name(path: Path, basename: str = ".+?") -> Checkpoint | None:
     """The checkpoint that a path names by its form; None if it names none."""
     match = re.fullmatch(
         rf"(?:{basename})_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.pt",
@@ -228,35 +218,25 @@ def damage(path: Path) -> str | None:
     return None
 
 
-def load(data: bytes, name: str) -> State:
-    """The state in the bytes of a checkpoint. Raises UserError if they hold none of ours."""
+def load(data: bytes, name: str) -> RunState:
+    """The state in the bytes of a checkpoint file. Raises UserError if they hold none."""
     try:
-        _refuse_compression(data)
-        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-        version = state["format"]
+        _reject_compression(data)
+        content = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds, none of them narrower
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = first_line(error) if str(error) else type(error).__name__
         raise UserError(f"{name} is not a checkpoint of translate_ddp: {reason}") from error
-    if version != FORMAT:
-        raise UserError(
-            f"{name} has format {version}, and this version reads format {FORMAT}: "
-            "use the version of translate_ddp that wrote it."
-        )
-    if missing := [key for key, kind in PARTS.items() if not isinstance(state.get(key), kind)]:
-        raise UserError(
-            f"{name} is not a checkpoint of translate_ddp: it lacks {', '.join(missing)}."
-        )
-    return state
+    return RunState.from_dict(content, name)
 
 
-def _refuse_compression(data: bytes) -> None:
+def _reject_compression(data: bytes) -> None:
     """torch never compresses, and what somebody else did may unpack to any size."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > len(data):
             raise ValueError("it unpacks to more than it is.")
 
 
-def _save(state: State, writer: "_HashingWriter") -> None:
+def _save(state: dict[str, Any], writer: "_HashingWriter") -> None:
     try:
         torch.save(state, cast("IO[bytes]", writer))
     except RuntimeError as error:

@@ -1,69 +1,98 @@
-"""What is measured between two records: the training loss, the steps skipped, the pace."""
+"""What is measured between two log records: mean losses per token, skipped steps, tokens/s."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from translate_ddp.runtime.distributed import World
 
-@dataclass
-class Window:
-    """The training loss since the last record, exact whenever it is saved and restored.
 
-    Each step's sum keeps a place of its own, and ranks are summed place by place: the result does
-    not depend on how many steps were summed at once. Nothing here waits for the device.
+class StepMeters:
+    """Named sums over target tokens of the steps since the last log record, the loss among them.
+
+    Each step has a slot of its own and ranks are summed slot by slot, so a mean does not depend on
+    when the sums were saved and restored. Nothing here waits for the device.
     """
 
-    losses: Tensor
-    tokens: Tensor  # of the steps that count
-    skipped: Tensor  # 1.0 for a step that was not counted yet among the skipped ones
+    def __init__(self, num_steps: int, world: World) -> None:
+        self.world = world
+        self.sums: dict[str, Tensor] = {}  # name -> this rank's sum of each step
+        self.tokens = torch.zeros(num_steps, dtype=torch.int64)  # of all ranks; 0 if skipped
+        self._skipped = self._zeros()  # 1.0 for a step that `take_skipped` has not returned yet
 
-    @classmethod
-    def of(cls, steps: int, device: torch.device) -> "Window":
-        losses = torch.zeros(steps, dtype=torch.float64, device=device)
-        return cls(losses, torch.zeros(steps, dtype=torch.int64), torch.zeros_like(losses))
-
-    def add(self, global_step: int, loss: Tensor, tokens: int, skipped: Tensor) -> None:
-        place = global_step % len(self.losses)
-        self.losses[place] = torch.where(skipped > 0, 0.0, loss)
-        self.tokens[place] = tokens
-        self.skipped[place] = skipped
+    def add(
+        self, global_step: int, sums: Mapping[str, Tensor], tokens: int, skipped: Tensor
+    ) -> None:
+        """Record a step of `tokens` target tokens over all ranks; a skipped one counts nothing."""
+        slot = global_step % len(self.tokens)
+        for name, value in sums.items():
+            self.sums.setdefault(name, self._zeros())[slot] = torch.where(skipped > 0, 0.0, value)
+        self.tokens[slot] = tokens
+        self._skipped[slot] = skipped
 
     def take_skipped(self, first: int, end: int) -> list[bool]:
-        """Whether each of these steps was skipped; asked once, for their tokens go."""
-        flags = self.skipped.cpu() > 0
+        """Whether each of the steps from `first` to before `end` was skipped. Waits for the device.
+
+        To be called before the tokens are used: those of skipped steps are removed here.
+        """
+        flags = self._skipped.cpu() > 0
         self.tokens[flags] = 0
-        self.skipped.zero_()
+        self._skipped.zero_()
         return [bool(flags[step % len(flags)]) for step in range(first, end)]
 
-    def mean_loss(self, losses: Tensor) -> float:
-        """Of `losses` summed over ranks; NaN if every step was skipped."""
+    def totals(self) -> dict[str, Tensor]:
+        """Each step's sums over all ranks. A collective: every rank must call it."""
+        if not self.sums:
+            return {}
+        summed = self.world.sum(torch.stack(list(self.sums.values())))
+        return dict(zip(self.sums, summed, strict=True))
+
+    def means(self, totals: Mapping[str, Tensor]) -> dict[str, float]:
+        """The mean per target token of each of the `totals`; NaN if every step was skipped."""
         tokens = int(self.tokens.sum())
-        return float(losses.sum()) / tokens if tokens else float("nan")
+        return {
+            name: float(sums.sum()) / tokens if tokens else float("nan")
+            for name, sums in totals.items()
+        }
 
     def clear(self) -> None:
-        self.losses.zero_()
         self.tokens.zero_()
+        for sums in self.sums.values():
+            sums.zero_()
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Take over `{"totals": ..., "tokens": ...}`, unless it covers another number of steps."""
+        if len(saved["tokens"]) != len(self.tokens):
+            return
+        self.tokens.copy_(saved["tokens"])
+        for name, totals in saved["totals"].items():
+            self.sums[name] = self._zeros()
+            if self.world.is_main:  # the other ranks add zeros to what was summed over all
+                self.sums[name].copy_(totals)
+
+    def _zeros(self) -> Tensor:
+        return torch.zeros(len(self.tokens), dtype=torch.float64, device=self.world.device)
 
 
 class Pace:
-    """Target tokens a second since the last record; validation and saving do not count."""
+    """Target tokens per second since the last log record, without validation and saving."""
 
     def __init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
         self.tokens = 0
-        self.started = time.perf_counter()
+        self._started = time.perf_counter()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        begun = time.perf_counter()
+        began = time.perf_counter()
         yield
-        self.started += time.perf_counter() - begun
+        self._started += time.perf_counter() - began
 
     def tokens_per_second(self) -> float:
-        return self.tokens / (time.perf_counter() - self.started)
+        return self.tokens / (time.perf_counter() - self._started)

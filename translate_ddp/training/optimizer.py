@@ -42,7 +42,7 @@ def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
     optimizer.zero_grad()
 
 
-def refuse_other_shapes(optimizer: torch.optim.Optimizer) -> None:
+def check_shapes(optimizer: torch.optim.Optimizer) -> None:
     """Raise ValueError if a parameter has moments that are not of its shape."""
     for parameter, moments in optimizer.state.items():
         for name, moment in moments.items():

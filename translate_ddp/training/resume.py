@@ -1,5 +1,7 @@
-"""Which state a run goes on from, agreed by all ranks, and whether it is the same run."""
+"""What a run resumes from, agreed by all ranks, and whether it is still the same run."""
 
+import uuid
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -7,18 +9,25 @@ from translate_ddp.data.batches import ORDER
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World
-from translate_ddp.training.checkpoint import CheckpointStore, State, load
+from translate_ddp.settings import CheckpointConfig
+from translate_ddp.training.checkpoint import CheckpointStore, load
+from translate_ddp.training.state import Run, RunIdentity, RunState
 
-# A change of these makes another model, which no checkpoint of the old one fits.
-SHAPE = ("d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff")
-# A change of these makes another plan of the epoch under way; between epochs they are free.
-PLAN = ("seed", "batch_tokens", "batch_size")
+Settings = dict[str, dict[str, Any]]  # part -> setting -> value
 
-RUN = {"run_id", "about", "identity", "history"}  # what a state knows of its run
+
+@dataclass
+class Resumed:
+    """A run, new if it has no state to resume from."""
+
+    run: Run
+    state: RunState | None
+    messages: list[str] = field(default_factory=list)
+    is_fork: bool = False  # it left its earlier course, and so has a new run id
 
 
 class Finding(TypedDict):
-    """What one node has to offer."""
+    """The checkpoint that one node found."""
 
     path: str
     step: int
@@ -26,17 +35,46 @@ class Finding(TypedDict):
     passed_over: list[str]
 
 
-def find_state(
+def resume_run(
+    settings: CheckpointConfig, config: Settings, identity: RunIdentity, world: World
+) -> Resumed:
+    """The run that `settings.preload` names, or a new one; the same on every rank.
+
+    Files in the folder that are not part of it are moved to an archive. A run that goes back before
+    its last checkpoint, or leaves its folder, gets a new id: trackers cannot rewrite a history.
+    Raises UserError if there is no such checkpoint, or if it belongs to another run.
+    """
+    store = CheckpointStore(settings)
+    preload = settings.preload
+    state, path, messages = load_state(store, "latest" if world.restarted else preload, world)
+    if world.restarted and state is None:  # the restarted run had not saved yet
+        state, path, messages = load_state(store, preload, world)
+    if state is not None:
+        check_same_run(state, identity)
+        state.run.history.append(path.name)  # which it could not know when it was written
+    history = state.run.history if state is not None else None
+    moved = world.on_main_then_each_node("archiving files", lambda: store.archive(history))
+    messages += [f"Moved files that are not part of this run to {to}." for to in moved if to]
+    run_id = world.on_main("naming the run", lambda: uuid.uuid4().hex[:8])
+    if state is None:
+        return Resumed(Run(run_id, config, identity), None, messages)
+    is_fork = any(moved) or path.parent != store.folder
+    run = Run(run_id if is_fork else state.run.run_id, config, identity, state.run.history)
+    return Resumed(run, state, messages, is_fork)
+
+
+def load_state(
     store: CheckpointStore, preload: str, world: World
-) -> tuple[State | None, list[str]]:
-    """The state that `preload` means, and lines to tell of it; the same on every rank.
+) -> tuple[RunState | None, Path, list[str]]:
+    """The state that `preload` names, its file, and messages; the same on every rank.
 
     Each node looks on its own disk. The newest intact file of all is read once, by the node that
-    has it, and sent to every rank: disks need not be shared. None starts anew.
+    has it, and sent to every rank: disks need not be shared. None starts a new run.
     Raises UserError if no node has what was asked for.
     """
+    nothing = f"No checkpoint in {store.folder}: starting from scratch."
     if not preload:
-        return None, []
+        return None, store.folder, ["Starting from scratch (--preload '')."]
 
     def look() -> Finding:
         try:
@@ -49,47 +87,50 @@ def find_state(
 
     findings = world.on_each_node("looking for a checkpoint", look)
     node = max(range(len(findings)), key=lambda n: (findings[n]["step"], -n))
-    finding = findings[node]
-    if not finding["path"]:
+    path = findings[node]["path"]
+    if not path:
         if problems := [finding["problem"] for finding in findings if finding["problem"]]:
             raise UserError(problems[0])
-        return None, []
+        return None, store.folder, [nothing]
     owner = world.leaders[node]
-    data = Path(finding["path"]).read_bytes() if world.rank == owner else None
-    state = load(world.broadcast(data, owner), finding["path"])
-    if missing := RUN - state["run"].keys():
-        raise UserError(f"{finding['path']} says nothing of its {', '.join(sorted(missing))}.")
-    state["run"]["history"].append(Path(finding["path"]).name)  # the one it could not know
+    data = Path(path).read_bytes() if world.rank == owner else None
+    state = load(world.broadcast(data, owner), path)
     where = f", on node {node}" if len(findings) > 1 else ""
-    # Once each: nodes that share a disk have seen the same.
+    # Once each: nodes that share a disk have seen the same files.
     passed_over = dict.fromkeys(line for found in findings for line in found["passed_over"])
-    return state, [*passed_over, f"Resuming from {finding['path']}{where}."]
+    return state, Path(path), [*passed_over, f"Resuming from {path}{where}."]
 
 
-def run_identity(about: dict[str, Any], data: PreparedData, world_size: int) -> dict[str, Any]:
-    """What makes a run this run: it is stored in its checkpoints and compared at a resume."""
-    plan = {name: about["train" if name == "seed" else "batches"][name] for name in PLAN}
-    if plan["batch_size"]:
+def run_identity(config: Settings, data: PreparedData, world_size: int) -> RunIdentity:
+    """What makes a run this run, derived from its settings and its data.
+
+    Of the model every setting but dropout counts, also one that adds no parameters; of the batches
+    every one that decides which sentences form a step.
+    """
+    corpus, batches = config["corpus"], config["batches"]
+    model = {name: value for name, value in config["model"].items() if name != "dropout"}
+    # seq_len shows in the training data, and max_tokens only divides a step into passes.
+    plan = {n: value for n, value in batches.items() if n not in ("seq_len", "max_tokens")}
+    if batches["batch_size"]:
         plan["world_size"] = world_size  # batch_size counts per rank
-    return {
-        "always": {name: about["model"][name] for name in SHAPE}
+    return RunIdentity(
+        always=model
         | {
-            "languages": f"{about['corpus']['lang_src']}-{about['corpus']['lang_tgt']}",
+            "languages": f"{corpus['lang_src']}-{corpus['lang_tgt']}",
             "tokenizer": data.tokenizer.fingerprint[:12],
             "training data": data.fingerprint[:12],
         },
-        "within an epoch": plan | {"data order": ORDER},
-    }
+        within_epoch=plan | {"seed": config["train"]["seed"], "data order": ORDER},
+    )
 
 
-def check_same_run(state: State, identity: dict[str, Any]) -> None:
-    """Raise UserError if going on from `state` would not be the same run."""
-    saved = state["run"]["identity"]
-    differences = compare(saved["always"], identity["always"])
-    advice = "pass another --model_folder, or --preload '' to start anew"
-    if state["position"]["step"]:
-        plan = {"data order": 1} | saved["within an epoch"]  # as checkpoints without one had it
-        differences += compare(plan, identity["within an epoch"])
+def check_same_run(state: RunState, identity: RunIdentity) -> None:
+    """Raise UserError if a run of this identity could not resume from `state`."""
+    saved = state.run.identity
+    differences = compare(saved.always, identity.always)
+    advice = "pass another --model_folder, or --preload '' to start from scratch"
+    if state.position.step_in_epoch:
+        differences += compare(saved.within_epoch, identity.within_epoch)
         advice += " (seed and batch size may change between epochs: --preload EPOCH)"
     if differences:
         table = "".join(f"\n  {line}" for line in differences)
@@ -100,26 +141,27 @@ def check_same_run(state: State, identity: dict[str, Any]) -> None:
 
 
 def compare(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """A line for each name that both have with another value."""
-    names = sorted(before.keys() & now.keys())
+    """A line for each name whose value differs; one that is missing on a side is "unset"."""
+    names = sorted(before.keys() | now.keys())
+    pairs = {name: (before.get(name, "unset"), now.get(name, "unset")) for name in names}
     return [
-        f"{name}: {before[name]} in the checkpoint, {now[name]} now"
-        for name in names
-        if before[name] != now[name]
+        f"{name}: {old} in the checkpoint, {new} now"
+        for name, (old, new) in pairs.items()
+        if old != new
     ]
 
 
-def describe_changes(state: State, about: dict[str, Any], environment: dict[str, Any]) -> list[str]:
-    """Lines on what may change in a run, and did."""
-    lines = []
-    for part, settings in about.items():
-        if isinstance(settings, dict) and part not in ("checkpoint", "run"):
-            lines += compare(state["run"]["about"].get(part, {}), settings)
-    lines = [f"Changed: {line}." for line in lines]
-    if differences := compare(state["environment"], environment):
-        lines.append(
-            "The same data in the same order, but no longer bit for bit: "
+def describe_changes(state: RunState, config: Settings, environment: dict[str, Any]) -> list[str]:
+    """A message for each setting that may change in a run and did, and for the environment."""
+    messages = []
+    for part, settings in config.items():
+        if part not in ("checkpoint", "run"):
+            messages += compare(state.run.config.get(part, {}), settings)
+    messages = [f"Changed: {line}." for line in messages]
+    if differences := compare(state.environment, environment):
+        messages.append(
+            "The same data in the same order, but not bit for bit the same results: "
             + "; ".join(differences)
             + "."
         )
-    return lines
+    return messages

@@ -1,6 +1,6 @@
-"""How good the model is on the validation set: loss, BLEU, chrF, character and word error rate.
+"""Greedy-decode a validation set and score it, on rank 0 or spread over all ranks.
 
-It returns scores and texts; where they are logged is not its business.
+It returns scores and texts; the trainer and the commands log them.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +19,7 @@ from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import BatchConfig, ValidateOn
+from translate_ddp.training.metrics import score_texts
 
 NUM_SAMPLES = 3  # translations shown at each validation
 
@@ -29,30 +30,25 @@ class ValidationSet:
     sources: list[str]
     references: list[str]
 
-
-class TextScores(TypedDict):
-    """Of predictions against references."""
-
-    bleu: float  # 0 to 100
-    chrf: float  # 0 to 100
-    cer: float  # edits a character of the reference
-    wer: float  # edits a word of the reference
-    signature: str  # sacreBLEU's, of the BLEU score
+    def rows_of(self, world: World, on: ValidateOn) -> list[int]:
+        """The rows that this rank decodes, if it decodes at all."""
+        rows = list(range(len(self.pairs)))
+        return rows if on == "rank0" else rows[world.rank :: world.size]
 
 
-class Scores(TextScores):
-    """Of a whole validation set; plain values, so that they can travel between ranks."""
+class Validation(TypedDict):
+    """The result of a validation, as plain values that can be sent between ranks."""
 
-    loss: float  # nats a target token, no smoothing
+    scores: dict[str, float]  # metric -> score
     samples: list[tuple[str, str, str]]  # source, reference, prediction
 
 
-class Part(TypedDict):
-    """One rank's share of a validation."""
+class Shard(TypedDict):
+    """What one rank decoded."""
 
     rows: list[int]
     predictions: list[str]
-    loss: float
+    loss: float  # sum, in nats
     tokens: int
 
 
@@ -64,55 +60,32 @@ def validate(
     on: ValidateOn,
     max_tokens: int,
     *,
-    show: Sequence[int],
     on_done: Callable[[int], None] = lambda count: None,
-) -> Scores:
-    """Greedy-decode the validation set and score it, on rank 0 or spread over all ranks.
+) -> Validation:
+    """Decode and score `data`; every rank gets the result.
 
-    Every rank gets the scores and the texts of the rows to `show`. While rank 0 works alone the
-    others wait without a time limit. `on_done` may raise Stopped, which then all ranks do.
+    While rank 0 works alone the others wait without a time limit. `on_done` is called with the
+    number of sentences after each batch; if it raises Stopped, all ranks do.
     """
 
-    def work() -> Part:
-        rows = validation_share(data, world, on)
-        return _translate(
+    def work() -> Shard:
+        rows = data.rows_of(world, on)
+        return _decode(
             ready_to_decode(model), data.pairs, rows, tokenizer, world, max_tokens, on_done
         )
 
     was_training = model.training
     model.eval()
     if on == "rank0":
-        scores = world.on_main("validating", lambda: _merge([work()], data, show))
+        result = world.on_main("validating", lambda: _score([work()], data))
     else:
-        parts = world.on_each_rank("validating", work)
-        scores = world.on_main("scoring", lambda: _merge(parts, data, show))
+        shards = world.on_each_rank("validating", work)
+        result = world.on_main("scoring", lambda: _score(shards, data))
     model.train(was_training)
-    return scores
+    return result
 
 
-def validation_share(data: ValidationSet, world: World, on: ValidateOn) -> list[int]:
-    """The rows of the validation set that this rank decodes, if it is asked to."""
-    rows = list(range(len(data.pairs)))
-    return rows if on == "rank0" else rows[world.rank :: world.size]
-
-
-def score_texts(predictions: Sequence[str], references: Sequence[str]) -> TextScores:
-    """BLEU with its signature, chrF, CER and WER of detokenized text."""
-    import jiwer  # here: they take a second to import, and training steps need neither
-    import sacrebleu
-
-    metric = sacrebleu.BLEU()
-    bleu = metric.corpus_score(list(predictions), [list(references)]).score
-    return TextScores(
-        bleu=bleu,
-        chrf=sacrebleu.corpus_chrf(list(predictions), [list(references)]).score,
-        cer=float(jiwer.cer(list(references), list(predictions))),
-        wer=float(jiwer.wer(list(references), list(predictions))),
-        signature=str(metric.get_signature()),
-    )
-
-
-def _translate(
+def _decode(
     model: Transformer,
     pairs: ParallelDataset,
     rows: list[int],
@@ -120,16 +93,12 @@ def _translate(
     world: World,
     max_tokens: int,
     on_done: Callable[[int], None],
-) -> Part:
-    found = decode(
-        model.start,
-        [pairs.source[row] for row in rows],
-        world.device,
-        batch_tokens=max_tokens,
-        on_done=on_done,
-    )
+) -> Shard:
+    sources = [pairs.source[row] for row in rows]
+    found = decode(model.start, sources, world.device, max_tokens=max_tokens, on_done=on_done)
+    predictions = tokenizer.decode([hypothesis.ids for hypothesis in found])
     loss, tokens = _summed_loss(model, pairs, rows, max_tokens, world.device)
-    return Part(rows=rows, predictions=tokenizer.decode(found), loss=loss, tokens=tokens)
+    return Shard(rows=rows, predictions=predictions, loss=loss, tokens=tokens)
 
 
 @torch.inference_mode()
@@ -143,36 +112,29 @@ def _summed_loss(
     by_length = sorted(rows, key=lambda row: (len(pairs.target[row]), len(pairs.source[row])))
     objective = Objective(model, label_smoothing=0.0)
     total, tokens = 0.0, 0
-    # A pass of all positions takes more than the same tokens in a search, one position at a time.
+    # A pass over all positions needs more memory than a search over the same tokens.
     max_tokens = min(max_tokens, BatchConfig().pass_tokens(device.type))
     for batch in split_into_passes(pairs, np.array(by_length), max_tokens):
-        total += float(objective(batch.to(device))["nll"])
+        total += float(objective(batch.to(device))["loss"])
         tokens += len(batch.labels_R)
     return total, tokens
 
 
-def _merge(parts: Sequence[Part], data: ValidationSet, show: Sequence[int]) -> Scores:
+def _score(shards: Sequence[Shard], data: ValidationSet) -> Validation:
     predictions = [""] * len(data.references)
-    for part in parts:
-        for row, prediction in zip(part["rows"], part["predictions"], strict=True):
+    for shard in shards:
+        for row, prediction in zip(shard["rows"], shard["predictions"], strict=True):
             predictions[row] = prediction
-    loss = sum(part["loss"] for part in parts) / sum(part["tokens"] for part in parts)
-    samples = [(data.sources[row], data.references[row], predictions[row]) for row in show]
-    return Scores(loss=loss, samples=samples, **score_texts(predictions, data.references))
+    loss = sum(shard["loss"] for shard in shards) / sum(shard["tokens"] for shard in shards)
+    scores = {"loss": loss} | score_texts(data.sources, predictions, data.references)
+    samples = [
+        (data.sources[row], data.references[row], predictions[row])
+        for row in choose_samples(NUM_SAMPLES, len(predictions))
+    ]
+    return Validation(scores=scores, samples=samples)
 
 
-def choose_samples(count: int, size: int, step: int) -> list[int]:
-    """Rows to show of `size`: other ones each time, the same ones at every repetition."""
-    random = np.random.default_rng([size, step])
+def choose_samples(count: int, size: int) -> list[int]:
+    """`count` random rows of `size`, always the same: one sees how their translations improve."""
+    random = np.random.default_rng(size)
     return sorted(random.choice(size, size=min(count, size), replace=False).tolist())
-
-
-def as_metrics(scores: Scores) -> dict[str, float]:
-    """Scores under the names they are logged by."""
-    return {
-        "validation/loss": scores["loss"],
-        "validation/BLEU": scores["bleu"],
-        "validation/chrf": scores["chrf"],
-        "validation/cer": scores["cer"],
-        "validation/wer": scores["wer"],
-    }

@@ -1,9 +1,9 @@
-"""Weights & Biases as a listener: it may miss a point; it never asks, stops, delays or fails a run.
+"""Weights & Biases: one sink of the logbook, which never prompts, blocks or ends a run.
 
-All calls are made by a thread of their own, which can be left behind: only the start and the end
-wait for it, for a bounded time, and the first call that fails is the last. What is recorded is
-what is given here, and the load of the machine: no command line, environment, path, host name,
-repository, package list or console output.
+All calls run on a background thread. Only the start and the end wait for it, for a bounded time,
+and after the first failed call there is no other. W&B receives what is passed here and the load of
+the machine: no command line, environment variable, path, host name, repository, package list or
+console output.
 """
 
 import logging
@@ -11,87 +11,92 @@ import os
 import shlex
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from translate_ddp.runtime.background import BackgroundThread
+from translate_ddp.settings import LogbookConfig, WandbMode
+from translate_ddp.training.logbook import Sample
 
 if TYPE_CHECKING:
     import wandb
 
-Mode = Literal["auto", "online", "offline", "disabled"]
-Result = TypeVar("Result")
-
-# Neither the start nor the end takes longer than 30 s.
+# Start and end take at most 30 s each.
 START_SECONDS = 27.0
 INIT_SECONDS = 15.0  # of them, to reach the server; then the run starts offline
 END_SECONDS = 27.0
 UPLOAD_SECONDS = 24.0  # of them, to upload what is left
-TEARDOWN_SECONDS = 3.0  # after either, for W&B's own process to go
-FLUSH_SECONDS = 1.0  # what a killed machine may lose of the .wandb file
+TEARDOWN_SECONDS = 3.0  # after either, to end W&B's own process
+FLUSH_SECONDS = 1.0  # of records that a power cut may remove from the .wandb file
 ROOM_BYTES = 1 << 16  # more than W&B writes at once
 
 
 class WandbSink:
+    """Logs to the W&B run `run_id`, which a resumed run continues.
+
+    `history` holds earlier records of this run that W&B does not have under this id. `status` says
+    where the run can be seen; `message` prints warnings.
+    """
+
     def __init__(
         self,
-        *,
-        mode: Mode,
-        project: str,
-        group: str,
+        settings: LogbookConfig,
         folder: Path,
         run_id: str,
-        about: Mapping[str, Any],
-        warn: Callable[[str], None],
+        config: Mapping[str, Any],
+        message: Callable[[str], None],
+        history: Sequence[tuple[int, Mapping[str, float]]] = (),
     ) -> None:
-        self.status = "disabled"
-        self._warn = warn
+        self.status = ""
+        self._message = message
         self._started: Started | None = None
         self._folder = folder / "wandb"
+        mode = resolve_mode(settings.wandb_mode)
         if mode == "disabled":
             return
         keep_files_in(self._folder / "cache")
         arguments: dict[str, Any] = {
-            "project": project,
-            "group": group or None,
+            "project": settings.wandb_project,
+            "group": settings.wandb_group or None,
             "dir": folder,
             "id": run_id,
             "resume": "allow",
-            "config": dict(about),
+            "config": dict(config),
         }
-        self._aside = Aside()
+        self._thread = BackgroundThread("wandb", stop_after_error=True)
         try:
-            self._started = self._aside.within(
-                START_SECONDS, lambda: start(mode, arguments, self._folder)
+            self._started = self._thread.result(
+                lambda: start(mode, arguments, self._folder), START_SECONDS
             )
         except (Exception, SystemExit) as error:
             self._give_up(error)
             return
-        self.status = self._started.status
+        self.status = f"W&B {self._started.status}"
         if self._started.trouble:
-            warn(self._started.trouble)
+            message(self._started.trouble)
+        for step, scalars in history:
+            self.log(step, scalars)
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         point = {**scalars, "global_step": step}
-        self._soon(lambda run: run.log(point, step=step))
+        self._submit(lambda run: run.log(point, step=step))
 
-    def table(self, step: int, name: str, columns: Sequence[str], rows: Sequence[tuple]) -> None:
+    def samples(self, step: int, rows: Sequence[Sample]) -> None:
         data: list[Any] = [list(row) for row in rows]
 
         def log(run: "wandb.Run") -> None:
             import wandb
             from wandb.errors import CommError
 
-            table = wandb.Table(columns=list(columns), data=data)
-            # Online it asks the server a question first: one out of reach costs the table alone.
+            table = wandb.Table(columns=list(Sample._fields), data=data)
+            # Online W&B queries the server first; if it is out of reach only the table is lost.
             with suppress(CommError):
-                run.log({name: table, "global_step": step}, step=step)
+                run.log({"validation/samples": table, "global_step": step}, step=step)
 
-        self._soon(log)
+        self._submit(log)
 
     def close(self, seconds: float, failed: bool) -> None:
         """Upload what is left, for at most `seconds` and END_SECONDS; the rest stays on disk."""
@@ -99,32 +104,34 @@ class WandbSink:
             return
         run = self._started.run
         try:
-            self._aside.within(min(seconds, END_SECONDS), lambda: run.finish(exit_code=int(failed)))
+            self._thread.result(
+                lambda: run.finish(exit_code=int(failed)), min(seconds, END_SECONDS)
+            )
         except (Exception, SystemExit) as error:
             self._give_up(error)
         else:
             self._started = None
             _teardown()
 
-    def _soon(self, call: "Callable[[wandb.Run], object]") -> None:
+    def _submit(self, call: "Callable[[wandb.Run], object]") -> None:
         if self._started is None:
             return
-        if self._aside.error is not None:
-            self._give_up(self._aside.error)
+        if self._thread.error is not None:
+            self._give_up(self._thread.error)
             return
         run = self._started.run
 
         def work() -> None:
-            demand_room(self._folder)
+            require_room(self._folder)
             call(run)
 
-        self._aside.soon(work)
+        self._thread.submit(work)
 
     def _give_up(self, error: BaseException) -> None:
         hint = f"; {self._started.upload} uploads what it has" if self._started else ""
         self._started = None
-        self.status = "stopped after an error"
-        self._warn(f"W&B stopped ({_brief(error)}): metrics.jsonl has everything{hint}")
+        self.status = ""
+        self._message(f"W&B stopped ({_brief(error)}): metrics.jsonl has every record{hint}")
         _teardown()
 
 
@@ -138,59 +145,26 @@ class Started:
     """Why the run is not online, if it was to be."""
 
 
-class Aside:
-    """Calls one after another on a thread that can be left behind; none after one has failed."""
-
-    def __init__(self) -> None:
-        self.error: BaseException | None = None
-        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
-        threading.Thread(target=self._work, daemon=True).start()
-
-    def soon(self, call: Callable[[], Result]) -> "Future[Result]":
-        """The call's outcome, once those before it are done."""
-        outcome: Future[Result] = Future()
-        self._calls.put((call, outcome))
-        return outcome
-
-    def within(self, seconds: float, call: Callable[[], Result]) -> Result:
-        """The call's result. Raises TimeoutError if it, and those before it, take longer."""
-        try:
-            return self.soon(call).result(timeout=seconds)
-        except TimeoutError as error:
-            raise TimeoutError(str(error) or f"no end after {seconds:g} s") from None
-
-    def _work(self) -> None:
-        while True:
-            call, outcome = self._calls.get()
-            try:
-                if self.error is not None:
-                    raise self.error
-                outcome.set_result(call())
-            except BaseException as error:
-                self.error = error
-                outcome.set_exception(error)
-
-
-def mode_in_force(mode: Mode) -> Mode:
-    """What the environment says, else the flag; `dryrun` and `run` are W&B's older names."""
+def resolve_mode(mode: WandbMode) -> WandbMode:
+    """WANDB_MODE if it is set, else the flag; `dryrun` and `run` are older names of W&B's."""
     wanted = os.environ.get("WANDB_MODE") or mode
-    return cast(Mode, {"dryrun": "offline", "run": "online"}.get(wanted, wanted))
+    return cast(WandbMode, {"dryrun": "offline", "run": "online"}.get(wanted, wanted))
 
 
 def keep_files_in(folder: Path) -> None:
-    """W&B's logs and tables, not in a home that may be full or read-only; and no error reports.
+    """Keep W&B's logs and tables in `folder`, and switch its error reports off.
 
-    What the user has set in the environment stays.
+    A home directory may be full or read-only. Variables that the user has set stay.
     """
     os.environ.setdefault("WANDB_CACHE_DIR", str(folder.absolute()))
     os.environ.setdefault("WANDB_DATA_DIR", str(folder.absolute()))
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
 
 
-def start(mode: Mode, arguments: dict[str, Any], folder: Path) -> Started:
+def start(mode: WandbMode, arguments: dict[str, Any], folder: Path) -> Started:
     """A run that is online if the mode and the server allow, else offline."""
     folder.mkdir(exist_ok=True)
-    demand_room(folder)
+    require_room(folder)
     import wandb
 
     wandb.setup(_settings())  # silent from the first message on
@@ -212,8 +186,8 @@ def start(mode: Mode, arguments: dict[str, Any], folder: Path) -> Started:
     return Started(run, f"offline, {reason}; {upload} uploads it", upload, trouble)
 
 
-def demand_room(folder: Path) -> None:
-    """Raise OSError if the folder takes no more: W&B itself would lose its records in silence."""
+def require_room(folder: Path) -> None:
+    """Raise OSError if the disk is full: W&B itself would lose its records without an error."""
     with tempfile.TemporaryFile(dir=folder) as file:
         file.write(bytes(ROOM_BYTES))
 
@@ -251,22 +225,22 @@ def _settings() -> "wandb.Settings":
 
 
 def _sync_command(folder: Path, pattern: str) -> str:
-    """For all parts of the run, of which each start makes one."""
+    """The command that uploads every part of the run; each start makes one."""
     return f"`wandb sync {shlex.quote(str(folder))}/{pattern}`"
 
 
 def _teardown() -> None:
-    """End W&B's process here, so that its exit hook finds nothing left to do or to say."""
+    """End W&B's process now, so that its exit hook has nothing left to do or to print."""
     if "wandb" not in sys.modules:
         return
 
     def teardown() -> None:
-        import wandb  # on the other thread: the start may still be held up in importing it
+        import wandb  # on that thread: the start may still be importing it
 
         wandb.teardown()
 
     with suppress(Exception, SystemExit):
-        Aside().within(TEARDOWN_SECONDS, teardown)
+        BackgroundThread("wandb teardown").result(teardown, TEARDOWN_SECONDS)
 
 
 def _brief(error: BaseException) -> str:

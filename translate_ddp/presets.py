@@ -1,0 +1,58 @@
+"""Named sets of model sizes and schedules; a flag of the user wins over its preset."""
+
+PRESETS: dict[str, dict[str, float]] = {
+    # The embedded demo on two CPU cores, in minutes: the defaults of the settings.
+    "tiny": {},
+    # Tens of thousands of pairs, on a CPU or any GPU.
+    "small": {
+        "d_model": 256,
+        "num_heads": 4,
+        "num_encoder_layers": 3,
+        "num_decoder_layers": 3,
+        "d_ff": 1024,
+        "dropout": 0.1,
+        "vocab_size": 8000,
+        "batch_tokens": 2048,
+        "lr": 1.5e-3,
+        "warmup_steps": 500,
+        "num_epochs": 15,
+    },
+    # Vaswani et al. 2017, table 3: the base model, and its batch of about 25,000 tokens over all
+    # GPUs. On 8 GPUs --batch_tokens 200000 --lr 1e-3 keeps them busier (Ott et al. 2018).
+    "base": {
+        "d_model": 512,
+        "num_heads": 8,
+        "num_encoder_layers": 6,
+        "num_decoder_layers": 6,
+        "d_ff": 2048,
+        "dropout": 0.1,
+        "vocab_size": 32_000,
+        "batch_tokens": 25_000,
+        "lr": 7e-4,
+        "warmup_steps": 4000,
+        "num_epochs": 20,
+    },
+    # The big model of the same table.
+    "big": {
+        "d_model": 1024,
+        "num_heads": 16,
+        "num_encoder_layers": 6,
+        "num_decoder_layers": 6,
+        "d_ff": 4096,
+        "dropout": 0.3,
+        "vocab_size": 32_000,
+        "batch_tokens": 25_000,
+        "lr": 5e-4,
+        "warmup_steps": 4000,
+        "num_epochs": 40,
+    },
+}
+
+
+def choose_preset(preset: str, dataset: str) -> tuple[str, str]:
+    """The preset that "auto" stands for, or the one given, and why."""
+    if preset != "auto":
+        return preset, "--preset"
+    if dataset.partition(":")[0] == "demo":
+        return "tiny", "auto: the dataset is the demo"
+    return "small", "auto: the dataset is not the demo"

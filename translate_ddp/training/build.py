@@ -1,0 +1,133 @@
+"""Builds the parts of a run from its configuration, on every rank."""
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler
+from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
+from translate_ddp.errors import UserError
+from translate_ddp.modeling.loss import Objective
+from translate_ddp.modeling.precision import choose_dtype
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.cpu_memory import keep_freed_memory
+from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.logbook import Logbook
+from translate_ddp.training.optimizer import build_optimizer
+from translate_ddp.training.report import tracker_config
+from translate_ddp.training.resume import Resumed
+from translate_ddp.training.saving import RunSaver
+from translate_ddp.training.sinks.console import ConsoleSink
+from translate_ddp.training.sinks.jsonl import JsonlSink
+from translate_ddp.training.sinks.trackio_sink import TrackioSink
+from translate_ddp.training.sinks.wandb_sink import WandbSink
+from translate_ddp.training.state import Run
+from translate_ddp.training.trainer import Trainer
+from translate_ddp.training.updater import Updater, reseed
+
+if TYPE_CHECKING:
+    from config import Config  # which imports the package
+
+
+def lock_run_folder(path: str, world: World) -> RunFolder:
+    """The run's folder, locked against other runs until this process ends."""
+    token = world.on_main("naming this start", lambda: uuid.uuid4().hex)
+    folder = RunFolder(path, token)
+    # Rank 0 first: nodes that share its disk then find the lock held by their own run.
+    world.on_main_then_each_node("locking the model folder", folder.lock)
+    if world.is_node_leader:  # disks need not be shared
+        folder.write_status("running")
+    world.watchdog.on_verdict = folder.write_status
+    return folder
+
+
+def prepare_data(config: "Config", folder: RunFolder, world: World) -> PreparedData:
+    """The encoded corpus, prepared once per node and mapped into memory by every rank.
+
+    Raises UserError if the nodes read different data.
+    """
+
+    def work() -> list[str]:
+        path = prepare(
+            config.corpus, config.tokenizer, config.batches.seq_len, folder.path / "data"
+        )
+        return [str(path), load_prepared(path).fingerprint]
+
+    prepared = world.on_each_node("preparing the corpus", work)
+    if len({fingerprint for _, fingerprint in prepared}) > 1:
+        raise UserError("The nodes read different data: give all of them the same files.")
+    return load_prepared(Path(prepared[world.node][0]))
+
+
+def build_model(config: "Config", data: PreparedData, world: World) -> Transformer:
+    """A new model on this rank's device, the same on every rank."""
+    if world.device.type == "cpu":
+        keep_freed_memory()
+    reseed(config.train.seed)
+    dtype = choose_dtype(config.train.precision, world.device)
+    model = Transformer(config.model, len(data.tokenizer), dtype=dtype).to(world.device)
+    if config.train.compile:
+        model.compile(dynamic=True)
+    return model
+
+
+def open_logbook(
+    config: "Config", resumed: Resumed, folder: RunFolder, model: Transformer, world: World
+) -> Logbook:
+    """The logbook with all its sinks on rank 0, and an empty one elsewhere."""
+    if not world.is_main:
+        return Logbook(shown=False)
+    logbook = Logbook()
+    offset = resumed.state.log_offset if resumed.state is not None else None
+    metrics = JsonlSink(folder.path, offset, logbook.message)
+    logbook.sinks += [ConsoleSink(), metrics]
+    logbook.offset = metrics.offset
+    settings = tracker_config(resumed.run.config, model, world)
+    history = metrics.records() if resumed.is_fork else []
+    run_id, message = resumed.run.run_id, logbook.message
+    logbook.sinks.append(WandbSink(config.logbook, folder.path, run_id, settings, message, history))
+    if project := config.logbook.trackio_project:
+        logbook.sinks.append(TrackioSink(project, run_id, settings, message, history))
+    return logbook
+
+
+def build_trainer(
+    config: "Config",
+    model: Transformer,
+    data: PreparedData,
+    run: Run,
+    folder: RunFolder,
+    logbook: Logbook,
+    world: World,
+) -> Trainer:
+    """Everything that trains the model."""
+    sampler = StepSampler(
+        Lengths.of(data.train),
+        config.batches,
+        seed=config.train.seed,
+        rank=world.rank,
+        world_size=world.size,
+    )
+    objective = Objective(model, config.loss.label_smoothing)
+    optimizer = build_optimizer(model, config.optimizer)
+    return Trainer(
+        config=config.train,
+        model=model,
+        updater=Updater(
+            world.replicate(objective, config.distributed),
+            optimizer,
+            config.optimizer,
+            world,
+            config.train.seed,
+        ),
+        loader=BatchLoader(
+            data.train, sampler, config.batches.pass_tokens(world.device.type), world.device
+        ),
+        data=data,
+        run=run,
+        saver=RunSaver(CheckpointStore(config.checkpoint), folder, world, logbook.message),
+        logbook=logbook,
+        world=world,
+    )

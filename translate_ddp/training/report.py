@@ -1,0 +1,173 @@
+"""What a run prints at its start and its end, and what trackers store of its configuration."""
+
+import math
+import os
+import shlex
+import socket
+import sys
+import time
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from translate_ddp.data.batches import padding_share
+from translate_ddp.modeling.precision import precision_warning
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.presets import choose_preset
+from translate_ddp.runtime.distributed import World
+from translate_ddp.training.resume import Settings
+from translate_ddp.training.sinks.console import number
+from translate_ddp.training.trainer import Trainer
+
+MAX_RANK_LINES = 16  # with more ranks, one line per host
+STOPPED_UPLOAD_SECONDS = 5.0  # for trackers, when the launcher is about to end the process
+
+
+def describe_run(config: Settings, trainer: Trainer) -> list[str]:
+    """Lines that say what is about to be trained, on what. Every rank must call it."""
+    world, data, sampler = trainer.world, trainer.data, trainer.sampler
+    ranks = describe_ranks(world.gather(describe_rank(world)))
+    model, train, optimizer = config["model"], config["train"], config["optimizer"]
+    corpus, batches = config["corpus"], config["batches"]
+    preset, why = choose_preset(config["run"]["preset"], corpus["dataset"])
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in data.dropped.items())
+    size = f"at most {batches['batch_tokens']:,} tokens"
+    if batches["batch_size"]:
+        size = f"{batches['batch_size'] * world.size} sentences"
+    padding = padding_share(sampler, trainer.loader.max_tokens)
+    rows = {
+        "preset": f"{preset} ({why})",
+        "model": f"{model['num_encoder_layers']} encoder and {model['num_decoder_layers']} decoder "
+        f"layers, width {model['d_model']}, feed-forward {model['d_ff']}, "
+        f"{model['num_heads']} heads, dropout {model['dropout']:g}",
+        "": f"{count_parameters(trainer.model):,} parameters, layers compute in {precision(trainer.model)}",
+        "training": f"{train['num_epochs']} epochs, peak learning rate {optimizer['lr']:g} after "
+        f"{optimizer['warmup_steps']:,} warm-up steps, seed {train['seed']}",
+        "steps": f"{size} per step over all ranks, {len(sampler.plan):,} steps per epoch, "
+        f"{padding:.1%} padding",
+        "corpus": f"{corpus['dataset']} {corpus['lang_src']}-{corpus['lang_tgt']}: "
+        f"{len(data.train):,} training and {len(data.validation):,} validation pairs",
+        "dropped": dropped or "none",
+        "vocabulary": f"{len(data.tokenizer):,}",
+        "ranks": f"{world.size}, backend {world.backend}",
+    }
+    lines = [f"{name:>12}  {value}" for name, value in rows.items()]
+    lines += [f"{'':>12}  {line}" for line in ranks]
+    lines += [f"{'saves to':>12}  {trainer.saver.store.folder}/"]
+    lines += [f"{'logs to':>12}  {trainer.logbook.status}"]
+    return lines + describe_warnings(train["precision"], world)
+
+
+def describe_rank(world: World) -> str:
+    """`host: cuda:0 (NVIDIA H100)` or `host: cpu, 2 threads`."""
+    if world.device.type == "cuda":
+        return (
+            f"{socket.gethostname()}: {world.device} ({torch.cuda.get_device_name(world.device)})"
+        )
+    return f"{socket.gethostname()}: {world.device}, {torch.get_num_threads()} thread(s)"
+
+
+def describe_ranks(ranks: list[str]) -> list[str]:
+    """A line for each rank; with many ranks, a line for each host."""
+    if len(ranks) <= MAX_RANK_LINES:
+        return [f"rank {rank}  {text}" for rank, text in enumerate(ranks)]
+    lines = []
+    for host, group in groupby(enumerate(ranks), key=lambda item: item[1].partition(":")[0]):
+        numbers = [rank for rank, _ in group]
+        lines.append(f"ranks {numbers[0]}-{numbers[-1]}  {host}: {len(numbers)} processes")
+    return lines
+
+
+def describe_warnings(precision: Any, world: World) -> list[str]:
+    return [w for w in (precision_warning(precision, world.device), unused_gpus(world)) if w]
+
+
+def unused_gpus(world: World) -> str | None:
+    """How to use the GPUs that a single process leaves idle."""
+    count = torch.cuda.device_count() if world.device.type == "cuda" else 0
+    if world.size > 1 or count < 2:
+        return None
+    command = shlex.join(["torchrun", f"--nproc_per_node={count}", *sys.argv])
+    return f"This process uses 1 of {count} GPUs. To use all of them: {command}"
+
+
+def report_end(trainer: Trainer, is_finished: bool, started: float) -> None:
+    """Write STATUS.json, print how the run ended, and close the logbook. Every rank must call it.
+
+    `started` is the time of the start, by the monotonic clock.
+    """
+    world, position = trainer.world, trainer.position
+    world.watchdog.stage = "ending"
+    # A stop may have been requested of one rank: the others do not know the reason.
+    reasons = [reason for reason in world.gather(world.watchdog.stop or "") if reason]
+    stop_reason = None if is_finished else reasons[0]
+    if world.is_node_leader:
+        trainer.saver.folder.write_status(
+            "preempted" if stop_reason else "finished",
+            stop_reason or "",
+            epoch=position.current_epoch,
+            step=trainer.saver.saved_step,
+            checkpoint=trainer.saver.saved_name,
+        )
+    trainer.logbook.message(describe_end(trainer, stop_reason, started))
+    trainer.logbook.close(STOPPED_UPLOAD_SECONDS if stop_reason else math.inf)
+
+
+def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> str:
+    """Where and why the run ended, after how long, and what to do next."""
+    position, folder = trainer.position, trainer.saver.store.folder
+    where = f"epoch {position.current_epoch}, step {position.global_step:,}"
+    duration = describe_seconds(time.monotonic() - started)
+    if stop_reason:
+        saved = trainer.saver.saved_step == position.global_step
+        outcome = "saved" if saved else "not saved, since its last steps were not finite"
+        return (
+            f"Stopped on request ({stop_reason}) at {where}, after {duration}: {outcome}. "
+            "The same command resumes from the last checkpoint."
+        )
+    best = ""
+    if position.best_epoch:
+        score = number(position.best_score)
+        best = f" Best epoch: {position.best_epoch}, {position.best_metric} {score}."
+    option = "" if str(folder) == "weights" else f" --model_folder {shlex.quote(str(folder))}"
+    return (
+        f"Finished at {where}, after {duration}.{best}\n"
+        f'Try: python -m translate_ddp translate{option} "..."'
+    )
+
+
+def describe_seconds(seconds: float) -> str:
+    """`45 s`, `2 min 5 s` or `3 h 20 min`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def precision(model: Transformer) -> str:
+    return "bf16" if model.dtype == torch.bfloat16 else "fp32"
+
+
+def count_parameters(model: Transformer) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def tracker_config(config: Settings, model: Transformer, world: World) -> dict[str, Any]:
+    """The configuration for W&B and trackio: settings without paths, and what they resolved to."""
+    settings = {name: value for part in config.values() for name, value in part.items()}
+    for path in ("model_folder", "validation", "tokenizer_file", "config", "preload"):
+        del settings[path]
+    dataset = config["corpus"]["dataset"]
+    is_on_disk = os.sep in dataset and Path(dataset).expanduser().parent.exists()
+    return settings | {
+        "dataset": Path(dataset).name if is_on_disk else dataset,  # folders may name people
+        "preset": choose_preset(config["run"]["preset"], dataset)[0],
+        "precision": precision(model),
+        "device": world.device.type,
+        "world_size": world.size,
+        "nodes": len(world.leaders),
+        "parameters": count_parameters(model),
+    }

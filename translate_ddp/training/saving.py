@@ -1,0 +1,114 @@
+"""Saves the state of a run: checks it first, counts failures, keeps the last and best files."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypedDict
+
+import torch
+from torch import Tensor
+
+from translate_ddp.errors import NotSaved, UserError
+from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.state import RunState
+
+MAX_FAILED_SAVES = 3  # in a row
+
+
+class Written(TypedDict):
+    """What rank 0 reports of a save to the other ranks."""
+
+    name: str
+    problem: str  # "" if there was none
+
+
+class RunSaver:
+    """Writes the checkpoints of one run; every rank calls it at the same steps."""
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        folder: RunFolder,
+        world: World,
+        message: Callable[[str], None],
+    ) -> None:
+        self.store, self.folder, self.world = store, folder, world
+        self.saved_step = -1
+        self.saved_name = ""
+        self._message = message
+        self._failures = 0  # in a row
+        self._saved_at = time.monotonic()
+
+    def is_due(self, minutes: float) -> bool:
+        """Whether the last save is so many minutes ago; 0 is never. Rank 0 decides: clocks differ."""
+        return self.world.is_main and 0 < minutes <= (time.monotonic() - self._saved_at) / 60
+
+    def save(self, state: Callable[[], RunState], epoch: int | None, *, is_last: bool) -> list[str]:
+        """Save what `state` returns on rank 0, as the end of an epoch if one is given.
+
+        Returns the names of the new files, none if the disk refused. Raises UserError on every
+        rank after `MAX_FAILED_SAVES` failures in a row, or the first one if it `is_last`.
+        """
+        written = self.world.on_main("saving a checkpoint", lambda: self._write(state, epoch))
+        self._saved_at = time.monotonic()
+        if not written["problem"]:
+            self._failures = 0
+            self.saved_name = written["name"]
+            return [self.saved_name]
+        self._failures += 1
+        if is_last or self._failures == MAX_FAILED_SAVES:
+            raise UserError(written["problem"])
+        self._message(
+            f"{written['problem']} Training continues; the run ends if this fails "
+            f"{MAX_FAILED_SAVES} times in a row."
+        )
+        return []
+
+    def _write(self, get_state: Callable[[], RunState], epoch: int | None) -> Written:
+        if not self.folder.is_mine():
+            raise UserError(f"Another run has taken {self.folder.path}: nothing was saved.")
+        try:
+            state = get_state()
+            path = self.store.save(state, epoch=epoch)
+        except NotSaved as error:
+            return Written(name="", problem=str(error))
+        names = [*state.run.history, path.name]
+        self.store.prune(names, best_epoch=state.position.best_epoch or None)
+        return Written(name=path.name, problem="")
+
+
+def check_sound(
+    parameters: Sequence[Tensor], optimizer: torch.optim.Optimizer, world: World, step: int
+) -> None:
+    """Raise UserError on every rank if the weights differ between ranks or are not finite.
+
+    To be called before a state replaces good ones.
+    """
+    moments = [t for state in optimizer.state.values() for t in state.values()]
+    if odd := outliers(world.gather(checksum([*parameters, *moments]))):
+        raise UserError(
+            f"Weights or optimizer of rank {', '.join(map(str, odd))} differ from the others' "
+            f"at step {step}, which a memory fault can cause: nothing of it was saved. "
+            "The same command resumes from the last checkpoint."
+        )
+    # The same on every rank, as is known by now.
+    if not all(bool(parameter.isfinite().all()) for parameter in parameters):
+        raise UserError(
+            f"The weights are not finite at step {step}: the last checkpoints are intact. "
+            "Start again with a lower --lr or more --warmup_steps."
+        )
+
+
+def checksum(tensors: Iterable[Tensor]) -> str:
+    """A text that differs if one bit of one tensor does."""
+    words = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+    sums = [t.detach().reshape(-1).view(words[t.element_size()]).sum() for t in tensors]
+    return hashlib.sha256(str([int(total) for total in sums]).encode()).hexdigest()
+
+
+def outliers(sums: Sequence[str]) -> list[int]:
+    """The ranks whose checksum is not the most frequent one, which is the first among equals."""
+    usual = max(sums, key=sums.count)
+    return [rank for rank, value in enumerate(sums) if value != usual]

@@ -1,0 +1,73 @@
+"""The console: sample translations, and one line for each validation."""
+
+from collections.abc import Mapping, Sequence
+
+from translate_ddp.console import print_line, printable
+from translate_ddp.training.logbook import Sample
+from translate_ddp.training.metrics import UNITS
+
+SAMPLE_CHARACTERS = 200  # shown of a sentence
+WITH_VALIDATION = ("loss", "tokens_per_second")  # of training, in the line of a validation
+
+
+class ConsoleSink:
+    """Prints validations; the training scalars between them are in the progress bar."""
+
+    status = ""
+
+    def __init__(self) -> None:
+        self._training: dict[str, float] = {}  # the last ones
+
+    def log(self, step: int, scalars: Mapping[str, float]) -> None:
+        training, validation = (
+            {
+                name.removeprefix(f"{group}/"): value
+                for name, value in scalars.items()
+                if name.startswith(f"{group}/")
+            }
+            for group in ("train", "validation")
+        )
+        self._training |= training
+        if validation:
+            shown = {n: self._training[n] for n in WITH_VALIDATION if n in self._training}
+            print_line(validation_line(scalars["epoch"], step, validation, shown))
+
+    def samples(self, step: int, rows: Sequence[Sample]) -> None:
+        for line in sample_lines(rows):
+            print_line(line)
+
+    def close(self, seconds: float, failed: bool) -> None:
+        pass
+
+
+def validation_line(
+    epoch: float, step: int, validation: Mapping[str, float], training: Mapping[str, float]
+) -> str:
+    """`epoch 3, step 801: validation loss 2.1 nats/token, BLEU 34.5; training loss ...`."""
+    line = f"epoch {number(epoch)}, step {step:,}: validation {with_units(validation)}"
+    return f"{line}; training {with_units(training)}" if training else line
+
+
+def with_units(scalars: Mapping[str, float]) -> str:
+    return ", ".join(
+        f"{number(value)} {UNITS[name]}"
+        if name == "tokens_per_second"
+        else f"{name} {number(value)} {UNITS.get(name, '')}".rstrip()
+        for name, value in scalars.items()
+    )
+
+
+def sample_lines(rows: Sequence[Sample]) -> list[str]:
+    """Source, target and prediction of each row below each other, blank lines around them."""
+    lines = [""]
+    for row in rows:
+        for name, text in row._asdict().items():
+            cut = text if len(text) <= SAMPLE_CHARACTERS else f"{text[: SAMPLE_CHARACTERS - 1]}…"
+            lines.append(f"{name.upper():>11}: {printable(cut)}")
+        lines.append("")
+    return lines
+
+
+def number(value: float) -> str:
+    """Four digits, or all before the point if there are more: 0.0003, 92.13, 53,120."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,0 +1,110 @@
+"""metrics.jsonl: every scalar of a run, one JSON object per line; what other sinks are checked by."""
+
+import errno
+import hashlib
+import io
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from translate_ddp.errors import NotSaved
+from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.training.logbook import Sample
+from translate_ddp.training.state import LogOffset
+
+
+class JsonlSink:
+    """Appends a line per record, at once on disk.
+
+    A resumed run passes the `offset` of its checkpoint: later lines are cut off, since they will be
+    written again. Without an offset a new run begins, and the file must not exist.
+    """
+
+    def __init__(
+        self, folder: Path, offset: LogOffset | None, message: Callable[[str], None]
+    ) -> None:
+        self.path = folder / "metrics.jsonl"
+        self.status = str(self.path)
+        self._message = message
+        self._unwritten = b""  # records that the disk did not take
+        self._file = self._open(offset)
+        written = self.path.read_bytes()
+        self._size, self._sha256 = len(written), hashlib.sha256(written)
+
+    def log(self, step: int, scalars: Mapping[str, float]) -> None:
+        record = {"step": step, "time": round(time.time(), 3)} | as_json(scalars)
+        self._unwritten += json.dumps(record, allow_nan=False).encode() + b"\n"
+        try:
+            self._write()
+        except OSError as error:
+            self._message(
+                f"Could not write to {self.path}: {error.strerror}. It will be tried again."
+            )
+
+    def samples(self, step: int, rows: Sequence[Sample]) -> None:
+        pass
+
+    def records(self) -> list[tuple[int, dict[str, float]]]:
+        """Step and scalars of every line."""
+        found = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            step, _ = record.pop("step"), record.pop("time")
+            found.append((step, {name: float(value) for name, value in record.items()}))
+        return found
+
+    def offset(self) -> LogOffset:
+        """What has been written so far, synced to disk. Raises NotSaved if the disk refuses."""
+        try:
+            self._write()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise NotSaved(f"Could not write to {self.path}: {error.strerror}.") from error
+        return LogOffset(self._size, self._sha256.hexdigest())
+
+    def close(self, seconds: float, failed: bool) -> None:
+        with suppress(OSError):  # what could not be written was reported before
+            self._write()
+        self._file.close()
+
+    def _write(self) -> None:
+        """Append what is unwritten: completely, or so that the next try replaces it."""
+        if not self._unwritten:
+            return
+        fault_point("metrics")
+        self._file.seek(self._size)
+        self._file.truncate()  # half a line of a try that failed
+        if self._file.write(self._unwritten) < len(self._unwritten):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._size += len(self._unwritten)
+        self._sha256.update(self._unwritten)
+        self._unwritten = b""
+
+    def _open(self, offset: LogOffset | None) -> io.FileIO:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        content = self.path.read_bytes() if self.path.exists() else b""
+        kept = content
+        if offset is None:
+            assert not content, f"{self.path} belongs to another run"
+        elif hashlib.sha256(content[: offset.size]).hexdigest() == offset.sha256:
+            kept = content[: offset.size]
+        else:
+            self._message(
+                f"{self.path} is not the file that the checkpoint names (shorter, changed, or "
+                "another machine's): nothing is cut off, and new records are appended."
+            )
+        with open(self.path, "ab") as file:
+            file.truncate(kept.rfind(b"\n") + 1)  # whole lines
+        return io.FileIO(self.path, "r+")  # unbuffered: every record is on disk at once
+
+
+def as_json(scalars: Mapping[str, float]) -> dict[str, float | str]:
+    """Plain numbers; the three that JSON lacks become strings that `float` reads."""
+    plain = {
+        name: value if isinstance(value, int) else float(value) for name, value in scalars.items()
+    }
+    return {name: value if math.isfinite(value) else str(value) for name, value in plain.items()}

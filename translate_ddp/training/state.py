@@ -1,0 +1,108 @@
+"""What a run must keep to be resumed: the schema of a checkpoint file, defined here and only here."""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+from torch import Tensor
+
+from translate_ddp import __version__
+from translate_ddp.errors import UserError, first_line
+
+FORMAT = 2  # of the file; raised with every change that older code cannot read
+
+
+@dataclass
+class Position:
+    """Where a run is."""
+
+    epoch: int = 0  # finished epochs, their validation included
+    step_in_epoch: int = 0  # finished steps of the current epoch
+    global_step: int = 0
+    best_epoch: int = 0  # 0: none yet
+    best_score: float = 0.0  # of the metric `best_metric` at that epoch
+    best_metric: str = ""
+    skipped_steps: int = 0  # steps whose loss or gradient was not finite
+    skipped_in_a_row: int = 0
+
+    @property
+    def current_epoch(self) -> int:
+        """The number of the last epoch that has begun, counted from 1."""
+        return self.epoch + (self.step_in_epoch > 0)
+
+
+@dataclass(frozen=True)
+class LogOffset:
+    """How much of metrics.jsonl belongs to a checkpoint: its length in bytes and its digest."""
+
+    size: int = 0
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """What must not change when a run is resumed."""
+
+    always: dict[str, Any]
+    within_epoch: dict[str, Any]  # may change between epochs: it decides the batches of one
+
+
+@dataclass
+class Run:
+    """What names a run and stays the same while it lives."""
+
+    run_id: str
+    config: dict[str, dict[str, Any]]  # part -> setting -> value
+    identity: RunIdentity
+    history: list[str] = field(default_factory=list)  # names of the checkpoints it wrote
+
+
+@dataclass
+class RunState:
+    """The whole run at one step, as plain values and tensors: the content of one checkpoint."""
+
+    model: dict[str, Tensor]  # a state dict
+    optimizer: dict[str, Any]  # a state dict
+    position: Position
+    meters: dict[str, Any]  # what was measured since the last log record
+    run: Run
+    tokenizer: str  # the text of its tokenizer.json
+    log_offset: LogOffset
+    environment: dict[str, Any]  # what the last bits of a result depend on beside the settings
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested dicts of plain values and the tensors themselves, for `torch.save`."""
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        for name in ("position", "run", "log_offset"):
+            parts[name] = asdict(parts[name])
+        return {"format": FORMAT, "version": __version__, **parts}
+
+    @classmethod
+    def from_dict(cls, data: Any, name: str) -> Self:
+        """The state that `to_dict` wrote. Raises UserError if `data`, read from `name`, is none."""
+        if not isinstance(data, dict) or "format" not in data:
+            raise UserError(f"{name} is not a checkpoint of translate_ddp: it has no format.")
+        if data["format"] != FORMAT:
+            raise UserError(
+                f"{name} has checkpoint format {data['format']!r} (written by translate_ddp "
+                f"{data.get('version', 'before 0.2.0')}), but translate_ddp {__version__} reads "
+                f"format {FORMAT}: use the version that wrote it, or train again."
+            )
+        names = [part.name for part in fields(cls)]
+        if missing := [part for part in names if part not in data]:
+            raise UserError(f"{name} is not a whole checkpoint: it lacks {', '.join(missing)}.")
+        try:
+            run = dict(data["run"])
+            parts = {part: data[part] for part in names} | {
+                "position": Position(**data["position"]),
+                "run": Run(**(run | {"identity": RunIdentity(**run["identity"])})),
+                "log_offset": LogOffset(**data["log_offset"]),
+            }
+            for part, kind in _KINDS.items():
+                if not isinstance(parts[part], kind):
+                    raise TypeError(f"{part} is {type(parts[part]).__name__}")
+        except (TypeError, ValueError, KeyError) as error:
+            raise UserError(f"{name} is not a whole checkpoint: {first_line(error)}.") from error
+        return cls(**parts)
+
+
+_KINDS = {"model": dict, "optimizer": dict, "meters": dict, "tokenizer": str, "environment": dict}

@@ -1,0 +1,135 @@
+"""One optimizer step: forward and backward of its passes, clipping, the update.
+
+Everything random is derived from (seed, step, pass, rank), so a position in integers says all that
+has to be restored.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from translate_ddp.data.batches import Batch, Step
+from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.runtime.out_of_memory import explain_out_of_memory
+from translate_ddp.settings import OptimizerConfig
+from translate_ddp.training.optimizer import allocate_moments, learning_rate, skip_if
+from translate_ddp.training.state import Position
+from translate_ddp.training.step_flags import StepFlags
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one step computed, on the device: reading a tensor waits for the step to end."""
+
+    loss: Tensor  # this rank's sum over its target tokens, in nats, float64
+    norm: Tensor  # of the gradient over all ranks, before clipping
+    tokens: int  # target tokens of all ranks
+    skipped: Tensor  # 1.0 if the loss or gradient of any rank was not finite: nothing was updated
+    extras: Mapping[str, Tensor]  # other named sums of the objective, like `loss`
+
+
+class Updater:
+    """Takes the steps of one rank; every rank takes the same ones in the same order.
+
+    `objective` maps a `Batch` to named sums over its target tokens. "loss" is minimised, per token
+    of the whole step; the others are reported as `extras`.
+    """
+
+    def __init__(
+        self,
+        objective: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        config: OptimizerConfig,
+        world: World,
+        seed: int = 0,
+    ) -> None:
+        self.objective = objective
+        self.optimizer = optimizer
+        self.config = config
+        self.world = world
+        self.seed = seed
+        self.position = Position()
+        self.flags = StepFlags(world)
+        self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+
+    def step(self, step: Step, *, stop: bool = False, save: bool = False) -> StepResult:
+        """Update the weights from this rank's passes, and advance the position.
+
+        `stop` and `save` are requests of this rank, which travel with the step's own flag; every
+        rank reads them from `flags` one step later. A step that is not finite updates nothing.
+        """
+        position, watchdog = self.position, self.world.watchdog
+        watchdog.at("computing gradients", position.global_step + 1)
+        sums = self.compute_gradients(step)
+        fault_point("gradients", (p.grad for p in self._parameters if p.grad is not None))
+        watchdog.at("updating weights")
+        max_norm = self.config.clip_grad_norm or torch.inf
+        norm = nn.utils.clip_grad_norm_(self._parameters, max_norm)
+        loss = sums.pop("loss")
+        not_finite = self.flags.share(~(norm + loss).isfinite(), stop, save)
+        skipped = (not_finite > 0).float()
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(position.global_step, self.config)
+        skip_if(skipped, self.optimizer)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        fault_point("updated", self._parameters)
+        position.step_in_epoch += 1
+        position.global_step += 1
+        return StepResult(loss, norm, step.target_tokens, skipped, sums)
+
+    def compute_gradients(self, step: Step) -> dict[str, Tensor]:
+        """Leave the gradient of the step's mean loss per token; return this rank's sums, float64.
+
+        Only the last pass sends gradients to the other ranks; until then they accumulate here.
+        """
+        # Each rank divides by the tokens of all ranks; DDP then averages what should be summed.
+        scale = self.world.size / step.target_tokens
+        totals: dict[str, Tensor] = {}
+        for index, batch in enumerate(step.passes):
+            is_last = index == len(step.passes) - 1
+            reseed(self.seed, self.position.global_step, index, self.world.rank)
+            with (
+                self._explain_out_of_memory(batch),
+                nullcontext() if is_last else self.world.accumulating(self.objective),
+            ):
+                sums: dict[str, Tensor] = self.objective(batch.to(self.world.device))
+                fault_point("loss", [sums["loss"]])
+                (sums["loss"] * scale).backward()
+            for name, value in sums.items():
+                totals[name] = totals.get(name, 0.0) + value.detach().double()
+        return totals
+
+    def warm_up(self, largest_step: Step) -> None:
+        """Compute the gradients of the largest step once, and discard them.
+
+        DDP orders its buckets in its first pass: without this, the first steps after a resume would
+        sum gradients in another order than the same steps of an uninterrupted run. It also shows
+        at the start whether the memory suffices, the optimizer's state included.
+        """
+        allocate_moments(self.optimizer)
+        self.compute_gradients(largest_step)
+        self.optimizer.zero_grad()
+
+    def _explain_out_of_memory(self, batch: Batch) -> AbstractContextManager[None]:
+        (rows, source), (_, target) = batch.source_BS.shape, batch.target_BT.shape
+        advice = "lower --seq_len, or choose a smaller model (--preset)"
+        if rows > 1:
+            half = rows * max(source, target) // 2  # of this pass, which may hold less than allowed
+            advice = f"pass --max_tokens {half} (and a --seq_len of at most that)"
+
+        def where() -> str:
+            shape = f"{rows:,} sentences of {source} source and {target} target tokens"
+            return f"{self.world.watchdog.where}, a pass of {shape}"
+
+        return explain_out_of_memory(self.world.device, where, advice)
+
+
+def reseed(*key: int) -> None:
+    """Make every random draw from here on a function of `key`, on the host and on the device."""
+    torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1))

@@ -1,0 +1,112 @@
+"""Text in, text out: a trained model opened from a checkpoint. The Python API.
+
+from translate_ddp.translator import Translator
+
+Translator.open("weights").translate(["The old doctor reads the letter."])
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from translate_ddp.data.tokenizer import Tokenizer
+from translate_ddp.errors import UserError, first_line
+from translate_ddp.modeling.decoding import decode, default_max_tokens
+from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.modeling.precision import choose_dtype
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.cpu_memory import keep_freed_memory
+from translate_ddp.runtime.cpus import threads_per_process
+from translate_ddp.runtime.device import fix_cuda_kernels
+from translate_ddp.runtime.environment import set_defaults
+from translate_ddp.runtime.launcher import Launch
+from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
+from translate_ddp.settings import CheckpointConfig, ModelConfig
+from translate_ddp.training.checkpoint import CheckpointStore, load
+from translate_ddp.training.state import RunState
+
+
+class Translator:
+    """A trained model with its tokenizer."""
+
+    def __init__(self, state: RunState, device: torch.device) -> None:
+        self.state = state
+        self.tokenizer = Tokenizer(state.tokenizer)
+        # The precision it was trained in, if this device has it.
+        dtype = choose_dtype(state.run.config["train"]["precision"], device)
+        model = build_model(state, len(self.tokenizer), dtype).to(device, dtype)
+        self.model = ready_to_decode(model).eval()
+        self.device = device
+
+    @classmethod
+    def open(
+        cls,
+        model_folder: str = CheckpointConfig.model_folder,
+        preload: str = CheckpointConfig.preload,
+        model_basename: str = CheckpointConfig.model_basename,
+    ) -> "Translator":
+        """Open a checkpoint: "latest", an epoch's number, or the path of a file.
+
+        The file alone is enough. Raises UserError if there is none that can be used.
+        """
+        set_defaults(os.environ)
+        keep_freed_memory()
+        fix_cuda_kernels()
+        torch.set_num_threads(threads_per_process(Launch()))
+        store = CheckpointStore(CheckpointConfig(model_folder, model_basename))
+        checkpoint, passed_over = store.find(preload or "latest")
+        for line in passed_over:
+            print(line, file=sys.stderr)
+        if checkpoint is None:
+            raise UserError(
+                f"{store.folder} holds no checkpoint named {store.basename}_*: train first, "
+                "or name the folder with --model_folder."
+            )
+        state = load(Path(checkpoint.path).read_bytes(), str(checkpoint.path))
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            with explain_out_of_memory(device, lambda: f"loading {checkpoint.path}", FREE_MEMORY):
+                return cls(state, device)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise UserError(
+                f"{checkpoint.path} does not hold a whole model: {first_line(error)}"
+            ) from error
+
+    def translate(self, sentences: Sequence[str], beam_width: int = 4) -> list[str]:
+        """A translation of each sentence, in order; a blank one stays blank. Width 1 is greedy."""
+        # An argument of the command line that is not UTF-8 holds lone surrogates.
+        texts = [text.encode("utf-8", "replace").decode("utf-8") for text in sentences]
+        texts = [" ".join(text.split()) for text in texts]
+        filled = [row for row, text in enumerate(texts) if text]
+        found = decode(
+            self.model.start,
+            self.tokenizer.encode([texts[row] for row in filled]),
+            self.device,
+            beam_width=beam_width,
+            max_tokens=default_max_tokens(self.device),
+        )
+        decoded = self.tokenizer.decode([hypothesis.ids for hypothesis in found])
+        translations = [""] * len(texts)
+        for row, text in zip(filled, decoded, strict=True):
+            translations[row] = text
+        return translations
+
+
+def build_model(
+    state: RunState, vocabulary: int, dtype: torch.dtype = torch.float32
+) -> Transformer:
+    """The model with the tensors of the file themselves.
+
+    It needs no more memory than they do, whatever shapes the file declares. Raises ValueError or
+    RuntimeError if they are not the tensors of such a model.
+    """
+    config = ModelConfig(**state.run.config["model"])
+    if config.num_encoder_layers + config.num_decoder_layers > len(state.model):
+        raise ValueError("there are fewer tensors than layers.")
+    with torch.device("meta"):
+        model = Transformer(config, vocabulary, dtype=dtype)
+    model.load_state_dict(state.model, assign=True)
+    return model
