@@ -5,14 +5,13 @@ told after a while that there is no answer.
 """
 
 import json
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
+
+from translate_ddp.runtime.background import BackgroundThread
 
 T = TypeVar("T")
 Ending = Literal["preempted", "failed"]
@@ -72,41 +71,25 @@ class Peers:
         self.beat_seconds = max(BEAT_SECONDS, size / RANKS_A_SECOND)
         self.answers = True
         self._store = store
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
+        self._background = BackgroundThread("peers")
 
     def soon(self, call: Callable[[], T]) -> "Future[T]":
         """What comes of a call of the methods below, once those before it are done."""
-        future: Future[T] = Future()
-        self._calls.put((call, future))
-        return future
+        return self._background.submit(call)
 
     def ask(self, call: Callable[[], T]) -> T | None:
         """What comes of the call, or None if the store is lost or does not answer in time."""
         if not self.answers:
             return None
         try:
-            return self.soon(call).result(timeout=ANSWER_SECONDS)
+            return self._background.result(call, ANSWER_SECONDS)
         except Exception:
             self.answers = False  # the thread that asks may be stuck: waiting again is in vain
             return None
 
     def close(self) -> None:
-        self._closed.set()
-        self.soon(lambda: None)  # wakes the thread
         # A thread that is still in the store's code when Python ends would abort the process.
-        self._thread.join(ANSWER_SECONDS)
-
-    def _work(self) -> None:
-        while not self._closed.is_set():
-            with suppress(queue.Empty):
-                call, future = self._calls.get(timeout=BEAT_SECONDS / 2)
-                try:
-                    future.set_result(call())
-                except Exception as error:
-                    future.set_exception(error)
+        self._background.close(ANSWER_SECONDS)
 
     # --- for calls ---
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.files import write_atomically
 
 WAIT_SECONDS = 30.0  # for the processes of an earlier start to end
 State = Literal["running", "finished", "preempted", "failed"]
@@ -79,11 +80,9 @@ class RunFolder:
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "pid": os.getpid(),
         }
-        partial = self.path / f".STATUS.{socket.gethostname()}-{os.getpid()}"
         with suppress(OSError):
             if self.is_mine():
-                partial.write_text(json.dumps(status, indent=1) + "\n", encoding="utf-8")
-                partial.rename(self.path / "STATUS.json")
+                write_atomically(self.path / "STATUS.json", json.dumps(status, indent=1) + "\n")
 
     def _holder(self) -> dict[str, Any]:
         try:

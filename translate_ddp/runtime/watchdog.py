@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Literal, NoReturn
 
 from translate_ddp.console import printable
+from translate_ddp.errors import first_line
 from translate_ddp.runtime.peers import ANSWER_SECONDS, Ending, Heartbeat, Peers, Survey, Verdict
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
@@ -339,11 +340,6 @@ def tell(text: str) -> None:
     """Write to stderr at once, so that ranks do not mix, and whether or not anybody reads it."""
     with suppress(OSError):
         os.write(2, text.encode(errors="backslashreplace"))
-
-
-def first_line(error: BaseException) -> str:
-    first = (str(error).strip().splitlines() or ["no reason given"])[0]
-    return first.split(". This is typically caused by")[0]  # gloo's guesses, and its good wishes
 
 
 @contextmanager

@@ -17,13 +17,12 @@ from torch import Tensor, nn
 
 from translate_ddp.data.batches import Batch, BatchLoader, StepSampler
 from translate_ddp.data.dataset import PreparedData
-from translate_ddp.errors import NotSaved, Stopped, UserError
+from translate_ddp.errors import NotSaved, Stopped, UserError, first_line
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.out_of_memory import explain_out_of_memory
 from translate_ddp.runtime.run_folder import RunFolder
-from translate_ddp.runtime.watchdog import first_line
 from translate_ddp.settings import OptimizerConfig, TrainConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.logbook import Logbook, Progress, Sample

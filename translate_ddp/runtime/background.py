@@ -1,0 +1,59 @@
+"""Calls that may block forever, on a thread that the program can abandon."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class BackgroundThread:
+    """Runs the submitted calls one after another on a daemon thread.
+
+    A call that never returns delays the calls after it, but not the exit of the process.
+    With `stop_after_error`, every call after the first failed one fails with the same error.
+    """
+
+    def __init__(self, name: str, stop_after_error: bool = False) -> None:
+        self.error: BaseException | None = None
+        """The first error of a call, with `stop_after_error`."""
+        self._stop_after_error = stop_after_error
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, call: Callable[[], T]) -> "Future[T]":
+        """The future result of the call, which runs after those submitted before it."""
+        future: Future[T] = Future()
+        self._calls.put((call, future))
+        return future
+
+    def result(self, call: Callable[[], T], timeout: float) -> T:
+        """The result of the call.
+
+        Raises the error of the call, and TimeoutError if it and the calls before it take longer
+        than `timeout` seconds. The call is not interrupted.
+        """
+        try:
+            return self.submit(call).result(timeout)
+        except TimeoutError as error:
+            raise TimeoutError(str(error) or f"no result after {timeout:g} s") from None
+
+    def close(self, timeout: float) -> None:
+        """End the thread after the calls submitted so far; abandon it after `timeout` seconds."""
+        self._calls.put(None)
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while (item := self._calls.get()) is not None:
+            call, future = item
+            try:
+                if self.error is not None:
+                    raise self.error
+                future.set_result(call())
+            except BaseException as error:  # also a SystemExit, which a library may raise
+                if self._stop_after_error:
+                    self.error = error
+                future.set_exception(error)
