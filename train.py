@@ -79,9 +79,7 @@ def train(config: Config, world: World) -> None:
         state, told = find_state(store, preload, world)
     if state is not None:
         check_same_run(state, identity)
-    # Rank 0 first: nodes that share its disk then find nothing left to move.
-    aside = [world.on_main("setting files aside", lambda: store.archive(state))]
-    aside += world.on_each_node("setting files aside", lambda: store.archive(state))
+    aside = world.on_main_then_each_node("setting files aside", lambda: store.archive(state))
     told += [f"Moved what is no part of this run to {path}." for path in aside if path]
     if state is None:
         run_id = world.on_main("naming the run", lambda: uuid.uuid4().hex[:8])
@@ -106,8 +104,9 @@ def train(config: Config, world: World) -> None:
         finished = trainer.fit()
         world.watchdog.stage = "ending"
         # Asked of one rank perhaps: the others have not heard why.
-        asked = None if finished else next(filter(None, world.gather(world.watchdog.stop or "")))
-        if world.leads_node:
+        reasons = [] if finished else world.gather(world.watchdog.stop_reason or "")
+        asked = next(filter(None, reasons), None)
+        if world.is_node_leader:
             write_ending(folder, trainer, asked)
         logbook.say(ending(trainer, asked))
         if asked:
@@ -118,12 +117,10 @@ def take_folder(config: Config, world: World) -> RunFolder:
     """The run's folder, locked against other runs until this process ends."""
     token = world.on_main("naming this start", lambda: uuid.uuid4().hex)
     folder = RunFolder(config.checkpoint.model_folder, token)
-    # Rank 0 first: nodes that share its disk then find the lock in the hands of their own run.
-    world.on_main("locking the model folder", folder.lock)
-    world.on_each_node("locking the model folder", lambda: world.is_main or folder.lock())
-    if world.leads_node:  # disks need not be shared
+    world.on_main_then_each_node("locking the model folder", folder.lock)
+    if world.is_node_leader:  # disks need not be shared
         folder.write_status("running")
-    world.watchdog.on_verdict = folder.write_status
+    world.watchdog.exit.write_status = folder.write_status
     return folder
 
 
@@ -149,7 +146,7 @@ def prepare_data(config: Config, world: World) -> PreparedData:
     prepared = world.on_each_node("preparing the corpus", work)
     if len({fingerprint for _, fingerprint in prepared}) > 1:
         raise UserError("The nodes read different data: give all of them the same files.")
-    return load_prepared(Path(prepared[world.node][0]))
+    return load_prepared(Path(prepared[world.node_index][0]))
 
 
 def build_trainer(

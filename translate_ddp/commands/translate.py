@@ -16,10 +16,11 @@ from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.decoding import decode, default_batch_tokens
 from translate_ddp.modeling.inference_weights import ready_to_decode
-from translate_ddp.modeling.precision import choose_dtype, fix_cuda_kernels
+from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.cpus import threads_per_process
+from translate_ddp.runtime.device import fix_cuda_kernels
 from translate_ddp.runtime.environment import set_defaults
 from translate_ddp.runtime.launcher import Launch
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory

@@ -54,7 +54,7 @@ def find_state(
         if problems := [finding["problem"] for finding in findings if finding["problem"]]:
             raise UserError(problems[0])
         return None, []
-    owner = world.leaders[node]
+    owner = world.node_leaders[node]
     data = Path(finding["path"]).read_bytes() if world.rank == owner else None
     state = load(world.broadcast(data, owner), finding["path"])
     if missing := RUN - state["run"].keys():

@@ -115,15 +115,16 @@ class Trainer:
         Returns the norm of the gradient before clipping, the same on every rank.
         """
         global_step = self.position.global_step
-        self.watchdog.at("computing gradients", global_step + 1)
+        self.watchdog.enter_phase("computing gradients", global_step + 1)
         loss = self.accumulate_gradients(passes, target_tokens)
         fault_point("gradients", (p.grad for p in self.model.parameters() if p.grad is not None))
-        self.watchdog.at("updating weights")
+        self.watchdog.enter_phase("updating weights")
         longest = self.optimizer_config.clip_grad_norm or torch.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), longest)
         # What is not finite on one rank is skipped on all. Only the device needs to know now.
         not_finite = ~(norm + loss).isfinite()
-        total = self.flags.share(not_finite, self.watchdog.stop is not None, self._is_save_late())
+        stop = self.watchdog.stop_reason is not None
+        total = self.flags.share(not_finite, stop, self._is_save_late())
         skipped = (total > 0).float()
         self.window.add(global_step, loss, target_tokens, skipped)
         self.pace.tokens += target_tokens
@@ -145,7 +146,7 @@ class Trainer:
             reseed(self.config.seed, self.position.global_step, index, self.world.rank)
             with (
                 self._explaining_out_of_memory(batch),
-                nullcontext() if is_last else self.world.accumulating(self.objective),
+                nullcontext() if is_last else self.world.no_sync(self.objective),
             ):
                 loss = self.objective(batch.to(self.world.device))
                 fault_point("loss", [loss])
@@ -182,7 +183,8 @@ class Trainer:
         """Train from `position` to the end; False if a stop was asked for before."""
         if self.is_finished() and not self.position.step:
             return True
-        self.watchdog.at("warming up", limited=not self.config.compile)  # which takes its time
+        # Compilation may take longer than the timeout.
+        self.watchdog.enter_phase("warming up", has_timeout=not self.config.compile)
         self.warm_up()
         self.watchdog.begin_training(self.config.max_minutes)
         try:
@@ -209,7 +211,7 @@ class Trainer:
     def _train_epoch(self, bar: Progress) -> bool:
         """Train until the epoch, the run or a request ends it; True for the last."""
         position = self.position
-        self.watchdog.at("reading a batch", position.global_step + 1)
+        self.watchdog.enter_phase("reading a batch", position.global_step + 1)
         for passes in self.loader:
             fault_point("batch")
             norm = self.step(passes, self.sampler.target_tokens(position.step))
@@ -218,7 +220,7 @@ class Trainer:
             bar.advance()
             if position.global_step % self.config.log_every == 0:
                 self._log(norm, bar)
-            self.watchdog.at("waiting for the step before")
+            self.watchdog.enter_phase("waiting for the step before")
             stop, save = self.flags.of_previous_step()
             save &= self.saved_step < position.global_step - 1  # else it was saved since it asked
             # Validation can be long: what was trained is safe before it.
@@ -230,7 +232,7 @@ class Trainer:
                 self._validate()
             if self._has_max_steps():
                 break
-            self.watchdog.at("reading a batch", position.global_step + 1)
+            self.watchdog.enter_phase("reading a batch", position.global_step + 1)
         return False
 
     def _finish_epoch(self) -> None:
@@ -336,15 +338,15 @@ class Trainer:
 
     def _validate(self) -> Scores:
         step, data, world = self.position.global_step, self.data, self.world
-        self.watchdog.at("validating", step)
+        self.watchdog.enter_phase("validating", step)
         texts = ValidationSet(data.validation, data.validation_sources, data.validation_references)
         total = len(validation_share(texts, world, self.config.validate_on))
 
         def on_done(count: int) -> None:
             bar.advance(count)
-            self.watchdog.alive()
+            self.watchdog.heartbeat()
             fault_point("validating")
-            if self.watchdog.stop is not None:
+            if self.watchdog.stop_reason is not None:
                 raise Stopped  # it is done again when the run goes on
 
         with (
@@ -373,7 +375,7 @@ class Trainer:
         """
         if epoch is None and self.saved_step == self.position.global_step:
             return
-        self.watchdog.at("checking what to save", self.position.global_step)
+        self.watchdog.enter_phase("checking what to save", self.position.global_step)
         losses = self.world.sum(self.window.losses)
         self._count_skipped()
         if self.position.skipped_in_a_row and not self.is_finished():
