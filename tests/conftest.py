@@ -8,6 +8,7 @@ import pytest
 
 from translate_ddp.runtime.environment import set_defaults
 
+pytest_plugins = ["tests.helpers.faults"]
 set_defaults(os.environ)  # as train.py does, and before torch is imported
 
 # What is claimed bit for bit is claimed of CPUs, and one GPU cannot hold two ranks. The tests that

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.conftest import TINY_RUN, write_corpus
-from tests.helpers import launch
+from tests.helpers import processes
 from tests.helpers.runs import assert_same_state, last_state, metrics
 from translate_ddp.runtime.fault_injection import VARIABLE
 
@@ -55,10 +55,10 @@ def poisoned(flags: list[str]) -> None:
         return loss
 
     Trainer.accumulate_gradients = accumulate_gradients  # pyright: ignore
-    launch.run_train(flags)
+    processes.run_train(flags)
 
 
-def wait_as_a_launcher(job: launch.Job) -> list[int]:
+def wait_as_a_launcher(job: processes.Job) -> list[int]:
     """Wait for the end; signal the other rank if one has failed, or all if nothing happens."""
     began, told = time.monotonic(), False
     while any(rank.is_alive() for rank in job.ranks):
@@ -68,12 +68,12 @@ def wait_as_a_launcher(job: launch.Job) -> list[int]:
             time.sleep(0.1)  # torchrun looks ten times a second
             for rank in range(2):
                 send(job, signal.SIGTERM, rank)
-        assert time.monotonic() - began < launch.SECONDS, job.text()
+        assert time.monotonic() - began < processes.SECONDS, job.text()
         time.sleep(0.02)
     return job.wait()
 
 
-def send(job: launch.Job, number: int, rank: int) -> None:
+def send(job: processes.Job, number: int, rank: int) -> None:
     with suppress(ProcessLookupError):
         if job.ranks[rank].is_alive():
             job.signal(number, rank)
@@ -93,7 +93,7 @@ def main() -> None:
     while time.monotonic() < deadline:
         fault = choose(generator)
         endless = [*flags, str(model), "--num_epochs", "100000"]
-        job = launch.start(poisoned, folder, 2, {VARIABLE: fault}, endless)
+        job = processes.start(poisoned, folder, 2, {VARIABLE: fault}, endless)
         if generator.random() < 0.5:  # and some instants are nobody's choice
             time.sleep(generator.uniform(0.2, 4.0))
             number = generator.choice([signal.SIGKILL, signal.SIGTERM])
@@ -104,9 +104,9 @@ def main() -> None:
         position = last_state(model)["position"] if list(model.glob("*.pt")) else {}
         print(f"{fault:<22} {codes}  step {position.get('global_step', 0)}", flush=True)
     epochs = str(last_state(model)["position"]["epoch"] + 1)
-    launch.SECONDS = 3600  # the undisturbed run is a long one
+    processes.SECONDS = 3600  # the undisturbed run is a long one
     for path in (model, folder / "straight"):
-        launch.start(
+        processes.start(
             poisoned, folder, 2, None, [*flags, str(path), "--num_epochs", epochs]
         ).succeed()
     assert_same_state(folder / "straight", model)

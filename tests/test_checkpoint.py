@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.helpers import launch
+from tests.helpers import processes
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import PARTS, CheckpointStore, damage, load
@@ -173,7 +173,7 @@ def save_with_a_size_limit(folder: str) -> None:
 
 def test_a_full_disk_is_named_and_loses_nothing(store: CheckpointStore, tmp_path: Path):
     before = store.save(STATE, step=1)
-    launch.start(save_with_a_size_limit, tmp_path, 1, None, str(store.folder)).succeed()
+    processes.start(save_with_a_size_limit, tmp_path, 1, None, str(store.folder)).succeed()
     message = (store.folder / "error.txt").read_text()
     assert "Could not save" in message and "File too large" in message
     assert names(store) == ["error.txt", before.name]
@@ -190,7 +190,7 @@ def test_a_killed_save_leaves_the_previous_checkpoint_the_latest(
     store: CheckpointStore, tmp_path: Path
 ):
     before = store.save(STATE, step=1)
-    assert launch.start(save_and_die, tmp_path, 1, None, str(store.folder)).wait() == [-9]
+    assert processes.start(save_and_die, tmp_path, 1, None, str(store.folder)).wait() == [-9]
     found, passed_over = store.find("latest")
     assert found is not None and found.path == before and passed_over == []
     store.save(STATE, step=2)  # takes the place of what was left half done

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.helpers import launch
+from tests.helpers import processes
 from tests.helpers.commands import ROOT, TORCHRUN, background, command, environment, translate
 from tests.helpers.runs import last_state
 from translate_ddp.commands.translate import SavedModel, Translator
@@ -59,7 +59,7 @@ def test_translate_outlives_bytes_that_are_no_text(trained: Path):
         env=environment() | {"LC_ALL": "C", "PYTHONUTF8": "0"},
         input=b"caf\xe9\nsun moon\n",
         capture_output=True,
-        timeout=launch.SECONDS,
+        timeout=processes.SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -153,7 +153,7 @@ def torchrun(tiny_run: list[str], tmp_path: Path) -> Iterator[Callable[..., subp
         words = [*TORCHRUN, "--nproc_per_node=2", *options, "train.py", *tiny_run, *flags]
         job = background(words)
         jobs.append(job)
-        deadline = time.monotonic() + launch.SECONDS
+        deadline = time.monotonic() + processes.SECONDS
         while not list((tmp_path / "model").glob("tmodel_step_*")):
             assert job.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)
@@ -168,7 +168,7 @@ def torchrun(tiny_run: list[str], tmp_path: Path) -> Iterator[Callable[..., subp
 def test_torchrun_passes_a_schedulers_signal_on(torchrun: Callable[..., subprocess.Popen[str]]):
     job = torchrun([], ["--num_epochs", "1000"])
     job.send_signal(signal.SIGTERM)
-    said, _ = job.communicate(timeout=launch.SECONDS)
+    said, _ = job.communicate(timeout=processes.SECONDS)
     assert "as asked (SIGTERM), and saved" in said
 
 
@@ -178,15 +178,15 @@ def test_ranks_that_torchrun_left_behind_save_and_leave(
     job = torchrun([], ["--num_epochs", "1000"])
     ranks = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
     job.kill()
-    deadline = time.monotonic() + launch.SECONDS
+    deadline = time.monotonic() + processes.SECONDS
     while any(Path(f"/proc/{rank}").exists() for rank in ranks):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    said, _ = job.communicate(timeout=launch.SECONDS)
+    said, _ = job.communicate(timeout=processes.SECONDS)
     assert "and saved: the same command goes on" in said
     status = json.loads((tmp_path / "model/STATUS.json").read_text())
     assert status["state"] == "preempted"
-    assert status["reason"] == f"torchrun (process {job.pid}) is gone"
+    assert status["reason"] == f"torchrun (process {job.pid}) has exited"
     assert (tmp_path / "model" / status["checkpoint"]).exists()
 
 
@@ -198,7 +198,7 @@ def test_torchrun_restarts_a_run_that_lost_a_rank(
     job = torchrun(["--max-restarts=1"], ["--preload", "", "--num_epochs", "3"])
     children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
     os.kill(int(children[-1]), signal.SIGKILL)
-    said, _ = job.communicate(timeout=launch.SECONDS)
+    said, _ = job.communicate(timeout=processes.SECONDS)
     assert job.returncode == 0, said
     assert said.count("Resuming from") == 1 and "Finished at epoch 3" in said
     assert not list((tmp_path / "model").glob("earlier-*"))
@@ -210,7 +210,7 @@ def test_srun_alone_starts_the_ranks(tiny_run: list[str], tmp_path: Path):
         "SLURM_NODEID": "0",
         "SLURM_STEP_TASKS_PER_NODE": "2",
         "SLURM_STEP_NODELIST": "127.0.0.1",
-        "SLURM_JOB_ID": str(launch.free_port()),
+        "SLURM_JOB_ID": str(processes.free_port()),
     }
     tasks = [
         background(
@@ -221,7 +221,7 @@ def test_srun_alone_starts_the_ranks(tiny_run: list[str], tmp_path: Path):
         )
         for n in range(2)
     ]
-    said = [task.communicate(timeout=launch.SECONDS)[0] for task in tasks]
+    said = [task.communicate(timeout=processes.SECONDS)[0] for task in tasks]
     assert [task.returncode for task in tasks] == [0, 0], said
     assert "processes  2" in said[0] and said[1].strip() == ""
 

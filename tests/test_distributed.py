@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from config import parse
-from tests.helpers import launch
+from tests.helpers import processes
 from train import build_trainer, prepare_data, unused_gpus
 from translate_ddp.errors import UserError
-from translate_ddp.runtime import distributed
+from translate_ddp.runtime.device import choose_device
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.runtime.launcher import Launch, first_slurm_host, read_launch
+from translate_ddp.runtime.rendezvous import claim_gpu
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.settings import DistributedConfig
 from translate_ddp.training.checkpoint import CheckpointStore
@@ -55,7 +56,7 @@ def test_two_ranks_make_the_gradients_of_one(tiny_run: list[str], tmp_path: Path
     # several.
     flags = [*tiny_run, "--dropout", "0", "--seq_len", "20", "--max_tokens", max_tokens]
     alone = gradients(flags, World())
-    job = launch.start(save_gradients, tmp_path, 2, None, flags, str(tmp_path))
+    job = processes.start(save_gradients, tmp_path, 2, None, flags, str(tmp_path))
     job.succeed()
     for rank in range(2):
         together = torch.load(tmp_path / f"{rank}.pt")
@@ -91,7 +92,7 @@ def _refuse() -> None:
 
 
 def test_ranks_agree(tmp_path: Path):
-    launch.start(exercise, tmp_path, 3, None, str(tmp_path)).succeed()
+    processes.start(exercise, tmp_path, 3, None, str(tmp_path)).succeed()
     for rank in range(3):
         got = torch.load(tmp_path / f"{rank}.pt")
         assert got["sum"] == [3.0, 3.0]
@@ -110,7 +111,7 @@ def crash_on_main() -> None:
 
 
 def test_a_crash_of_rank_0_ends_the_ranks_that_wait_for_it(tmp_path: Path):
-    job = launch.start(crash_on_main, tmp_path, 2)
+    job = processes.start(crash_on_main, tmp_path, 2)
     assert job.wait() == [1, 1]
     said = job.text()
     assert said.count("error: Rank 0 failed at crashing: ZeroDivisionError") == 1
@@ -131,7 +132,7 @@ def test_torchruns_variables_are_read():
     assert read_launch(said) == Launch(rank=5, size=8, local_rank=1, local_size=4)
     again = {"TORCHELASTIC_RESTART_COUNT": "1", "SLURM_RESTART_COUNT": "2"}  # a job queued again
     assert read_launch(said | again).restarts == 3
-    assert read_launch(said | {"TORCHELASTIC_RUN_ID": "none"}).supervised
+    assert read_launch(said | {"TORCHELASTIC_RUN_ID": "none"}).under_torchrun
 
 
 def test_slurms_variables_are_read_when_srun_starts_the_ranks():
@@ -180,7 +181,7 @@ def test_a_process_takes_its_own_gpu_of_those_it_sees(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: visible)
     monkeypatch.setattr(torch.cuda, "set_device", taken.append)
     launched = Launch(local_rank, local_size, local_rank, local_size)
-    chosen, backend = distributed._choose_device(launched, DistributedConfig())
+    chosen, backend = choose_device(launched, DistributedConfig())
     assert [chosen] == taken == [torch.device(device)]
     assert backend == "cpu:gloo,cuda:nccl"
 
@@ -189,7 +190,7 @@ def test_more_ranks_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(UserError, match="3 processes .* 2 GPUs: pass --nproc_per_node=2"):
-        distributed._choose_device(Launch(0, 3, 0, 3), DistributedConfig())
+        choose_device(Launch(0, 3, 0, 3), DistributedConfig())
 
 
 def test_two_ranks_on_one_gpu_are_refused_before_nccl_meets_them(monkeypatch: pytest.MonkeyPatch):
@@ -199,7 +200,7 @@ def test_two_ranks_on_one_gpu_are_refused_before_nccl_meets_them(monkeypatch: py
     def claim(rank: int) -> None:
         properties = SimpleNamespace(uuid=uuids[rank])
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
-        distributed._claim_gpu(store, Launch(rank, 3), torch.device("cuda", 0))
+        claim_gpu(store, rank, torch.device("cuda", 0))
 
     claim(0)
     claim(1)
@@ -229,8 +230,8 @@ def test_a_port_in_use_is_named(tmp_path: Path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        job = launch.start(exercise_told, tmp_path, 1, {"MASTER_PORT": port, "WORLD_SIZE": "2"})
-        assert f"cannot meet at 127.0.0.1:{port}" in job.fail()
+        job = processes.start(exercise_told, tmp_path, 1, {"MASTER_PORT": port, "WORLD_SIZE": "2"})
+        assert f"cannot connect to 127.0.0.1:{port}" in job.fail()
 
 
 def exercise_told() -> None:

@@ -56,9 +56,9 @@ def test_defaults_are_there_before_torch_is_imported():
         ("", Launch(), 8),
         ("", Launch(size=4, local_size=4), 2),
         ("3", Launch(), 3),
-        ("3", Launch(size=4, local_size=4, supervised=True), 3),
+        ("3", Launch(size=4, local_size=4, under_torchrun=True), 3),
         ("1", Launch(), 1),
-        ("1", Launch(size=4, local_size=4, supervised=True), 2),  # by torchrun, not by the user
+        ("1", Launch(size=4, local_size=4, under_torchrun=True), 2),  # by torchrun, not by the user
         ("4,2", Launch(), 4),  # of nested regions, which torch has none of
         ("many", Launch(), 8),
     ],

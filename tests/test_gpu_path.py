@@ -11,7 +11,7 @@ from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensor
 
 from config import PRESETS
-from tests.helpers import launch
+from tests.helpers import processes
 from tests.helpers.fake_gpu import Launches, fake_gpu, to_fake
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset, Ragged
@@ -120,7 +120,7 @@ def search_until_the_host_waits() -> None:
 def test_no_cpu_tensor_strays_in_no_step_waits_and_launches_are_few(
     work: Callable[[], None], tmp_path: Path
 ):
-    launch.start(work, tmp_path, 1).succeed()
+    processes.start(work, tmp_path, 1).succeed()
 
 
 # --- casts, masks and the padded vocabulary compute what the plain ones do ---
@@ -241,4 +241,4 @@ def graphs_of_a_replica(world: World) -> list[int]:
 
 
 def test_compile_makes_no_more_graphs_for_more_lengths_under_ddp(tmp_path: Path):
-    launch.start(compile_under_ddp, tmp_path, 2).succeed()
+    processes.start(compile_under_ddp, tmp_path, 2).succeed()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers import launch
+from tests.helpers import processes
 from tests.helpers.runs import assert_same_state, last_state, metrics
 from translate_ddp.data import batches
 from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler, prefetch
@@ -77,21 +77,23 @@ def test_what_a_prefetching_thread_raises_is_raised_where_the_item_is_asked_for(
 
 def train_with_prefetching(flags: list[str]) -> None:
     batches.PREFETCHED_STEPS["cpu"] = 8
-    launch.run_train(flags)
+    processes.run_train(flags)
 
 
 def test_the_gpus_loading_trains_two_epochs_stops_and_resumes_exactly(
     tiny_run: list[str], tmp_path: Path
 ):
     plain, ahead = ([*tiny_run, "--model_folder", str(tmp_path / name)] for name in ("a", "b"))
-    launch.train(plain, tmp_path, 2).succeed()
-    job = launch.start(train_with_prefetching, tmp_path, 2, None, [*ahead, "--num_epochs", "9999"])
+    processes.train(plain, tmp_path, 2).succeed()
+    job = processes.start(
+        train_with_prefetching, tmp_path, 2, None, [*ahead, "--num_epochs", "9999"]
+    )
     job.signal_when(lambda: list((tmp_path / "b").glob("tmodel_step*")), signal.SIGTERM, rank=1)
     assert "as asked (SIGTERM), and saved" in job.succeed()
     epochs = str(max(2, last_state(tmp_path / "b")["position"]["epoch"] + 1))
     if epochs != "2":  # a slow machine took a while to hear of the signal
-        launch.train([*plain, "--num_epochs", epochs], tmp_path, 2).succeed()
+        processes.train([*plain, "--num_epochs", epochs], tmp_path, 2).succeed()
     ahead += ["--num_epochs", epochs]
-    launch.start(train_with_prefetching, tmp_path, 2, None, ahead).succeed()
+    processes.start(train_with_prefetching, tmp_path, 2, None, ahead).succeed()
     assert_same_state(tmp_path / "a", tmp_path / "b")
     assert metrics(tmp_path / "a") == metrics(tmp_path / "b")

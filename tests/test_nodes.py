@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import TINY_RUN
-from tests.helpers import launch
+from tests.helpers import processes
 from tests.helpers.nodes import Nodes, go_on, state_of, two_nodes, wait_until, wait_until_stopped
 from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
 
@@ -181,7 +181,7 @@ def test_a_new_machine_goes_on_from_the_checkpoint_of_the_other(
     # The checkpoint is on the second node only, as after the first was replaced.
     folders = [tmp_path / "node0", tmp_path / "node1"]
     first = [*tiny_run, "--max_steps", "4", "--model_folder", str(folders[1])]
-    launch.train(first, tmp_path, 2).succeed()
+    processes.train(first, tmp_path, 2).succeed()
     flags = each_with_its_disk([*tiny_run, "--max_steps", "8"], folders)
     said = nodes.train(flags, tmp_path).succeed()
     assert said.count("Resuming from") == 1

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.helpers import launch
+from tests.helpers import processes
 from translate_ddp.data.batches import Batch
 from translate_ddp.data.tokenizer import EOS
 from translate_ddp.modeling.decoding import decode
@@ -56,7 +56,7 @@ def test_moments_are_there_before_the_first_step_and_change_nothing():
 def test_out_of_memory_anywhere_is_one_message(
     tiny_run: list[str], tmp_path: Path, fault: str, where: str
 ):
-    job = launch.train([*tiny_run, "--seq_len", "20"], tmp_path, 2, TRANSLATE_DDP_FAULT=fault)
+    job = processes.train([*tiny_run, "--seq_len", "20"], tmp_path, 2, TRANSLATE_DDP_FAULT=fault)
     said = job.fail()
     assert said.count("error: ") == 1 and "Traceback" not in said
     assert re.search(f"error: Out of memory on cpu, {where}", said), said
@@ -130,8 +130,8 @@ def warm_up_and_look(flags: list[str]) -> None:
         return accumulate(self, passes, target_tokens)
 
     Trainer.accumulate_gradients = look
-    launch.run_train(flags)
+    processes.run_train(flags)
 
 
 def test_the_warm_up_has_the_moments_beside_it(tiny_run: list[str], tmp_path: Path):
-    launch.start(warm_up_and_look, tmp_path, 1, None, [*tiny_run, "--max_steps", "1"]).succeed()
+    processes.start(warm_up_and_look, tmp_path, 1, None, [*tiny_run, "--max_steps", "1"]).succeed()

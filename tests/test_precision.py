@@ -7,8 +7,9 @@ import torch
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.modeling.loss import Objective
-from translate_ddp.modeling.precision import choose_dtype, fix_cuda_kernels, precision_warning
+from translate_ddp.modeling.precision import choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.device import fix_cuda_kernels
 from translate_ddp.settings import ModelConfig
 
 CPU = torch.device("cpu")

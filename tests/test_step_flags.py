@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from tests.helpers import launch
+from tests.helpers import processes
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.settings import DistributedConfig
 from translate_ddp.training.step_flags import Copy, StepFlags
@@ -29,7 +29,7 @@ def raise_flags_at_different_steps() -> None:
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_flag_of_one_rank_reaches_all_one_step_later(size: int, tmp_path: Path):
     if size == 2:
-        launch.start(raise_flags_at_different_steps, tmp_path, size).succeed()
+        processes.start(raise_flags_at_different_steps, tmp_path, size).succeed()
         return
     flags = StepFlags(World())
     flags.share(torch.tensor(False), stop=True, save=False)
@@ -41,7 +41,7 @@ def test_a_flag_of_one_rank_reaches_all_one_step_later(size: int, tmp_path: Path
 def test_a_save_by_time_is_asked_for_once(tiny_run: list[str], tmp_path: Path):
     # It is always late: asked for in a step, saved at the end of the next, asked for again then.
     flags = ["--save_every", "0", "--save_every_minutes", "1e-9", "--keep_last", "0"]
-    launch.train([*tiny_run, *flags, "--max_steps", "9"], tmp_path, 2).succeed()
+    processes.train([*tiny_run, *flags, "--max_steps", "9"], tmp_path, 2).succeed()
     names = [path.name for path in (tmp_path / "model").glob("tmodel_step_*")]
     assert sorted(int(name[12:20]) for name in names) == [2, 4, 6, 8, 9]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import launch
+from tests.helpers import processes
 from tests.helpers.children import child, environment, on_terminal, records, run_child
 from tests.helpers.runs import assert_same_state, metrics
 from translate_ddp.training import wandb_sink
@@ -460,14 +460,14 @@ def on_small_disk(folder: Path, command: list[str]) -> list[str]:
 def train(arguments: list[str], bounds: dict[str, float]) -> None:
     for name, seconds in bounds.items():
         setattr(wandb_sink, name, seconds)
-    launch.run_train(arguments)
+    processes.run_train(arguments)
 
 
 @pytest.mark.timeout(180)
 def test_a_server_that_fails_changes_no_number_of_a_run(tiny_run: list[str], tmp_path: Path):
-    def begin(name: str, variables: dict[str, str], **bounds: float) -> launch.Job:
+    def begin(name: str, variables: dict[str, str], **bounds: float) -> processes.Job:
         flags = [*tiny_run, "--num_epochs", "1", "--model_folder", str(tmp_path / name)]
-        return launch.start(train, tmp_path / f"{name}-said", 1, variables, flags, bounds)
+        return processes.start(train, tmp_path / f"{name}-said", 1, variables, flags, bounds)
 
     with Server("silent") as silent, Server("dies") as dying:
         online = {"WANDB_MODE": "online", "HOME": str(tmp_path)}

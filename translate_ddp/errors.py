@@ -31,6 +31,12 @@ class Stopped(Exception):
     """Work was left, as somebody asked; all that counts is saved."""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of the error's message, without gloo's guesses at a cause."""
+    first = (str(error).strip().splitlines() or ["no reason given"])[0]
+    return first.split(". This is typically caused by")[0]
+
+
 @contextmanager
 def report_errors(prints: bool = True) -> Iterator[None]:
     """Turn a `UserError` into its text, without traceback, and exit code 2.

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.helpers import launch
+from tests.helpers import processes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,7 +26,7 @@ def command(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=launch.SECONDS,
+        timeout=processes.SECONDS,
         check=False,
         **options,  # pyright: ignore[reportArgumentType, reportCallIssue]
     )

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.helpers import launch
+from tests.helpers import processes
 from tests.helpers.commands import ROOT, TORCHRUN, environment
 
 CLONE_NEWNET = 0x40000000
@@ -50,7 +50,7 @@ class Agent:
 
     def wait(self) -> int:
         """The exit code, which must come without help."""
-        return self.process.wait(launch.SECONDS)
+        return self.process.wait(processes.SECONDS)
 
     def end(self) -> None:
         """Kill what is left, orphans too."""
@@ -69,7 +69,7 @@ class Nodes:
     interface: str = "lo"
     namespaces: Sequence[str] = ()  # paths of those of the nodes; none on loopback
     agents: list[Agent] = field(default_factory=list)
-    jobs: list[launch.Job] = field(default_factory=list)
+    jobs: list[processes.Job] = field(default_factory=list)
 
     @property
     def have_a_cable(self) -> bool:
@@ -77,7 +77,7 @@ class Nodes:
 
     def torchrun(self, flags: Sequence[Sequence[str]], folder: Path, **environ: str) -> list[Agent]:
         """`torchrun train.py` on both nodes, on each with its own flags; output below `folder`."""
-        endpoint = f"{self.addresses[0]}:{launch.free_port()}"
+        endpoint = f"{self.addresses[0]}:{processes.free_port()}"
         agents = []
         for node, address in enumerate(self.addresses):
             words = [
@@ -106,14 +106,14 @@ class Nodes:
         folder: Path,
         patience_seconds: float = 0.0,
         **environ: str,
-    ) -> launch.Job:
+    ) -> processes.Job:
         """`train.py` on as many nodes as there are flags for, without torchrun and so faster.
 
         Where another process has the model folder, it waits for `patience_seconds`.
         """
         variables = {"MASTER_ADDR": self.addresses[0], "GLOO_SOCKET_IFNAME": self.interface}
         arguments = (list(self.namespaces), [list(words) for words in flags], patience_seconds)
-        job = launch.start(train_on_node, folder, len(flags), variables | environ, *arguments)
+        job = processes.start(train_on_node, folder, len(flags), variables | environ, *arguments)
         self.jobs.append(job)
         return job
 
@@ -190,7 +190,7 @@ def train_on_node(namespaces: list[str], flags: list[list[str]], patience_second
     rank = int(os.environ["RANK"])
     os.environ.update({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"})
     settle(rank, namespaces)
-    launch.run_train(flags[rank])
+    processes.run_train(flags[rank])
 
 
 @contextmanager
@@ -212,7 +212,7 @@ def _ip(words: str) -> None:
 
 
 def wait_until(seen: Callable[[], object]) -> None:
-    deadline = time.monotonic() + launch.SECONDS
+    deadline = time.monotonic() + processes.SECONDS
     while not seen():
         assert time.monotonic() < deadline, "not seen in time"
         time.sleep(0.002)

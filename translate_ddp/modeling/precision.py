@@ -39,15 +39,3 @@ def precision_warning(precision: Precision, device: torch.device) -> str | None:
         f"{name} has no bf16, and fp16 is not supported: the layers compute in fp32, several times "
         "slower than an Ampere or newer GPU (compute capability 8.0) would in bf16."
     )
-
-
-def fix_cuda_kernels() -> None:
-    """Leave no choice of precision or of attention's kernel to torch's defaults, which change.
-
-    fp32 products are fp32, not TF32, and bf16 products sum in fp32. Attention is flash or
-    memory-efficient, never cuDNN's: that one builds a plan of 20 to 70 ms for each new shape, of
-    which sentences make many, and returned NaN in gradients for some (pytorch#196678).
-    """
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-    torch.backends.cuda.enable_cudnn_sdp(False)

@@ -1,8 +1,8 @@
-"""Freed memory of a CPU, kept for the next step."""
+"""Reuse of freed memory on CPUs."""
 
 import ctypes
 
-MMAP_THRESHOLD_BYTES = 32 * 2**20  # the most that glibc takes
+MMAP_THRESHOLD_BYTES = 32 * 2**20  # the maximum of glibc
 
 # Parameters of glibc's mallopt(3).
 M_TRIM_THRESHOLD = -1
@@ -10,12 +10,11 @@ M_MMAP_THRESHOLD = -3
 
 
 def keep_freed_memory() -> None:
-    """Let what a step frees serve the next one.
+    """Let glibc reuse the memory that a step frees, instead of returning it to the system.
 
-    glibc hands large blocks back and asks for them again a moment later, when the system has to
-    clear each of their pages: 7% of a step of 2,048 tokens in bf16, and a fifth of one of 8
-    sentences. Before training it is called when the corpus is prepared, which frees much that is
-    not needed again. Other C libraries are left as they are.
+    The system clears each page of a block that glibc requests again: 7% of the time of a step of
+    2,048 tokens in bf16, and a fifth of one of 8 sentences. Call it after the corpus is prepared,
+    which frees much memory that is not needed again. Other C libraries are left unchanged.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -1,4 +1,4 @@
-"""How many CPU cores and threads are this process's. It does without torch."""
+"""The number of CPU cores and threads for this process. Does not import torch."""
 
 import math
 import os
@@ -17,11 +17,11 @@ def threads_per_process(launch: Launch) -> int:
 
 
 def _is_torchruns_default(chosen: str, launch: Launch) -> bool:
-    """Whether torchrun set the variable: it does to 1, for several ranks, if the user did not."""
-    if not (launch.supervised and chosen == "1"):
+    """Whether torchrun has set OMP_NUM_THREADS=1, as it does for several ranks by default."""
+    if not (launch.under_torchrun and chosen == "1"):
         return False
     try:
-        # What the process was started with, before it changed its own.
+        # The environment with which torchrun was started, before it set its own variables.
         variables = Path(f"/proc/{os.getppid()}/environ").read_bytes().split(b"\0")
     except OSError:
         return True
@@ -29,7 +29,7 @@ def _is_torchruns_default(chosen: str, launch: Launch) -> bool:
 
 
 def usable_cores() -> int:
-    """Cores of this process's affinity mask, or fewer by the quota of its container."""
+    """Cores in this process's affinity mask, or the CPU quota of its container if lower."""
     cores = len(os.sched_getaffinity(0))
     return max(1, min([cores, *(math.ceil(quota) for quota in cpu_quotas())]))
 
@@ -37,9 +37,9 @@ def usable_cores() -> int:
 def cpu_quotas(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> Iterator[float]:
-    """The limits of this process's control group and those above it, in cores.
+    """CPU limits of this process's control group and its parents, in cores.
 
-    Version 2 says `QUOTA PERIOD` in `cpu.max`, or `max`; version 1 has a file for each.
+    cgroup v2 has `QUOTA PERIOD` or `max PERIOD` in `cpu.max`; v1 has a file for each number.
     """
     try:
         lines = own.read_text().splitlines()

@@ -1,8 +1,7 @@
-"""The processes of a run as a value: who am I, how many are we, and how do we agree.
+"""World: this process among all ranks, and their collectives.
 
-The only module that imports `torch.distributed`. With one process every collective is the identity,
-so no caller asks whether there are others; and `World(rank=3, size=8)` is a plain value, with which
-sharding is tested without processes.
+With one process every collective is the identity, so no caller checks for other ranks. And
+`World(rank=3, size=8)` is a plain value, with which sharding is tested without processes.
 """
 
 import itertools
@@ -10,7 +9,6 @@ import json
 import os
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -24,12 +22,14 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
 from translate_ddp.errors import Stopped, UserError
-from translate_ddp.modeling.precision import fix_cuda_kernels
 from translate_ddp.runtime.cpus import threads_per_process
-from translate_ddp.runtime.launcher import Launch, first_slurm_host, read_launch
+from translate_ddp.runtime.device import choose_device, fix_cuda_kernels
+from translate_ddp.runtime.launcher import Launch, read_launch
 from translate_ddp.runtime.out_of_memory import explain_out_of_memory
 from translate_ddp.runtime.peers import Peers
-from translate_ddp.runtime.watchdog import REFUSED, Watchdog, watching
+from translate_ddp.runtime.process_exit import ExitCode
+from translate_ddp.runtime.rendezvous import claim_gpu, meet
+from translate_ddp.runtime.watchdog import Watchdog, open_watchdog
 from translate_ddp.settings import DistributedConfig
 
 T = TypeVar("T")
@@ -40,10 +40,11 @@ __all__ = [
     "record",
 ]
 
-MEETING_TIMEOUT = timedelta(minutes=10)  # for all ranks to be there at the start
-LESS_MEMORY = "lower --max_tokens, choose a smaller model (--preset), or end other programs"
-# How torch says that another rank is gone: by types of its own, and by gloo's words.
-LOST_CONTACT = re.compile(r"gloo/|Connection (closed|reset|refused)|Timed out waiting|Broken pipe")
+__all__ = ["World", "open_world", "record"]
+
+LOWER_MEMORY = "lower --max_tokens, choose a smaller model (--preset), or end other programs"
+# Messages of gloo for a lost rank; other backends raise types of torch.
+LOST_PEER = re.compile(r"gloo/|Connection (closed|reset|refused)|Timed out waiting|Broken pipe")
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class World:
     size: int = 1
     device: torch.device = torch.device("cpu")
     backend: str = "none"
-    leaders: tuple[int, ...] = (0,)  # the first rank of every node
-    restarted: bool = False  # the launcher has started this run before
+    node_leaders: tuple[int, ...] = (0,)  # the first rank of every node
+    restarted: bool = False  # by the launcher
     watchdog: Watchdog = field(default_factory=Watchdog, repr=False, compare=False)
     store: dist.Store | None = field(default=None, repr=False, compare=False)
     _calls: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
@@ -68,31 +69,31 @@ class World:
         return self.rank == 0
 
     @property
-    def leads_node(self) -> bool:
-        return self.rank in self.leaders
+    def is_node_leader(self) -> bool:
+        return self.rank in self.node_leaders
 
     @property
-    def node(self) -> int:
-        """The place of this rank's node in what `on_each_node` returns."""
-        return sum(leader <= self.rank for leader in self.leaders) - 1
+    def node_index(self) -> int:
+        """The index of this rank's node in the results of `on_each_node`."""
+        return sum(leader <= self.rank for leader in self.node_leaders) - 1
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The elementwise sum over all ranks, as a new tensor."""
+        """The elementwise sum over all ranks, in a new tensor."""
         total = tensor.clone()
         if self.size > 1:
             dist.all_reduce(total)
         return total
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
-        """Each flag, true on every rank if it is true on one."""
+        """For each flag, whether it is true on any rank."""
         if self.size == 1:
             return flags
-        raised = torch.tensor(flags, dtype=torch.int32)
-        dist.all_reduce(raised, op=dist.ReduceOp.MAX)
-        return tuple(bool(flag) for flag in raised.tolist())
+        combined = torch.tensor(flags, dtype=torch.int32)
+        dist.all_reduce(combined, op=dist.ReduceOp.MAX)
+        return tuple(bool(flag) for flag in combined.tolist())
 
     def gather(self, text: str) -> list[str]:
-        """Every rank's text, in the order of ranks, on every rank."""
+        """The texts of all ranks, in the order of ranks."""
         if self.size == 1:
             return [text]
         mine = torch.frombuffer(bytearray(text.encode() + b"\n"), dtype=torch.uint8)
@@ -107,7 +108,7 @@ class World:
         ]
 
     def broadcast(self, data: bytes | None, source: int) -> bytes:
-        """The bytes that rank `source` passes in, on every rank; the others pass None."""
+        """The data of rank `source`, on every rank. The others pass None."""
         if self.size == 1:
             assert data is not None
             return data
@@ -122,7 +123,7 @@ class World:
         return bytes(payload.numpy())
 
     def replicate(self, module: nn.Module, config: DistributedConfig) -> nn.Module:
-        """The module with gradients averaged over ranks in backward, and rank 0's weights."""
+        """The module in DDP: rank 0's weights, and gradients averaged over ranks in backward."""
         if self.size == 1:
             return module
         return DistributedDataParallel(
@@ -131,55 +132,62 @@ class World:
             gradient_as_bucket_view=True,
         )
 
-    def accumulating(self, module: nn.Module) -> AbstractContextManager[None]:
-        """Within it, forward *and* backward leave this rank's gradients unsent."""
+    def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
+        """Within it, forward *and* backward accumulate local gradients without an all-reduce."""
         if isinstance(module, DistributedDataParallel):
             return module.no_sync()
         return nullcontext()
 
     def on_main(self, phase: str, work: Callable[[], T]) -> T:
-        """Rank 0 does `work`, however long; every rank gets its result, which must be JSON.
+        """The result of `work` on rank 0, on every rank. It must be JSON, and may take any time.
 
-        The others wait on the store for as long as rank 0 lives: no collective can time out.
-        A `UserError` or `Stopped` of rank 0 is raised on every rank.
+        The other ranks wait without a collective, which would time out, as long as rank 0 sends
+        heartbeats. A `UserError` or `Stopped` of rank 0 is raised on every rank.
         """
         return self._on_ranks((0,), phase, work)[0]
 
     def on_each_node(self, phase: str, work: Callable[[], T]) -> list[T]:
-        """As `on_main`, but the first rank of every node works; returns all nodes' results."""
-        return self._on_ranks(self.leaders, phase, work)
+        """As `on_main`, on the first rank of every node: the results in the order of nodes."""
+        return self._on_ranks(self.node_leaders, phase, work)
+
+    def on_main_then_each_node(self, phase: str, work: Callable[[], T]) -> list[T]:
+        """As `on_each_node`, but rank 0 first: nodes that share its disk find its work done."""
+        results = self._on_ranks((0,), phase, work)
+        others = tuple(rank for rank in self.node_leaders if rank != 0)
+        return results + (self._on_ranks(others, phase, work) if others else [])
 
     def on_each_rank(self, phase: str, work: Callable[[], T]) -> list[T]:
-        """As `on_main`, but every rank works; returns all results."""
+        """As `on_main`, on every rank: the results in the order of ranks."""
         return self._on_ranks(tuple(range(self.size)), phase, work)
 
     def _on_ranks(self, ranks: tuple[int, ...], phase: str, work: Callable[[], T]) -> list[T]:
-        # What is done before training, such as reading a corpus, gives no signs of life.
-        limited = self.watchdog.stage == "training" or self.rank not in ranks
-        self.watchdog.at(phase, limited=limited)
+        # Work before training, such as reading a corpus, records no progress.
+        has_timeout = self.watchdog.stage == "training" or self.rank not in ranks
+        self.watchdog.enter_phase(phase, has_timeout=has_timeout)
         if self.store is None:
             return [work()]
         prefix = f"{next(self._calls)}/{phase}"
         mine = ""
         if self.rank in ranks:
             mine = _outcome(work)
-            _tell_done(self.store, f"{prefix}/{self.rank}")
-        with self.watchdog.awaiting(ranks):
-            _await(self.store, [f"{prefix}/{rank}" for rank in ranks])
-            # Not by the store: it dies with torchrun, and what is under way must still be saved.
-            texts = self.gather(mine)
-        self.watchdog.at(f"after {phase}")
-        outcomes = [json.loads(texts[rank]) for rank in ranks]
-        for outcome in outcomes:
-            if "error" in outcome:
-                raise UserError(outcome["error"])
-        if any("stopped" in outcome for outcome in outcomes):
+            with suppress(dist.DistNetworkError):
+                self.store.set(f"{prefix}/{self.rank}", "")
+        with self.watchdog.waiting_for(ranks):
+            _wait(self.store, [f"{prefix}/{rank}" for rank in ranks])
+            # Not in the store: it dies with torchrun, and the ranks must still be able to save.
+            outcomes = self.gather(mine)
+        self.watchdog.enter_phase(f"after {phase}")
+        results = [json.loads(outcomes[rank]) for rank in ranks]
+        for result in results:
+            if "error" in result:
+                raise UserError(result["error"])
+        if any("stopped" in result for result in results):
             raise Stopped
-        return [outcome["value"] for outcome in outcomes]
+        return [result["value"] for result in results]
 
 
 def _outcome(work: Callable[[], Any]) -> str:
-    """What comes of the work, as text that can travel."""
+    """The result or the exception of the work, as JSON."""
     try:
         return json.dumps({"value": work()})
     except UserError as error:
@@ -188,13 +196,8 @@ def _outcome(work: Callable[[], Any]) -> str:
         return json.dumps({"stopped": True})
 
 
-def _tell_done(store: dist.Store, key: str) -> None:
-    with suppress(dist.DistNetworkError):
-        store.set(key, "")
-
-
-def _await(store: dist.Store, keys: list[str]) -> None:
-    """Return once all keys are there, or the store is lost."""
+def _wait(store: dist.Store, keys: list[str]) -> None:
+    """Return once the store has all keys, or is lost."""
     pause = 0.005
     with suppress(dist.DistNetworkError):
         while not store.check(keys):
@@ -204,160 +207,76 @@ def _await(store: dist.Store, keys: list[str]) -> None:
 
 @contextmanager
 def open_world(config: DistributedConfig) -> Iterator[World]:
-    """Join the other processes of this run; leave them again, on the clean path only.
+    """Join the other processes of this run; on an exit without error, leave the process group.
 
-    From here on signals are heard by the watchdog, and one rank tells what ends the run otherwise.
-    Raises UserError if this machine cannot do what the launcher asks.
+    Within it, the watchdog receives stop signals, and one rank reports the error that ends the run.
+    Raises UserError if this machine does not fit the launcher's number of processes.
     """
     launch = read_launch(os.environ)
-    device, backend = _choose_device(launch, config)
+    device, backend = choose_device(launch, config)
     if device.type == "cpu":
         torch.set_num_threads(threads_per_process(launch))
     fix_cuda_kernels()
-    limit = 60 * config.timeout_minutes
-    with watching(launch.rank, launch.size, launch.supervised) as watchdog:
-        watchdog.limit = limit
+    with open_watchdog(launch.rank, launch.size, launch.under_torchrun) as watchdog:
+        watchdog.timeout_seconds = 60 * config.timeout_minutes
         restarted = launch.restarts > 0
         world = World(launch.rank, launch.size, device, restarted=restarted, watchdog=watchdog)
-        with _told(world):
+        with _report_errors(world):
             if launch.size > 1:
-                world = _join(world, launch, backend, limit)
-            with explain_out_of_memory(device, lambda: watchdog.where, LESS_MEMORY):
+                world = _join(world, launch, backend)
+            with explain_out_of_memory(device, lambda: watchdog.where, LOWER_MEMORY):
                 yield world
         if launch.size > 1:
             dist.destroy_process_group()
 
 
 @contextmanager
-def _told(world: World) -> Iterator[None]:
-    """Let one rank say how the run ends, if it ends in an error."""
+def _report_errors(world: World) -> Iterator[None]:
+    """Let one rank report the error that ends the run."""
     watchdog = world.watchdog
     try:
         yield
     except UserError as error:
         if not (error.this_rank_only or world.is_main):
-            watchdog.withdraw()
-        elif not watchdog.refuse(str(error)):
-            os._exit(REFUSED)  # another rank has told its own
+            watchdog.exit_quietly()
+        elif not watchdog.report_error(str(error)):
+            os._exit(ExitCode.USER_ERROR)  # another rank has reported its own
         raise
     except Exception as error:
-        if world.size > 1 and _is_lost_contact(error):
-            watchdog.lost_contact(error)
-        watchdog.failed(error)
+        if world.size > 1 and _is_lost_peer(error):
+            watchdog.report_lost_peer(error)
+        watchdog.report_failure(error)
         raise
 
 
-def _is_lost_contact(error: Exception) -> bool:
+def _is_lost_peer(error: Exception) -> bool:
     if isinstance(error, dist.DistError):
         return True
-    return type(error) is RuntimeError and bool(LOST_CONTACT.search(str(error)))
+    return type(error) is RuntimeError and bool(LOST_PEER.search(str(error)))
 
 
-def _choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.device, str]:
-    if not torch.cuda.is_available():
-        if config.backend == "nccl":
-            raise UserError(
-                "NCCL needs GPUs and none is visible: leave --backend out, or use gloo."
-            )
-        return torch.device("cpu"), "gloo"
-    count = torch.cuda.device_count()
-    if 1 < count < launch.local_size:
-        raise UserError(
-            f"{launch.local_size} processes were started on this machine, which has {count} "
-            f"GPUs: pass --nproc_per_node={count}, or set CUDA_VISIBLE_DEVICES='' for CPUs.",
-            this_rank_only=launch.local_rank == 0 < launch.rank,
-        )
-    # A process that sees one GPU uses it: Slurm's --gpus-per-task=1 gives each its own.
-    device = torch.device("cuda", launch.local_rank if count > 1 else 0)
-    torch.cuda.set_device(device)
-    return device, "gloo" if config.backend == "gloo" else "cpu:gloo,cuda:nccl"
-
-
-def _claim_gpu(store: dist.Store, launch: Launch, device: torch.device) -> None:
-    """Raise UserError if another rank has this rank's GPU: NCCL would hang or fail obscurely."""
-    mine = str(torch.cuda.get_device_properties(device).uuid)
-    owner = store.compare_set(f"gpu/{mine}", "", str(launch.rank)).decode()
-    if owner != str(launch.rank):
-        raise UserError(
-            f"Ranks {owner} and {launch.rank} would share one GPU: start as many processes as "
-            "there are GPUs (--nproc_per_node), set LOCAL_RANK or let each process see a GPU of "
-            "its own, or set CUDA_VISIBLE_DEVICES='' for CPUs.",
-            this_rank_only=True,
-        )
-
-
-def _join(world: World, launch: Launch, backend: str, limit: float) -> World:
-    """The world once all ranks of this start have met."""
-    world.watchdog.at("waiting for the other ranks", limited=False)
-    store = _meet(launch)
-    # A connection of its own: one that waits for an answer is in nobody else's way.
-    notices = dist.PrefixStore("peers", store.clone())  # pyright: ignore[reportAttributeAccessIssue]
-    world.watchdog.join(Peers(notices, launch.rank, launch.size))
+def _join(world: World, launch: Launch, backend: str) -> World:
+    """The world after all ranks of this start have met."""
+    watchdog = world.watchdog
+    watchdog.enter_phase("waiting for the other ranks", has_timeout=False)
+    store, peers_store = meet(launch)
+    watchdog.connect(Peers(peers_store, launch.rank, launch.size))
     if "nccl" in backend:
-        _claim_gpu(dist.PrefixStore("gpus", store), launch, world.device)
+        claim_gpu(dist.PrefixStore("gpus", store), launch.rank, world.device)
     dist.init_process_group(
         backend,
         store=dist.PrefixStore("group", store),
         rank=launch.rank,
         world_size=launch.size,
-        # The watchdog comes first: it can say which rank it was.
-        timeout=timedelta(seconds=2 * limit),
+        # Longer than the watchdog's timeout: its message names the rank that hangs.
+        timeout=timedelta(seconds=2 * watchdog.timeout_seconds),
         device_id=world.device if "nccl" in backend else None,
     )
     world = replace(world, backend=backend.split(":")[-1])
     local_ranks = world.gather(str(launch.local_rank))
     return replace(
         world,
-        leaders=tuple(rank for rank, local in enumerate(local_ranks) if local == "0"),
+        node_leaders=tuple(rank for rank, local in enumerate(local_ranks) if local == "0"),
         restarted=world.any(world.restarted)[0],
         store=dist.PrefixStore("phases", store),
     )
-
-
-def _meet(launch: Launch) -> dist.Store:
-    """A store that the ranks of this start share, and no others."""
-    environment = os.environ
-    if "RANK" not in environment:  # started by srun alone
-        environment["RANK"], environment["WORLD_SIZE"] = str(launch.rank), str(launch.size)
-        host = first_slurm_host(environment.get("SLURM_STEP_NODELIST", "127.0.0.1"))
-        environment.setdefault("MASTER_ADDR", host)
-        port = 20000 + int(environment.get("SLURM_JOB_ID", "0")) % 10000
-        environment.setdefault("MASTER_PORT", str(port))
-    where = f"{environment.get('MASTER_ADDR')}:{environment.get('MASTER_PORT')}"
-    try:
-        store, rank, size = next(dist.rendezvous("env://", timeout=MEETING_TIMEOUT))
-    except dist.DistNetworkError as error:
-        raise UserError(
-            f"The ranks cannot meet at {where}: {str(error).splitlines()[0]} "
-            "Free the port, or choose another by MASTER_PORT or torchrun's --rdzv-endpoint.",
-            this_rank_only=launch.local_rank == 0 < launch.rank,
-        ) from error
-    return dist.PrefixStore(_name_attempt(store, rank, size), store)
-
-
-def _name_attempt(store: dist.Store, rank: int, size: int) -> str:
-    """A name that all ranks of this start share, and no rank of an earlier one.
-
-    torchrun keeps one store over all restarts, and what ranks wrote there before they died would
-    be taken for the word of those that took their place. So each rank asks under a name never used
-    before, and rank 0 answers until all have heard.
-    """
-    mine = uuid.uuid4().hex
-    if rank > 0:
-        store.set(f"asking/{rank}", mine)
-        store.wait([f"answer/{mine}"], MEETING_TIMEOUT)
-        name = store.get(f"answer/{mine}").decode()
-        store.set(f"{name}/heard/{rank}", "")
-        return name
-    missing = set(range(1, size))
-    deadline = time.monotonic() + MEETING_TIMEOUT.total_seconds()
-    while missing:
-        for other in missing:
-            if store.check([f"asking/{other}"]):
-                asked = store.get(f"asking/{other}").decode()
-                store.set(f"answer/{asked}", mine)
-        missing = {other for other in missing if not store.check([f"{mine}/heard/{other}"])}
-        if time.monotonic() > deadline:
-            raise UserError(f"Ranks {sorted(missing)} of {size} did not come within 10 minutes.")
-        time.sleep(0.01)
-    return mine

@@ -1,7 +1,7 @@
-"""Faults on purpose, so that "nothing is lost" can be tried instead of believed.
+"""Injects faults at named points, for tests of recovery.
 
-`TRANSLATE_DDP_FAULT="gradients:3@1=kill"` kills rank 1 the third time it passes that point; faults
-are separated by spaces. Where nothing is set, passing a point costs one look into an empty dict.
+`TRANSLATE_DDP_FAULT="gradients:3@1=kill"` kills rank 1 the third time it reaches that point; faults
+are separated by spaces. Without faults, a point costs one lookup in an empty dict.
 """
 
 import errno
@@ -22,18 +22,18 @@ VARIABLE = "TRANSLATE_DDP_FAULT"
 
 POINTS = (
     "tokenizing",  # before the tokenizer is trained
-    "preparing",  # the encoded corpus is written, but not yet in its place
-    "batch",  # a step's sentences are there
-    "loss",  # has the loss of a pass
-    "gradients",  # has the gradients, summed over ranks
-    "updated",  # has the new weights
-    "saving",  # before a checkpoint is begun
-    "writing",  # before each of its pieces
-    "syncing",  # it is written, but not yet safe on disk
-    "renaming",  # it is safe, but has no name
-    "published",
+    "preparing",  # after the encoded corpus is written, before its rename
+    "batch",  # after the batches of a step are read
+    "loss",  # after the forward pass; has the loss
+    "gradients",  # after the last backward pass; has the gradients, averaged over ranks
+    "updated",  # after the optimizer's step; has the weights
+    "saving",  # before a checkpoint is opened
+    "writing",  # before each write to it
+    "syncing",  # before its fsync
+    "renaming",  # after its fsync, before its rename
+    "published",  # after its rename
     "pruning",  # before an old checkpoint is deleted
-    "metrics",  # before a line of metrics.jsonl
+    "metrics",  # before a line of metrics.jsonl is written
     "validating",  # after each batch of the validation set
 )
 
@@ -41,36 +41,36 @@ FAULT = re.compile(
     r"(?P<point>\w+)(:(?P<first>\d+)(-(?P<last>\d+))?)?(@(?P<rank>\d+))?"
     r"=(?P<action>\w+?)(:(?P<seconds>[\d.]+))?"
 )
-OTHER_ACTIONS = ("raise", "oom", "hang", "sleep", "nan", "flip")  # beside signals and errors
+OTHER_ACTIONS = ("raise", "oom", "hang", "sleep", "nan", "flip")  # than signals and errno names
 
 
 @dataclass
 class Fault:
-    """What happens from the `first` to the `last` time a point is passed.
+    """A fault from the `first` to the `last` time that a point is reached.
 
-    `action` is the name of a signal to oneself (kill, stop, term, int, usr1), of an error of the
-    operating system (enospc, eio), or one of: raise, oom (a device without memory left), hang,
-    sleep:SECONDS, and for points that have tensors nan and flip (one bit).
+    `action` is a signal sent to this process (kill, stop, term, int, usr1), an error of the
+    operating system (enospc, eio), or one of: raise, oom (out of memory), hang, sleep:SECONDS, and
+    at points that have tensors nan (fills them) and flip (inverts one bit of the first).
     """
 
     first: int
     last: int
     action: str
     seconds: float
-    passed: int = 0
+    count: int = 0  # of the times the point was reached
 
-    def strike(self, point: str, tensors: "list[Tensor]") -> None:
-        self.passed += 1
-        if not self.first <= self.passed <= self.last:
+    def apply(self, point: str, tensors: "list[Tensor]") -> None:
+        self.count += 1
+        if not self.first <= self.count <= self.last:
             return
         if self.action in ("hang", "sleep"):
             time.sleep(self.seconds)
         elif self.action == "raise":
-            raise RuntimeError(f"a fault on purpose at {point!r}")
+            raise RuntimeError(f"injected fault at {point!r}")
         elif self.action == "oom":
             import torch
 
-            raise torch.OutOfMemoryError(f"a fault on purpose at {point!r}")
+            raise torch.OutOfMemoryError(f"injected fault at {point!r}")
         elif self.action == "nan":
             for tensor in tensors:
                 tensor.data.fill_(float("nan"))
@@ -85,16 +85,16 @@ class Fault:
             os.kill(os.getpid(), signal.Signals[f"SIG{self.action.upper()}"])
 
 
-_armed: dict[str, list[Fault]] = {}
+_faults: dict[str, list[Fault]] = {}
 
 
 def configure_faults(text: str, rank: int) -> None:
-    """Set the faults that `text` plans for this rank. Raises UserError if it makes no sense."""
+    """Set the faults that `text` has for this rank. Raises UserError if its syntax is wrong."""
     for word in text.split():
         match = FAULT.fullmatch(word)
         if match is None or match["point"] not in POINTS or not _is_action(match["action"]):
             raise UserError(
-                f"{VARIABLE} has {word!r}: write point[:first[-last]][@rank]=action, where point "
+                f"{VARIABLE} has {word!r}: use point[:first[-last]][@rank]=action, where point "
                 f"is one of {', '.join(POINTS)}."
             )
         if int(match["rank"] or rank) == rank:
@@ -105,13 +105,13 @@ def configure_faults(text: str, rank: int) -> None:
                 action=match["action"],
                 seconds=float(match["seconds"] or 1e6),
             )
-            _armed.setdefault(match["point"], []).append(fault)
+            _faults.setdefault(match["point"], []).append(fault)
 
 
 def fault_point(point: str, tensors: "Iterable[Tensor]" = ()) -> None:
-    """Pass a point; what was planned for it happens, to the tensors if need be."""
-    for fault in _armed.get(point, ()):
-        fault.strike(point, list(tensors))
+    """Apply the faults set for this point; some of them change the tensors."""
+    for fault in _faults.get(point, ()):
+        fault.apply(point, list(tensors))
 
 
 def _is_action(name: str) -> bool:

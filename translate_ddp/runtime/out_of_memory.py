@@ -1,4 +1,4 @@
-"""A device without memory left, reported as what was tried and what to lower."""
+"""Errors of a device without free memory, reported as what was tried and what to lower."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -7,10 +7,11 @@ from contextlib import contextmanager
 import torch
 
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.device import describe_device
 
-FREE_MEMORY = "end other programs on this device, or hide it by CUDA_VISIBLE_DEVICES=''"
-# CUDA's runtime and driver, cuBLAS, NCCL, and a CPU's allocator.
-IN_WORDS = re.compile(
+FREE_MEMORY = "end other programs on this device, or hide it with CUDA_VISIBLE_DEVICES=''"
+# CUDA's runtime and driver, cuBLAS, NCCL, and torch's CPU allocator.
+MESSAGES = re.compile(
     r"CUDA (driver )?error: out of memory|CUBLAS_STATUS_ALLOC_FAILED"
     r"|Cuda failure.*out of memory|DefaultCPUAllocator"
 )
@@ -38,14 +39,7 @@ def explain_out_of_memory(
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Torch has a type for its allocator of a GPU's memory, and only words for all others."""
+    """Whether memory ran out; only torch's GPU allocator and Python have a type for it."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and bool(IN_WORDS.search(str(error)))
+        isinstance(error, RuntimeError) and bool(MESSAGES.search(str(error)))
     )
-
-
-def describe_device(device: torch.device) -> str:
-    if device.type != "cuda":
-        return str(device)
-    total = torch.cuda.get_device_properties(device).total_memory / 2**30
-    return f"{device} ({torch.cuda.get_device_name(device)}, {total:.0f} GiB)"

@@ -1,29 +1,28 @@
-"""Notices that ranks leave for each other in a store, beside their work.
+"""Heartbeats, stop requests and the reason for a termination, shared by ranks through a store.
 
-A store may never answer over a cut link, so a thread of its own asks it; whoever cannot wait is
-told after a while that there is no answer.
+A store may never reply over a cut link. So all requests run on a background thread, and a caller
+that cannot wait gets None after a timeout.
 """
 
 import json
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
+
+from translate_ddp.runtime.background import BackgroundThread
+from translate_ddp.runtime.run_folder import RunStatus
 
 T = TypeVar("T")
-Ending = Literal["preempted", "failed"]
 
-BEAT_SECONDS = 0.5  # between two words to the other ranks, where they are few
-RANKS_A_SECOND = 500  # that the store hears where they are many
-ANSWER_SECONDS = 5.0  # for the store, when the run ends
+HEARTBEAT_SECONDS = 0.5  # between the heartbeats of a rank, with few ranks
+HEARTBEATS_PER_SECOND = 500  # that the store receives at most, with many ranks
+REPLY_SECONDS = 5.0  # timeout for a reply of the store when the run ends
 
 
 class Store(Protocol):
-    """What is needed of the store that the ranks of a start share."""
+    """The methods of `torch.distributed.Store` that are used here."""
 
     def set(self, key: str, value: str, /) -> None: ...
     def get(self, key: str, /) -> bytes: ...
@@ -33,113 +32,93 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How a run ends that does not end by itself; the first one on the board counts."""
+class Termination:
+    """Why a run ends early. The first one that a rank claims in the store is the one reported."""
 
-    state: Ending
-    text: str
-    code: int  # that every rank exits with
-    by: int
+    status: RunStatus
+    message: str
+    exit_code: int  # of every rank
+    rank: int  # that claims it
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """Where a rank is; `phases` counts those it has entered, the same ones on every rank."""
+    """The progress of a rank; every rank enters the same phases in the same order."""
 
     number: int
-    phases: int
-    waits: bool  # for the work of another rank
+    phases: int  # entered so far
+    is_waiting: bool  # for the work of another rank
     where: str
 
 
 @dataclass(frozen=True)
-class Survey:
-    """Where all ranks are that have ever said so, and which of them tell nothing new."""
+class PeerStates:
+    """The last heartbeat of each rank that ever sent one, and the ranks that send no new ones."""
 
-    beats: dict[int, Heartbeat]
-    silent: list[int]
+    heartbeats: dict[int, Heartbeat]
+    unresponsive: list[int]
 
     @property
     def slowest(self) -> list[int]:
-        """Those that the others wait for."""
-        places = {rank: (beat.phases, beat.waits) for rank, beat in self.beats.items()}
-        return [rank for rank, place in places.items() if place == min(places.values())]
+        """The ranks that the others wait for."""
+        progress = {r: (beat.phases, beat.is_waiting) for r, beat in self.heartbeats.items()}
+        return [rank for rank, value in progress.items() if value == min(progress.values())]
 
 
 class Peers:
+    """The store as seen by one rank. All methods but the first three block until it replies."""
+
     def __init__(self, store: Store, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
-        self.beat_seconds = max(BEAT_SECONDS, size / RANKS_A_SECOND)
-        self.answers = True
+        self.heartbeat_seconds = max(HEARTBEAT_SECONDS, size / HEARTBEATS_PER_SECOND)
+        self._is_reachable = True
         self._store = store
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
+        self._background = BackgroundThread("peers")
 
-    def soon(self, call: Callable[[], T]) -> "Future[T]":
-        """What comes of a call of the methods below, once those before it are done."""
-        future: Future[T] = Future()
-        self._calls.put((call, future))
-        return future
+    def submit(self, call: Callable[[], T]) -> "Future[T]":
+        """The future result of a call of the methods below, on the background thread."""
+        return self._background.submit(call)
 
-    def ask(self, call: Callable[[], T]) -> T | None:
-        """What comes of the call, or None if the store is lost or does not answer in time."""
-        if not self.answers:
+    def try_call(self, call: Callable[[], T]) -> T | None:
+        """The result of such a call, or None if the store is lost or does not reply in time."""
+        if not self._is_reachable:
             return None
         try:
-            return self.soon(call).result(timeout=ANSWER_SECONDS)
+            return self._background.result(call, REPLY_SECONDS)
         except Exception:
-            self.answers = False  # the thread that asks may be stuck: waiting again is in vain
+            self._is_reachable = False  # the thread may be stuck: the next call would time out too
             return None
 
     def close(self) -> None:
-        self._closed.set()
-        self.soon(lambda: None)  # wakes the thread
-        # A thread that is still in the store's code when Python ends would abort the process.
-        self._thread.join(ANSWER_SECONDS)
+        # A thread that is still in the store's code when Python exits would abort the process.
+        self._background.close(REPLY_SECONDS)
 
-    def _work(self) -> None:
-        while not self._closed.is_set():
-            with suppress(queue.Empty):
-                call, future = self._calls.get(timeout=BEAT_SECONDS / 2)
-                try:
-                    future.set_result(call())
-                except Exception as error:
-                    future.set_exception(error)
+    def send_heartbeat(self, heartbeat: Heartbeat) -> None:
+        self._store.set(f"heartbeat/{self.rank}", json.dumps(asdict(heartbeat)))
 
-    # --- for calls ---
+    def heartbeats(self, ranks: Iterable[int]) -> dict[int, Heartbeat]:
+        """The last heartbeat of each of these ranks that ever sent one."""
+        found = {rank: self._read(f"heartbeat/{rank}") for rank in ranks}
+        return {rank: Heartbeat(**json.loads(text)) for rank, text in found.items() if text}
 
-    def send_beat(self, beat: Heartbeat) -> None:
-        self._store.set(f"beat/{self.rank}", json.dumps(asdict(beat)))
-
-    def beats(self, ranks: Iterable[int]) -> dict[int, Heartbeat]:
-        """The last beat of each of these ranks that ever sent one."""
-        keys = {rank: f"beat/{rank}" for rank in ranks}
-        return {
-            rank: Heartbeat(**json.loads(self._store.get(key)))
-            for rank, key in keys.items()
-            if self._store.check([key])
-        }
-
-    def survey(self, beat: Callable[[], Heartbeat]) -> Survey:
-        """Listen for a few beats, and go on sending one's own: another rank may do the same."""
-        before = self.beats(range(self.size))
+    def observe(self, next_heartbeat: Callable[[], Heartbeat]) -> PeerStates:
+        """Wait for a few heartbeats of all ranks, and keep sending, as others may observe too."""
+        before = self.heartbeats(range(self.size))
         for _ in range(3):
-            time.sleep(self.beat_seconds)
-            self.send_beat(beat())
-        now = self.beats(range(self.size))
+            time.sleep(self.heartbeat_seconds)
+            self.send_heartbeat(next_heartbeat())
+        now = self.heartbeats(range(self.size))
         others = (rank for rank in range(self.size) if rank != self.rank)
-        return Survey(now, [r for r in others if r not in now or now[r] == before.get(r)])
+        return PeerStates(now, [r for r in others if r not in now or now[r] == before.get(r)])
 
-    def claim(self, verdict: Verdict) -> bool:
-        """Whether this is the first verdict."""
-        mine = json.dumps(asdict(verdict))
-        return self._store.compare_set("verdict", "", mine).decode() == mine
+    def claim(self, termination: Termination) -> bool:
+        """Whether this is the first termination of the run."""
+        mine = json.dumps(asdict(termination))
+        return self._store.compare_set("termination", "", mine).decode() == mine
 
-    def verdict(self) -> Verdict | None:
-        found = self._read("verdict")
-        return Verdict(**json.loads(found)) if found else None
+    def termination(self) -> Termination | None:
+        found = self._read("termination")
+        return Termination(**json.loads(found)) if found else None
 
     def request_stop(self, reason: str) -> None:
         self._store.set("stop", reason)
@@ -147,9 +126,9 @@ class Peers:
     def stop_request(self) -> str | None:
         return self._read("stop")
 
-    def count_leavers(self, more: int = 0) -> int:
-        """How many ranks have said that they leave, with `more` that say so now."""
-        return self._store.add("left", more)
+    def count_exiting(self, more: int = 0) -> int:
+        """The number of ranks that are about to exit, after adding `more`."""
+        return self._store.add("exiting", more)
 
     def _read(self, key: str) -> str | None:
         return self._store.get(key).decode() if self._store.check([key]) else None

@@ -39,7 +39,7 @@ def lock_run_folder(path: str, world: World) -> RunFolder:
     world.on_main_then_each_node("locking the model folder", folder.lock)
     if world.is_node_leader:  # disks need not be shared
         folder.write_status("running")
-    world.watchdog.on_verdict = folder.write_status
+    world.watchdog.exit.write_status = folder.write_status
     return folder
 
 
@@ -58,7 +58,7 @@ def prepare_data(config: "Config", folder: RunFolder, world: World) -> PreparedD
     prepared = world.on_each_node("preparing the corpus", work)
     if len({fingerprint for _, fingerprint in prepared}) > 1:
         raise UserError("The nodes read different data: give all of them the same files.")
-    return load_prepared(Path(prepared[world.node][0]))
+    return load_prepared(Path(prepared[world.node_index][0]))
 
 
 def build_model(config: "Config", data: PreparedData, world: World) -> Transformer:

@@ -101,7 +101,7 @@ def report_end(trainer: Trainer, is_finished: bool, started: float) -> None:
     world, position = trainer.world, trainer.position
     world.watchdog.stage = "ending"
     # A stop may have been requested of one rank: the others do not know the reason.
-    reasons = [reason for reason in world.gather(world.watchdog.stop or "") if reason]
+    reasons = [reason for reason in world.gather(world.watchdog.stop_reason or "") if reason]
     stop_reason = None if is_finished else reasons[0]
     if world.is_node_leader:
         trainer.saver.folder.write_status(
@@ -168,6 +168,6 @@ def tracker_config(config: Settings, model: Transformer, world: World) -> dict[s
         "precision": precision(model),
         "device": world.device.type,
         "world_size": world.size,
-        "nodes": len(world.leaders),
+        "nodes": len(world.node_leaders),
         "parameters": count_parameters(model),
     }

@@ -92,7 +92,7 @@ def load_state(
         if problems := [finding["problem"] for finding in findings if finding["problem"]]:
             raise UserError(problems[0])
         return None, store.folder, [nothing]
-    owner = world.leaders[node]
+    owner = world.node_leaders[node]
     data = Path(path).read_bytes() if world.rank == owner else None
     state = load(world.broadcast(data, owner), path)
     where = f", on node {node}" if len(findings) > 1 else ""

@@ -62,7 +62,7 @@ class Trainer:
         """Train from `position` to the end of the run; False if a stop was requested before."""
         if self.is_finished() and not self.position.step_in_epoch:
             return True
-        self.watchdog.at("warming up", limited=not self.config.compile)  # compiling takes long
+        self.watchdog.enter_phase("warming up", has_timeout=not self.config.compile)  # compiling takes long
         self.updater.warm_up(self.loader.largest_step())
         self.watchdog.begin_training(self.config.max_minutes)
         self._first_step, self._began = self.position.global_step, time.monotonic()
@@ -90,11 +90,11 @@ class Trainer:
     def _train_epoch(self, progress: Progress) -> bool:
         """Train to the end of the epoch or the run; True if a stop was requested before."""
         position = self.position
-        self.watchdog.at("reading a batch", position.global_step + 1)
+        self.watchdog.enter_phase("reading a batch", position.global_step + 1)
         for step in self.loader:
             fault_point("batch")
             self._take(step, progress)
-            self.watchdog.at("waiting for the previous step")
+            self.watchdog.enter_phase("waiting for the previous step")
             stop, save = self.updater.flags.of_previous_step()
             save &= self.saver.saved_step < position.global_step - 1  # else it was saved since
             # Validation can take long: what was trained is saved before it.
@@ -106,14 +106,14 @@ class Trainer:
                 self._validate()
             if self._has_max_steps():
                 break
-            self.watchdog.at("reading a batch", position.global_step + 1)
+            self.watchdog.enter_phase("reading a batch", position.global_step + 1)
         return False
 
     def _take(self, step: Step, progress: Progress) -> None:
         """One step, and its log record if one is due."""
         result = self.updater.step(
             step,
-            stop=self.watchdog.stop is not None,
+            stop=self.watchdog.stop_reason is not None,
             save=self.saver.is_due(self.config.save_every_minutes),
         )
         global_step = self.position.global_step
@@ -202,15 +202,15 @@ class Trainer:
 
     def _validate(self) -> dict[str, float]:
         data, world, step = self.data, self.world, self.position.global_step
-        self.watchdog.at("validating", step)
+        self.watchdog.enter_phase("validating", step)
         texts = ValidationSet(data.validation, data.validation_sources, data.validation_references)
         total = len(texts.rows_of(world, self.config.validate_on))
 
         def on_done(count: int) -> None:
             progress.advance(count)
-            self.watchdog.alive()
+            self.watchdog.heartbeat()
             fault_point("validating")
-            if self.watchdog.stop is not None:
+            if self.watchdog.stop_reason is not None:
                 raise Stopped  # the resumed run validates again
 
         with self.pace.paused(), self.logbook.progress("validation", total=total) as progress:
@@ -238,7 +238,7 @@ class Trainer:
         step = self.position.global_step
         if epoch is None and self.saver.saved_step == step:
             return
-        self.watchdog.at("checking what to save", step)
+        self.watchdog.enter_phase("checking what to save", step)
         totals = self._totals()
         if self.position.skipped_in_a_row and not self.is_finished():
             return

@@ -64,10 +64,10 @@ class Updater:
         rank reads them from `flags` one step later. A step that is not finite updates nothing.
         """
         position, watchdog = self.position, self.world.watchdog
-        watchdog.at("computing gradients", position.global_step + 1)
+        watchdog.enter_phase("computing gradients", position.global_step + 1)
         sums = self.compute_gradients(step)
         fault_point("gradients", (p.grad for p in self._parameters if p.grad is not None))
-        watchdog.at("updating weights")
+        watchdog.enter_phase("updating weights")
         max_norm = self.config.clip_grad_norm or torch.inf
         norm = nn.utils.clip_grad_norm_(self._parameters, max_norm)
         loss = sums.pop("loss")
@@ -96,7 +96,7 @@ class Updater:
             reseed(self.seed, self.position.global_step, index, self.world.rank)
             with (
                 self._explain_out_of_memory(batch),
-                nullcontext() if is_last else self.world.accumulating(self.objective),
+                nullcontext() if is_last else self.world.no_sync(self.objective),
             ):
                 sums: dict[str, Tensor] = self.objective(batch.to(self.world.device))
                 fault_point("loss", [sums["loss"]])

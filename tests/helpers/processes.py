@@ -1,4 +1,4 @@
-"""Starts ranks of the real program in a moment: a fork server has imported everything once."""
+"""Ranks of the real program, forked from a server that has imported everything once."""
 
 import multiprocessing
 import os
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from translate_ddp.runtime.watchdog import SIGNALS
+from translate_ddp.runtime.signals import STOP_SIGNALS
 
 CONTEXT = multiprocessing.get_context("forkserver")
-# The others are what a run imports late: half of the second that a tiny one takes.
+# The others are modules that a run imports late: half of the second that a tiny run takes.
 CONTEXT.set_forkserver_preload(["train", "torch._dynamo", "datasets", "sacrebleu", "jiwer"])
-SECONDS = 120  # for any one job; pytest's own limit comes after it
+SECONDS = 120  # timeout of a job, below that of pytest
 
 
 @dataclass
 class Job:
-    """Ranks under way, each with its output in a file."""
+    """Running ranks, each with its output in a file."""
 
     ranks: list[Any]
     outputs: list[Path]
@@ -38,18 +38,18 @@ class Job:
         return [rank.exitcode for rank in self.ranks]
 
     def succeed(self) -> str:
-        """Wait, demand success of every rank, and return what rank 0 said."""
+        """Wait, require exit code 0 of every rank, and return the output of rank 0."""
         assert self.wait() == [0] * len(self.ranks), self.text()
         return self.outputs[0].read_text()
 
     def fail(self) -> str:
-        """Wait, demand exit code 2 of every rank, and return what all of them said."""
+        """Wait, require exit code 2 of every rank, and return the output of all ranks."""
         assert self.wait() == [2] * len(self.ranks), self.text()
         return self.text()
 
-    def kill_when(self, seen: Callable[[], object]) -> None:
-        """Send SIGKILL to every rank as soon as something is seen; they must still be running."""
-        self._await(seen)
+    def kill_when(self, condition: Callable[[], object]) -> None:
+        """Send SIGKILL to every rank once the condition holds; they must still be running."""
+        self._wait_for(condition)
         self.kill()
 
     def kill(self) -> None:
@@ -58,29 +58,29 @@ class Job:
             os.kill(rank.pid, signal.SIGKILL)
         assert self.wait() == [-signal.SIGKILL] * len(self.ranks), "ended before it was killed"
 
-    def die_with_one(self) -> None:
-        """Wait until a rank has killed itself, and let the others follow at once."""
+    def kill_rest(self) -> None:
+        """Wait until a rank has killed itself, and kill the others at once."""
         deadline = time.monotonic() + SECONDS
         while all(rank.exitcode is None for rank in self.ranks):
-            assert time.monotonic() < deadline, f"nobody died:\n{self.text()}"
+            assert time.monotonic() < deadline, f"no rank was killed:\n{self.text()}"
             time.sleep(0.01)
         codes = [rank.exitcode for rank in self.ranks]
         for rank in self.ranks:
             rank.kill()
         self.wait()
-        assert -signal.SIGKILL in codes, f"nobody was killed: {codes}\n{self.text()}"
+        assert -signal.SIGKILL in codes, f"no rank was killed: {codes}\n{self.text()}"
 
-    def signal_when(self, seen: Callable[[], object], number: int, rank: int = 0) -> None:
-        self._await(seen)
+    def signal_when(self, condition: Callable[[], object], number: int, rank: int = 0) -> None:
+        self._wait_for(condition)
         self.signal(number, rank)
 
     def signal(self, number: int, rank: int = 0) -> None:
         os.kill(self.ranks[rank].pid, number)
 
-    def _await(self, seen: Callable[[], object]) -> None:
+    def _wait_for(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + SECONDS
-        while not seen():
-            assert time.monotonic() < deadline, f"not seen in time:\n{self.text()}"
+        while not condition():
+            assert time.monotonic() < deadline, f"timeout:\n{self.text()}"
             assert all(rank.is_alive() for rank in self.ranks), self.text()
             time.sleep(0.001)
 
@@ -89,7 +89,7 @@ class Job:
 
 
 def train(arguments: Sequence[str], folder: Path, size: int = 1, **environment: str) -> Job:
-    """`train.py` on `size` ranks, as a launcher would start it; output goes below `folder`."""
+    """`train.py` on `size` ranks, as a launcher would start it; the output is in `folder`."""
     return start(run_train, folder, size, environment, list(arguments))
 
 
@@ -117,7 +117,7 @@ def start(
         output = folder / f"rank-{rank}-{time.monotonic_ns()}.txt"
         output.touch()
         process = CONTEXT.Process(
-            target=_rank, args=(work, variables, output, arguments), daemon=True
+            target=_run_rank, args=(work, variables, output, arguments), daemon=True
         )
         process.start()
         ranks.append(process)
@@ -131,11 +131,11 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _rank(
+def _run_rank(
     work: Callable[..., None], variables: dict[str, str], output: Path, arguments: tuple[Any, ...]
 ) -> None:
     os.environ.update(variables)
-    for number in SIGNALS:  # a shell lets what runs in the background ignore SIGINT, nohup SIGHUP
+    for number in STOP_SIGNALS:  # a shell ignores SIGINT for background processes, nohup SIGHUP
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     descriptor = os.open(output, os.O_WRONLY | os.O_APPEND)

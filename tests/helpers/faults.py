@@ -1,0 +1,92 @@
+"""Runs with injected faults, and the uninterrupted run with which they are compared."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import TINY_RUN
+from tests.helpers import processes
+from tests.helpers.runs import assert_same_state, checkpoints, metrics
+from translate_ddp.runtime.fault_injection import VARIABLE
+
+MANY_EPOCHS = ["--num_epochs", "100000"]
+
+
+class Run:
+    """A run in a folder of its own, optionally with prepared data."""
+
+    def __init__(self, flags: list[str], folder: Path, data: Path | None) -> None:
+        self.folder = folder
+        self.flags = [*flags, "--model_folder", str(folder)]
+        if data is not None:
+            shutil.copytree(data, folder / "data")
+
+    def start(self, *flags: str, size: int = 1, fault: str = "", **variables: str) -> processes.Job:
+        variables |= {VARIABLE: fault} if fault else {}
+        return processes.train([*self.flags, *flags], self.folder, size, **variables)
+
+    def copy(self, name: str) -> "Run":
+        """A second run, not started yet, with the same flags and data."""
+        return Run(self.flags, self.folder.parent / name, self.folder / "data")
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return json.loads((self.folder / "STATUS.json").read_text())
+
+    @property
+    def saved_steps(self) -> list[int]:
+        """The steps of the checkpoints, in ascending order."""
+        steps = {int(name.split("step_")[1].split("-")[0]) for name in checkpoints(self.folder)}
+        return sorted(steps)
+
+
+def assert_same_run(one: Run, other: Run) -> None:
+    """Weights, optimizer, position and metrics are equal."""
+    assert_same_state(one.folder, other.folder)
+    assert metrics(one.folder) == metrics(other.folder)
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
+    """The finished run of `epochs` epochs on `size` ranks."""
+    runs: dict[tuple[int, int], Run] = {}
+
+    def finished_run(size: int = 1, epochs: int = 2) -> Run:
+        if (size, epochs) not in runs:
+            folder = tmp_path_factory.mktemp("uninterrupted") / "model"
+            run = runs[size, epochs] = Run([*TINY_RUN, "--dataset", corpus], folder, None)
+            run.start("--num_epochs", str(epochs), size=size).succeed()
+        return runs[size, epochs]
+
+    return finished_run
+
+
+@pytest.fixture
+def run(corpus: str, tmp_path: Path, uninterrupted: Callable[..., Run]) -> Run:
+    data = uninterrupted().folder / "data"
+    return Run([*TINY_RUN, "--dataset", corpus], tmp_path / "model", data)
+
+
+@pytest.fixture
+def assert_uninterrupted(uninterrupted: Callable[..., Run]) -> Callable[..., None]:
+    """Asserts that a run has ended like the one without faults, and left no temporary file."""
+
+    def check(run: Run, size: int = 1, epochs: int = 2) -> None:
+        assert_same_run(uninterrupted(size, epochs), run)
+        assert not list(run.folder.glob(".tmodel*"))
+        assert run.status["state"] == "finished"
+
+    return check
+
+
+@pytest.fixture
+def long_validation(tmp_path: Path) -> list[str]:
+    """Flags of a validation of more than ten batches."""
+    lines = [f"river {'stone ' * n}{'moon ' * m}\n" for n in range(8) for m in range(8)]
+    for language in ("en", "it"):
+        (tmp_path / f"long.{language}").write_text("".join(lines))
+    return ["--validation", str(tmp_path / "long"), "--max_tokens", "60"]

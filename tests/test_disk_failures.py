@@ -1,0 +1,38 @@
+"""Errors of the disk: single ones cost nothing, three in a row end the run with one message."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.helpers.faults import Run
+
+SINGLE_FAILURES = ["saving:2=enospc", "writing:150=enospc", "syncing:2=eio", "renaming:2=eio"]
+SINGLE_FAILURES += ["saving:2=enospc saving:4=enospc saving:6=enospc"]  # never three in a row
+SINGLE_FAILURES += ["published:2=eio", "pruning:1=eio", "metrics:2-3=enospc"]
+
+
+@pytest.mark.parametrize("fault", SINGLE_FAILURES)
+def test_single_disk_failures_change_nothing(
+    run: Run, assert_uninterrupted: Callable[..., None], fault: str
+):
+    output = run.start(fault=fault).succeed()
+    if "pruning" not in fault:  # one checkpoint too many is not reported
+        assert ("No space left on device" in output) or ("Input/output error" in output)
+    assert_uninterrupted(run)
+
+
+def test_three_failed_saves_in_a_row_end_the_run_with_the_error_of_the_disk(
+    run: Run, assert_uninterrupted: Callable[..., None]
+):
+    output = run.start(size=2, fault="syncing:2-4=enospc").fail()
+    assert output.count("error: Could not save a checkpoint") == 1
+    assert output.count("No space left on device") == 3 and "Traceback" not in output
+    assert run.saved_steps == [4]
+    assert run.status["state"] == "failed" and "No space left" in run.status["reason"]
+    run.start(size=2).succeed()
+    assert_uninterrupted(run, 2)
+
+
+def test_failed_last_save_is_an_error(run: Run):
+    output = run.start("--max_steps", "8", fault="saving:2=enospc").fail()
+    assert "error: Could not save a checkpoint" in output and "Finished" not in output

@@ -1,0 +1,89 @@
+"""A run killed at any point and started again gives the weights and metrics of one never killed."""
+
+import random
+import shutil
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.helpers.faults import MANY_EPOCHS, Run, assert_same_run
+from tests.helpers.runs import last_state, metrics
+
+KILLS = [
+    # point and flags         ranks
+    ("batch:7@1=kill", 2),
+    ("loss:9@0=kill", 2),
+    ("gradients:7@0=kill", 2),
+    ("updated:6@1=kill", 2),
+    ("saving:1=kill", 1),
+    ("writing:150=kill", 1),
+    ("syncing:2=kill", 1),
+    ("renaming:2=kill", 1),
+    ("published:2=kill", 1),
+    ("pruning:1=kill", 1),
+    ("metrics:2=kill", 1),
+    ("validating:1@0=kill", 2),
+    ("validating:1@1=kill --validate_on all", 2),
+]
+
+
+@pytest.mark.parametrize(("fault", "size"), KILLS)
+def test_resume_after_kill_gives_same_weights(
+    run: Run, assert_uninterrupted: Callable[..., None], fault: str, size: int
+):
+    fault, *flags = fault.split()
+    run.start(*flags, size=size, fault=fault).kill_rest()
+    run.start(size=size).succeed()
+    assert_uninterrupted(run, size)
+
+
+@pytest.mark.parametrize("point", ["tokenizing", "preparing"])
+def test_restart_after_kill_during_data_preparation_gives_same_weights(
+    run: Run, assert_uninterrupted: Callable[..., None], point: str
+):
+    shutil.rmtree(run.folder / "data")
+    run.start(fault=f"{point}=kill").kill_rest()
+    run.start().succeed()
+    assert_uninterrupted(run)
+    assert [path.name[:6] for path in (run.folder / "data").iterdir()] == ["en-it-"]
+
+
+def test_twenty_kills_at_random_times_give_same_weights(run: Run):
+    started_at = time.monotonic()
+    run.start(*MANY_EPOCHS).kill_when(lambda: 8 in run.saved_steps)
+    typical_seconds = time.monotonic() - started_at
+    generator = random.Random(0)
+    for number in range(19):
+        before = run.saved_steps[-1]
+        job = run.start(*MANY_EPOCHS)
+        if number % 2:  # at a time during the start or the first steps
+            time.sleep(generator.uniform(0.2, 1.2) * typical_seconds)
+            job.kill()
+        else:  # after a new checkpoint, however slow the machine is
+            job.kill_when(lambda before=before: run.saved_steps[-1] > before)
+    epochs = str(last_state(run.folder)["position"]["epoch"] + 1)
+    run.start("--num_epochs", epochs).succeed()
+    straight = run.copy("straight")
+    straight.start("--num_epochs", epochs).succeed()
+    assert_same_run(straight, run)
+
+
+@pytest.mark.parametrize("steps", ["8", "15"])  # within an epoch, and at its end
+def test_last_validation_is_recorded_after_a_kill_and_after_a_repeated_start(run: Run, steps: str):
+    flags = ["--max_steps", steps]
+    straight = run.copy("straight")
+    straight.start(*flags).succeed()
+    run.start(*flags, fault="validating=kill").kill_rest()
+    for _ in range(2):
+        run.start(*flags).succeed()
+        assert_same_run(straight, run)
+    assert any("validation/BLEU" in record for record in metrics(run.folder))
+
+
+def test_restart_before_the_first_save_uses_the_preload_flag(
+    run: Run, uninterrupted: Callable[..., Run]
+):
+    (epoch_1,) = uninterrupted().folder.glob("tmodel_epoch_0001_*")
+    output = run.start("--preload", str(epoch_1), TORCHELASTIC_RESTART_COUNT="1").succeed()
+    assert f"Resuming from {epoch_1}" in output

@@ -1,0 +1,118 @@
+"""A rank that dies, hangs, fails or is late ends the run with one message that names it."""
+
+import os
+import re
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from tests.helpers import processes
+from tests.helpers.faults import MANY_EPOCHS, Run
+from translate_ddp.runtime.fault_injection import VARIABLE
+
+SHORT_TIMEOUT = ["--timeout_minutes", "0.05"]  # 3 s
+
+
+def test_killed_rank_is_named_with_step_and_phase(run: Run):
+    job = run.start(*MANY_EPOCHS, size=3, fault="batch:5@1=kill")
+    assert sorted(job.wait()) == [-signal.SIGKILL, 75, 75]
+    output = job.text()
+    message = "Rank 1 died or disconnected at step 5, computing gradients. Run the same command"
+    assert output.count("error: ") == 1 and f"error: {message}" in output
+    assert "Stack of rank 0" in output and "Stack of rank 2" in output
+    assert "Traceback" not in output
+    assert run.status["state"] == "failed" and message in run.status["reason"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("batch:6@1=hang", "Rank 1 hung at step 6, reading a batch"),
+        ("batch:6@1=stop", "Rank 1 did not respond at step 6, computing gradients"),
+        ("validating@0=hang", "Rank 0 hung at step 15, validating"),
+        ("validating@1=stop --validate_on all", "Rank 1 did not respond at step 15, validating"),
+    ],
+)
+def test_hanging_rank_ends_the_run_and_is_named(run: Run, fault: str, message: str):
+    fault, *flags = fault.split()
+    job = run.start(*MANY_EPOCHS, *flags, *SHORT_TIMEOUT, size=2, fault=fault)
+    is_stopped = fault.endswith("stop")
+    if is_stopped:
+        job.ranks[0].join(processes.SECONDS)
+        job.ranks[1].kill()
+    assert job.wait() == [75, -signal.SIGKILL if is_stopped else 75]
+    output = job.text()
+    assert output.count("error: ") == 1 and f"error: {message}: no progress for 3 s" in output
+    assert "Stack of rank 0" in output and ("Stack of rank 1" in output) != is_stopped
+    assert "Traceback" not in output
+    assert run.status["state"] == "failed" and message in run.status["reason"]
+
+
+def test_rank_stopped_while_it_waits_is_named_by_the_rank_that_works(run: Run):
+    flags = [*MANY_EPOCHS, *SHORT_TIMEOUT]
+    job = run.start(*flags, size=2, fault="validating@0=sleep:1.5")
+    job.signal_when(lambda: 15 in run.saved_steps, signal.SIGSTOP, rank=1)
+    job.ranks[0].join(processes.SECONDS)
+    job.ranks[1].kill()
+    assert job.wait() == [75, -signal.SIGKILL]
+    # It was stopped when the checkpoint was there, or a little later.
+    phases = "(saving a checkpoint|validating)"
+    message = f"error: Rank 1 did not respond at step 15, {phases}: no progress"
+    assert re.search(message, job.text())
+
+
+def test_rank_that_raises_ends_the_run_and_is_named(run: Run):
+    job = run.start(*MANY_EPOCHS, size=2, fault="gradients:5@1=raise")
+    assert sorted(job.wait()) == [1, 1]
+    output = job.text()
+    message = "Rank 1 failed at step 5, computing gradients: RuntimeError: injected fault"
+    assert output.count("error: ") == 1 and f"error: {message}" in output
+    assert output.count("Traceback") == 1 and "Stack of rank 0" in output
+    assert run.status["state"] == "failed"
+
+
+def train_without_stderr(flags: list[str]) -> None:
+    os.close(2)
+    processes.run_train(flags)
+
+
+def test_hanging_rank_ends_the_run_if_stderr_is_closed(run: Run):
+    flags = [*run.flags, *MANY_EPOCHS, *SHORT_TIMEOUT]
+    job = processes.start(train_without_stderr, run.folder, 1, {VARIABLE: "batch:5=hang"}, flags)
+    assert job.wait() == [75]
+    assert run.status["state"] == "failed" and "Rank 0 hung" in run.status["reason"]
+
+
+def test_validation_longer_than_every_timeout_is_no_hang(run: Run, long_validation: list[str]):
+    # The timeout without progress is 3 s, that of a collective 6 s. The sixth batch stops the run,
+    # after 7 s of validation.
+    fault = "validating:1-5@0=sleep:1.4 validating:6@0=term validating:6@0=sleep:1"
+    flags = [*MANY_EPOCHS, *SHORT_TIMEOUT, *long_validation]
+    output = run.start(*flags, size=2, fault=fault).succeed()
+    assert "step 15, as asked (SIGTERM), and saved" in output
+
+
+def train_slowly_on_rank_1(flags: list[str]) -> None:
+    import train
+
+    check_same_run = train.check_same_run
+
+    def check_late(*arguments: Any) -> None:
+        if os.environ["RANK"] == "1":
+            time.sleep(3600)
+        check_same_run(*arguments)
+
+    train.check_same_run = check_late
+    processes.run_train(flags)
+
+
+def test_error_of_all_ranks_is_no_preemption_for_a_late_rank(run: Run):
+    # The launcher signals the late rank once the first one has exited: that is no stop request.
+    run.start("--max_steps", "4").succeed()
+    flags = [*run.flags, "--d_model", "32"]
+    job = processes.start(train_slowly_on_rank_1, run.folder, 2, None, flags)
+    assert job.wait() == [2, 2]
+    assert job.text().count("error: The checkpoint belongs to another run") == 1
+    assert run.status["state"] == "failed"

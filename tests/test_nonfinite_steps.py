@@ -1,0 +1,60 @@
+"""Losses, gradients and weights that are not finite, and weights that differ between ranks."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.helpers.faults import MANY_EPOCHS, Run, assert_same_run
+from tests.helpers.runs import last_state, losses, metrics
+
+
+@pytest.mark.parametrize("fault", ["loss:6@1=nan", "gradients:5@1=nan"])
+def test_step_not_finite_on_one_rank_is_skipped_on_all(run: Run, fault: str):
+    # The warm-up reaches the point of the loss once.
+    output = run.start(size=2, fault=fault).succeed()
+    assert output.count("Skipped step 5: its loss or gradient was not finite. Its sentences: ") == 1
+    state = last_state(run.folder)
+    assert state["position"]["skipped_steps"] == 1
+    updates = {float(moments["step"]) for moments in state["optimizer"]["state"].values()}
+    assert updates == {state["position"]["global_step"] - 1.0}
+    counts = [r["train/skipped_steps"] for r in metrics(run.folder) if "train/loss" in r]
+    assert counts[0] == 0 and set(counts[1:]) == {1}
+    assert all(isinstance(loss, float) for loss in losses(run.folder))
+
+
+def test_skipped_step_is_counted_once_after_a_kill(run: Run):
+    straight = run.copy("straight")
+    straight.start(fault="loss:6=nan").succeed()
+    run.start(fault="loss:6=nan batch:9=kill").kill_rest()
+    run.start().succeed()
+    assert_same_run(straight, run)
+
+
+def test_stop_waits_for_a_finite_step(run: Run):
+    # The state after a step that is not finite is not saved, that after the next finite one is.
+    straight = run.copy("straight")
+    straight.start(fault="loss:6-8=nan").succeed()
+    output = run.start(fault="loss:6-8=nan batch:6=term").succeed()
+    assert "step 8, as asked (SIGTERM), and saved" in output
+    assert run.saved_steps == [4, 8]
+    run.start().succeed()
+    assert_same_run(straight, run)
+
+
+def test_ten_nonfinite_steps_in_a_row_end_the_run_without_a_save(run: Run):
+    output = run.start(*MANY_EPOCHS, size=2, fault="loss:6-1000@1=nan").fail()
+    assert output.count("error: Loss or gradient was not finite in 1") == 1
+    assert run.saved_steps == [4]  # of the steps before
+    assert run.status["state"] == "failed"
+
+
+@pytest.mark.parametrize("fault", ["updated:6@1=flip", "updated:8@1=nan"])
+def test_weights_that_differ_between_ranks_are_not_saved(
+    run: Run, assert_uninterrupted: Callable[..., None], fault: str
+):
+    output = run.start(size=3, fault=fault).fail()
+    message = "error: Weights or optimizer of rank 1 differ from the others' at step 8"
+    assert output.count(message) == 1
+    assert run.saved_steps == [4]
+    run.start(size=3).succeed()
+    assert_uninterrupted(run, 3)

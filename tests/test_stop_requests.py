@@ -1,0 +1,104 @@
+"""A signal to one rank, or --max_minutes, stops all ranks with a checkpoint."""
+
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.helpers.faults import MANY_EPOCHS, Run
+from tests.helpers.runs import last_state
+
+STOPS = [
+    # point and rank             ranks
+    ("batch:7@1=term", 2),
+    ("batch:7@0=usr1", 2),
+    ("gradients:7@1=int", 2),
+    ("writing:150=term", 1),
+    ("published:1=hup", 1),
+    ("validating:1@0=term validating:1@0=sleep:1", 2),
+    ("batch:7=term batch:8=term", 1),  # schedulers repeat signals
+]
+
+
+@pytest.mark.parametrize(("fault", "size"), STOPS)
+def test_signal_to_one_rank_saves_and_resume_gives_same_weights(
+    run: Run, assert_uninterrupted: Callable[..., None], fault: str, size: int
+):
+    output = run.start(*MANY_EPOCHS, size=size, fault=fault).succeed()
+    position = last_state(run.folder)["position"]
+    assert f"step {position['global_step']}, as asked (SIG" in output and "and saved" in output
+    status = run.status
+    assert status["state"] == "preempted" and status["reason"].startswith("SIG")
+    assert status["step"] == position["global_step"]
+    assert (run.folder / status["checkpoint"]).exists()
+    epochs = max(2, position["epoch"] + 1)  # on a slow machine the signal may take an epoch
+    run.start("--num_epochs", str(epochs), size=size).succeed()
+    assert_uninterrupted(run, size, epochs)
+
+
+def test_rank_that_waits_for_validation_can_stop_it(run: Run, long_validation: list[str]):
+    # The signal reaches rank 1, which waits, while rank 0 validates for a minute.
+    flags = [*MANY_EPOCHS, *long_validation]
+    job = run.start(*flags, size=2, fault="validating:1-1000@0=sleep:0.5")
+    job.signal_when(lambda: 15 in run.saved_steps, signal.SIGTERM, rank=1)
+    assert "epoch 0, step 15, as asked (SIGTERM), and saved" in job.succeed()
+
+
+@pytest.mark.parametrize("fault", ["tokenizing@0=term", "preparing@0=int"])
+def test_signal_before_the_first_step_exits_at_once(
+    run: Run, assert_uninterrupted: Callable[..., None], fault: str
+):
+    shutil.rmtree(run.folder / "data")
+    job = run.start(size=2, fault=f"{fault} {fault.split('=')[0]}=hang")
+    assert job.wait() == [0, 0]
+    assert job.text().count("Stopped before the first step (SIG") == 1
+    assert run.status["state"] == "preempted"
+    run.start(size=2).succeed()
+    assert_uninterrupted(run, 2)
+
+
+def test_signal_at_random_times_of_the_start_leaves_no_traceback(run: Run):
+    generator = random.Random(1)
+    for _ in range(6):
+        job = run.start(*MANY_EPOCHS)
+        time.sleep(generator.uniform(0.0, 0.8))
+        job.signal(signal.SIGTERM)
+        assert job.wait()[0] in (0, -signal.SIGTERM)
+        assert "Traceback" not in job.text()
+    assert not list(run.folder.glob(".tmodel*"))
+
+
+def test_stop_that_exceeds_the_grace_period_reports_the_phase(run: Run):
+    grace = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "6.5"}
+    job = run.start(*MANY_EPOCHS, size=2, fault="batch:6@1=hang batch:6@0=term", **grace)
+    assert job.wait() == [75, 75]
+    output = job.text()
+    assert output.count("took longer than the 1.5 s") == 1 and "without a new checkpoint" in output
+    assert "Stack of rank 0" in output and "Stack of rank 1" in output
+    assert run.status["state"] == "preempted"
+    assert run.saved_steps == [4]
+
+
+def test_second_ctrl_c_exits_at_once(run: Run):
+    job = run.start(*MANY_EPOCHS, fault="batch:5=hang")
+    job.signal_when(lambda: 4 in run.saved_steps, signal.SIGINT)
+    time.sleep(0.3)
+    job.signal(signal.SIGINT)
+    assert job.wait() == [130]
+    assert "Traceback" not in job.text()
+
+
+def test_max_minutes_stops_like_a_signal(run: Run):
+    output = run.start(*MANY_EPOCHS, "--max_minutes", "0.03", size=2).succeed()
+    assert "as asked (--max_minutes reached), and saved" in output
+    assert run.status["state"] == "preempted"
+
+
+def test_stop_after_a_failed_save_saves_again(run: Run):
+    fault = "syncing:2=enospc validating:1=term validating:1=sleep:1"
+    output = run.start("--validate_every", "6", fault=fault).succeed()
+    assert "step 6, as asked (SIGTERM), and saved" in output
+    assert run.saved_steps == [4, 6]

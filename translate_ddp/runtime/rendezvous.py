@@ -1,0 +1,91 @@
+"""The meeting of all ranks of a start, in a store that no rank of another start shares."""
+
+import os
+import time
+import uuid
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from translate_ddp.errors import UserError, first_line
+from translate_ddp.runtime.launcher import Launch, first_slurm_host
+
+TIMEOUT = timedelta(minutes=10)
+
+
+def meet(launch: Launch) -> tuple[dist.Store, dist.Store]:
+    """The store that the ranks of this start share, and a second connection for the watchdog.
+
+    Raises UserError if the store cannot be reached, or if a rank does not come within 10 minutes.
+    """
+    _set_variables(launch)
+    try:
+        store, rank, size = next(dist.rendezvous("env://", timeout=TIMEOUT))
+    except dist.DistNetworkError as error:
+        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        raise UserError(
+            f"The ranks cannot connect to {address}: {first_line(error)} "
+            "Free the port, or choose another with MASTER_PORT or torchrun's --rdzv-endpoint.",
+            this_rank_only=launch.local_rank == 0 < launch.rank,
+        ) from error
+    name = _agree_on_name(store, rank, size)
+    # A request that waits for its reply blocks its connection.
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    second = dist.TCPStore(host, port, is_master=False, timeout=TIMEOUT)
+    return dist.PrefixStore(name, store), dist.PrefixStore(f"{name}/peers", second)
+
+
+def _set_variables(launch: Launch) -> None:
+    """Set what `env://` reads and `srun`, unlike torchrun, does not set."""
+    environment = os.environ
+    if "RANK" in environment:
+        return
+    environment["RANK"], environment["WORLD_SIZE"] = str(launch.rank), str(launch.size)
+    host = first_slurm_host(environment.get("SLURM_STEP_NODELIST", "127.0.0.1"))
+    environment.setdefault("MASTER_ADDR", host)
+    port = 20000 + int(environment.get("SLURM_JOB_ID", "0")) % 10000
+    environment.setdefault("MASTER_PORT", str(port))
+
+
+def _agree_on_name(store: dist.Store, rank: int, size: int) -> str:
+    """A name that all ranks of this start share, and no rank of an earlier one.
+
+    torchrun keeps one store over all restarts, with the keys that dead ranks wrote. So each rank
+    requests the name under a new random key, and rank 0 replies until all have confirmed.
+    """
+    mine = uuid.uuid4().hex
+    if rank > 0:
+        store.set(f"request/{rank}", mine)
+        store.wait([f"reply/{mine}"], TIMEOUT)
+        name = store.get(f"reply/{mine}").decode()
+        store.set(f"{name}/confirmed/{rank}", "")
+        return name
+    missing = set(range(1, size))
+    deadline = time.monotonic() + TIMEOUT.total_seconds()
+    while missing:
+        for other in missing:
+            if store.check([f"request/{other}"]):
+                request = store.get(f"request/{other}").decode()
+                store.set(f"reply/{request}", mine)
+        missing = {other for other in missing if not store.check([f"{mine}/confirmed/{other}"])}
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"Ranks {sorted(missing)} of {size} did not connect within 10 minutes: check that "
+                "every node was started, with the same number of nodes and the same address."
+            )
+        time.sleep(0.01)
+    return mine
+
+
+def claim_gpu(store: dist.Store, rank: int, device: torch.device) -> None:
+    """Raise UserError if another rank has this rank's GPU: NCCL would hang or fail obscurely."""
+    gpu = str(torch.cuda.get_device_properties(device).uuid)
+    owner = store.compare_set(f"gpu/{gpu}", "", str(rank)).decode()
+    if owner != str(rank):
+        raise UserError(
+            f"Ranks {owner} and {rank} would share one GPU: start as many processes as there are "
+            "GPUs (--nproc_per_node), set LOCAL_RANK or let each process see a GPU of its own, or "
+            "set CUDA_VISIBLE_DEVICES='' for CPUs.",
+            this_rank_only=True,
+        )
