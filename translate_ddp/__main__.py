@@ -1,4 +1,4 @@
-"""`python -m translate_ddp COMMAND`: what a trained model is for."""
+"""The command line of a trained model: `translate-ddp COMMAND` or `python -m translate_ddp`."""
 
 # ruff: noqa: E402
 import gc
@@ -14,6 +14,7 @@ set_defaults(os.environ)
 
 import tyro
 
+from translate_ddp import __version__
 from translate_ddp.commands import check, translate, validate
 from translate_ddp.errors import report_errors
 
@@ -26,21 +27,24 @@ COMMANDS = {
 
 def main() -> None:
     name, *flags = sys.argv[1:] or [""]
+    if name == "--version":
+        print(f"translate-ddp {__version__}")
+        return
     if name not in COMMANDS:
         lines = [f"  {command:<10} {config.__doc__}" for command, (config, _) in COMMANDS.items()]
-        usage = "\n".join(["usage: python -m translate_ddp COMMAND [--help]", *lines])
+        usage = "\n".join(["usage: translate-ddp COMMAND [--help], or --version", *lines])
         if name in ("-h", "--help"):
             print(usage)
-            sys.exit()
-        said = f"error: there is no command {name!r}.\n" if name else ""
-        print(said + usage, file=sys.stderr)
+            return
+        message = f"error: there is no command {name!r}.\n" if name else ""
+        print(message + usage, file=sys.stderr)
         sys.exit(2)
     config, run = COMMANDS[name]
     with report_errors():
         chosen = tyro.cli(
             config,
             args=flags,
-            prog=f"translate_ddp {name}",
+            prog=f"translate-ddp {name}",
             config=(tyro.conf.OmitArgPrefixes,),
             use_underscores=True,
         )
