@@ -17,13 +17,13 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from translate_ddp.training.wandb_sink import Aside
 
 from tests.helpers import processes
 from tests.helpers.children import child, environment, on_terminal, records, run_child
 from tests.helpers.runs import assert_same_state, metrics
 from translate_ddp.training import wandb_sink
 from translate_ddp.training.logbook import Prefix
-from translate_ddp.training.wandb_sink import Aside
 
 KEY = "CANARYkey" * 5
 pytestmark = pytest.mark.timeout(60)

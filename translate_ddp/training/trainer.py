@@ -62,7 +62,9 @@ class Trainer:
         """Train from `position` to the end of the run; False if a stop was requested before."""
         if self.is_finished() and not self.position.step_in_epoch:
             return True
-        self.watchdog.enter_phase("warming up", has_timeout=not self.config.compile)  # compiling takes long
+        self.watchdog.enter_phase(
+            "warming up", has_timeout=not self.config.compile
+        )  # compiling takes long
         self.updater.warm_up(self.loader.largest_step())
         self.watchdog.begin_training(self.config.max_minutes)
         self._first_step, self._began = self.position.global_step, time.monotonic()

@@ -1,0 +1,66 @@
+"""The metadata of the installed package, read from pyproject.toml without building it."""
+
+import importlib
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+from tests.helpers.commands import ROOT
+from translate_ddp import __version__
+
+PACKAGE = ROOT / "translate_ddp"
+
+
+def settings() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def resolve(name: str) -> Any:
+    """The object that `module:attribute` names."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def files_of_package() -> list[Path]:
+    return [path for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+
+
+def test_version_comes_from_the_package_without_importing_torch():
+    name: str = settings()["tool"]["setuptools"]["dynamic"]["version"]["attr"]
+    module, _, attribute = name.rpartition(".")
+    program = f"import sys, {module}; print({module}.{attribute}, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split() == [__version__, "False"], done.stderr
+
+
+def test_entry_point_is_callable():
+    assert callable(resolve(settings()["project"]["scripts"]["translate-ddp"]))
+
+
+def test_requirement_files_hold_only_requirements():
+    dynamic = settings()["tool"]["setuptools"]["dynamic"]
+    sources = [dynamic["dependencies"], *dynamic["optional-dependencies"].values()]
+    for name in (name for source in sources for name in source["file"]):
+        lines = [line.partition("#")[0].strip() for line in (ROOT / name).read_text().splitlines()]
+        assert [Requirement(line) for line in lines if line], name
+
+
+def test_every_folder_with_code_is_a_package():
+    folders = {path.parent for path in files_of_package() if path.suffix == ".py"}
+    assert all((folder / "__init__.py").exists() for folder in folders)
+
+
+def test_every_data_file_is_installed():
+    patterns = settings()["tool"]["setuptools"]["package-data"]["*"]
+    data_files = [path for path in files_of_package() if path.suffix != ".py"]
+    assert [p for p in data_files if not any(p.match(pattern) for pattern in patterns)] == []
+
+
+def test_version_option_prints_the_version():
+    words = [sys.executable, "-m", "translate_ddp", "--version"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"translate-ddp {__version__}\n"), done.stderr
