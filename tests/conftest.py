@@ -46,3 +46,15 @@ def write_corpus(folder: Path) -> str:
 def tiny_run(corpus: str, tmp_path: Path) -> list[str]:
     """The flags of a run of about 30 steps that writes to `tmp_path / "model"`."""
     return [*TINY_RUN, "--dataset", corpus, "--model_folder", str(tmp_path / "model")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for data. `datasets` has an empty cache, and no hub answers."""
+    cache = tmp_path / "hf_home"
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", cache / "datasets")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache / "hub"))
+    monkeypatch.setattr("datasets.config.HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"

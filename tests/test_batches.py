@@ -1,4 +1,4 @@
-"""Which sentences a step holds, who takes which, and the tensors they become."""
+"""The plan of an epoch, the shards of the ranks, and the tensors of a batch."""
 
 import itertools
 
@@ -12,6 +12,7 @@ from translate_ddp.data.batches import (
     Lengths,
     StepSampler,
     collate,
+    group_by_tokens,
     padding_share,
     plan_epoch,
     shard,
@@ -28,7 +29,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def dataset() -> ParallelDataset:
-    """500 pairs with the lengths of real text: most short, some long, both sides akin."""
+    """500 pairs with lengths as of real text: most are short, both sides are similar."""
     random = np.random.default_rng(0)
     source = np.clip(random.gamma(4, 3, 500), 1, 50).astype(int)
     target = np.clip(source + random.integers(-3, 4, 500), 1, 50)
@@ -53,7 +54,7 @@ def rows_of_rank(
 
 
 @pytest.mark.parametrize("size", RANKS)
-def test_ranks_together_see_every_sentence_once_an_epoch(dataset: ParallelDataset, size: int):
+def test_ranks_together_take_every_pair_once_per_epoch(dataset: ParallelDataset, size: int):
     rows = [
         row for rank in range(size) for rows in rows_of_rank(dataset, rank, size) for row in rows
     ]
@@ -61,22 +62,20 @@ def test_ranks_together_see_every_sentence_once_an_epoch(dataset: ParallelDatase
 
 
 @pytest.mark.parametrize("size", RANKS)
-def test_every_rank_has_the_same_number_of_steps(dataset: ParallelDataset, size: int):
-    # Uneven counts hang the last all-reduce of an epoch.
+def test_all_ranks_have_the_same_number_of_steps(dataset: ParallelDataset, size: int):
+    # Unequal numbers hang the last all-reduce of an epoch.
     assert len({len(rows_of_rank(dataset, rank, size)) for rank in range(size)}) == 1
 
 
 @pytest.mark.parametrize("size", RANKS)
-def test_the_sentences_of_a_step_do_not_depend_on_the_number_of_ranks(
-    dataset: ParallelDataset, size: int
-):
-    alone = [sorted(rows.tolist()) for rows in rows_of_rank(dataset)]
+def test_pairs_of_a_step_do_not_depend_on_world_size(dataset: ParallelDataset, size: int):
+    one_rank = [sorted(rows.tolist()) for rows in rows_of_rank(dataset)]
     by_ranks = zip(*(rows_of_rank(dataset, rank, size) for rank in range(size)), strict=True)
-    assert [sorted(np.concatenate(step).tolist()) for step in by_ranks] == alone
+    assert [sorted(np.concatenate(step).tolist()) for step in by_ranks] == one_rank
 
 
 @pytest.mark.parametrize(("budget", "filled"), [(60, 0.8), (300, 0.8), (1000, 0.9)])
-def test_no_step_is_over_its_budget_and_most_are_nearly_full(
+def test_steps_are_within_batch_tokens_and_nearly_full(
     dataset: ParallelDataset, budget: int, filled: float
 ):
     config = BatchConfig(batch_tokens=budget, max_tokens=100, seq_len=60)
@@ -88,7 +87,7 @@ def test_no_step_is_over_its_budget_and_most_are_nearly_full(
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_no_rank_has_a_pass_more_than_another(size: int):
+def test_all_ranks_have_the_same_number_of_passes(size: int):
     random = np.random.default_rng(0)
     lengths = np.clip(random.gamma(4, 3, 3000), 1, 50).astype(int)
     pairs = ParallelDataset(*(Ragged.of([[5] * n for n in lengths]) for _ in range(2)))
@@ -96,14 +95,14 @@ def test_no_rank_has_a_pass_more_than_another(size: int):
     plan = plan_epoch(Lengths.of(pairs), config, seed=3, epoch=0, world_size=size)
     uneven = 0
     for rows in plan:
-        shares = [shard(rows, rank, size) for rank in range(size)]
-        passes = {len(split_into_passes(pairs, part, config.max_tokens)) for part in shares}
+        shards = [shard(rows, rank, size) for rank in range(size)]
+        passes = {len(split_into_passes(pairs, part, config.max_tokens)) for part in shards}
         uneven += passes != {max(1, 4 // size)}
-    assert uneven <= 2  # the last step of the corpus, and that of its few longest rows
+    assert uneven <= 2  # the last step of the corpus, and that of the few longest rows
 
 
 @pytest.mark.parametrize(("budget", "divisor"), [(90, 1), (207, 2), (423, 4), (810, 8)])
-def test_rows_of_a_step_share_out_evenly(budget: int, divisor: int):
+def test_number_of_pairs_of_a_step_is_a_multiple_of_ranks(budget: int, divisor: int):
     lengths = np.full(1000, 9)
     config = BatchConfig(batch_tokens=budget, seq_len=60)
     plan = plan_epoch(Lengths(lengths, lengths), config, seed=3, epoch=0, world_size=1)
@@ -112,7 +111,7 @@ def test_rows_of_a_step_share_out_evenly(budget: int, divisor: int):
     assert sorted(len(rows) for rows in plan)[1:] == [usual] * (999 // usual)
 
 
-def test_passes_are_as_large_as_fits():
+def test_passes_are_as_large_as_max_tokens_allows():
     random = np.random.default_rng(0)
     side = Ragged.of([5] * n for n in random.integers(1, 40, 300).tolist())
     batches = split_into_passes(ParallelDataset(side, side), np.arange(300), max_tokens=100)
@@ -123,7 +122,14 @@ def test_passes_are_as_large_as_fits():
         assert (len(batch_BT) + 1) * max(batch_BT.shape[1], first_of_next) > 100
 
 
-def test_steps_hold_less_padding_than_rows_sorted_by_target_then_source_do(
+def test_groups_equal_those_of_a_search_by_hand():
+    lengths = np.array([3, 5, 2, 9, 30, 4])
+    groups = group_by_tokens(np.array([4, 3, 1, 5, 0, 2]), lengths, max_tokens=10)
+    assert [group.tolist() for group in groups] == [[4], [3], [1, 5], [0, 2]]
+    assert group_by_tokens(np.array([], dtype=int), lengths, max_tokens=10) == []
+
+
+def test_steps_have_less_padding_than_plain_sorting(
     dataset: ParallelDataset,
 ):
     lengths = Lengths.of(dataset)
@@ -139,7 +145,7 @@ def test_steps_hold_less_padding_than_rows_sorted_by_target_then_source_do(
 
 
 @pytest.mark.parametrize("size", RANKS)
-def test_no_pass_is_over_what_a_device_holds(dataset: ParallelDataset, size: int):
+def test_passes_are_within_max_tokens(dataset: ParallelDataset, size: int):
     for rank in range(size):
         for rows in rows_of_rank(dataset, rank, size):
             for batch in split_into_passes(dataset, rows, max_tokens=100):
@@ -147,14 +153,14 @@ def test_no_pass_is_over_what_a_device_holds(dataset: ParallelDataset, size: int
                 assert batch.target_BT.numel() <= 100
 
 
-def test_shares_are_alike_in_count_and_length():
-    rows = np.arange(20)  # a step is sorted by length, so the row stands for it
-    shares = [shard(rows, rank, 3) for rank in range(3)]
-    assert sorted(len(part) for part in shares) == [6, 7, 7]
-    assert max(part.sum() for part in shares) - min(part.sum() for part in shares) <= 20
+def test_shards_are_similar_in_number_and_length():
+    rows = np.arange(20)  # a step is sorted by length, so row numbers serve as lengths
+    shards = [shard(rows, rank, 3) for rank in range(3)]
+    assert sorted(len(part) for part in shards) == [6, 7, 7]
+    assert max(part.sum() for part in shards) - min(part.sum() for part in shards) <= 20
 
 
-def test_epochs_differ_and_repeat(dataset: ParallelDataset):
+def test_epochs_differ_and_are_reproducible(dataset: ParallelDataset):
     def epoch(number: int) -> list[list[int]]:
         mine = sampler(dataset)
         mine.set_epoch(number)
@@ -166,16 +172,15 @@ def test_epochs_differ_and_repeat(dataset: ParallelDataset):
     assert {tuple(sorted(rows)) for rows in epoch(0)} != {tuple(sorted(rows)) for rows in epoch(1)}
 
 
-def test_an_epoch_can_be_entered_at_any_step(dataset: ParallelDataset):
+def test_epoch_can_start_at_any_step(dataset: ParallelDataset):
     whole, rest = sampler(dataset), sampler(dataset)
     whole.set_epoch(2)
     rest.set_epoch(2, first_step=7)
     expected = [rows.tolist() for rows in whole][7:]
     assert [rows.tolist() for rows in rest] == expected
-    assert len(rest) == len(whole) - 7
 
 
-def test_batch_size_counts_sentences_per_rank(dataset: ParallelDataset):
+def test_batch_size_counts_pairs_per_rank(dataset: ParallelDataset):
     config = BatchConfig(batch_size=8)
     steps = [rows_of_rank(dataset, rank, 2, config) for rank in range(2)]
     counts = sorted({len(rows) for rank in steps for rows in rank})
@@ -183,11 +188,11 @@ def test_batch_size_counts_sentences_per_rank(dataset: ParallelDataset):
     assert sorted(row for rank in steps for rows in rank for row in rows) == list(range(500))
 
 
-def test_sentences_of_a_step_are_of_about_one_length(dataset: ParallelDataset):
+def test_padding_of_steps_is_small(dataset: ParallelDataset):
     assert padding_share(sampler(dataset), max_tokens=100) < 0.15
 
 
-def test_padding_is_little_at_the_size_of_a_real_corpus():
+def test_padding_of_a_real_corpus_is_small():
     # 29,000 pairs of the lengths of image captions, at the budget of the small preset.
     random = np.random.default_rng(0)
     source = np.clip(random.gamma(9, 1.6, 29_000), 4, 60).astype(int)
@@ -198,7 +203,7 @@ def test_padding_is_little_at_the_size_of_a_real_corpus():
         assert padding_share(mine, config.pass_tokens("cpu")) < 0.08
 
 
-def test_the_padding_share_is_what_the_batches_hold(dataset: ParallelDataset):
+def test_padding_share_equals_that_of_the_batches(dataset: ParallelDataset):
     mine = sampler(dataset, 1, 2)
     batches = [batch for step in BatchLoader(dataset, mine, 100, CPU) for batch in step.passes]
     real = sum(int((b.source_BS != PAD).sum()) + len(b.labels_R) for b in batches)
@@ -206,7 +211,7 @@ def test_the_padding_share_is_what_the_batches_hold(dataset: ParallelDataset):
     assert padding_share(mine, 100) == pytest.approx(1 - real / everything)
 
 
-def test_the_target_tokens_of_a_step_are_counted_over_all_ranks(dataset: ParallelDataset):
+def test_target_tokens_of_a_step_are_those_of_all_ranks(dataset: ParallelDataset):
     samplers = [sampler(dataset, rank, 3) for rank in range(3)]
     loaders = [BatchLoader(dataset, mine, 100, CPU) for mine in samplers]
     for step_of_ranks in zip(*loaders, strict=True):
@@ -214,7 +219,7 @@ def test_the_target_tokens_of_a_step_are_counted_over_all_ranks(dataset: Paralle
         assert [step.target_tokens for step in step_of_ranks] == [labels] * 3
 
 
-def test_a_batch_is_the_one_written_by_hand():
+def test_collate_equals_a_batch_written_by_hand():
     batch = collate(ParallelDataset(Ragged.of([[7, 8, 9], [6]]), Ragged.of([[5], [4, 5, 6]])))
     assert batch.source_BS.tolist() == [[7, 8, 9, EOS], [6, EOS, PAD, PAD]]
     assert batch.target_BT.tolist() == [[SOS, 5, PAD, PAD], [SOS, 4, 5, 6]]
@@ -222,7 +227,7 @@ def test_a_batch_is_the_one_written_by_hand():
     assert batch.labels_R.tolist() == [5, EOS, 4, 5, 6, EOS]
 
 
-def test_a_rank_without_a_sentence_still_has_a_pass(dataset: ParallelDataset):
+def test_rank_without_pairs_has_one_empty_pass(dataset: ParallelDataset):
     one_pair = ParallelDataset(Ragged.of([[5, 6]]), Ragged.of([[7]]))
     mine = sampler(one_pair, rank=1, size=2)
     (step,) = BatchLoader(one_pair, mine, 100, CPU)
@@ -249,6 +254,6 @@ def test_largest_step_has_the_most_positions(dataset: ParallelDataset):
         ({"seq_len": 1}, "seq_len"),
     ],
 )
-def test_impossible_budgets_are_refused_by_name(wrong: dict[str, int], named: str):
+def test_error_for_impossible_budget_names_the_setting(wrong: dict[str, int], named: str):
     with pytest.raises(ValueError, match=named):
         BatchConfig(**wrong)

@@ -1,4 +1,4 @@
-"""Batches prepared ahead by a thread, as for a GPU: the same ones, and no thread is left."""
+"""Batches prepared in advance by a thread, as for a GPU: equal batches, and no thread left."""
 
 import signal
 import threading
@@ -26,7 +26,7 @@ def dataset() -> ParallelDataset:
     return ParallelDataset(*sides)
 
 
-def test_rows_gathered_by_one_index_are_the_rows(dataset: ParallelDataset):
+def test_take_returns_the_rows_in_order(dataset: ParallelDataset):
     rows = np.array([7, 3, 3, 299, 0])
     taken = dataset.take(rows)
     for place, row in enumerate(rows):
@@ -35,17 +35,17 @@ def test_rows_gathered_by_one_index_are_the_rows(dataset: ParallelDataset):
     assert len(dataset.take([])) == 0
 
 
-def test_a_prefetching_loader_gives_the_batches_of_one_that_does_not(
+def test_prefetching_does_not_change_batches(
     dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
 ):
-    def everything(prefetched: int) -> list[torch.Tensor]:
+    def all_tensors(prefetched: int) -> list[torch.Tensor]:
         monkeypatch.setitem(batches.PREFETCHED_STEPS, "cpu", prefetched)
         config = BatchConfig(batch_tokens=100, seq_len=60)
         sampler = StepSampler(Lengths.of(dataset), config, seed=3, rank=0, world_size=1)
         loader = BatchLoader(dataset, sampler, 50, CPU)
         return [tensor for step in loader for batch in step.passes for tensor in batch]
 
-    plain, ahead = everything(0), everything(4)
+    plain, ahead = all_tensors(0), all_tensors(4)
     assert len(plain) == len(ahead) > 40
     assert all(torch.equal(a, b) for a, b in zip(plain, ahead, strict=True))
 
@@ -54,7 +54,7 @@ def prefetching_threads() -> list[str]:
     return [t.name for t in threading.enumerate() if t.name.startswith("prefetch")]
 
 
-def test_prefetching_ends_its_thread_however_the_iteration_ends():
+def test_prefetch_thread_ends_with_the_iteration():
     done = prefetch(iter(range(5)), 2)
     assert list(done) == list(range(5)) and not prefetching_threads()
     left = prefetch(iter(range(10**9)), 2)
@@ -63,7 +63,7 @@ def test_prefetching_ends_its_thread_however_the_iteration_ends():
     assert not prefetching_threads()
 
 
-def test_what_a_prefetching_thread_raises_is_raised_where_the_item_is_asked_for():
+def test_prefetch_raises_errors_of_its_thread():
     def items() -> Iterator[int]:
         yield 1
         raise OSError("the disk is gone")
@@ -80,20 +80,20 @@ def train_with_prefetching(flags: list[str]) -> None:
     processes.run_train(flags)
 
 
-def test_the_gpus_loading_trains_two_epochs_stops_and_resumes_exactly(
-    tiny_run: list[str], tmp_path: Path
-):
-    plain, ahead = ([*tiny_run, "--model_folder", str(tmp_path / name)] for name in ("a", "b"))
+def test_prefetching_run_stops_and_resumes_exactly(tiny_run: list[str], tmp_path: Path):
+    plain, prefetching = (
+        [*tiny_run, "--model_folder", str(tmp_path / name)] for name in ("a", "b")
+    )
     processes.train(plain, tmp_path, 2).succeed()
     job = processes.start(
-        train_with_prefetching, tmp_path, 2, None, [*ahead, "--num_epochs", "9999"]
+        train_with_prefetching, tmp_path, 2, None, [*prefetching, "--num_epochs", "9999"]
     )
     job.signal_when(lambda: list((tmp_path / "b").glob("tmodel_step*")), signal.SIGTERM, rank=1)
     assert "as asked (SIGTERM), and saved" in job.succeed()
     epochs = str(max(2, last_state(tmp_path / "b")["position"]["epoch"] + 1))
-    if epochs != "2":  # a slow machine took a while to hear of the signal
+    if epochs != "2":  # the signal arrived after more than two epochs
         processes.train([*plain, "--num_epochs", epochs], tmp_path, 2).succeed()
-    ahead += ["--num_epochs", epochs]
-    processes.start(train_with_prefetching, tmp_path, 2, None, ahead).succeed()
+    prefetching += ["--num_epochs", epochs]
+    processes.start(train_with_prefetching, tmp_path, 2, None, prefetching).succeed()
     assert_same_state(tmp_path / "a", tmp_path / "b")
     assert metrics(tmp_path / "a") == metrics(tmp_path / "b")

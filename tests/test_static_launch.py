@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.commands import TORCHRUN, background, command
-from tests.helpers.launch import SECONDS, free_port
+from tests.helpers.processes import SECONDS, free_port
 from tests.helpers.runs import assert_same_state, metrics
 
 

@@ -1,4 +1,4 @@
-"""Text to ids and back."""
+"""Round trips of text, special tokens, and the tokenizer file."""
 
 from pathlib import Path
 
@@ -36,39 +36,39 @@ def tokenizer() -> Tokenizer:
         "русский עברית",
     ],
 )
-def test_every_script_comes_back_exactly(tokenizer: Tokenizer, text: str):
+def test_bpe_round_trip_is_exact(tokenizer: Tokenizer, text: str):
     assert tokenizer.decode(tokenizer.encode([text])) == [text]
 
 
-def test_text_never_becomes_a_control_token(tokenizer: Tokenizer):
-    # A literal "[EOS]" in a corpus would end the sentence in its middle.
+def test_special_tokens_in_text_are_encoded_as_text(tokenizer: Tokenizer):
+    # Otherwise the text "[EOS]" in a corpus would end its sentence.
     text = "a [EOS] b [PAD] [SOS] [UNK]"
     (ids,) = tokenizer.encode([text])
     assert not {PAD, UNK, SOS, EOS} & set(ids)
     assert tokenizer.decode([ids]) == [text]
 
 
-def test_control_tokens_never_become_text(tokenizer: Tokenizer):
+def test_special_tokens_are_not_decoded(tokenizer: Tokenizer):
     (ids,) = tokenizer.encode(["il gatto"])
     assert tokenizer.decode([[SOS, *ids, EOS, PAD, PAD]]) == ["il gatto"]
 
 
-def test_training_twice_gives_the_same_file(tokenizer: Tokenizer):
+def test_training_twice_gives_the_same_tokenizer(tokenizer: Tokenizer):
     assert train_tokenizer(LINES, TokenizerConfig(vocab_size=300)).text == tokenizer.text
 
 
-def test_composed_and_decomposed_accents_are_one(tokenizer: Tokenizer):
+def test_composed_and_decomposed_accents_are_encoded_alike(tokenizer: Tokenizer):
     assert tokenizer.encode(["perche\u0301"]) == tokenizer.encode(["perché"])
 
 
-def test_whole_words_show_what_they_do_not_know():
+def test_word_tokenizer_decodes_unknown_words_as_unk():
     tokenizer = train_tokenizer(LINES, TokenizerConfig(tokenizer="word"))
     (ids,) = tokenizer.encode(["the dog sleeps"])
     assert ids[1] == UNK
     assert tokenizer.decode([ids]) == ["the [UNK] sleeps"]
 
 
-def test_a_given_file_is_used_and_a_missing_one_is_written(tmp_path: Path, tokenizer: Tokenizer):
+def test_tokenizer_file_is_written_once_then_loaded(tmp_path: Path, tokenizer: Tokenizer):
     config = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "tokenizer_{0}.json"))
     written = build_tokenizer(LINES, config, "en-it")
     assert load_tokenizer(tmp_path / "tokenizer_en-it.json").text == written.text
@@ -78,20 +78,20 @@ def test_a_given_file_is_used_and_a_missing_one_is_written(tmp_path: Path, token
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"model": 3}'])
-def test_a_damaged_file_is_named(tmp_path: Path, content: str):
+def test_error_for_damaged_file_names_it(tmp_path: Path, content: str):
     path = tmp_path / "tokenizer.json"
     path.write_text(content)
     with pytest.raises(UserError, match=r"tokenizer\.json cannot be used"):
         load_tokenizer(path)
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path):
+def test_error_for_unwritable_file_names_it(tmp_path: Path):
     (tmp_path / "taken").write_text("")
     config = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "taken" / "{0}.json"))
     with pytest.raises(UserError, match=r"--tokenizer_file .*en-it\.json cannot be written"):
         build_tokenizer(LINES, config, "en-it")
 
 
-def test_a_tokenizer_with_other_special_ids_is_refused(tokenizer: Tokenizer):
+def test_tokenizer_with_other_special_ids_raises(tokenizer: Tokenizer):
     with pytest.raises(ValueError, match="ids 0 to 3"):
         Tokenizer(tokenizer.text.replace("[SOS]", "[BOS]"))

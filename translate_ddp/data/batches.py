@@ -1,7 +1,7 @@
-"""Which sentences form step k, which of them are this rank's, and their padded tensors.
+"""The batches of each optimizer step: which pairs it holds, and their padded tensors.
 
-Pure functions of lengths, seed and epoch: every rank computes the same plan and takes its share,
-so nothing about the order of data is ever stored or communicated. Ranks are two integers here.
+The plan of an epoch is a pure function of lengths, seed and epoch. Every rank computes the same
+plan and takes its shard of each step, so the order of the data is never stored or communicated.
 """
 
 from collections import deque
@@ -20,40 +20,40 @@ from translate_ddp.settings import BatchConfig
 
 T = TypeVar("T")
 
-# Steps prepared ahead of the one that trains. On a CPU a thread would only take its cores.
+# Steps prepared in advance by a thread. On a CPU the thread would compete with training for cores.
 PREFETCHED_STEPS = {"cpu": 0, "cuda": 8}
 
 
 class Batch(NamedTuple):
-    """One pass: B sentences of up to S source and T target tokens, R of the latter real."""
+    """The pairs of one pass: B sentences of up to S source and T target tokens, R labels."""
 
-    source_BS: Tensor  # ends in [EOS], then [PAD]
-    target_BT: Tensor  # starts with [SOS]: what the decoder reads
-    real_R: Tensor  # positions in the flattened target that are no padding
-    labels_R: Tensor  # what the decoder should write there, [EOS] last
+    source_BS: Tensor  # tokens, [EOS], [PAD]
+    target_BT: Tensor  # [SOS], tokens, [PAD]: the decoder's input
+    real_R: Tensor  # positions in the flattened target that are not padding
+    labels_R: Tensor  # the token to predict at each of them; [EOS] at the last of a sentence
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))
 
     def pin_memory(self) -> "Batch":
-        """A copy in page-locked memory, from which a GPU reads while the host goes on."""
+        """A copy in page-locked memory, which allows asynchronous copies to a GPU."""
         return Batch(*(tensor.pin_memory() for tensor in self))
 
 
 class Step(NamedTuple):
-    """What one rank needs for one optimizer step."""
+    """One optimizer step, as one rank computes it."""
 
     passes: list[Batch]  # of this rank
     target_tokens: int  # of all ranks: the summed loss is divided by it
     rows: np.ndarray  # of all ranks, as indices into the training set
 
 
-ORDER = 3  # to be raised with every change of the order that `plan_epoch` makes
+ORDER = 3  # version of the order that `plan_epoch` returns; raise it with every change
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens of each pair with the end marker; what a plan is made from."""
+    """Tokens of each pair, end marker included."""
 
     source: np.ndarray
     target: np.ndarray
@@ -70,51 +70,52 @@ class Lengths:
 def plan_epoch(
     lengths: Lengths, config: BatchConfig, *, seed: int, epoch: int, world_size: int
 ) -> list[np.ndarray]:
-    """The rows of each step of an epoch: every row once, steps in random order.
+    """The rows of each step of an epoch: every row once, in steps of random order.
 
-    Rows are sorted by target length, then source length, ties at random, and cut into steps, so a
-    step holds rows of about one length, and a number of them that ranks share out evenly. The
-    world's size matters only where `batch_size` counts per rank.
+    Rows are sorted by target length, then by source length, equal ones at random, and divided into
+    steps. So the rows of a step are of similar length. `world_size` has an effect only with
+    `batch_size`, which counts rows per rank.
     """
     random = np.random.default_rng([seed, epoch])
-    # The sources of one target length rise and those of the next one fall: a step with the end of
-    # the one and the start of the other holds sources of one length, too.
-    _, place = np.unique(lengths.target, return_inverse=True)
-    source = np.where(place % 2, -lengths.source, lengths.source)
+    # Source lengths ascend within one target length and descend within the next. So they are
+    # similar in a step that holds the end of the one and the start of the other, too.
+    _, target_index = np.unique(lengths.target, return_inverse=True)
+    source = np.where(target_index % 2, -lengths.source, lengths.source)
     order = np.lexsort((random.random(len(source)), source, lengths.target))
     if config.batch_size:
-        rows_a_step = config.batch_size * world_size
-        steps = np.split(order, range(rows_a_step, len(order), rows_a_step))
+        rows_per_step = config.batch_size * world_size
+        steps = np.split(order, range(rows_per_step, len(order), rows_per_step))
     else:
-        steps = _cut(order, lengths.longest_side, config.batch_tokens, divisible=True)
+        steps = group_by_tokens(order, lengths.longest_side, config.batch_tokens, balanced=True)
     return [steps[i] for i in random.permutation(len(steps))]
 
 
 def shard(rows: np.ndarray, rank: int, size: int) -> np.ndarray:
-    """This rank's part of a step: about as many rows, and as long ones, as everybody's."""
+    """One rank's rows of a step, similar in number and length to those of the other ranks."""
     return rows[rank::size]
 
 
-def _cut(
-    rows: np.ndarray, lengths: np.ndarray, budget: int, divisible: bool = False
+def group_by_tokens(
+    rows: np.ndarray, lengths: np.ndarray, max_tokens: int, *, balanced: bool = False
 ) -> list[np.ndarray]:
-    """Consecutive groups of rows, as large as fits: count times longest stays within the budget,
-    but for a row that alone exceeds it.
+    """Consecutive groups of `rows`, each as large as `max_tokens` allows.
 
-    All but the last of `divisible` ones share out evenly to 8 ranks or passes, small ones to 4 or
-    2: one row too many may cost a rank a whole pass while the others wait.
+    A group takes its number of rows times the longest of their `lengths`, which has an entry for
+    each value in `rows`. A row longer than `max_tokens` is a group of its own.
+
+    `balanced` groups can be divided evenly among 8 ranks or passes, small ones among 4 or 2, but
+    for the last: one row too many may cost one rank another pass while the others wait.
     """
-    lengths = lengths[rows]
-    ends, first = [], 0
+    lengths, groups, first = lengths[rows], [], 0
     while first < len(rows):
-        ahead = lengths[first : first + max(1, budget // lengths[first])]
-        sizes = np.arange(1, len(ahead) + 1) * np.maximum.accumulate(ahead)
-        count = max(1, int(np.searchsorted(sizes, budget, side="right")))
-        if divisible and first + count < len(rows):
+        candidates = lengths[first : first + max(1, max_tokens // lengths[first])]
+        sizes = np.arange(1, len(candidates) + 1) * np.maximum.accumulate(candidates)
+        count = max(1, int(np.searchsorted(sizes, max_tokens, side="right")))
+        if balanced and first + count < len(rows):
             count -= count % _divisor(count)
+        groups.append(rows[first : first + count])
         first += count
-        ends.append(first)
-    return np.split(rows, ends[:-1])
+    return groups
 
 
 def _divisor(count: int) -> int:
@@ -123,7 +124,10 @@ def _divisor(count: int) -> int:
 
 
 class StepSampler:
-    """The rows of each step, of all ranks, from any step of any epoch on."""
+    """The rows of each step of an epoch, those of all ranks, starting at any step.
+
+    `shard` selects the rows of `rank`. `set_epoch` selects epoch and first step.
+    """
 
     def __init__(
         self, lengths: Lengths, config: BatchConfig, *, seed: int, rank: int, world_size: int
@@ -139,32 +143,30 @@ class StepSampler:
         self.first_step = first_step
 
     def largest_step(self) -> np.ndarray:
-        """Rows of the step of the most positions on both sides: it takes about the most memory."""
+        """The rows of the step with the most positions, which takes about the most memory."""
         source, target = self.lengths.source, self.lengths.target
         return max(
             self.plan, key=lambda rows: len(rows) * (source[rows].max() + target[rows].max())
         )
 
     def shard(self, rows: np.ndarray) -> np.ndarray:
-        """This rank's rows of a step."""
+        """This rank's part of the rows of a step."""
         return shard(rows, self.rank, self.world_size)
 
     def target_tokens(self, rows: np.ndarray) -> int:
-        """Target tokens of these rows, each row's end marker included."""
+        """Target tokens of these rows, end markers included."""
         return int(self.lengths.target[rows].sum())
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter(self.plan[self.first_step :])
 
-    def __len__(self) -> int:
-        return len(self.plan) - self.first_step
-
 
 class BatchLoader:
-    """The `Step`s of one rank in the sampler's order.
+    """The steps of one rank in the sampler's order, with passes of up to `max_tokens` a side.
 
-    For a GPU a thread prepares the next steps in page-locked memory. It is no process: nothing is
-    forked beside NCCL's threads, and no signal of a child's death reaches the trainer.
+    For a GPU, a thread prepares the next steps in page-locked memory. A thread rather than a
+    process, because a fork copies NCCL's threads in an undefined state, and the trainer would
+    receive a signal when a child process dies.
     """
 
     def __init__(
@@ -174,7 +176,7 @@ class BatchLoader:
         self.max_tokens, self.device = max_tokens, device
 
     def largest_step(self) -> Step:
-        """The step of the epoch that takes about the most memory."""
+        """The step with the most positions, which takes about the most memory."""
         return self._prepare(self.sampler.largest_step())
 
     def _prepare(self, rows: np.ndarray) -> Step:
@@ -186,44 +188,45 @@ class BatchLoader:
     def __iter__(self) -> Iterator[Step]:
         steps = map(self._prepare, self.sampler)
         count = PREFETCHED_STEPS[self.device.type]
-        return prefetch(steps, count, self._begin_thread) if count else steps
+        return prefetch(steps, count, self._set_device) if count else steps
 
-    def _begin_thread(self) -> None:
-        # A new thread is on GPU 0, where it would take memory from another rank.
+    def _set_device(self) -> None:
+        # A new thread uses GPU 0, where it would allocate memory of another rank's GPU.
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
 
 
 def prefetch(
-    items: Iterator[T], count: int, begin: Callable[[], None] = lambda: None
+    items: Iterator[T], count: int, initializer: Callable[[], None] = lambda: None
 ) -> Iterator[T]:
-    """The same items, `count` of them computed ahead by a thread, which calls `begin` first.
+    """The same items, up to `count` of them computed in advance by a thread.
 
-    The thread ends when the iteration does, however it ends. What it raises is raised here.
+    The thread calls `initializer` first, and ends with the iteration, also if that ends early. An
+    exception of `items` is raised by the iteration.
     """
     end = object()
-    pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch", initializer=begin)
+    pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch", initializer=initializer)
     try:
-        ahead = deque(pool.submit(next, items, end) for _ in range(count))
-        while (item := ahead.popleft().result()) is not end:
-            ahead.append(pool.submit(next, items, end))
+        pending = deque(pool.submit(next, items, end) for _ in range(count))
+        while (item := pending.popleft().result()) is not end:
+            pending.append(pool.submit(next, items, end))
             yield item  # pyright: ignore[reportReturnType]
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def split_into_passes(dataset: ParallelDataset, rows: np.ndarray, max_tokens: int) -> list[Batch]:
-    """These rows, padded, in as few passes of up to `max_tokens` a side as their order allows."""
-    if not len(rows):
-        return [empty_batch()]
+    """Batches of these rows in their order, each of up to `max_tokens` padded tokens a side.
+
+    At least one, since every rank must call backward in every step: without rows, an empty one.
+    """
     pairs = dataset.take(rows)
-    lengths = np.maximum(pairs.source.lengths, pairs.target.lengths) + 1
-    groups = _cut(np.arange(len(rows)), lengths, max_tokens)
-    return [collate(pairs.take(group)) for group in groups]
+    groups = group_by_tokens(np.arange(len(rows)), Lengths.of(pairs).longest_side, max_tokens)
+    return [collate(pairs.take(group)) for group in groups] or [empty_batch()]
 
 
 def collate(pairs: ParallelDataset) -> Batch:
-    """The pairs side by side, padded to the longest on each side."""
+    """One batch of all pairs, padded to the longest sentence of each side."""
     labels_BT = pad(pairs.target, last=EOS)
     real_R = (labels_BT.flatten() != PAD).nonzero().flatten()
     return Batch(
@@ -235,13 +238,13 @@ def collate(pairs: ParallelDataset) -> Batch:
 
 
 def empty_batch() -> Batch:
-    """A pass without weight, for a rank that has no row in a step but whose peers await it."""
+    """A batch of one sentence without labels, whose loss and gradients are zero."""
     none = torch.empty(0, dtype=torch.int64)
     return Batch(torch.tensor([[EOS]]), torch.tensor([[SOS]]), real_R=none, labels_R=none)
 
 
 def pad(rows: Ragged, first: int = PAD, last: int = PAD) -> Tensor:
-    """Rows with `first` in front or `last` behind, filled up on the right with [PAD]."""
+    """Rows as one matrix, after `first` or before `last`, padded on the right with [PAD]."""
     lengths = rows.lengths
     start = int(first != PAD)
     padded = np.full((len(rows), lengths.max() + 1), PAD, dtype=np.int64)
@@ -255,11 +258,11 @@ def pad(rows: Ragged, first: int = PAD, last: int = PAD) -> Tensor:
 
 
 def padding_share(sampler: StepSampler, max_tokens: int) -> float:
-    """Which part of all positions this rank computes in the epoch is padding."""
+    """Fraction of padding among all positions that this rank computes in the epoch."""
     real = padded = 0
     longest_side = sampler.lengths.longest_side
     for rows in map(sampler.shard, sampler.plan):
-        for group in _cut(rows, longest_side, max_tokens) if len(rows) else []:
+        for group in group_by_tokens(rows, longest_side, max_tokens):
             for lengths in (sampler.lengths.source[group], sampler.lengths.target[group]):
                 real += int(lengths.sum())
                 padded += int(lengths.max()) * len(group)

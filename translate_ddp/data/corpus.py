@@ -50,7 +50,7 @@ def read_corpus(config: CorpusConfig) -> Corpus:
     """
     languages = config.lang_src, config.lang_tgt
     splits = read_splits(config.dataset, languages)
-    train, dropped = _filter_pairs(_training_split(config.dataset, splits), config.dataset)
+    train, dropped = _filter_pairs(_choose_split(config.dataset, splits, "train"), config.dataset)
     if config.validation:
         given = read_pairs(config.validation, *languages)
         validation, more = _filter_pairs(given, config.validation)
@@ -70,12 +70,7 @@ def read_pairs(source: str, lang_src: str, lang_tgt: str) -> Dataset:
 
     Raises UserError if it cannot be read, or has several splits and `source` does not name one.
     """
-    splits = read_splits(source, (lang_src, lang_tgt))
-    if len(splits) > 1:
-        raise UserError(
-            f"{source} has the splits {list_names(splits)}: name one, as in {source}:{min(splits)}."
-        )
-    return next(iter(splits.values()))
+    return _choose_split(source, read_splits(source, (lang_src, lang_tgt)))
 
 
 def corpus_signature(config: CorpusConfig) -> str:
@@ -91,13 +86,15 @@ def corpus_signature(config: CorpusConfig) -> str:
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def _training_split(source: str, splits: Mapping[str, Dataset]) -> Dataset:
-    if len(splits) > 1 and "train" not in splits:
+def _choose_split(source: str, splits: Mapping[str, Dataset], default: str = "") -> Dataset:
+    """The only split, or the one named `default`. Raises UserError if there is neither."""
+    if len(splits) == 1:
+        return next(iter(splits.values()))
+    if default not in splits:
         raise UserError(
-            f"{source} has no split 'train', but {list_names(splits)}:"
-            f" name the one to train on, as in {source}:{min(splits)}."
+            f"{source} has the splits {list_names(splits)}: name one, as in {source}:{min(splits)}."
         )
-    return splits["train"] if "train" in splits else next(iter(splits.values()))
+    return splits[default]
 
 
 def _filter_pairs(pairs: Dataset, source: str) -> tuple[Dataset, Counter[str]]:

@@ -1,0 +1,203 @@
+"""Files of sentence pairs: parallel text, tables, and errors that name the file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.corpora import (
+    error_of,
+    numbered_pairs,
+    pairs_of,
+    read,
+    write,
+    write_parallel,
+    write_parquet,
+)
+from translate_ddp.data.corpus import read_corpus, read_pairs
+from translate_ddp.settings import CorpusConfig
+
+# ---- Parallel text ----
+
+
+def test_parallel_text_is_read_by_common_prefix(folder: Path):
+    write(folder / "train.en.gz", "one\ntwo\n")
+    write(folder / "train.de", "eins\nzwei\n")
+    assert read(folder / "train") == [("one", "eins"), ("two", "zwei")]
+
+
+def test_blank_line_keeps_parallel_text_aligned(folder: Path):
+    write(folder / "train.en", "one\n\nthree\nfour\n")
+    write(folder / "train.de", "eins\nzwei\ndrei\nvier\n")
+    corpus = read_corpus(CorpusConfig(str(folder / "train"), "", "en", "de"))
+    both = pairs_of(corpus.train) + pairs_of(corpus.validation)
+    assert sorted(both) == [("four", "vier"), ("one", "eins"), ("three", "drei")]
+    assert corpus.dropped == {"empty": 1}
+
+
+def test_only_newlines_separate_lines_of_parallel_text(folder: Path):
+    # str.splitlines would also split at these, and shift the following lines of one side only.
+    write(folder / "train.en", "a\x85b\u2028c\x0cd\ne\n")
+    write(folder / "train.de", "a\nb\n")
+    assert len(read(folder / "train")) == 2
+
+
+def test_error_for_unequal_parallel_files_gives_both_counts(folder: Path):
+    write(folder / "train.en", "one\ntwo\nthree\n")
+    write(folder / "train.de", "eins\nzwei\n")
+    text = error_of(folder / "train")
+    assert "train.en has 3 lines" in text and "train.de 2" in text
+
+
+def test_error_for_missing_parallel_file_names_the_other(folder: Path):
+    write(folder / "train.en", "one\n")
+    assert "only" in error_of(folder / "train") and "train.en" in error_of(folder / "train")
+
+
+def test_error_for_one_file_of_parallel_text_gives_prefix(folder: Path):
+    write_parallel(folder / "train", numbered_pairs(3))
+    assert f"such as {folder / 'train'}." in error_of(folder / "train.en")
+
+
+# ---- Tables ----
+
+TWO = [("one", "eins"), ("two", "zwei")]
+FILES = {
+    "nested.jsonl": '{"translation": {"en": "one", "de": "eins"}, "id": 1}\n'
+    '{"translation": {"en": "two", "de": "zwei"}, "id": 2}\n',
+    "named.jsonl.gz": '{"de": "eins", "en": "one"}\n{"de": "zwei", "en": "two"}\n',
+    "sides.json": '[{"src": "one", "tgt": "eins"}, {"src": "two", "tgt": "zwei"}]',
+    "header.tsv": "id\tde\ten\n1\teins\tone\n2\tzwei\ttwo\n",
+    "sides.tsv.gz": "tgt\tsrc\neins\tone\nzwei\ttwo\n",
+    "headless.tsv": "one\teins\ntwo\tzwei\n",
+    "header.csv.gz": '"en","de"\n"one",eins\ntwo,"zwei"\n',
+    "headless.csv": "one,eins\ntwo,zwei\n",
+    "byte_order_mark.csv": "\ufeffen,de\none,eins\ntwo,zwei\n",
+    "odd[name].tsv": "en\tde\none\teins\ntwo\tzwei\n",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_table_of_any_format_gives_same_pairs(folder: Path, name: str):
+    assert read(write(folder / name, FILES[name])) == TWO
+
+
+def test_parquet_is_read_in_both_directions(folder: Path):
+    write_parquet(folder / "x.parquet", *({"en": en, "de": de} for en, de in TWO))
+    assert read(folder / "x.parquet") == TWO
+    reverse = read_pairs(str(folder / "x.parquet"), "de", "en")
+    assert pairs_of(reverse) == [(de, en) for en, de in TWO]
+
+
+@pytest.mark.parametrize("header", ["en\tde\n", ""])
+@pytest.mark.parametrize(
+    "pairs", [[("NA", "null"), ("None", "nan"), ("true", "-")], [("12", "0.50"), ("007", "1e5")]]
+)
+def test_null_words_and_numbers_in_csv_stay_text(
+    folder: Path, header: str, pairs: list[tuple[str | None, str | None]]
+):
+    rows = header + "".join(f"{en}\t{de}\n" for en, de in pairs)
+    assert read(write(folder / "x.tsv", rows)) == pairs
+    assert read(write(folder / "x.csv", rows.replace("\t", ","))) == pairs
+
+
+def test_quotes_are_literal_in_tsv_and_syntax_in_csv(folder: Path):
+    tsv = write(folder / "x.tsv", 'en\tde\n"a\tb\n"c" d\te"\n')
+    assert read(tsv) == [('"a', "b"), ('"c" d', 'e"')]
+    csv = write(folder / "x.csv", 'en,de\n"a, ""b""","c\nd"\n')
+    assert read(csv) == [('a, "b"', "c\nd")]
+
+
+@pytest.mark.parametrize("line", [2, 3])
+def test_error_for_too_many_fields_gives_line_number(folder: Path, line: int):
+    # In the row after the header, pandas took the first field for a row label, without an error.
+    rows = ["en\tde", "a\tb", "d\te"]
+    rows[line - 1] += "\tc"
+    text = error_of(write(folder / "x.tsv", "\n".join(rows) + "\n"))
+    assert f"Expected 2 fields in line {line}, saw 3" in text
+
+
+def test_rows_without_text_are_dropped_and_counted(folder: Path):
+    rows = [{"en": f"s{n}", "de": f"t{n}"} for n in range(3)]
+    rows += [{"en": 5, "de": "five"}, {"en": None, "de": "none"}, {"de": "missing"}]
+    nested = "".join(json.dumps({"translation": row}) + "\n" for row in rows)
+    flat = "".join(json.dumps(row) + "\n" for row in rows)
+    for source in (write(folder / "nested.jsonl", nested), write(folder / "flat.jsonl", flat)):
+        assert read(source)[2:] == [("s2", "t2"), (None, "five"), (None, "none"), (None, "missing")]
+        corpus = read_corpus(CorpusConfig(source, "", "en", "de"))
+        assert corpus.dropped == {"not text": 3}
+
+
+def test_column_of_numbers_is_not_text(folder: Path):
+    source = write(folder / "x.jsonl", '{"en": 1, "de": "eins"}\n')
+    assert error_of(source).endswith("has 0 usable pairs of 1: 1 not text.")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        ("x.jsonl", '{"translation": {"fr": "un", "es": "uno"}}\n', "fr, es"),
+        ("x.jsonl", '{"id": 1, "text": "one"}\n', "id, text"),
+        ("x.tsv", "en\tfr\none\tun\n", "en, fr"),
+        ("x.tsv", "one\teins\tun\n", "one, eins, un"),
+        ("x.csv", "one\teins\n", "one\teins"),
+    ],
+)
+def test_error_for_missing_columns_names_those_found(
+    folder: Path, name: str, content: str, found: str
+):
+    text = error_of(write(folder / name, content))
+    assert "en and de" in text and found in text
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.tsv", "x.parquet"])
+def test_empty_file_raises(folder: Path, name: str):
+    assert error_of(write(folder / name, "")) == f"{folder / name} is empty."
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.jsonl", '{"en": "one", "de": "eins"}\n{"en": "two", "de\n'),
+        ("x.parquet", "no parquet at all"),
+        ("x.tsv", b"en\tde\ncaf\xe9\tx\n"),
+        ("x.jsonl", b'{"en": "caf\xe9", "de": "x"}\n'),
+    ],
+)
+def test_error_for_unreadable_file_names_it(folder: Path, name: str, content: str | bytes):
+    text = error_of(write(folder / name, content))
+    assert text.startswith(str(folder / name)) and "cannot be read: " in text
+
+
+def test_truncated_gzip_file_raises(folder: Path):
+    write(folder / "x.tsv.gz", "".join(f"{number}\tx\n" for number in range(9999)))
+    whole = (folder / "x.tsv.gz").read_bytes()
+    (folder / "x.tsv.gz").write_bytes(whole[: len(whole) // 2])
+    assert "ended before the end-of-stream" in error_of(folder / "x.tsv.gz")
+
+
+def test_reading_writes_nothing_beside_the_files(folder: Path):
+    write_parallel(folder / "train", numbered_pairs(9))
+    write(folder / "val.jsonl.gz", '{"en": 1, "de": "a"}\n{"en": "b", "de": "b"}\n')
+    before = sorted(folder.rglob("*"))
+    read_corpus(CorpusConfig(str(folder / "train"), str(folder / "val.jsonl.gz"), "en", "de"))
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_reading_local_files_uses_no_network(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    # `datasets` counts each use of its readers by a request, which takes 5 s without a network.
+    requests: list[object] = []
+    monkeypatch.setattr("datasets.config.HF_UPDATE_DOWNLOAD_COUNTS", True)
+    monkeypatch.setattr("socket.getaddrinfo", lambda *address, **_: requests.append(address))
+    write_parquet(folder / "train.parquet", {"en": "one", "de": "eins"})
+    write_parallel(folder / "val", numbered_pairs(9))
+    read_corpus(CorpusConfig(str(folder), str(folder / "val"), "en", "de"))
+    assert requests == []
+
+
+def test_changed_file_is_read_again(folder: Path):
+    # A cache whose key is the reading function once returned the rows of the old file.
+    source = write(folder / "x.jsonl", '{"en": "old", "de": "alt"}\n{"en": 5, "de": "x"}\n')
+    assert read(source)[0] == ("old", "alt")
+    write(folder / "x.jsonl", '{"en": "new", "de": "neu"}\n{"en": 5, "de": "x"}\n')
+    assert read(source)[0] == ("new", "neu")

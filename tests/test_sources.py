@@ -1,0 +1,128 @@
+"""What the name of a source selects: the demo, a split, a folder; errors where there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.corpora import (
+    error_of,
+    numbered_pairs,
+    pairs_of,
+    write,
+    write_parallel,
+    write_parquet,
+    write_repository,
+)
+from translate_ddp.data import sources as sources_module
+from translate_ddp.data.corpus import corpus_signature, read_corpus, read_pairs
+from translate_ddp.errors import UserError
+from translate_ddp.settings import CorpusConfig
+
+pytestmark = pytest.mark.usefixtures("folder")  # an empty cache, and no hub
+
+# ---- The demo ----
+
+
+@pytest.fixture
+def demo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = "train\ta dog\tun cane\ntrain\ta cat\tun gatto\n"
+    rows += "validation\ta fish\tun pesce\ntest\ta bird\tun uccello\n"
+    monkeypatch.setattr(
+        sources_module, "DEMO", write(folder / "demo.tsv", f"split\ten\tit\n{rows}")
+    )
+
+
+@pytest.mark.usefixtures("demo")
+def test_demo_is_default_with_validation_split():
+    corpus = read_corpus(CorpusConfig())
+    assert pairs_of(corpus.train) == [("a dog", "un cane"), ("a cat", "un gatto")]
+    assert pairs_of(corpus.validation) == [("a fish", "un pesce")]
+    assert corpus.dropped == {}
+
+
+@pytest.mark.usefixtures("demo")
+def test_demo_can_be_read_in_reverse_direction():
+    corpus = read_corpus(CorpusConfig(lang_src="it", lang_tgt="en"))
+    assert pairs_of(corpus.validation) == [("un pesce", "a fish")]
+
+
+@pytest.mark.usefixtures("demo")
+def test_colon_selects_a_split():
+    assert pairs_of(read_pairs("demo:test", "en", "it")) == [("a bird", "un uccello")]
+    corpus = read_corpus(CorpusConfig(validation="demo:test"))
+    assert pairs_of(corpus.validation) == [("a bird", "un uccello")]
+
+
+@pytest.mark.usefixtures("demo")
+def test_source_with_several_splits_requires_a_name():
+    with pytest.raises(UserError, match="splits train, validation, test"):
+        read_pairs("demo", "en", "it")
+    with pytest.raises(UserError, match="no split 'dev'; it has train, validation, test"):
+        read_pairs("demo:dev", "en", "it")
+
+
+def test_error_for_other_languages_names_those_of_demo():
+    assert "en-it or it-en" in error_of("demo")
+
+
+def test_signature_of_demo_changes_with_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sources_module, "DEMO", tmp_path / "demo.tsv")
+    signatures = set()
+    for row in ("train\ta dog\tun cane", "train\ta cat\tun gatto"):
+        write(tmp_path / "demo.tsv", f"split\ten\tit\n{row}\n")
+        signatures.add(corpus_signature(CorpusConfig()))
+    assert len(signatures) == 2
+
+
+# ---- Folders ----
+
+
+def test_folder_with_train_and_val_gives_both_splits(folder: Path):
+    write_parallel(folder / "train", numbered_pairs(9))
+    write(folder / "val.tsv", "en\tde\nup\tauf\n")
+    corpus = read_corpus(CorpusConfig(str(folder), "", "en", "de"))
+    assert pairs_of(corpus.train) == numbered_pairs(9)
+    assert pairs_of(corpus.validation) == [("up", "auf")]
+
+
+@pytest.mark.parametrize("with_readme", [True, False])
+def test_copy_of_hub_dataset_is_read_in_both_directions(folder: Path, with_readme: bool):
+    write_repository(folder, with_readme)
+    corpus = read_corpus(CorpusConfig(str(folder), "", "en", "de"))
+    assert pairs_of(corpus.train) == [("one", "eins")]
+    assert pairs_of(corpus.validation) == [("up", "auf")]
+    assert pairs_of(read_pairs(f"{folder}:train", "de", "en")) == [("eins", "one")]
+    assert pairs_of(read_pairs(str(folder), "it", "en"))[0] == ("i0", "e0")
+    assert "has no pair en-fr; it has de-en, en-it" in error_of(folder, ("en", "fr"))
+
+
+def test_error_for_folder_without_corpus_lists_its_files(folder: Path):
+    write(folder / "train.fr", "un\n")
+    write(folder / "notes", "x")
+    assert "It holds notes, train.fr: neither train.en and train.de" in error_of(folder)
+
+
+def test_source_without_train_split_requires_a_name(folder: Path):
+    for split in ("validation", "test"):
+        write_parquet(folder / f"{split}.parquet", {"en": "one", "de": "eins"})
+    text = error_of(folder)
+    assert "has the splits " in text and "validation" in text and "test" in text
+
+
+# ---- Missing files ----
+
+
+@pytest.mark.parametrize("missing", ["trian", "train.jsonl", "train.en.gz"])
+def test_error_for_missing_path_lists_similar_names(folder: Path, missing: str):
+    write_parallel(folder / "train", numbered_pairs(3))
+    text = error_of(folder / missing)
+    assert f"{folder / missing}.en" in text and "train.de" in text.partition("data holds ")[2]
+
+
+def test_path_in_existing_folder_is_not_a_hub_dataset(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write_parallel(folder / "train", numbered_pairs(3))
+    monkeypatch.chdir(folder.parent)
+    assert "no file or folder data/valid" in error_of("data/valid")
+    assert "no folder elsewhere" in error_of("elsewhere/train.tsv")
