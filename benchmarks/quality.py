@@ -5,9 +5,9 @@
 
 Three ways to compute the same run take as many steps, over several seeds:
 
-- plain: fp32, and in place of the product's own loss and dropout what torch has: cross-entropy over
-  the scores of all real target tokens at once, `F.dropout`, `scaled_dot_product_attention`. The
-  product's own are taken away meanwhile, so that nothing can compute by them.
+- plain: fp32, within `kernels.plain()`, which puts PyTorch's own operations in place of the fast
+  ones: cross-entropy by autograd over the scores of all real target tokens at once, `F.dropout`,
+  `scaled_dot_product_attention`. `tests/test_kernels.py` checks that no fast one is used there.
 - fp32, bf16: the product as it is, with `--precision` fp32 or bf16.
 
 A seed gives all ways the same first weights and the same sentences at each step; what dropout draws
@@ -15,23 +15,18 @@ is plain's own. The loss is that of a validation: without smoothing or dropout, 
 layers were trained in it.
 """
 
-import functools
 import math
 import statistics
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
-import torch.nn.functional as F
 import tyro
-from torch import Tensor
 from tqdm import tqdm
 
 from benchmarks.machine import facts
@@ -39,11 +34,10 @@ from benchmarks.report import OWN, RESULTS, Row, short, write_report
 from benchmarks.workbench import open_trainer, take_steps
 from config import Config, parse
 from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
-from translate_ddp.errors import first_line, report_errors
-from translate_ddp.modeling import inference_weights as packing
-from translate_ddp.modeling import loss
-from translate_ddp.modeling import transformer as model
+from translate_ddp.errors import report_errors
+from translate_ddp.modeling import kernels
 from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.errors import first_line
 from translate_ddp.training.trainer import Trainer
 from translate_ddp.training.validation import _summed_loss
 
@@ -100,7 +94,6 @@ class Result:
     """What the runs of one way came to."""
 
     losses: list[float] = field(default_factory=list)  # nats a token, a seed each
-    calls: Counter[str] = field(default_factory=Counter)  # of what was put in place, by name
     failure: str = ""  # why no more seeds were run
 
     @property
@@ -138,7 +131,7 @@ def run_all(settings: QualityBenchmark, data: PreparedData) -> dict[str, Result]
             bar.set_postfix_str(f"{way}, seed {seed}")
             flags = [*settings.flags(), "--seed", str(seed)]
             try:
-                result.losses.append(run(way, flags, settings.steps, data, result.calls, bar))
+                result.losses.append(run(way, flags, settings.steps, data, bar))
             except (Failed, RuntimeError) as error:  # of which running out of memory is one
                 result.failure = f"seed {seed}: {first_line(error)}"
     return results
@@ -149,15 +142,14 @@ def run(
     flags: Sequence[str],
     steps: int,
     data: PreparedData,
-    calls: Counter[str],
     bar: "tqdm[Any]",
 ) -> float:
     """Train from new weights; return the validation loss. Raises Failed if it compares to none."""
     precision = "fp32" if way == PLAIN else way
-    with ExitStack() as stack:
-        if way == PLAIN:
-            stack.enter_context(plain_torch(calls))
-        trainer = stack.enter_context(open_trainer([*flags, "--precision", precision], data))
+    with (
+        kernels.plain() if way == PLAIN else nullcontext(),
+        open_trainer([*flags, "--precision", precision], data) as trainer,
+    ):
         for _ in islice(take_steps(trainer), steps):
             bar.update()
         if skipped := sum(trainer.window.take_skipped(0, steps)):
@@ -179,53 +171,6 @@ def validation_loss(trainer: Trainer) -> float:
         trainer.world.device,
     )
     return total / tokens
-
-
-# --- the plain way ---
-
-
-def plain_token_loss(
-    hidden_RD: Tensor, embedding_VD: Tensor, labels_R: Tensor, label_smoothing: float
-) -> tuple[Tensor, Tensor]:
-    scores_RV = F.linear(hidden_RD, embedding_VD)
-    loss = F.cross_entropy(scores_RV, labels_R, reduction="sum", label_smoothing=label_smoothing)
-    return loss, F.cross_entropy(scores_RV.detach(), labels_R, reduction="sum")
-
-
-def plain_dropout(self: model.Dropout, y_BTD: Tensor, onto_BTD: Tensor | None = None) -> Tensor:
-    y_BTD = F.dropout(y_BTD, self.share, self.training)
-    return y_BTD if onto_BTD is None else onto_BTD + y_BTD
-
-
-@contextmanager
-def plain_torch(calls: Counter[str]) -> Iterator[None]:
-    """Let the product compute by torch's own functions; `calls` counts that it does."""
-    replaced = [
-        (loss, "token_loss", counted(plain_token_loss, calls)),
-        (model.Dropout, "forward", counted(plain_dropout, calls)),
-        # Gone, so that whatever still asked for them would fail.
-        (loss, "_TokenLoss", None),
-        (model, "dropout_mask", None),
-        (model, "plain_attention", None),
-        (model, "cast_together", lambda *_: None),
-        (packing, "can_pack", lambda *_: False),
-    ]
-    before = calls.copy()
-    with ExitStack() as stack:
-        for place, name, new in replaced:
-            stack.enter_context(patch.object(place, name, new))
-        yield
-    for function in (plain_token_loss, plain_dropout):
-        assert calls[function.__name__] > before[function.__name__], function.__name__
-
-
-def counted(function: Callable[..., Any], calls: Counter[str]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        calls[function.__name__] += 1
-        return function(*args, **kwargs)
-
-    return call
 
 
 # --- the report ---

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from config import PRESETS
+from translate_ddp.presets import PRESETS
 from translate_ddp.data.batches import (
     BatchLoader,
     Lengths,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config import PRESETS, parse
+from translate_ddp.presets import PRESETS, parse
 from translate_ddp.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,4 +1,4 @@
-"""What a GPU computes, tried without one: on fake tensors, and next to the plain computation."""
+"""The GPU's code path without a GPU: on fake tensors, and by the graphs that a compiler makes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,22 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensor
 
-from config import PRESETS
+from translate_ddp.presets import PRESETS
 from tests.helpers import processes
 from tests.helpers.fake_gpu import Launches, fake_gpu, to_fake
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.modeling import inference_weights as packing
-from translate_ddp.modeling import loss
-from translate_ddp.modeling import transformer as model
 from translate_ddp.modeling.decoding import beam, greedy
 from translate_ddp.modeling.inference_weights import PaddedEmbedding, ready_to_decode
-from translate_ddp.modeling.loss import Objective, token_loss
-from translate_ddp.modeling.transformer import Transformer, cast_together, pad_vocabulary
+from translate_ddp.modeling.loss import Objective
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.settings import DistributedConfig, ModelConfig, OptimizerConfig
 from translate_ddp.training.meters import Window
@@ -42,7 +38,7 @@ def fake_batch(device: torch.device, rows: int, source: int, target: int, real: 
     return Batch(*(torch.ones(shape, dtype=torch.int64, device=device) for shape in shapes))
 
 
-# --- on fake tensors: each in a process of its own, which it changes for good ---
+# --- on fake tensors, each in its own process, whose device registration cannot be undone ---
 
 
 def take_a_step() -> None:
@@ -95,10 +91,10 @@ def validate_and_decode() -> None:
 
 
 class Waited(Exception):
-    """The host asked for a value, at the place in a search where it has to."""
+    """The host waits for a value of the device."""
 
 
-def search_until_the_host_waits() -> None:
+def search_until_first_wait() -> None:
     with fake_gpu() as device:
         transformer = base_model(vocabulary=31_990)
         to_fake(transformer, device)
@@ -116,96 +112,18 @@ def search_until_the_host_waits() -> None:
                     search(state, [80] * 8, device)
 
 
-@pytest.mark.parametrize("work", [take_a_step, validate_and_decode, search_until_the_host_waits])
-def test_no_cpu_tensor_strays_in_no_step_waits_and_launches_are_few(
+@pytest.mark.parametrize("work", [take_a_step, validate_and_decode, search_until_first_wait])
+def test_gpu_path_has_no_cpu_tensor_no_wait_and_few_launches(
     work: Callable[[], None], tmp_path: Path
 ):
     processes.start(work, tmp_path, 1).succeed()
 
 
-# --- casts, masks and the padded vocabulary compute what the plain ones do ---
-
-
-def small_batch() -> Batch:
-    random = np.random.default_rng(0)
-    sides = (Ragged.of(random.integers(4, 40, n) for n in (5, 9, 12)) for _ in range(2))
-    return collate(ParallelDataset(*sides))
-
-
-def loss_and_grads(transformer: Transformer, batch: Batch) -> list[torch.Tensor]:
-    transformer.zero_grad()
-    torch.manual_seed(1)
-    total = Objective(transformer, 0.1)(batch)["loss"]
-    total.backward()
-    return [
-        total.detach(),
-        *(p.grad.clone() for p in transformer.parameters() if p.grad is not None),
-    ]
-
-
-def test_weights_cast_together_give_the_bits_of_weights_cast_one_by_one(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    torch.manual_seed(0)
-    transformer = Transformer(SMALL, 40, dtype=torch.bfloat16).train()
-    together = loss_and_grads(transformer, small_batch())
-    monkeypatch.setattr(model, "cast_together", lambda *_: None)
-    one_by_one = loss_and_grads(transformer, small_batch())
-    assert len(together) == len(one_by_one) == len(list(transformer.parameters())) + 1
-    assert all(torch.equal(a, b) for a, b in zip(together, one_by_one, strict=True))
-
-
-def test_every_pass_casts_the_weights_as_they_are_then():
-    torch.manual_seed(0)
-    linear = model.Linear(4, 4)
-    x = torch.ones(1, 4, dtype=torch.bfloat16)
-    cast_together([linear], torch.bfloat16)
-    before = linear(x)
-    with torch.no_grad():
-        linear.weight.add_(1.0)
-    assert not torch.equal(linear(x), before)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_a_padded_vocabulary_changes_neither_loss_nor_gradients(
-    monkeypatch: pytest.MonkeyPatch, smoothing: float
-):
-    torch.manual_seed(0)
-    hidden_RD = torch.randn(7, 5, requires_grad=True)
-    embedding_VD = torch.randn(11, 5, requires_grad=True)
-    labels_R = torch.randint(11, (7,))
-
-    def run() -> list[torch.Tensor]:
-        total, _ = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
-        return [total, *torch.autograd.grad(total, (hidden_RD, embedding_VD))]
-
-    plain = run()
-    monkeypatch.setattr(loss, "pad_vocabulary", lambda weights_VD: F.pad(weights_VD, (0, 0, 0, 53)))
-    for padded, unpadded in zip(run(), plain, strict=True):
-        torch.testing.assert_close(padded, unpadded, rtol=1e-6, atol=1e-6)
-
-
-def test_a_search_never_sees_the_added_columns(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(
-        packing, "pad_vocabulary", lambda weights_VD: F.pad(weights_VD, (0, 0, 0, 5))
-    )
-    transformer = Transformer(SMALL, 11)
-    padded = PaddedEmbedding(transformer.embedding)
-    hidden_BD = torch.randn(3, 32)
-    torch.testing.assert_close(padded.logits(hidden_BD), transformer.logits(hidden_BD))
-    assert padded.projection_PD.shape == (16, 32)
-
-
-def test_a_cpu_adds_no_columns():
-    weights_VD = torch.randn(11, 5)
-    assert pad_vocabulary(weights_VD) is weights_VD
-
-
 # --- torch.compile ---
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])  # torch's attention, and ours
-def test_compile_makes_one_graph_for_all_batches(dtype: torch.dtype):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])  # both kinds of attention
+def test_compile_makes_one_graph_for_all_lengths(dtype: torch.dtype):
     torch._dynamo.reset()
     counter = CompileCounter()
     transformer = Transformer(SMALL, 40, dtype=dtype).train()
@@ -240,5 +158,5 @@ def graphs_of_a_replica(world: World) -> list[int]:
     return counts
 
 
-def test_compile_makes_no_more_graphs_for_more_lengths_under_ddp(tmp_path: Path):
+def test_compile_under_ddp_makes_no_graph_for_new_lengths(tmp_path: Path):
     processes.start(compile_under_ddp, tmp_path, 2).succeed()

@@ -1,15 +1,24 @@
-"""A model made ready to decode: the same scores, from weights laid out in another way."""
+"""Weights cast and laid out for inference give the logits of the model itself."""
 
 import pytest
 import torch
 
-from translate_ddp.modeling import inference_weights as packing
-from translate_ddp.modeling.inference_weights import PackedWeights, ready_to_decode
-from translate_ddp.modeling.transformer import Linear, Transformer
+from translate_ddp.modeling import inference_weights
+from translate_ddp.modeling.inference_weights import (
+    PackedWeights,
+    has_packed_products,
+    ready_to_decode,
+)
+from translate_ddp.modeling.kernels import Linear
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
 
 VOCABULARY = 50
 DTYPES = [torch.float32, torch.bfloat16]
+ON_X86 = (
+    torch.backends.mkldnn.is_available()
+    and torch.cpu.get_capabilities().get("architecture") == "x86_64"
+)
 
 
 @pytest.fixture
@@ -18,7 +27,7 @@ def model() -> Transformer:
     config = ModelConfig(d_model=32, num_heads=4, d_ff=64)
     model = Transformer(config, VOCABULARY).eval()
     for name, parameter in model.named_parameters():
-        if name.endswith("bias"):  # which start as zeros
+        if name.endswith("bias"):  # biases start as zeros
             torch.nn.init.normal_(parameter)
     return model
 
@@ -29,9 +38,7 @@ def ids(*shape: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", [1, 3, 40])
-def test_what_is_ready_gives_the_scores_of_the_model(
-    model: Transformer, dtype: torch.dtype, rows: int
-):
+def test_ready_model_gives_logits_of_the_model(model: Transformer, dtype: torch.dtype, rows: int):
     source_BS, target_BT = ids(rows, 7), ids(rows, 5)
     plain_BTV = model.logits(model(source_BS, target_BT))
     model.dtype = dtype
@@ -42,7 +49,7 @@ def test_what_is_ready_gives_the_scores_of_the_model(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_making_ready_leaves_the_model_as_it_was(model: Transformer, dtype: torch.dtype):
+def test_ready_to_decode_does_not_change_the_model(model: Transformer, dtype: torch.dtype):
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model.dtype = dtype
     ready = ready_to_decode(model)
@@ -54,33 +61,47 @@ def test_making_ready_leaves_the_model_as_it_was(model: Transformer, dtype: torc
     assert all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
 
 
-@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
+@pytest.mark.skipif(not ON_X86, reason="not an x86 CPU, or torch without oneDNN")
 @pytest.mark.parametrize(
     ("dtype", "has_bf16", "packs"),
     [(torch.float32, False, True), (torch.bfloat16, True, True), (torch.bfloat16, False, False)],
 )
-def test_every_product_is_packed_in_a_type_that_the_processor_has(
+def test_all_products_are_packed_in_a_dtype_that_the_cpu_has(
     model: Transformer,
     dtype: torch.dtype,
     has_bf16: bool,
     packs: bool,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    if dtype == torch.bfloat16 and has_bf16 > packing.has_bf16(torch.device("cpu")):
-        pytest.skip("a processor without bf16")
-    monkeypatch.setattr(torch.backends.mkldnn, "is_acl_available", lambda: False)
-    monkeypatch.setattr(packing, "has_bf16", lambda device: has_bf16)
+    if dtype == torch.bfloat16 and has_bf16 > inference_weights.has_bf16(torch.device("cpu")):
+        pytest.skip("a CPU without bf16")
+    monkeypatch.setattr(inference_weights, "has_bf16", lambda device: has_bf16)
     linear = sum(isinstance(module, Linear) for module in model.modules())
     model.dtype = dtype
     ready = ready_to_decode(model)
     kinds = [type(module) for module in ready.modules()]
-    assert kinds.count(PackedWeights) == (linear + 1 if packs else 0)  # and the scores
+    assert kinds.count(PackedWeights) == (linear + 1 if packs else 0)  # and the logits
     assert kinds.count(Linear) == (0 if packs else linear)
     assert ready_to_decode(ready) is ready
 
 
-def test_without_onednn_the_model_is_cast_only(model: Transformer, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(packing, "can_pack", lambda *_: False)
+@pytest.mark.skipif(not ON_X86, reason="not an x86 CPU, or torch without oneDNN")
+def test_torch_has_packed_products():
+    assert has_packed_products(), (
+        f"torch {torch.__version__} has changed torch.ops.mkldnn._reorder_linear_weight or "
+        "_linear_pointwise: CPUs decode with weights that are not packed, which is slower. "
+        "Adapt PackedWeights."
+    )
+
+
+@pytest.mark.parametrize("error", [AttributeError, RuntimeError, TypeError])
+def test_model_is_only_cast_without_packed_products(
+    model: Transformer, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+):
+    def raise_error(*_: object) -> None:
+        raise error("changed by a version of torch")
+
+    monkeypatch.setattr(inference_weights.PackedWeights, "__init__", raise_error)
     assert ready_to_decode(model) is model
     model.dtype = torch.bfloat16
     ready = ready_to_decode(model)

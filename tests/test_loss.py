@@ -1,4 +1,4 @@
-"""The loss: a sum over real tokens, with the smoothing of the paper."""
+"""The loss is a sum over real target tokens, with the label smoothing of the paper."""
 
 import math
 
@@ -8,13 +8,13 @@ import torch.nn.functional as F
 
 from translate_ddp.data.batches import collate, empty_batch
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.modeling import loss
+from translate_ddp.modeling import kernels
 from translate_ddp.modeling.loss import Objective, token_loss
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import LossConfig, ModelConfig
 
 
-def test_the_smoothed_loss_is_the_one_worked_by_hand():
+def test_loss_and_nll_equal_values_worked_by_hand():
     # Two hidden states and three words; the logits are the hidden states themselves.
     hidden_RD = torch.tensor([[1.0, 0.0, 0.0], [0.0, 3.0, 0.0]])
     loss, nll = token_loss(hidden_RD, torch.eye(3), torch.tensor([0, 0]), label_smoothing=0.3)
@@ -30,7 +30,7 @@ def test_the_smoothed_loss_is_the_one_worked_by_hand():
     assert nll.item() == pytest.approx(unsmoothed, rel=1e-6)
 
 
-def test_the_loss_is_a_sum_so_batches_can_be_added():
+def test_loss_of_a_batch_is_sum_over_its_sentences():
     torch.manual_seed(0)
     objective = Objective(Transformer(ModelConfig(dropout=0.0), vocabulary=20), 0.1)
     sources, targets = [[5, 6], [5], [9, 9, 9, 9]], [[7, 8, 9], [6], [4, 4]]
@@ -42,8 +42,8 @@ def test_the_loss_is_a_sum_so_batches_can_be_added():
         torch.testing.assert_close(together[name], added, rtol=1e-5, atol=1e-4)
 
 
-def test_a_pass_without_weight_has_a_zero_gradient_for_every_parameter():
-    # DDP waits for a gradient of each parameter, also from a rank that has no sentence.
+def test_empty_pass_gives_zero_gradient_for_every_parameter():
+    # DDP waits for a gradient of each parameter, also from a rank without a sentence.
     objective = Objective(Transformer(ModelConfig(), vocabulary=20), 0.1)
     sums = objective(empty_batch())
     sums["loss"].backward()
@@ -53,17 +53,17 @@ def test_a_pass_without_weight_has_a_zero_gradient_for_every_parameter():
         assert not parameter.grad.any(), name
 
 
-def test_smoothing_is_a_share():
+def test_label_smoothing_of_one_raises():
     with pytest.raises(ValueError, match="label_smoothing"):
         LossConfig(label_smoothing=1.0)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("scores_at_once", [1, 3 * 11, 2**20])  # rows: one, three, all seven
-def test_value_and_gradients_are_those_of_the_plain_loss_however_it_is_cut(
+def test_loss_and_gradients_equal_cross_entropy_for_all_slices(
     monkeypatch: pytest.MonkeyPatch, scores_at_once: int, smoothing: float
 ):
-    monkeypatch.setattr(loss, "CPU_SCORES_AT_ONCE", scores_at_once)
+    monkeypatch.setattr(kernels, "CPU_SCORES_AT_ONCE", scores_at_once)
     torch.manual_seed(0)
     hidden_RD = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
     embedding_VD = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)
@@ -86,14 +86,14 @@ def test_value_and_gradients_are_those_of_the_plain_loss_however_it_is_cut(
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_in_bf16_the_loss_of_a_sure_model_is_that_of_its_scores(smoothing: float):
+def test_bf16_loss_of_a_confident_model_equals_cross_entropy_of_its_scores(smoothing: float):
     torch.manual_seed(0)
     labels_R = torch.randint(50, (200,))
     embedding_VD = 4 * torch.nn.functional.normalize(torch.randn(50, 32))
     hidden_RD = (3 * embedding_VD[labels_R] * torch.rand(200, 1)).bfloat16().requires_grad_()
     scores_RV = (hidden_RD @ embedding_VD.bfloat16().t()).float()
     plain = F.cross_entropy(scores_RV, labels_R, reduction="sum", label_smoothing=smoothing)
-    with torch.no_grad():  # as validation has it
+    with torch.no_grad():  # as in validation
         found, _ = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
     torch.testing.assert_close(found, plain, rtol=1e-5, atol=0)
     found, _ = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
@@ -105,10 +105,8 @@ def test_in_bf16_the_loss_of_a_sure_model_is_that_of_its_scores(smoothing: float
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_row_that_misses_its_label_hopelessly_costs_what_it_should(
-    dtype: torch.dtype, smoothing: float
-):
-    # Scores of 1,000 and -1,000: the label's probability is too small for any float.
+def test_label_of_probability_zero_has_finite_loss(dtype: torch.dtype, smoothing: float):
+    # Scores of 1,000 and -1,000: the label's probability underflows every float.
     hidden_RD = torch.tensor([[1000.0], [-1000.0]], dtype=dtype, requires_grad=True)
     embedding_VD = torch.tensor([[1.0], [-1.0], [0.0]], requires_grad=True)
     labels_R = torch.tensor([1, 1])

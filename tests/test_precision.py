@@ -1,4 +1,4 @@
-"""What computing in bf16 changes, and what it must not."""
+"""bf16 changes losses and gradients a little, and nothing else; dtypes and warnings by device."""
 
 import numpy as np
 import pytest
@@ -28,9 +28,7 @@ def batch() -> Batch:
     return collate(ParallelDataset(*sides))
 
 
-def test_bf16_layers_give_nearly_the_loss_and_the_gradients_of_fp32(
-    model: Transformer, batch: Batch
-):
+def test_bf16_loss_and_gradients_are_close_to_fp32(model: Transformer, batch: Batch):
     losses, grads = [], []
     for dtype in (torch.float32, torch.bfloat16):
         model.zero_grad()
@@ -41,7 +39,7 @@ def test_bf16_layers_give_nearly_the_loss_and_the_gradients_of_fp32(
         grads.append({name: p.grad.clone() for name, p in model.named_parameters()})  # pyright: ignore
     assert losses[0] != losses[1] == pytest.approx(losses[0], rel=5e-3)
     for name, plain in grads[0].items():
-        # The bias of keys moves all scores of a query alike: its gradient is rounding alone.
+        # The bias of keys adds the same to all scores of a query: its gradient is rounding error.
         where = slice(64, None) if name.endswith("key_value.bias") else slice(None)
         error = (grads[1][name] - plain)[where].norm() / plain[where].norm()
         assert error < 0.1, name
@@ -49,9 +47,10 @@ def test_bf16_layers_give_nearly_the_loss_and_the_gradients_of_fp32(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_gradients_are_ready_layer_by_layer_so_that_they_can_travel_meanwhile(
+def test_gradients_become_ready_layer_by_layer(
     model: Transformer, batch: Batch, dtype: torch.dtype
 ):
+    # DDP sums the gradients of a layer over the ranks while it computes those of the next.
     ready: list[str] = []
     for name, parameter in model.named_parameters():
         parameter.register_post_accumulate_grad_hook(lambda _, name=name: ready.append(name))
@@ -59,7 +58,7 @@ def test_gradients_are_ready_layer_by_layer_so_that_they_can_travel_meanwhile(
     Objective(model, 0.1)(batch)["loss"].backward()
     backwards = ["decoder_norm", "decoder_layers.1", "decoder_layers.0", "encoder_norm"]
     backwards += ["encoder_layers.1", "encoder_layers.0", "embedding"]
-    # The decoder's keys and values of the source are ready with the encoder, which made them last.
+    # `encode` applies cross_attention.key_value, so its gradients come after its decoder layer's.
     parts = [part for name in ready for part in backwards if name.startswith(part)]
     firsts = [parts.index(part) for part in backwards]
     assert firsts == sorted(firsts)
@@ -67,22 +66,22 @@ def test_gradients_are_ready_layer_by_layer_so_that_they_can_travel_meanwhile(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_backward_copies_no_activation_for_being_changed_in_place(
+def test_backward_has_no_copies_for_in_place_changes(
     model: Transformer, batch: Batch, dtype: torch.dtype
 ):
     model.dtype = dtype
     model.train()
-    loss = Objective(model, 0.1)(batch)["loss"]  # which keeps the graph
-    found, waiting = set(), [loss.grad_fn]
-    while waiting:
-        if (node := waiting.pop()) is not None and node not in found:
+    loss = Objective(model, 0.1)(batch)["loss"]
+    found, to_visit = set(), [loss.grad_fn]
+    while to_visit:
+        if (node := to_visit.pop()) is not None and node not in found:
             found.add(node)
-            waiting += [following for following, _ in node.next_functions]
+            to_visit += [following for following, _ in node.next_functions]
     names = {node.name() for node in found}
     assert "ReluBackward0" in names and not any("CopySlices" in name for name in names)
 
 
-def test_activations_stay_in_bf16(model: Transformer, batch: Batch):
+def test_all_activations_but_embeddings_are_bf16(model: Transformer, batch: Batch):
     seen: list[torch.dtype] = []
     for module in model.modules():
         module.register_forward_hook(
@@ -90,24 +89,29 @@ def test_activations_stay_in_bf16(model: Transformer, batch: Batch):
         )
     model.dtype = torch.bfloat16
     Objective(model, 0.1)(batch)
-    # All but the two look-ups in the embedding.
+    # The two embedding look-ups are fp32.
     assert seen.count(torch.float32) == 2 and seen.count(torch.bfloat16) > 20
 
 
-def test_auto_is_bf16_exactly_where_the_processor_has_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-    for has, dtype in ((True, torch.bfloat16), (False, torch.float32)):
-        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda has=has: has)
+def test_auto_is_bf16_on_cpus_with_its_instructions(monkeypatch: pytest.MonkeyPatch):
+    for name, dtype in (
+        ("avx512_bf16", torch.bfloat16),
+        ("amx_tile", torch.bfloat16),
+        ("avx2", torch.float32),
+    ):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda name=name: {name: True})
         assert choose_dtype("auto", CPU) == dtype
         assert choose_dtype("fp32", CPU) == torch.float32
         assert choose_dtype("bf16", CPU) == torch.bfloat16
 
 
-def test_no_kernel_is_left_to_torchs_changing_defaults():
+def test_fix_cuda_kernels_overrides_defaults_of_torch():
     torch.backends.cuda.enable_cudnn_sdp(True)
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True
     fix_cuda_kernels()
-    assert not torch.backends.cuda.cudnn_sdp_enabled()  # NaN gradients, and a plan for each shape
+    assert (
+        not torch.backends.cuda.cudnn_sdp_enabled()
+    )  # NaN gradients, and a slow plan for each shape
     assert (
         torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
     )
@@ -115,7 +119,7 @@ def test_no_kernel_is_left_to_torchs_changing_defaults():
     assert torch.get_float32_matmul_precision() == "highest"
 
 
-def test_a_gpu_without_bf16_is_reported(monkeypatch: pytest.MonkeyPatch):
+def test_gpu_without_bf16_gives_a_warning(monkeypatch: pytest.MonkeyPatch):
     gpu = torch.device("cuda", 0)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: False)

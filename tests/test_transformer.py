@@ -1,19 +1,12 @@
-"""The network: what a position may see, what padding may change, what the cache must not."""
+"""The Transformer: which inputs an output depends on, caches, positions, and sizes."""
 
 import math
 
 import pytest
 import torch
 
-from config import PRESETS
-from translate_ddp.modeling.transformer import (
-    Dropout,
-    Transformer,
-    dropout_mask,
-    padding_mask,
-    plain_attention,
-    sinusoids,
-)
+from translate_ddp.presets import PRESETS
+from translate_ddp.modeling.transformer import Transformer, sinusoids
 from translate_ddp.settings import ModelConfig
 
 VOCABULARY = 50
@@ -29,8 +22,8 @@ def ids(*shape: int) -> torch.Tensor:
     return torch.randint(4, VOCABULARY, shape, generator=torch.Generator().manual_seed(1))
 
 
-def test_no_position_sees_a_later_target_token(model: Transformer):
-    # The gradient of one position's output says exactly which inputs it depends on.
+def test_no_position_depends_on_later_target_tokens(model: Transformer):
+    # The gradient of one position's output is zero for the inputs it does not depend on.
     inputs: list[torch.Tensor] = []
     model.embedding.register_forward_hook(lambda *call: inputs.append(call[-1]))
     hidden_BTD = model(ids(1, 5), ids(1, 6))
@@ -39,7 +32,7 @@ def test_no_position_sees_a_later_target_token(model: Transformer):
     assert depends_T.tolist() == [True, True, True, True, False, False]
 
 
-def test_every_position_sees_the_whole_source(model: Transformer):
+def test_every_position_depends_on_the_whole_source(model: Transformer):
     inputs: list[torch.Tensor] = []
     model.embedding.register_forward_hook(lambda *call: inputs.append(call[-1]))
     hidden_BTD = model(ids(1, 5), ids(1, 6))
@@ -47,7 +40,7 @@ def test_every_position_sees_the_whole_source(model: Transformer):
     assert (gradient_BSD[0].abs().sum(dim=-1) > 0).all()
 
 
-def test_padding_and_neighbours_never_change_a_sentence(model: Transformer):
+def test_padding_and_other_rows_do_not_change_a_sentence(model: Transformer):
     source_BS, target_BT = ids(1, 5), ids(1, 6)
     alone_TV = model.logits(model(source_BS, target_BT))[0]
     longer_neighbour = (ids(1, 9), ids(1, 11))
@@ -59,7 +52,7 @@ def test_padding_and_neighbours_never_change_a_sentence(model: Transformer):
     torch.testing.assert_close(beside_TV, alone_TV, rtol=1e-5, atol=1e-5)
 
 
-def test_cached_decoding_gives_the_logits_of_one_full_pass(model: Transformer):
+def test_decoding_with_cache_gives_logits_of_one_full_pass(model: Transformer):
     source_BS, target_BT = ids(3, 7), ids(3, 6)
     source_BS[1, 4:] = 0
     full_BTV = model.logits(model(source_BS, target_BT))
@@ -68,8 +61,8 @@ def test_cached_decoding_gives_the_logits_of_one_full_pass(model: Transformer):
     torch.testing.assert_close(torch.stack(stepwise, dim=1), full_BTV, rtol=1e-5, atol=1e-5)
 
 
-def test_a_cache_goes_on_with_fewer_sentences_and_other_rows_of_them(model: Transformer):
-    # Three sentences with two rows each; sentence 0 leaves, and the others' rows change places.
+def test_selected_rows_of_a_cache_give_logits_of_one_full_pass(model: Transformer):
+    # Three sentences with two rows each; sentence 0 is dropped, and rows of the others reordered.
     source_BS, target_NT = ids(3, 7), ids(6, 20)
     source_BS[1, 4:] = 0
     sentences, rows = torch.tensor([1, 2]), torch.tensor([3, 3, 5, 4])
@@ -77,29 +70,14 @@ def test_a_cache_goes_on_with_fewer_sentences_and_other_rows_of_them(model: Tran
     for t in range(3):
         state.step(target_NT[:, t])
     state.select(sentences, rows)
-    # Enough steps for the cache to outgrow its first room.
+    # Enough steps for the cache to outgrow its first capacity.
     stepwise = [state.step(target_NT[rows, t]) for t in range(3, 20)]
     source_NS = source_BS[sentences].repeat_interleave(2, dim=0)
     full_NTV = model.logits(model(source_NS, target_NT[rows]))[:, 3:]
     torch.testing.assert_close(torch.stack(stepwise, dim=1), full_NTV, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "queries"), [("padding", 7), ("causal", 7), ("padding", 1)])
-def test_plain_attention_is_torchs_attention(kind: str, queries: int):
-    torch.manual_seed(0)
-    q, k, v = (torch.randn(3, 2, length, 8, requires_grad=True) for length in (queries, 7, 7))
-    lengths = torch.tensor([7, 4, 1])
-    tokens = (torch.arange(7) < lengths[:, None]).long()
-    mask = padding_mask(tokens, 0, torch.float32) if kind == "padding" else None
-    results = []
-    for attend in (plain_attention, torch.nn.functional.scaled_dot_product_attention):
-        out = attend(q, k, v, attn_mask=mask, is_causal=kind == "causal")
-        results.append([out, *torch.autograd.grad(out.square().sum(), (q, k, v))])
-    for ours, theirs in zip(*results, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
-
-
-def test_sinusoids_are_those_of_the_paper_sines_first():
+def test_sinusoids_are_those_of_the_paper_with_sines_first():
     encoding_TD = sinusoids(first=5, count=2, d_model=6, device=torch.device("cpu"))
     for row, position in enumerate((5, 6)):
         for i in range(3):
@@ -109,7 +87,7 @@ def test_sinusoids_are_those_of_the_paper_sines_first():
 
 
 def counted_by_hand(d: int, ff: int, layers: int, vocabulary: int) -> int:
-    """Weights and biases of Vaswani et al. 2017 with one shared embedding, norms first."""
+    """Weights and biases of Vaswani et al. 2017 with one shared embedding and pre-norm."""
     attention = 4 * (d * d + d)
     feed_forward = (d * ff + ff) + (ff * d + d)
     norm = 2 * d
@@ -121,7 +99,7 @@ def counted_by_hand(d: int, ff: int, layers: int, vocabulary: int) -> int:
 @pytest.mark.parametrize(
     ("preset", "d", "ff", "paper"), [("base", 512, 2048, 65e6), ("big", 1024, 4096, 213e6)]
 )
-def test_presets_have_the_size_of_the_papers_table(preset: str, d: int, ff: int, paper: float):
+def test_presets_have_the_parameter_counts_of_the_paper(preset: str, d: int, ff: int, paper: float):
     fields = {
         name: int(PRESETS[preset][name])
         for name in ModelConfig.__annotations__
@@ -131,41 +109,10 @@ def test_presets_have_the_size_of_the_papers_table(preset: str, d: int, ff: int,
         model = Transformer(ModelConfig(**fields), vocabulary=37_000)
     count = sum(parameter.numel() for parameter in model.parameters())
     assert count == counted_by_hand(d, ff, layers=6, vocabulary=37_000)
-    assert count == pytest.approx(paper, rel=0.04)  # table 3 rounds, and so does the vocabulary
+    assert count == pytest.approx(paper, rel=0.04)  # table 3 rounds; its vocabulary is approximate
 
 
 @pytest.mark.parametrize("wrong", [{"d_model": 30, "num_heads": 4}, {"dropout": 1.0}, {"d_ff": 0}])
-def test_impossible_shapes_are_refused_by_name(wrong: dict[str, float]):
+def test_impossible_shape_raises_error_with_its_name(wrong: dict[str, float]):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         ModelConfig(**wrong)  # pyright: ignore[reportArgumentType]
-
-
-def test_a_dropout_mask_drops_its_share_and_keeps_the_mean():
-    torch.manual_seed(0)
-    like = torch.empty(333, 1001)
-    for share in (0.1, 0.3):
-        mask = dropout_mask(like, share)
-        assert mask.shape == like.shape and mask.dtype == like.dtype
-        assert mask.unique().tolist() == pytest.approx([0.0, 1 / (1 - share)])
-        assert float((mask == 0).float().mean()) == pytest.approx(share, abs=0.003)
-        # Neither neighbours nor the four elements that share a draw drop together.
-        dropped = (mask.flatten() == 0).float()
-        for distance in (1, 2, 3, 4, 1001):
-            together = float((dropped[distance:] * dropped[:-distance]).mean())
-            assert together == pytest.approx(share**2, abs=0.003)
-
-
-def test_dropout_is_a_function_of_the_seed_and_absent_where_nothing_is_learnt():
-    dropout = Dropout(0.5)
-    x, y = torch.randn(2, 3, 4), torch.randn(2, 3, 4, requires_grad=True)
-    sums = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        sums.append(dropout(y, onto_BTD=x))
-    assert torch.equal(sums[0], sums[1]) and not torch.equal(sums[0], sums[2])
-    (grad,) = torch.autograd.grad(sums[2].sum(), y)
-    assert torch.equal(x + grad * y, sums[2])  # the same elements are dropped on the way back
-    torch.manual_seed(2)
-    assert torch.equal(dropout(y), grad * y)  # and with nothing to add to
-    assert torch.equal(dropout.eval()(y, onto_BTD=x), x + y)
-    assert torch.equal(dropout(y), y)

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from translate_ddp.modeling.transformer import MASK_ALIGNMENT
+from translate_ddp.modeling.kernels import MASK_ALIGNMENT
 
 # They describe or reserve memory, or ask for a property; no kernel runs.
 WITHOUT_KERNEL = frozenset(

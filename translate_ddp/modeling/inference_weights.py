@@ -1,8 +1,8 @@
-"""A model made ready to decode: weights cast and laid out once instead of at each product.
+"""Weights for inference: cast and laid out once instead of at each product.
 
-A search multiplies the same weights by a few rows, over and over. On a CPU each of these products
-would first bring the weights into the order in which its instructions read them, which for 16 rows
-takes as long as the product itself.
+Decoding multiplies the same weights by a few rows, over and over. On a CPU each of these products
+would first bring the weights into the order in which oneDNN reads them, which for 16 rows takes as
+long as the product itself.
 """
 
 import copy
@@ -12,18 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translate_ddp.modeling import kernels
+from translate_ddp.modeling.kernels import Linear
 from translate_ddp.modeling.precision import has_bf16
-from translate_ddp.modeling.transformer import (
-    GPU_TILE,
-    Embedding,
-    Linear,
-    Transformer,
-    pad_vocabulary,
-)
+from translate_ddp.modeling.transformer import Embedding, Transformer
 
 
 class PackedWeights(nn.Module):
-    """A linear map in oneDNN's order, for inference; but for rounding it is `F.linear`."""
+    """A linear map with its weights in oneDNN's order; equal to `F.linear` but for rounding."""
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None = None) -> None:
         super().__init__()
@@ -38,7 +34,7 @@ class PackedWeights(nn.Module):
 
 
 class PackedEmbedding(Embedding):
-    """An embedding with a second, packed copy of its weights for the scores."""
+    """An embedding with a second, packed copy of its weights for the logits."""
 
     def __init__(self, embedding: Embedding) -> None:
         vocabulary, width = embedding.weight.shape
@@ -51,25 +47,25 @@ class PackedEmbedding(Embedding):
 
 
 class PaddedEmbedding(Embedding):
-    """An embedding with a second copy of its weights for the scores, as a GPU multiplies best."""
+    """An embedding with a second copy of its weights for the logits, padded to a GPU's tiles."""
 
     def __init__(self, embedding: Embedding) -> None:
         vocabulary, width = embedding.weight.shape
         super().__init__(vocabulary, width, _weight=embedding.weight, _freeze=True)
-        self.projection_PD = pad_vocabulary(embedding.weight)
+        self.projection_PD = kernels.pad_vocabulary(embedding.weight)
 
     def logits(self, hidden: Tensor) -> Tensor:
         return F.linear(hidden, self.projection_PD)[..., : self.num_embeddings]
 
 
 def ready_to_decode(model: Transformer) -> Transformer:
-    """The model for inference alone; a copy, if anything is to be cast or laid out.
+    """The model for inference only: itself, or a copy if weights are to be cast or laid out.
 
-    The copy shares what weights it can, so it is for use before these are trained on.
+    The copy shares unchanged weights with the model. Use it before the model is trained further.
     """
     weight = model.embedding.weight
     packs = can_pack(weight.device, model.dtype)
-    pads = weight.device.type != "cpu" and len(weight) % GPU_TILE > 0
+    pads = kernels.missing_rows(weight) > 0
     is_ready = isinstance(model.embedding, PackedEmbedding | PaddedEmbedding)
     if weight.dtype == model.dtype and (is_ready or not (packs or pads)):
         return model
@@ -86,7 +82,18 @@ def ready_to_decode(model: Transformer) -> Transformer:
 
 
 def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether products on this device are oneDNN's own, and it has instructions for the type."""
-    onednn = torch.backends.mkldnn
-    is_own = device.type == "cpu" and onednn.is_available() and not onednn.is_acl_available()
-    return is_own and (dtype == torch.float32 or has_bf16(device))
+    """Whether oneDNN computes products in this dtype with instructions of this CPU."""
+    if kernels.is_plain() or device.type != "cpu":
+        return False
+    # On ARM, oneDNN passes its products on to a library that does not read its order.
+    is_x86 = torch.cpu.get_capabilities().get("architecture") == "x86_64"
+    return is_x86 and (dtype == torch.float32 or has_bf16(device)) and has_packed_products()
+
+
+def has_packed_products() -> bool:
+    """Whether this torch has oneDNN's packed products, which are private operations of torch."""
+    one_11 = torch.ones(1, 1)
+    try:
+        return torch.equal(PackedWeights(one_11)(one_11), one_11)
+    except (AttributeError, RuntimeError, TypeError):  # built without oneDNN, or changed by torch
+        return False

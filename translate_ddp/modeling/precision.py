@@ -1,9 +1,9 @@
-"""In which precision the layers compute.
+"""The precision in which the layers compute.
 
-Parameters, gradients, optimizer and checkpoints are fp32 always. In bf16 all activations are 16
-bits wide, and so are the weights as the layers meet them, cast once a pass, where autocast goes to
-and fro at each layer. Sums that run over many terms stay fp32: those inside matrix products, norms
-and the loss, the embedding's gradient, and what the optimizer adds up.
+Parameters, gradients, optimizer and checkpoints are always fp32. In bf16, all activations have 16
+bits, and the weights are cast once a pass for the layers, where autocast casts at each layer. Sums
+of many terms stay fp32: those inside matrix products, norms and the loss, the embedding's gradient,
+and the optimizer's moments.
 """
 
 import torch
@@ -12,23 +12,25 @@ from translate_ddp.settings import Precision
 
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
-    """What is asked for; auto is bf16 where the device multiplies matrices faster in it."""
+    """The dtype of `precision`; auto is bf16 where the device multiplies matrices faster in it."""
     if precision == "auto":
         return torch.bfloat16 if has_bf16(device) else torch.float32
     return torch.bfloat16 if precision == "bf16" else torch.float32
 
 
 def has_bf16(device: torch.device) -> bool:
+    """Whether the device has instructions for matrix products in bf16."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name, False) for name in ("avx512_bf16", "amx_tile"))
 
 
 def precision_warning(precision: Precision, device: torch.device) -> str | None:
-    """What a user with a GPU from before bf16 (V100, T4) should know.
+    """A warning for GPUs without bf16 (V100, T4), which compute in fp32; otherwise None.
 
-    There is no fp16: it needs a loss scale that adapts by trying and skipping steps, so the batches
-    that count would depend on rounding, and no such GPU was at hand to try it on.
+    There is no fp16: it needs a loss scale that adapts by skipping steps, so that rounding would
+    decide which batches count, and no such GPU was available for tests.
     """
     if device.type != "cuda" or has_bf16(device) or precision == "fp32":
         return None

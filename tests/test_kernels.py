@@ -1,0 +1,237 @@
+"""The fast versions compute what the plain ones do, and `plain()` switches all of them off."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from translate_ddp.data.batches import Batch, collate
+from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.modeling import inference_weights, kernels
+from translate_ddp.modeling.decoding import decode
+from translate_ddp.modeling.inference_weights import PaddedEmbedding, ready_to_decode
+from translate_ddp.modeling.kernels import Dropout, Linear, cast_weights, dropout_mask
+from translate_ddp.modeling.loss import Objective, token_loss
+from translate_ddp.modeling.transformer import Transformer, padding_mask
+from translate_ddp.settings import ModelConfig
+
+CPU = torch.device("cpu")
+DTYPES = [torch.float32, torch.bfloat16]
+
+
+def small_model(dtype: torch.dtype, dropout: float) -> Transformer:
+    torch.manual_seed(0)
+    config = ModelConfig(d_model=32, num_heads=2, d_ff=64, dropout=dropout)
+    return Transformer(config, vocabulary=40, dtype=dtype).train()
+
+
+def small_batch() -> Batch:
+    random = np.random.default_rng(0)
+    sides = (Ragged.of(random.integers(4, 40, n) for n in (5, 9, 12)) for _ in range(2))
+    return collate(ParallelDataset(*sides))
+
+
+def loss_and_grads(model: Transformer) -> list[torch.Tensor]:
+    model.zero_grad()
+    torch.manual_seed(1)
+    sums = Objective(model, 0.1)(small_batch())
+    sums["loss"].backward()
+    grads = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    assert len(grads) == len(list(model.parameters()))
+    return [sums["loss"].detach(), sums["nll"], *grads]
+
+
+# --- the switch ---
+
+
+class FastVersionUsed(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (kernels, "attention_written_out"),
+        (kernels, "cast_all"),
+        (kernels, "dropout_mask"),
+        (kernels.FusedTokenLoss, "forward"),
+        (inference_weights, "PackedWeights"),
+    ],
+)
+def test_plain_uses_no_fast_version(owner: object, name: str, monkeypatch: pytest.MonkeyPatch):
+    if name == "PackedWeights" and not inference_weights.can_pack(CPU, torch.float32):
+        pytest.skip("a processor or a torch without packed products")
+
+    def raise_error(*_: object, **__: object) -> None:
+        raise FastVersionUsed
+
+    monkeypatch.setattr(owner, name, raise_error)
+
+    def train_and_decode() -> None:
+        for dtype in DTYPES:
+            model = small_model(dtype, dropout=0.1)
+            loss_and_grads(model)
+            decode(ready_to_decode(model.eval()).start, [[5, 6]], CPU)
+
+    with kernels.plain():
+        train_and_decode()
+    with pytest.raises(FastVersionUsed):
+        train_and_decode()
+
+
+def test_plain_adds_no_columns_for_a_gpu():
+    weights_VD, mask_B11M = torch.empty(11, 5, device="meta"), torch.zeros(2, 1, 1, 5)
+    assert len(kernels.pad_vocabulary(weights_VD)) == 64
+    assert kernels.align_mask(mask_B11M).stride()[0] == 8
+    with kernels.plain():
+        assert kernels.pad_vocabulary(weights_VD) is weights_VD
+        assert kernels.align_mask(mask_B11M) is mask_B11M
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_fast_model_gives_loss_and_gradients_of_plain_model(dtype: torch.dtype):
+    model = small_model(dtype, dropout=0.0)
+    fast = loss_and_grads(model)
+    with kernels.plain():
+        plain = loss_and_grads(model)
+    assert not kernels.is_plain()
+    within = 1e-5 if dtype == torch.float32 else 0.1
+    for fast_value, plain_value in zip(fast, plain, strict=True):
+        assert (fast_value - plain_value).norm() <= within * plain_value.norm().clamp(min=1)
+
+
+# --- attention ---
+
+
+@pytest.mark.parametrize(("kind", "queries"), [("padding", 7), ("causal", 7), ("padding", 1)])
+def test_attention_written_out_equals_torch(kind: str, queries: int):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(3, 2, length, 8, requires_grad=True) for length in (queries, 7, 7))
+    lengths = torch.tensor([7, 4, 1])
+    tokens = (torch.arange(7) < lengths[:, None]).long()
+    mask = padding_mask(tokens, 0, torch.float32) if kind == "padding" else None
+    results = []
+    for attend in (kernels.attention_written_out, kernels.attention):  # fp32: the second is torch's
+        out = attend(q, k, v, mask, is_causal=kind == "causal")
+        results.append([out, *torch.autograd.grad(out.square().sum(), (q, k, v))])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9])
+def test_aligned_mask_has_values_of_plain_mask(length: int):
+    mask_B11M = torch.randn(3, 1, 1, length)
+    aligned_B11M = kernels.align_mask(mask_B11M)
+    assert torch.equal(aligned_B11M, mask_B11M)
+    assert all(stride % kernels.MASK_ALIGNMENT == 0 for stride in aligned_B11M.stride()[:-1])
+
+
+# --- weights cast together ---
+
+
+def test_weights_cast_together_equal_weights_cast_one_by_one(monkeypatch: pytest.MonkeyPatch):
+    model = small_model(torch.bfloat16, dropout=0.1)
+    together = loss_and_grads(model)
+    monkeypatch.setattr(kernels, "cast_weights", lambda *_: None)
+    one_by_one = loss_and_grads(model)
+    assert all(torch.equal(a, b) for a, b in zip(together, one_by_one, strict=True))
+
+
+def test_every_pass_casts_the_current_weights():
+    linear = Linear(4, 4)
+    x = torch.ones(1, 4, dtype=torch.bfloat16)
+    cast_weights([linear], torch.bfloat16)
+    before = linear(x)
+    with torch.no_grad():
+        linear.weight.add_(1.0)
+    assert not torch.equal(linear(x), before)
+
+
+def test_torch_has_foreach_copy():
+    assert hasattr(torch, "_foreach_copy_"), (
+        f"torch {torch.__version__} has no torch._foreach_copy_: kernels.cast_all copies weights "
+        "one by one, which is slow on a GPU. Look for its successor."
+    )
+
+
+def test_cast_without_foreach_copy_gives_same_bits(monkeypatch: pytest.MonkeyPatch):
+    tensors = [torch.randn(3, 4), torch.randn(5)]
+    together = kernels.cast_all(tensors, torch.bfloat16)
+    monkeypatch.delattr(torch, "_foreach_copy_")
+    for cast, expected in zip(kernels.cast_all(tensors, torch.bfloat16), together, strict=True):
+        assert cast.dtype == torch.bfloat16 and torch.equal(cast, expected)
+
+
+# --- dropout ---
+
+
+def test_dropout_mask_has_its_rate_and_mean():
+    torch.manual_seed(0)
+    like = torch.empty(333, 1001)
+    for p in (0.1, 0.3):
+        mask = dropout_mask(like, p)
+        assert mask.shape == like.shape and mask.dtype == like.dtype
+        assert mask.unique().tolist() == pytest.approx([0.0, 1 / (1 - p)])
+        assert float((mask == 0).float().mean()) == pytest.approx(p, abs=0.003)
+        # Neither neighbours nor the four elements of one draw are dropped together.
+        dropped = (mask.flatten() == 0).float()
+        for distance in (1, 2, 3, 4, 1001):
+            together = float((dropped[distance:] * dropped[:-distance]).mean())
+            assert together == pytest.approx(p**2, abs=0.003)
+
+
+def test_dropout_depends_on_seed_and_is_off_in_evaluation():
+    dropout = Dropout(0.5)
+    x, y = torch.randn(2, 3, 4), torch.randn(2, 3, 4, requires_grad=True)
+    sums = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        sums.append(dropout(y, residual=x))
+    assert torch.equal(sums[0], sums[1]) and not torch.equal(sums[0], sums[2])
+    (grad,) = torch.autograd.grad(sums[2].sum(), y)
+    assert torch.equal(x + grad * y, sums[2])  # the backward pass drops the same elements
+    torch.manual_seed(2)
+    assert torch.equal(dropout(y), grad * y)  # without a residual, too
+    with kernels.plain():
+        torch.manual_seed(2)
+        plain = dropout(y, residual=x)
+        torch.manual_seed(2)
+        assert torch.equal(plain, x + F.dropout(y, 0.5))
+    assert torch.equal(dropout.eval()(y, residual=x), x + y)
+    assert torch.equal(dropout(y), y)
+
+
+# --- a padded vocabulary ---
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_padded_vocabulary_changes_neither_loss_nor_gradients(
+    monkeypatch: pytest.MonkeyPatch, smoothing: float
+):
+    torch.manual_seed(0)
+    hidden_RD = torch.randn(7, 5, requires_grad=True)
+    embedding_VD = torch.randn(11, 5, requires_grad=True)
+    labels_R = torch.randint(11, (7,))
+
+    def run() -> list[torch.Tensor]:
+        loss, nll = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+        return [loss, nll, *torch.autograd.grad(loss, (hidden_RD, embedding_VD))]
+
+    unpadded = run()
+    monkeypatch.setattr(kernels, "missing_rows", lambda weights_VD: 53)
+    for ours, expected in zip(run(), unpadded, strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_padded_columns_are_cut_off_the_logits(monkeypatch: pytest.MonkeyPatch):
+    model = small_model(torch.float32, dropout=0.0)
+    monkeypatch.setattr(kernels, "missing_rows", lambda weights_VD: 5)
+    padded = PaddedEmbedding(model.embedding)
+    hidden_BD = torch.randn(3, 32)
+    torch.testing.assert_close(padded.logits(hidden_BD), model.logits(hidden_BD))
+    assert padded.projection_PD.shape == (45, 32)
+
+
+def test_cpu_vocabulary_is_not_padded():
+    weights_VD = torch.randn(11, 5)
+    assert kernels.pad_vocabulary(weights_VD) is weights_VD
