@@ -34,10 +34,9 @@ from benchmarks.report import OWN, RESULTS, Row, short, write_report
 from benchmarks.workbench import open_trainer, take_steps
 from config import Config, parse
 from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
-from translate_ddp.errors import report_errors
+from translate_ddp.errors import first_line, report_errors
 from translate_ddp.modeling import kernels
 from translate_ddp.modeling.inference_weights import ready_to_decode
-from translate_ddp.errors import first_line
 from translate_ddp.training.trainer import Trainer
 from translate_ddp.training.validation import _summed_loss
 

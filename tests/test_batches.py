@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from translate_ddp.presets import PRESETS
 from translate_ddp.data.batches import (
     BatchLoader,
     Lengths,
@@ -20,6 +19,7 @@ from translate_ddp.data.batches import (
 )
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
+from translate_ddp.presets import PRESETS
 from translate_ddp.settings import BatchConfig
 
 CONFIG = BatchConfig(batch_tokens=300, max_tokens=100, seq_len=60)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from translate_ddp.presets import PRESETS, parse
 from translate_ddp.errors import UserError
+from translate_ddp.presets import PRESETS, parse
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -9,7 +9,6 @@ import torch
 from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensor
 
-from translate_ddp.presets import PRESETS
 from tests.helpers import processes
 from tests.helpers.fake_gpu import Launches, fake_gpu, to_fake
 from translate_ddp.data.batches import Batch, collate
@@ -18,6 +17,7 @@ from translate_ddp.modeling.decoding import beam, greedy
 from translate_ddp.modeling.inference_weights import PaddedEmbedding, ready_to_decode
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.presets import PRESETS
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.settings import DistributedConfig, ModelConfig, OptimizerConfig
 from translate_ddp.training.meters import Window

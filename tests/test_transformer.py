@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from translate_ddp.presets import PRESETS
 from translate_ddp.modeling.transformer import Transformer, sinusoids
+from translate_ddp.presets import PRESETS
 from translate_ddp.settings import ModelConfig
 
 VOCABULARY = 50

@@ -22,7 +22,7 @@ class CorpusConfig:
     """Training corpus: demo, a file, a folder, the common prefix of two parallel files, or a
     Hugging Face dataset; NAME:SPLIT selects a split."""
     validation: str = ""
-    """Validation corpus, named like --dataset; '': its validation split, or else 2% of its pairs."""
+    """Validation corpus, named like --dataset; '': its validation split, or 2% of its pairs."""
     lang_src: str = "en"
     """Source language, as in the names of the files, columns or dataset configurations."""
     lang_tgt: str = "it"

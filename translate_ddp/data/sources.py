@@ -14,6 +14,7 @@ A source is one string. These are tried in this order:
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import re
 from collections.abc import Mapping

@@ -165,10 +165,10 @@ class CheckpointStore:
     def archive(self, history: Sequence[str] | None) -> str | None:
         """Move files that are not part of the run into a folder `earlier-NNN` of their own.
 
-        `history` names the checkpoints of the run up to where it resumes; all others are moved, also
-        later ones of the same run, to which the next `latest` would return. metrics.jsonl is copied
-        along. None starts a new run: everything is moved. Returns the new folder's path, or None
-        if there is nothing to move.
+        `history` names the checkpoints of the run up to where it resumes; all others are moved,
+        later ones of the same run too, since the next `latest` would find them. metrics.jsonl is
+        copied along. None starts a new run: everything is moved. Returns the path of the new
+        folder, or None if there is nothing to move.
         """
         held = self.list()
         mine = [checkpoint for checkpoint in held if checkpoint.path.name in (history or ())]

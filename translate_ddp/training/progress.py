@@ -1,5 +1,6 @@
 """Progress of long work: a tqdm bar on a terminal, plain lines elsewhere."""
 
+import io
 import os
 import time
 from contextlib import suppress
@@ -23,8 +24,9 @@ class Progress(tqdm):
     monitor_interval = 0  # no thread that prints at other times
 
     def __init__(self, label: str, total: int, *, initial: int = 0, shown: bool = True) -> None:
+        self.text = ""  # shown beside the count
         self.lines = not on_terminal()
-        self.began = time.monotonic()
+        self._began = time.monotonic()
         super().__init__(
             desc=printable(label),
             total=total,
@@ -35,28 +37,28 @@ class Progress(tqdm):
             miniters=1,
             ncols=None if self.lines else 80,
             delay=LINE_SECONDS if self.lines else 0,
+            file=io.StringIO() if self.lines else None,  # lines are printed by `display`
         )
-        if self.lines:
-            self._instances.discard(self)  # of the bars that make room for printed lines
 
-    def advance(self, count: int = 1, left: float | None = None, text: str = "") -> None:
-        """`count` more are done; show `text` and the seconds `left`, estimated if not given."""
+    def advance(self, count: int = 1, seconds_left: float | None = None) -> None:
+        """`count` more are done; the time left is estimated if it is not given."""
         if self.disable:
             return
-        if left is None:
-            done = self.n + count - self.initial
-            left = (time.monotonic() - self.began) / max(done, 1) * (self.total - self.n - count)
-        parts = [text, f"{tqdm.format_interval(int(left))} left"]
+        if seconds_left is None:
+            done = self.n + count
+            pace = (time.monotonic() - self._began) / max(done - self.initial, 1)
+            seconds_left = pace * ((self.total or done) - done)
+        parts = [self.text, f"{tqdm.format_interval(int(seconds_left))} left"]
         self.set_postfix_str(", ".join(filter(None, parts)), refresh=False)
         self.update(count)
 
-    def display(self, msg: str | None = None, pos: int | None = None) -> bool:
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
         if self.lines:
-            print_line(str(self))
-            return True
-        with suppress(OSError):
-            return bool(super().display(msg, pos))
-        return False
+            if msg is None:  # not a request to clear the line
+                print_line(str(self))
+        else:
+            with suppress(OSError):
+                super().display(msg, pos)
 
     def close(self) -> None:
         with suppress(OSError):

@@ -42,7 +42,8 @@ def describe_run(config: Settings, trainer: Trainer) -> list[str]:
         "model": f"{model['num_encoder_layers']} encoder and {model['num_decoder_layers']} decoder "
         f"layers, width {model['d_model']}, feed-forward {model['d_ff']}, "
         f"{model['num_heads']} heads, dropout {model['dropout']:g}",
-        "": f"{count_parameters(trainer.model):,} parameters, layers compute in {precision(trainer.model)}",
+        "": f"{count_parameters(trainer.model):,} parameters, "
+        f"layers compute in {precision(trainer.model)}",
         "training": f"{train['num_epochs']} epochs, peak learning rate {optimizer['lr']:g} after "
         f"{optimizer['warmup_steps']:,} warm-up steps, seed {train['seed']}",
         "steps": f"{size} per step over all ranks, {len(sampler.plan):,} steps per epoch, "
@@ -62,11 +63,10 @@ def describe_run(config: Settings, trainer: Trainer) -> list[str]:
 
 def describe_rank(world: World) -> str:
     """`host: cuda:0 (NVIDIA H100)` or `host: cpu, 2 threads`."""
+    device = f"{world.device}, {torch.get_num_threads()} thread(s)"
     if world.device.type == "cuda":
-        return (
-            f"{socket.gethostname()}: {world.device} ({torch.cuda.get_device_name(world.device)})"
-        )
-    return f"{socket.gethostname()}: {world.device}, {torch.get_num_threads()} thread(s)"
+        device = f"{world.device} ({torch.cuda.get_device_name(world.device)})"
+    return f"{socket.gethostname()}: {device}"
 
 
 def describe_ranks(ranks: list[str]) -> list[str]:

@@ -42,7 +42,8 @@ class RunSaver:
         self._saved_at = time.monotonic()
 
     def is_due(self, minutes: float) -> bool:
-        """Whether the last save is so many minutes ago; 0 is never. Rank 0 decides: clocks differ."""
+        """Whether the last save is so many minutes ago; 0 is never. True on rank 0 only."""
+        # The clocks of the ranks differ.
         return self.world.is_main and 0 < minutes <= (time.monotonic() - self._saved_at) / 60
 
     def save(self, state: Callable[[], RunState], epoch: int | None, *, is_last: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a run must keep to be resumed: the schema of a checkpoint file, defined here and only here."""
+"""What a run must keep to be resumed: the only definition of a checkpoint's schema."""
 
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
@@ -91,10 +91,11 @@ class RunState:
         if missing := [part for part in names if part not in data]:
             raise UserError(f"{name} is not a whole checkpoint: it lacks {', '.join(missing)}.")
         try:
-            run = dict(data["run"])
+            run = Run(**data["run"])
+            run.identity = RunIdentity(**data["run"]["identity"])
             parts = {part: data[part] for part in names} | {
                 "position": Position(**data["position"]),
-                "run": Run(**(run | {"identity": RunIdentity(**run["identity"])})),
+                "run": run,
                 "log_offset": LogOffset(**data["log_offset"]),
             }
             for part, kind in _KINDS.items():

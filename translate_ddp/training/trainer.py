@@ -122,8 +122,9 @@ class Trainer:
         sums = {"loss": result.loss, **result.extras}
         self.meters.add(global_step - 1, sums, result.tokens, result.skipped)
         self.pace.tokens += result.tokens
-        text = self._log(result) if global_step % self.config.log_every == 0 else None
-        progress.advance(1, self._seconds_left(), text)
+        if global_step % self.config.log_every == 0:
+            progress.text = self._log(result)
+        progress.advance(1, self._seconds_left())
 
     def _finish_epoch(self) -> None:
         self._save()

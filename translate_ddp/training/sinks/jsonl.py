@@ -1,4 +1,4 @@
-"""metrics.jsonl: every scalar of a run, one JSON object per line; what other sinks are checked by."""
+"""metrics.jsonl: every scalar of a run, one JSON object per line. It is part of a run's state."""
 
 import errno
 import hashlib

@@ -27,7 +27,7 @@ class TrackioSink:
         history: Sequence[tuple[int, Mapping[str, float]]] = (),
     ) -> None:
         try:
-            import trackio
+            import trackio  # pyright: ignore[reportMissingImports]
         except ImportError as error:
             raise UserError(
                 "--trackio_project needs trackio, which is not installed: pip install trackio."
