@@ -15,9 +15,10 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from tests.conftest import TINY_RUN, write_corpus
+from tests.helpers import gpus as gpus  # hides them
 from tests.helpers import processes
 from tests.helpers.runs import assert_same_state, last_state, metrics
+from tests.helpers.tiny_run import TINY_RUN, write_corpus
 from translate_ddp.runtime.fault_injection import VARIABLE
 
 FAULTS = {

@@ -23,7 +23,7 @@ from translate_ddp.errors import UserError
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, corpus: str) -> Path:
     """The model folder of a finished run of two epochs on two ranks under torchrun."""
-    from tests.conftest import TINY_RUN
+    from tests.helpers.tiny_run import TINY_RUN
 
     folder = tmp_path_factory.mktemp("trained")
     flags = [*TINY_RUN, "--dataset", corpus, "--model_folder", str(folder)]

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import VISIBLE_GPUS
+from tests.helpers.gpus import VISIBLE_GPUS
 from tests.helpers.runs import last_state, losses, metrics, tensors
 
 ROOT = Path(__file__).resolve().parents[1]

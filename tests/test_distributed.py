@@ -1,10 +1,9 @@
-"""Ranks: what launchers say, and that gradients do not know how many computed them."""
+"""Collectives of World, and gradients that do not depend on the number of ranks."""
 
 import os
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +13,7 @@ from config import parse
 from tests.helpers import processes
 from train import build_trainer, prepare_data, unused_gpus
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.device import choose_device
 from translate_ddp.runtime.distributed import World, open_world
-from translate_ddp.runtime.launcher import Launch, first_slurm_host, read_launch
-from translate_ddp.runtime.rendezvous import claim_gpu
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.settings import DistributedConfig
 from translate_ddp.training.checkpoint import CheckpointStore
@@ -26,7 +22,7 @@ from translate_ddp.training.trainer import Run
 
 
 def gradients(flags: list[str], world: World) -> list[dict[str, torch.Tensor]]:
-    """The gradient of each step of the first epoch, with weights that never change."""
+    """The gradient of each step of the first epoch, with constant weights."""
     config = parse(flags)
     data = prepare_data(config, world)
     store = CheckpointStore(config.checkpoint)
@@ -50,59 +46,82 @@ def save_gradients(flags: list[str], folder: str) -> None:
 
 
 @pytest.mark.parametrize("max_tokens", ["100", "50", "20"])
-def test_two_ranks_make_the_gradients_of_one(tiny_run: list[str], tmp_path: Path, max_tokens: str):
-    # Shares of a step differ in tokens from rank to rank; at 50 some differ in their number of
-    # passes too, which hangs or falls apart unless the last pass alone is sent; at 20 all have
-    # several.
+def test_two_ranks_give_the_gradients_of_one(tiny_run: list[str], tmp_path: Path, max_tokens: str):
+    # The ranks' shards of a step differ in tokens. At 50 some also differ in their number of
+    # passes, which hangs or gives wrong sums unless only the last pass synchronizes; at 20 all
+    # have several passes.
     flags = [*tiny_run, "--dropout", "0", "--seq_len", "20", "--max_tokens", max_tokens]
-    alone = gradients(flags, World())
-    job = processes.start(save_gradients, tmp_path, 2, None, flags, str(tmp_path))
-    job.succeed()
+    expected = gradients(flags, World())
+    processes.start(save_gradients, tmp_path, 2, None, flags, str(tmp_path)).succeed()
     for rank in range(2):
-        together = torch.load(tmp_path / f"{rank}.pt")
-        assert len(together) == len(alone) > 5
-        for ours, theirs in zip(together, alone, strict=True):
+        found = torch.load(tmp_path / f"{rank}.pt")
+        assert len(found) == len(expected) > 5
+        for ours, theirs in zip(found, expected, strict=True):
             assert ours.keys() == theirs.keys()
             for name in ours:
                 torch.testing.assert_close(ours[name], theirs[name], rtol=1e-4, atol=1e-6)
 
 
-def exercise(folder: str) -> None:
-    """Each rank writes what it got from each kind of agreement."""
+def save_results(folder: str) -> None:
+    """Each rank saves its results of all collectives."""
     with open_world(DistributedConfig()) as world:
-        slow = lambda: time.sleep(1.0) or {"by": world.rank}  # noqa: E731
+        slow = lambda: time.sleep(1.0) or {"rank": world.rank}  # noqa: E731
         results: dict[str, Any] = {
             "sum": world.sum(torch.tensor([world.rank, 1.0])).tolist(),
             "any": world.any(world.rank == 1, False),
             "gather": world.gather(f"rank {world.rank} è qui" * world.rank),
             "broadcast": world.broadcast(b"\x00bytes" if world.rank == 1 else None, source=1),
-            "on_main": world.on_main("being slow", slow),
-            "on_each_node": world.on_each_node("looking", lambda: world.rank),
+            "on_main": world.on_main("slow work", slow),
+            "on_each_node": world.on_each_node("work", lambda: world.rank),
+            "on_each_rank": world.on_each_rank("work", lambda: world.rank),
+            "node": (world.is_node_leader, world.node_index),
             "threads": torch.get_num_threads(),
         }
         try:
-            world.on_main("failing", lambda: _refuse())
+            world.on_main("failing", _fail)
         except UserError as error:
             results["error"] = str(error)
         torch.save(results, Path(folder) / f"{world.rank}.pt")
 
 
-def _refuse() -> None:
-    raise UserError("not like this")
+def _fail() -> None:
+    raise UserError("wrong")
 
 
-def test_ranks_agree(tmp_path: Path):
-    processes.start(exercise, tmp_path, 3, None, str(tmp_path)).succeed()
+def test_collectives_of_three_ranks(tmp_path: Path):
+    processes.start(save_results, tmp_path, 3, None, str(tmp_path)).succeed()
     for rank in range(3):
-        got = torch.load(tmp_path / f"{rank}.pt")
-        assert got["sum"] == [3.0, 3.0]
-        assert got["any"] == (True, False)
-        assert got["gather"] == ["", "rank 1 è qui", "rank 2 è qui" * 2]
-        assert got["broadcast"] == b"\x00bytes"
-        assert got["on_main"] == {"by": 0}
-        assert got["on_each_node"] == [0]
-        assert got["error"] == "not like this"
-        assert got["threads"] == max(1, len(os.sched_getaffinity(0)) // 3)
+        results = torch.load(tmp_path / f"{rank}.pt")
+        assert results["sum"] == [3.0, 3.0]
+        assert results["any"] == (True, False)
+        assert results["gather"] == ["", "rank 1 è qui", "rank 2 è qui" * 2]
+        assert results["broadcast"] == b"\x00bytes"
+        assert results["on_main"] == {"rank": 0}
+        assert results["on_each_node"] == [0]
+        assert results["on_each_rank"] == [0, 1, 2]
+        assert results["node"] == (rank == 0, 0)
+        assert results["error"] == "wrong"
+        assert results["threads"] == max(1, len(os.sched_getaffinity(0)) // 3)
+
+
+def create_file_in_order(folder: str) -> None:
+    """Each of three ranks is a node. All share a disk, on which the second one finds the file."""
+    os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"] = "0", "1"
+    with open_world(DistributedConfig()) as world:
+        path = Path(folder) / "created"
+
+        def create() -> list[Any]:
+            existed = path.exists()
+            path.touch()
+            return [world.rank, existed]
+
+        results = world.on_main_then_each_node("creating a file", create)
+        assert results == [[0, False], [1, True], [2, True]], results
+        assert (world.is_node_leader, world.node_index) == (True, world.rank)
+
+
+def test_work_on_rank_0_is_done_before_that_of_other_nodes(tmp_path: Path):
+    processes.start(create_file_in_order, tmp_path, 3, None, str(tmp_path)).succeed()
 
 
 def crash_on_main() -> None:
@@ -110,132 +129,34 @@ def crash_on_main() -> None:
         world.on_main("crashing", lambda: 1 // 0)
 
 
-def test_a_crash_of_rank_0_ends_the_ranks_that_wait_for_it(tmp_path: Path):
+def test_crash_of_rank_0_ends_the_ranks_that_wait_for_it(tmp_path: Path):
     job = processes.start(crash_on_main, tmp_path, 2)
     assert job.wait() == [1, 1]
-    said = job.text()
-    assert said.count("error: Rank 0 failed at crashing: ZeroDivisionError") == 1
-    assert said.count("Traceback") == 1
-    assert "rank 1 stood here" in said and "on_main" in said
+    output = job.text()
+    assert output.count("error: Rank 0 failed at crashing: ZeroDivisionError") == 1
+    assert output.count("Traceback") == 1
+    assert "Stack of rank 1" in output and "on_main" in output
 
 
-def test_one_process_needs_no_launcher_and_no_group():
+def test_single_process_needs_no_launcher_and_no_group():
     with open_world(DistributedConfig()) as world:
         assert (world.rank, world.size, world.store) == (0, 1, None)
         assert world.sum(torch.tensor(5)).item() == 5
-        assert world.gather("alone") == ["alone"]
-        assert world.on_main("working", lambda: 7) == 7
+        assert world.gather("text") == ["text"]
+        assert world.on_main("work", lambda: 7) == 7
+        assert world.on_main_then_each_node("work", lambda: 7) == [7]
 
 
-def test_torchruns_variables_are_read():
-    said = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
-    assert read_launch(said) == Launch(rank=5, size=8, local_rank=1, local_size=4)
-    again = {"TORCHELASTIC_RESTART_COUNT": "1", "SLURM_RESTART_COUNT": "2"}  # a job queued again
-    assert read_launch(said | again).restarts == 3
-    assert read_launch(said | {"TORCHELASTIC_RUN_ID": "none"}).under_torchrun
-
-
-def test_slurms_variables_are_read_when_srun_starts_the_ranks():
-    said = {
-        "SLURM_PROCID": "9",
-        "SLURM_NTASKS": "11",
-        "SLURM_LOCALID": "1",
-        "SLURM_NODEID": "2",
-        "SLURM_STEP_TASKS_PER_NODE": "4(x2),3",
-    }
-    assert read_launch(said) == Launch(rank=9, size=11, local_rank=1, local_size=3)
-    assert read_launch(said | {"SLURM_NTASKS": "1"}) == Launch()  # an interactive shell
-
-
-@pytest.mark.parametrize(
-    ("nodelist", "host"),
-    [("gpu[07-09,12],big1", "gpu07"), ("node3", "node3"), ("a1,a2", "a1"), ("n-[1,3]", "n-1")],
-)
-def test_the_first_host_of_a_slurm_list(nodelist: str, host: str):
-    assert first_slurm_host(nodelist) == host
-
-
-def test_nccl_without_gpus_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with (
-        pytest.raises(UserError, match="NCCL needs GPUs"),
-        open_world(DistributedConfig(backend="nccl")),
-    ):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("visible", "local_rank", "local_size", "device"),
-    [
-        (1, 0, 1, "cuda:0"),
-        (1, 3, 8, "cuda:0"),  # srun --gpus-per-task=1, or a CUDA_VISIBLE_DEVICES for each process
-        (8, 3, 8, "cuda:3"),
-        (8, 0, 1, "cuda:0"),
-    ],
-)
-def test_a_process_takes_its_own_gpu_of_those_it_sees(
-    monkeypatch: pytest.MonkeyPatch, visible: int, local_rank: int, local_size: int, device: str
-):
-    taken: list[torch.device] = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: visible)
-    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
-    launched = Launch(local_rank, local_size, local_rank, local_size)
-    chosen, backend = choose_device(launched, DistributedConfig())
-    assert [chosen] == taken == [torch.device(device)]
-    assert backend == "cpu:gloo,cuda:nccl"
-
-
-def test_more_ranks_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(UserError, match="3 processes .* 2 GPUs: pass --nproc_per_node=2"):
-        choose_device(Launch(0, 3, 0, 3), DistributedConfig())
-
-
-def test_two_ranks_on_one_gpu_are_refused_before_nccl_meets_them(monkeypatch: pytest.MonkeyPatch):
-    uuids = {0: "GPU-a", 1: "GPU-b", 2: "GPU-a"}
-    store = torch.distributed.HashStore()
-
-    def claim(rank: int) -> None:
-        properties = SimpleNamespace(uuid=uuids[rank])
-        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
-        claim_gpu(store, rank, torch.device("cuda", 0))
-
-    claim(0)
-    claim(1)
-    with pytest.raises(UserError, match="Ranks 0 and 2 would share one GPU"):
-        claim(2)
-
-
-def test_a_process_that_leaves_gpus_idle_prints_the_command_that_uses_them(
+def test_process_that_leaves_gpus_idle_prints_the_command_that_uses_them(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setattr(sys, "argv", ["train.py", "--dataset", "my data/train", "--preset", "base"])
     gpu = torch.device("cuda", 0)
-    said = unused_gpus(World(device=gpu))
-    assert said is not None and "uses 1 of 4 GPUs" in said
-    assert said.endswith(
+    line = unused_gpus(World(device=gpu))
+    assert line is not None and "uses 1 of 4 GPUs" in line
+    assert line.endswith(
         "torchrun --nproc_per_node=4 train.py --dataset 'my data/train' --preset base"
     )
     assert unused_gpus(World(size=4, device=gpu)) is None
     assert unused_gpus(World()) is None
-
-
-def test_a_port_in_use_is_named(tmp_path: Path):
-    import socket
-
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        job = processes.start(exercise_told, tmp_path, 1, {"MASTER_PORT": port, "WORLD_SIZE": "2"})
-        assert f"cannot connect to 127.0.0.1:{port}" in job.fail()
-
-
-def exercise_told() -> None:
-    from translate_ddp.errors import report_errors
-
-    with report_errors(), open_world(DistributedConfig()):
-        pass

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import TINY_RUN
 from tests.helpers import processes
 from tests.helpers.nodes import Nodes, go_on, state_of, two_nodes, wait_until, wait_until_stopped
 from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
+from tests.helpers.tiny_run import TINY_RUN
 
 LOST = 75  # the exit code of ranks with which nothing is wrong but that others are gone
 

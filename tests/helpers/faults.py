@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import TINY_RUN
 from tests.helpers import processes
 from tests.helpers.runs import assert_same_state, checkpoints, metrics
+from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.runtime.fault_injection import VARIABLE
 
 MANY_EPOCHS = ["--num_epochs", "100000"]

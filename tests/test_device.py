@@ -1,0 +1,48 @@
+"""The choice of device and backend for a rank."""
+
+import pytest
+import torch
+
+from translate_ddp.errors import UserError
+from translate_ddp.runtime.device import choose_device
+from translate_ddp.runtime.distributed import open_world
+from translate_ddp.runtime.launcher import Launch
+from translate_ddp.settings import DistributedConfig
+
+
+def test_nccl_without_gpus_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with (
+        pytest.raises(UserError, match="NCCL needs GPUs"),
+        open_world(DistributedConfig(backend="nccl")),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("visible", "local_rank", "local_size", "device"),
+    [
+        (1, 0, 1, "cuda:0"),
+        (1, 3, 8, "cuda:0"),  # srun --gpus-per-task=1, or a CUDA_VISIBLE_DEVICES for each process
+        (8, 3, 8, "cuda:3"),
+        (8, 0, 1, "cuda:0"),
+    ],
+)
+def test_each_local_rank_uses_its_own_visible_gpu(
+    monkeypatch: pytest.MonkeyPatch, visible: int, local_rank: int, local_size: int, device: str
+):
+    current: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: visible)
+    monkeypatch.setattr(torch.cuda, "set_device", current.append)
+    launch = Launch(local_rank, local_size, local_rank, local_size)
+    chosen, backend = choose_device(launch, DistributedConfig())
+    assert [chosen] == current == [torch.device(device)]
+    assert backend == "cpu:gloo,cuda:nccl"
+
+
+def test_more_ranks_than_gpus_are_an_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(UserError, match="3 processes .* 2 GPUs: pass --nproc_per_node=2"):
+        choose_device(Launch(0, 3, 0, 3), DistributedConfig())

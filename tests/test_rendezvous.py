@@ -1,0 +1,59 @@
+"""The meeting of the ranks of a start."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch.distributed import HashStore
+
+from tests.helpers import processes
+from translate_ddp.errors import UserError, report_errors
+from translate_ddp.runtime import rendezvous
+from translate_ddp.runtime.distributed import open_world
+from translate_ddp.runtime.rendezvous import claim_gpu
+from translate_ddp.settings import DistributedConfig
+
+
+def test_ranks_of_each_start_share_a_new_name_in_the_same_store():
+    # torchrun keeps its store over restarts.
+    store = HashStore()
+    names = []
+    for _ in range(3):
+        with ThreadPoolExecutor(3) as pool:
+            ranks = [pool.submit(rendezvous._agree_on_name, store, rank, 3) for rank in range(3)]
+            (name,) = {rank.result() for rank in ranks}
+            names.append(name)
+    assert len(set(names)) == 3
+
+
+def open_and_close_a_world() -> None:
+    with report_errors(), open_world(DistributedConfig()):
+        pass
+
+
+def test_port_in_use_is_reported_with_its_address(tmp_path: Path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        variables = {"MASTER_PORT": port, "WORLD_SIZE": "2"}
+        job = processes.start(open_and_close_a_world, tmp_path, 1, variables)
+        assert f"cannot connect to 127.0.0.1:{port}" in job.fail()
+
+
+def test_two_ranks_on_one_gpu_are_an_error(monkeypatch: pytest.MonkeyPatch):
+    uuids = {0: "GPU-a", 1: "GPU-b", 2: "GPU-a"}
+    store = HashStore()
+
+    def claim(rank: int) -> None:
+        properties = SimpleNamespace(uuid=uuids[rank])
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+        claim_gpu(store, rank, torch.device("cuda", 0))
+
+    claim(0)
+    claim(1)
+    with pytest.raises(UserError, match="Ranks 0 and 2 would share one GPU"):
+        claim(2)
