@@ -63,4 +63,4 @@ def test_every_data_file_is_installed():
 def test_version_option_prints_the_version():
     words = [sys.executable, "-m", "translate_ddp", "--version"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, f"translate-ddp {__version__}\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"translate_ddp {__version__}\n"), done.stderr

@@ -1,4 +1,4 @@
-"""The command line of a trained model: `translate-ddp COMMAND` or `python -m translate_ddp`."""
+"""`python -m translate_ddp COMMAND`, or `translate-ddp COMMAND`: use a trained model."""
 
 # ruff: noqa: E402
 import gc
@@ -6,7 +6,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    gc.disable()  # all that imports make stays: to search it for garbage would take half a second
+    gc.disable()  # what imports allocate stays: searching it for garbage would take half a second
 
 from translate_ddp.runtime.environment import set_defaults
 
@@ -28,30 +28,30 @@ COMMANDS = {
 def main() -> None:
     name, *flags = sys.argv[1:] or [""]
     if name == "--version":
-        print(f"translate-ddp {__version__}")
-        return
+        print(f"translate_ddp {__version__}")
+        sys.exit()
     if name not in COMMANDS:
         lines = [f"  {command:<10} {config.__doc__}" for command, (config, _) in COMMANDS.items()]
-        usage = "\n".join(["usage: translate-ddp COMMAND [--help], or --version", *lines])
+        usage = "\n".join(["usage: python -m translate_ddp COMMAND [--help]", *lines])
         if name in ("-h", "--help"):
             print(usage)
-            return
-        message = f"error: there is no command {name!r}.\n" if name else ""
-        print(message + usage, file=sys.stderr)
+            sys.exit()
+        problem = f"error: there is no command {name!r}.\n" if name else ""
+        print(problem + usage, file=sys.stderr)
         sys.exit(2)
     config, run = COMMANDS[name]
     with report_errors():
         chosen = tyro.cli(
             config,
             args=flags,
-            prog=f"translate-ddp {name}",
+            prog=f"translate_ddp {name}",
             config=(tyro.conf.OmitArgPrefixes,),
             use_underscores=True,
         )
         try:
             run(chosen)
         except BrokenPipeError:
-            os._exit(0)  # the reader has had enough, as in `translate | head`
+            os._exit(0)  # nobody reads any more, as in `translate | head`
 
 
 if __name__ == "__main__":

@@ -1,0 +1,53 @@
+"""README and docs: links lead somewhere, and commands use flags that exist."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commands import ROOT
+
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
+# Of torchrun, pip, pytest, Slurm, the hub's client and the benchmarks.
+OTHER_FLAGS = set(
+    "--nproc_per_node --nnodes --node_rank --master_addr --master_port --rdzv-backend --rdzv-id "
+    "--rdzv-endpoint --max-restarts --signals-to-handle --repo-type --local-dir --nodes "
+    "--ntasks-per-node --gpus-per-node --gpus-per-task --others --minutes --help --version".split()
+)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub names them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_and_headings(page: Path):
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.is_file(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(found), f"{page.name}: {target}"
+
+
+def test_flags_exist():
+    helps = [
+        subprocess.run(
+            [sys.executable, *words, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+        for words in (
+            ["train.py"],
+            ["-m", "translate_ddp", "translate"],
+            ["-m", "translate_ddp", "validate"],
+        )
+    ]
+    known = set(re.findall(r"--\w+", " ".join(helps))) | OTHER_FLAGS
+    for page in (page for page in PAGES if page.name != "CHANGELOG.md"):
+        used = set(re.findall(r"(?<![\w-])--[a-z]\w*(?:-\w+)*", page.read_text()))
+        assert used <= known, f"{page.name}: {sorted(used - known)}"
