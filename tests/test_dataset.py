@@ -117,16 +117,11 @@ def test_seq_len_counts_the_end_marker(tmp_path: Path):
     assert max(lengths) <= 8
 
 
-def test_tokenizer_is_trained_on_training_pairs_only(config: CorpusConfig, tmp_path: Path):
+def test_tokenizer_is_trained_on_training_pairs_only(
+    config: CorpusConfig, tmp_path: Path, pairs: Pairs
+):
     data = prepare_and_load(config, tmp_path / "data")
-    expected = train_tokenizer(
-        [
-            *Path(f"{config.dataset}.en").read_text().splitlines(),
-            *Path(f"{config.dataset}.de").read_text().splitlines(),
-        ],
-        SMALL,
-    )
-    assert data.tokenizer.text == expected.text
+    assert data.tokenizer.text == train_tokenizer([*sum(pairs, ())], SMALL).text
 
 
 def test_corpus_is_prepared_again_after_kill(

@@ -113,9 +113,8 @@ def precision(trainer: Trainer) -> str:
 def host_time(trainer: Trainer, steps: Iterator[np.ndarray]) -> dict[str, str | float]:
     """Medians of what it takes to launch a step, and to launch it and wait for its end."""
     device, sampler = trainer.world.device, trainer.sampler
-    rows = sampler.plan[0][:FEW_SENTENCES]
-    passes = trainer.loader.passes(rows)
-    tokens = int(sampler.lengths.target[rows].sum())
+    few_rows = sampler.plan[0][: FEW_SENTENCES * sampler.world_size]
+    few_step = trainer.loader.prepare(few_rows)
     launched, waited, few = [], [], []
     for _ in range(LAUNCHED_STEPS):
         wait_for(device)
@@ -125,7 +124,7 @@ def host_time(trainer: Trainer, steps: Iterator[np.ndarray]) -> dict[str, str | 
         wait_for(device)
         waited.append(time.perf_counter() - begun)
         begun = time.perf_counter()
-        trainer.step(passes, tokens)
+        trainer.step(few_step.passes, few_step.target_tokens)
         few.append(time.perf_counter() - begun)
     return {
         "waited ms": 1e3 * statistics.median(waited),

@@ -177,16 +177,17 @@ class BatchLoader:
 
     def largest_step(self) -> Step:
         """The step with the most positions, which takes about the most memory."""
-        return self._prepare(self.sampler.largest_step())
+        return self.prepare(self.sampler.largest_step())
 
-    def _prepare(self, rows: np.ndarray) -> Step:
+    def prepare(self, rows: np.ndarray) -> Step:
+        """The step of these rows of all ranks, in page-locked memory if the device is a GPU."""
         passes = split_into_passes(self.dataset, self.sampler.shard(rows), self.max_tokens)
         if self.device.type == "cuda":
             passes = [batch.pin_memory() for batch in passes]
         return Step(passes, self.sampler.target_tokens(rows), rows)
 
     def __iter__(self) -> Iterator[Step]:
-        steps = map(self._prepare, self.sampler)
+        steps = map(self.prepare, self.sampler)
         count = PREFETCHED_STEPS[self.device.type]
         return prefetch(steps, count, self._set_device) if count else steps
 
@@ -239,8 +240,8 @@ def collate(pairs: ParallelDataset) -> Batch:
 
 def empty_batch() -> Batch:
     """A batch of one sentence without labels, whose loss and gradients are zero."""
-    none = torch.empty(0, dtype=torch.int64)
-    return Batch(torch.tensor([[EOS]]), torch.tensor([[SOS]]), real_R=none, labels_R=none)
+    no_labels = torch.empty(0, dtype=torch.int64)
+    return Batch(torch.tensor([[EOS]]), torch.tensor([[SOS]]), real_R=no_labels, labels_R=no_labels)
 
 
 def pad(rows: Ragged, first: int = PAD, last: int = PAD) -> Tensor:

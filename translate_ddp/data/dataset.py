@@ -28,7 +28,7 @@ from translate_ddp.settings import CorpusConfig, TokenizerConfig
 if TYPE_CHECKING:
     import datasets
 
-FORMAT = 2  # of the prepared folder; raise it and corpora are prepared anew
+FORMAT = 2  # of the prepared folder; raise it with every change, and corpora are prepared again
 SUMMARY_FILE = "prepared.json"  # counts and fingerprint; written last
 
 

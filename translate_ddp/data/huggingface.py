@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -49,17 +50,11 @@ def _read_cache(name: str, languages: Languages) -> Mapping[str, Dataset] | None
         return None
     bare_name = name.rpartition("/")[2]
     for pair in (*_both_directions(languages), "default"):
-        try:
+        with suppress(ValueError, OSError, TypeError):  # not cached, incomplete, other arguments
             cache = Cache(
-                repo_id=name,
-                dataset_name=bare_name,
-                config_name=pair,
-                version="auto",
-                hash="auto",
+                repo_id=name, dataset_name=bare_name, config_name=pair, version="auto", hash="auto"
             )
             return cast("Mapping[str, Dataset]", cache.as_dataset())
-        except (ValueError, OSError, TypeError):  # not cached, incomplete, or another signature
-            continue
     return None
 
 
