@@ -14,7 +14,7 @@ import tyro
 
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.decoding import decode, default_batch_tokens
+from translate_ddp.modeling.decoding import decode, default_max_tokens
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.precision import choose_dtype, fix_cuda_kernels
 from translate_ddp.modeling.transformer import Transformer
@@ -108,10 +108,10 @@ class Translator:
             sources,
             self.device,
             beam_width=beam_width,
-            batch_tokens=default_batch_tokens(self.device),
+            max_tokens=default_max_tokens(self.device),
         )
         translations = [""] * len(lines)
-        for row, text in zip(filled, self.tokenizer.decode(found), strict=True):
+        for row, text in zip(filled, self.tokenizer.decode([h.ids for h in found]), strict=True):
             translations[row] = text
         return translations
 

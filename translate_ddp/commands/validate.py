@@ -8,7 +8,7 @@ from translate_ddp.console import print_line
 from translate_ddp.data.dataset import ParallelDataset, Ragged, load_prepared, prepare
 from translate_ddp.data.sources import read_parallel
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.decoding import default_batch_tokens
+from translate_ddp.modeling.decoding import default_max_tokens
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
@@ -53,7 +53,7 @@ def run(config: ValidateConfig) -> None:
             translator.tokenizer,
             World(device=translator.device),
             "rank0",
-            default_batch_tokens(translator.device),
+            default_max_tokens(translator.device),
             show=choose_samples(NUM_SAMPLES, len(data.pairs), translator.step),
             on_done=bar.advance,
         )

@@ -125,11 +125,16 @@ def _translate(
         model.start,
         [pairs.source[row] for row in rows],
         world.device,
-        batch_tokens=max_tokens,
+        max_tokens=max_tokens,
         on_done=on_done,
     )
     loss, tokens = _summed_loss(model, pairs, rows, max_tokens, world.device)
-    return Part(rows=rows, predictions=tokenizer.decode(found), loss=loss, tokens=tokens)
+    return Part(
+        rows=rows,
+        predictions=tokenizer.decode([hypothesis.ids for hypothesis in found]),
+        loss=loss,
+        tokens=tokens,
+    )
 
 
 @torch.inference_mode()
