@@ -47,7 +47,7 @@ from translate_ddp.data.dataset import ParallelDataset, load_prepared, prepare
 from translate_ddp.data.files import read_parallel
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, report_errors
-from translate_ddp.modeling.decoding import default_batch_tokens
+from translate_ddp.modeling.decoding import default_max_tokens
 from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 
@@ -57,7 +57,7 @@ BAR = "sentences/s"
 GENERATE = "transformers generate"
 RATIO = f"x {GENERATE}"
 BATCHES = (
-    default_batch_tokens(default_device()),
+    default_max_tokens(default_device()),
     256,
     1024,
     8192,

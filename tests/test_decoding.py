@@ -1,4 +1,4 @@
-"""Greedy and beam search on scores drawn by hand; no network is involved."""
+"""Greedy and beam search on hand-made and random scores, without a model."""
 
 import itertools
 import math
@@ -8,7 +8,13 @@ import pytest
 import torch
 
 from translate_ddp.data.tokenizer import EOS, SOS
-from translate_ddp.modeling.decoding import LENGTH_REWARD, beam, decode, greedy
+from translate_ddp.modeling.decoding import (
+    LENGTH_REWARD,
+    Hypothesis,
+    beam,
+    decode,
+    greedy,
+)
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
@@ -27,8 +33,8 @@ def restored_threads() -> Iterator[None]:
 
 Chain = dict[int, dict[int, float]]
 
-# Probabilities of the next token after each. The greedy path starts with A (0.6) and then has to
-# choose among weak ones; the better path starts with B.
+# Probabilities of the next token after each token. The greedy path starts with A (0.6), but the
+# better path starts with B.
 #   A [EOS]   0.6 * 0.4 = 0.24        B [EOS]   0.4 * 0.9 = 0.36
 LATTICE: Chain = {
     SOS: {A: 0.6, B: 0.4},
@@ -38,7 +44,7 @@ LATTICE: Chain = {
 
 
 class ChainState:
-    """A state whose next-token scores depend on the last token and on a chain for each sentence."""
+    """A state whose next-token scores depend on the last token, by one chain for each sentence."""
 
     def __init__(self, chains: list[Chain]) -> None:
         self.chains = chains
@@ -57,7 +63,7 @@ class ChainState:
 
 
 class EndlessState(ChainState):
-    """Sentences that end at their limits only, and how many rows there were at each step."""
+    """Sentences that end only at their limits; records the number of rows of each step."""
 
     def __init__(self, sentences: int) -> None:
         super().__init__([{SOS: {A: 1.0}, A: {A: 1.0}}] * sentences)
@@ -77,8 +83,8 @@ def random_chain(seed: int) -> Chain:
     }
 
 
-def best_by_enumeration(chain: Chain, limit: int) -> list[int]:
-    """The best of all token sequences up to the limit, by the same reward of length."""
+def best_by_enumeration(chain: Chain, limit: int) -> Hypothesis:
+    """The best of all token sequences up to the limit, by the same length normalisation."""
     scored = []
     for length in range(limit + 1):
         for words in itertools.product((A, B), repeat=length):
@@ -86,64 +92,76 @@ def best_by_enumeration(chain: Chain, limit: int) -> list[int]:
             score = sum(math.log(chain[a].get(b, 1e-30)) for a, b in itertools.pairwise(path))
             tokens = len(path) - 1
             scored.append((score / ((5 + tokens) / 6) ** LENGTH_REWARD, list(words)))
-    return max(scored)[1]
+    score, ids = max(scored)
+    return Hypothesis(ids, score)
 
 
-def test_greedy_takes_the_best_token_at_each_step():
-    assert greedy(ChainState([LATTICE]), [10], CPU) == [[A]]
+def ids_of(hypotheses: list[Hypothesis]) -> list[list[int]]:
+    return [hypothesis.ids for hypothesis in hypotheses]
 
 
-def test_a_beam_finds_the_better_path_that_starts_worse():
-    assert beam(ChainState([LATTICE]), [10], CPU, width=2) == [[B]]
+def test_greedy_takes_most_probable_token_at_each_step():
+    assert greedy(ChainState([LATTICE]), [10], CPU) == [Hypothesis([A], score=None)]
+
+
+def test_beam_finds_better_path_with_worse_start():
+    score = math.log(0.4 * 0.9) / ((5 + 2) / 6) ** 0.6  # two tokens: B [EOS]
+    (found,) = beam(ChainState([LATTICE]), [10], CPU, width=2)
+    assert found.ids == [B] and found.score == pytest.approx(score)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_beam_of_one_is_greedy(seed: int):
+def test_beam_of_width_one_equals_greedy(seed: int):
     chains = [random_chain(seed), random_chain(seed + 100)]
     by_beam = beam(ChainState(chains), [6, 4], CPU, width=1)
-    assert by_beam == greedy(ChainState(chains), [6, 4], CPU)
+    assert ids_of(by_beam) == ids_of(greedy(ChainState(chains), [6, 4], CPU))
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_wide_enough_beam_is_enumeration(seed: int):
+def test_wide_enough_beam_equals_enumeration(seed: int):
     chains = [random_chain(seed), random_chain(seed + 100)]
     found = beam(ChainState(chains), [4, 3], CPU, width=40)
-    assert found == [best_by_enumeration(chains[0], 4), best_by_enumeration(chains[1], 3)]
+    expected = [best_by_enumeration(chains[0], 4), best_by_enumeration(chains[1], 3)]
+    assert ids_of(found) == ids_of(expected)
+    for ours, best in zip(found, expected, strict=True):
+        assert ours.score == pytest.approx(best.score)
 
 
-def test_a_longer_translation_may_beat_a_more_probable_short_one():
-    # A [EOS] has probability 0.30, B c d [EOS] 0.28: rewarded for length, the second is better.
+def test_longer_translation_can_beat_a_more_probable_short_one():
+    # A [EOS] has probability 0.30, B c d [EOS] 0.28: normalised by length, the second is better.
     c, d = 6, 7
     chain: Chain = {SOS: {A: 0.3, B: 0.28}, A: {EOS: 1.0}, B: {c: 1.0}, c: {d: 1.0}, d: {EOS: 1.0}}
-    assert beam(ChainState([chain]), [10], CPU, width=2) == [[B, c, d]]
+    assert ids_of(beam(ChainState([chain]), [10], CPU, width=2)) == [[B, c, d]]
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_no_row_grows_beyond_its_limit(width: int):
+def test_no_translation_is_longer_than_its_limit(width: int):
     endless: Chain = {SOS: {A: 1.0}, A: {A: 1.0}}
     found = beam(ChainState([endless, endless]), [3, 5], CPU, width)
-    assert found == [[A] * 3, [A] * 5]
-    assert greedy(ChainState([endless, endless]), [3, 5], CPU) == found
+    assert ids_of(found) == [[A] * 3, [A] * 5]
+    assert ids_of(greedy(ChainState([endless, endless]), [3, 5], CPU)) == ids_of(found)
 
 
-def test_rows_that_have_ended_leave_the_search_together():
-    limits = [1 + n * 7 % 40 for n in range(40)]  # 1 to 40, out of order: one ends at each step
+def test_greedy_drops_finished_rows_in_multiples_of_16():
+    limits = [
+        1 + n * 7 % 40 for n in range(40)
+    ]  # 1 to 40, out of order: one is finished at each step
     state = EndlessState(40)
     found = greedy(state, limits, CPU)
-    assert found == [[A] * limit for limit in limits]
+    assert ids_of(found) == [[A] * limit for limit in limits]
     assert state.counts == [40] * 8 + [32] * 16 + [16] * 8 + [8] * 4 + [4] * 2 + [2, 1]
 
 
-def test_sentences_that_are_done_leave_a_beam_together():
-    limits = [3, 9, 1, 7, 5, 2, 8, 6, 4, 10]  # one is done at each step
+def test_beam_drops_finished_sentences_in_multiples():
+    limits = [3, 9, 1, 7, 5, 2, 8, 6, 4, 10]  # one is finished at each step
     state = EndlessState(10)
     found = beam(state, limits, CPU, width=5)
-    assert found == [[A] * limit for limit in limits]
+    assert ids_of(found) == [[A] * limit for limit in limits]
     assert state.counts == [5 * sentences for sentences in [10, 9, 9, 9, 6, 6, 6, 3, 3, 1]]
 
 
 @pytest.mark.parametrize("beam_width", [1, 2])
-def test_sources_keep_their_order_whatever_the_batches(beam_width: int):
+def test_translations_are_in_the_order_of_the_sources(beam_width: int):
     # Each source is "translated" to its first token, once for each of its tokens.
     class Repeat:
         def __init__(self, source_BS: torch.Tensor) -> None:
@@ -162,37 +180,35 @@ def test_sources_keep_their_order_whatever_the_batches(beam_width: int):
             self.left, self.first = self.left[sentences_B], self.first[sentences_B]
 
     sources = [[n] * (1 + n % 7) for n in range(4, 29)]
-    for batch_tokens in (1, 30, 1000):
-        found = decode(Repeat, sources, CPU, beam_width=beam_width, batch_tokens=batch_tokens)
-        assert found == sources
+    for max_tokens in (1, 30, 1000):
+        found = decode(Repeat, sources, CPU, beam_width=beam_width, max_tokens=max_tokens)
+        assert ids_of(found) == sources
 
 
 @pytest.mark.parametrize("beam_width", [1, 3])
-def test_threads_share_the_batches_and_change_no_translation(
-    beam_width: int, restored_threads: None
-):
+def test_threads_and_batches_change_no_translation(beam_width: int, restored_threads: None):
     torch.manual_seed(0)
     plain = Transformer(ModelConfig(d_model=32, num_heads=2, d_ff=64), vocabulary=40).eval()
     model = ready_to_decode(plain)
     sources = [torch.randint(4, 40, (1 + n % 9,)).tolist() for n in range(40)]
     found = []
-    for threads, batch_tokens in ((1, 1), (1, 500), (4, 60)):
+    for threads, max_tokens in ((1, 1), (1, 500), (4, 60)):
         torch.set_num_threads(threads)
         found.append(
-            decode(model.start, sources, CPU, beam_width=beam_width, batch_tokens=batch_tokens)
+            ids_of(decode(model.start, sources, CPU, beam_width=beam_width, max_tokens=max_tokens))
         )
         assert torch.get_num_threads() == threads
     assert found[0] == found[1] == found[2]
 
 
-def test_what_a_thread_or_a_listener_raises_ends_the_search(restored_threads: None):
+def test_error_of_a_thread_or_callback_ends_decoding(restored_threads: None):
     torch.set_num_threads(2)
 
-    def refuse(source_BS: torch.Tensor) -> ChainState:
-        raise RuntimeError("refused")
+    def fail(source_BS: torch.Tensor) -> ChainState:
+        raise RuntimeError("failed")
 
-    with pytest.raises(RuntimeError, match="refused"):
-        decode(refuse, [[4]] * 8, CPU, batch_tokens=2)
+    with pytest.raises(RuntimeError, match="failed"):
+        decode(fail, [[4]] * 8, CPU, max_tokens=2)
     started: list[int] = []
 
     def start(source_BS: torch.Tensor) -> ChainState:
@@ -203,7 +219,7 @@ def test_what_a_thread_or_a_listener_raises_ends_the_search(restored_threads: No
         raise KeyError("stop")
 
     with pytest.raises(KeyError, match="stop"):
-        decode(start, [[4]] * 500, CPU, batch_tokens=2, on_done=stop)
-    assert len(started) < 500  # the rest was called off
-    assert set(started) == {1}  # each has a core to itself
+        decode(start, [[4]] * 500, CPU, max_tokens=2, on_done=stop)
+    assert len(started) < 500  # the remaining batches were cancelled
+    assert set(started) == {1}  # each batch has one core
     assert torch.get_num_threads() == 2

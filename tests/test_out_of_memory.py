@@ -89,17 +89,18 @@ def test_a_search_without_memory_goes_on_by_halves(monkeypatch: pytest.MonkeyPat
             self.first = self.first[sentences_B]
 
     sources = [[n] * 4 for n in range(4, 14)]
-    assert decode(Repeat, sources, CPU, batch_tokens=1000) == [[n] for n in range(4, 14)]
+    found = decode(Repeat, sources, CPU, max_tokens=1000)
+    assert [hypothesis.ids for hypothesis in found] == [[n] for n in range(4, 14)]
     assert tried == [10, 5, *[2, 3] * 2]  # what did not fit is not tried again
     tried.clear()
-    assert len(decode(Repeat, sources * 2, CPU, batch_tokens=50)) == 20
+    assert len(decode(Repeat, sources * 2, CPU, max_tokens=50)) == 20
     assert tried == [10, 5, *[2, 3] * 4]  # nor by the batches that follow
 
     def never(source_BS: torch.Tensor) -> Repeat:
         raise torch.OutOfMemoryError("not even one")
 
     with pytest.raises(OutOfMemory, match="a sentence of 4 tokens with a beam of 1: end other"):
-        decode(never, sources, CPU, batch_tokens=1000)
+        decode(never, sources, CPU, max_tokens=1000)
 
 
 @pytest.mark.parametrize(

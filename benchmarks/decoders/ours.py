@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 
 from benchmarks.decoders.task import Decoder, Ids, Task, read_flags, time_decoding
-from translate_ddp.modeling.decoding import decode, default_batch_tokens
+from translate_ddp.modeling.decoding import decode, default_max_tokens
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
@@ -39,13 +39,14 @@ def main() -> None:
 
 def translate(model: Transformer, sources: Ids, asked: Ours) -> Ids:
     device = model.embedding.weight.device
-    return decode(
+    found = decode(
         model.start,
         sources,
         device,
         beam_width=asked.beam_width,
-        batch_tokens=asked.batch_tokens or default_batch_tokens(device),
+        max_tokens=asked.batch_tokens or default_max_tokens(device),
     )
+    return [hypothesis.ids for hypothesis in found]
 
 
 if __name__ == "__main__":

@@ -57,6 +57,6 @@ def train_to_copy(lab: Lab) -> Copier:
 
 def share_copied(model: Transformer, sources: list[list[int]], device: torch.device) -> float:
     model.eval()
-    found = decode(ready_to_decode(model).start, sources, device, batch_tokens=4096)
+    found = decode(ready_to_decode(model).start, sources, device, max_tokens=4096)
     model.train()
-    return sum(ids == source for ids, source in zip(found, sources, strict=True)) / len(sources)
+    return sum(a.ids == b for a, b in zip(found, sources, strict=True)) / len(sources)

@@ -17,7 +17,7 @@ from benchmarks.gpu.defaults import torch_defaults
 from benchmarks.gpu.lab import Case, Found, Lab, Missing, require
 from benchmarks.gpu.pairs import draw_copies
 from benchmarks.workbench import wait_for
-from translate_ddp.modeling.decoding import decode, default_batch_tokens, length_limit
+from translate_ddp.modeling.decoding import decode, default_max_tokens, length_limit
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
@@ -90,10 +90,11 @@ def ours(session: Session, beam_width: int, size: int) -> Found:
     model = ready_to_decode(trained)
 
     def search(sources: Ids) -> Ids:
-        tokens = default_batch_tokens(device)
+        tokens = default_max_tokens(device)
         if size:  # one batch of all that it is given
             tokens = len(sources) * beam_width * (max(map(len, sources)) + 1)
-        return decode(model.start, sources, device, beam_width=beam_width, batch_tokens=tokens)
+        found = decode(model.start, sources, device, beam_width=beam_width, max_tokens=tokens)
+        return [hypothesis.ids for hypothesis in found]
 
     found = timed(session, search, size or len(session.sources))
     outputs = found.raw.pop("outputs")

@@ -1,6 +1,7 @@
-"""Greedy and beam search over ids and scores; they never see the network.
+"""Greedy and beam search over token ids and scores, independent of the model.
 
-What they search is a `State`: feed one token a row, get scores of the next, reorder the rows.
+A search works on a `SearchState`: it appends a token to each row, gets the scores of the next one,
+and keeps or drops rows.
 """
 
 import itertools
@@ -8,6 +9,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,177 +24,188 @@ from translate_ddp.runtime.out_of_memory import FREE_MEMORY, OutOfMemory, explai
 
 LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
 
-# A search goes on with a multiple of about so many rows, some of them ended, or with a power of two
-# where few are left. To leave costs a copy of all that stays, and kernels that were compiled for a
-# number of rows serve other batches, too.
-ROWS_TOGETHER = 16
+# A search keeps a multiple of this many rows, some of them finished, or a power of two if few are
+# left. Dropping rows copies the caches of all others, and with few different row counts the kernels
+# compiled for one batch serve other batches, too.
+ROW_MULTIPLE = 16
+
+# Tokens decoded at once: source tokens with padding, times the beam width. On a GPU a step of few
+# rows takes as long as one of many.
+CPU_MAX_TOKENS, GPU_MAX_TOKENS = 4096, 65_536
 
 
-# Tokens decoded together, padding and beams included. On a GPU a step of few rows takes as long as
-# one of many.
-CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 4096, 65_536
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A translation without its final [EOS]."""
+
+    ids: list[int]
+    score: float | None  # length-normalised log-probability; None from greedy search
 
 
-class State(Protocol):
-    """N target rows under way for B sentences, those of one sentence side by side."""
+class SearchState(Protocol):
+    """N target rows of a search over B sentences; those of one sentence are adjacent."""
 
     def step(self, tokens_N: Tensor) -> Tensor:
-        """Append a token to each row; return logits_NV of the one after it, in fp32."""
+        """Append a token to each row; return logits_NV of the next one, in fp32."""
         ...
 
     def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
-        """Go on with these sentences, in the order they had, and with these of their rows.
+        """Keep these sentences, in order, and these of their rows.
 
-        A row may be taken twice, but each sentence keeps as many as the others.
+        A row may be repeated, but all sentences keep the same number of rows.
         """
         ...
 
 
-def default_batch_tokens(device: torch.device) -> int:
-    return CPU_BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
+def default_max_tokens(device: torch.device) -> int:
+    return CPU_MAX_TOKENS if device.type == "cpu" else GPU_MAX_TOKENS
 
 
 def length_limit(source_tokens: int) -> int:
-    """How long a translation may become: by its own source alone, never by its neighbours'."""
+    """Maximum length of a translation, which depends on its own source only."""
     return 2 * source_tokens + 20
 
 
-def greedy(state: State, limits: Sequence[int], device: torch.device) -> list[list[int]]:
-    """The most probable next token, until [EOS] or a row's limit; ended rows leave by and by."""
+def greedy(state: SearchState, limits: Sequence[int], device: torch.device) -> list[Hypothesis]:
+    """For each row the most probable next token, until [EOS] or the row's limit."""
     outputs: list[list[int]] = [[] for _ in limits]
     rows = list(range(len(limits)))
-    going = set(rows)
+    unfinished = set(rows)
     tokens_N = torch.full((len(rows),), SOS, device=device)
     for length in itertools.count(1):
         tokens_N = state.step(tokens_N).argmax(dim=-1)
         for row, token in zip(rows, tokens_N.tolist(), strict=True):
-            if row in going:
+            if row in unfinished:
                 if token != EOS:
                     outputs[row].append(token)
                 if token == EOS or length == limits[row]:
-                    going.remove(row)
-        if not going:
+                    unfinished.remove(row)
+        if not unfinished:
             break
-        kept = _staying([row in going for row in rows], ROWS_TOGETHER)
+        kept = rows_to_keep([row in unfinished for row in rows], ROW_MULTIPLE)
         if len(kept) < len(rows):
-            rows = [rows[place] for place in kept]
+            rows = [rows[index] for index in kept]
             kept_N = torch.tensor(kept, device=device)
             state.select(kept_N, kept_N)
             tokens_N = tokens_N[kept_N]
-    return outputs
+    return [Hypothesis(ids, score=None) for ids in outputs]
 
 
-def beam(state: State, limits: Sequence[int], device: torch.device, width: int) -> list[list[int]]:
-    """The best of the hypotheses that a beam of `width` finds, by length-rewarded log-probability.
+def beam(
+    state: SearchState, limits: Sequence[int], device: torch.device, width: int
+) -> list[Hypothesis]:
+    """For each sentence the best hypothesis of a beam search, by length-normalised log-probability.
 
-    A sentence is done once `width` of its hypotheses have ended or its limit is reached.
+    A sentence is finished when `width` of its hypotheses are, or at its limit. Source: Wu et al.
+    2016, section 7, without coverage penalty.
     """
     sentences = list(range(len(limits)))
-    going = set(sentences)
-    ended: list[list[tuple[float, list[int]]]] = [[] for _ in limits]
+    unfinished = set(sentences)
+    finished: list[list[Hypothesis]] = [[] for _ in limits]
     tokens_BW = torch.full((len(limits), width), SOS, device=device)
-    # All W rows of a sentence start alike: only the first may speak at first.
+    # All W rows of a sentence start alike: only the first may be continued at first.
     scores_BW = torch.full((len(limits), width), -torch.inf, device=device)
     scores_BW[:, 0] = 0.0
-    written_BWT = torch.empty(len(limits), width, 0, dtype=torch.int64, device=device)
+    ids_BWT = torch.empty(len(limits), width, 0, dtype=torch.int64, device=device)
     while True:
         log_p_NV = state.step(tokens_BW.flatten()).log_softmax(dim=-1)
         best_BC, beams_BC, tokens_BC = _continuations(log_p_NV, scores_BW)
-        _collect(ended, going, sentences, limits, best_BC, beams_BC, tokens_BC, written_BWT)
-        if not going:
+        _collect(finished, unfinished, sentences, limits, best_BC, beams_BC, tokens_BC, ids_BWT)
+        if not unfinished:
             break
         # The first W continuations that are not [EOS], best first.
         _, order_BC = (tokens_BC == EOS).sort(dim=1, stable=True)
         chosen_BW = order_BC[:, :width]
-        together = max(1, ROWS_TOGETHER // width)
-        kept = _staying([sentence in going for sentence in sentences], together)
+        multiple = max(1, ROW_MULTIPLE // width)
+        kept = rows_to_keep([sentence in unfinished for sentence in sentences], multiple)
         kept_B = torch.tensor(kept, device=device)
         beams_BW, tokens_BW, scores_BW = (
             x_BC.gather(1, chosen_BW)[kept_B] for x_BC in (beams_BC, tokens_BC, best_BC)
         )
         scores_BW = scores_BW.masked_fill(tokens_BW == EOS, -torch.inf)
         state.select(kept_B, (kept_B[:, None] * width + beams_BW).flatten())
-        history_BWT = written_BWT[kept_B[:, None], beams_BW]
-        written_BWT = torch.cat([history_BWT, tokens_BW[..., None]], dim=2)
-        sentences = [sentences[place] for place in kept]
-    return [max(hypotheses, key=lambda scored: scored[0])[1] for hypotheses in ended]
+        history_BWT = ids_BWT[kept_B[:, None], beams_BW]
+        ids_BWT = torch.cat([history_BWT, tokens_BW[..., None]], dim=2)
+        sentences = [sentences[index] for index in kept]
+    return [max(hypotheses, key=attrgetter("score")) for hypotheses in finished]
 
 
 def _continuations(log_p_NV: Tensor, scores_BW: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The C = 2W best continuations of each sentence: their scores, beams and tokens, best first.
+    """The C = 2W best continuations of each sentence: scores, beams and tokens, best first.
 
-    At most W of them can be [EOS], so W that go on are among them. They are also among the C best
-    of each beam alone, which need no score of the beam to be found.
+    At most W of them are [EOS], so at least W can be continued. All of them are also among the C
+    best of their own beam, which can be found before the beams' scores are added.
     """
     width = scores_BW.shape[1]
     best_NC, tokens_NC = log_p_NV.topk(min(2 * width, log_p_NV.shape[1]))
     totals_BWC = best_NC.unflatten(0, (-1, width)) + scores_BW[..., None]
-    totals_BX, tokens_BX = totals_BWC.flatten(1), tokens_NC.view(len(scores_BW), -1)
+    totals_BX, tokens_BX = totals_BWC.flatten(1), tokens_NC.view(len(scores_BW), -1)  # X = W * C
     best_BC, where_BC = totals_BX.topk(min(2 * width, totals_BX.shape[1]))
     return best_BC, where_BC // best_NC.shape[1], tokens_BX.gather(1, where_BC)
 
 
 def _collect(
-    ended: list[list[tuple[float, list[int]]]],
-    going: set[int],
+    finished: list[list[Hypothesis]],
+    unfinished: set[int],
     sentences: list[int],
     limits: Sequence[int],
     best_BC: Tensor,
     beams_BC: Tensor,
     tokens_BC: Tensor,
-    written_BWT: Tensor,
+    ids_BWT: Tensor,
 ) -> None:
-    """Add to `ended` what ends among the W best, and take from `going` the sentences now done."""
-    _, width, written = written_BWT.shape
-    length = written + 1
+    """Add the hypotheses that end among the W best; remove finished sentences from `unfinished`."""
+    _, width, length_before = ids_BWT.shape
+    length = length_before + 1
     reward = ((5 + length) / 6) ** LENGTH_REWARD
     best, beams, tokens = (x_BC[:, :width].tolist() for x_BC in (best_BC, beams_BC, tokens_BC))
-    for place, sentence in enumerate(sentences):
-        if sentence not in going:
+    for index, sentence in enumerate(sentences):
+        if sentence not in unfinished:
             continue
-        is_last = length >= limits[sentence]
-        for score, row, token in zip(best[place], beams[place], tokens[place], strict=True):
-            if (token == EOS or is_last) and score > -torch.inf:
-                before = written_BWT[place, row].tolist()
-                words = before if token == EOS else [*before, token]
-                ended[sentence].append((score / reward, words))
-        if is_last or len(ended[sentence]) >= width:
-            going.remove(sentence)
+        at_limit = length >= limits[sentence]
+        for score, row, token in zip(best[index], beams[index], tokens[index], strict=True):
+            if (token == EOS or at_limit) and score > -torch.inf:
+                ids = ids_BWT[index, row].tolist() + ([] if token == EOS else [token])
+                finished[sentence].append(Hypothesis(ids, score / reward))
+        if at_limit or len(finished[sentence]) >= width:
+            unfinished.remove(sentence)
 
 
-def _staying(going: Sequence[bool], together: int) -> list[int]:
-    """The places that stay in a search: all still going, of which there is one at least, and so
-    many ended ones, if there are, that the count is a multiple of `together`, or a power of two
-    when no more than half of `together` are going.
+def rows_to_keep(is_unfinished: Sequence[bool], multiple: int) -> list[int]:
+    """Indices of all unfinished rows, at least one, and of as many finished ones as fill the count.
+
+    The count is a multiple of `multiple`, as far as there are rows, or a power of two if at most
+    half of `multiple` are unfinished.
     """
-    count = sum(going)
-    if count > together // 2:
-        count = math.ceil(count / together) * together
+    count = sum(is_unfinished)
+    if count > multiple // 2:
+        count = math.ceil(count / multiple) * multiple
     else:
         count = 1 << (count - 1).bit_length()
-    going_first = sorted(range(len(going)), key=lambda place: not going[place])
-    return sorted(going_first[:count])
+    unfinished_first = sorted(range(len(is_unfinished)), key=lambda index: not is_unfinished[index])
+    return sorted(unfinished_first[:count])
 
 
 def decode(
-    start: Callable[[Tensor], State],
+    start: Callable[[Tensor], SearchState],
     sources: Sequence[Sequence[int] | np.ndarray],
     device: torch.device,
     *,
+    max_tokens: int,
     beam_width: int = 1,
-    batch_tokens: int = 2048,
     on_done: Callable[[int], None] = lambda count: None,
-) -> list[list[int]]:
-    """Search a translation for each source, in the order given.
+) -> list[Hypothesis]:
+    """The best translation of each source, in the order of the sources; a width of 1 is greedy.
 
-    `start` reads a padded batch of sources, source_BS, and returns the state before the first
-    target token. Sources are batched by length, up to `batch_tokens` with padding and beams. The
-    threads of a CPU take a batch each, which keeps them busier than one batch for all of them.
-    Raises OutOfMemory if a single sentence does not fit the device's memory.
+    `start` encodes a padded batch, source_BS, and returns the state before the first target token.
+    Sources of similar length form a batch of up to `max_tokens` tokens, padding and beams included.
+    On a CPU each thread searches a batch of its own, which uses the cores better than one batch for
+    all. `on_done` receives the number of sentences of each finished batch. Raises OutOfMemory if
+    the device has not enough memory for a single sentence.
     """
-    outputs: list[list[int]] = [[] for _ in sources]
+    outputs: dict[int, Hypothesis] = {}
 
-    def search(rows: list[int]) -> list[list[int]]:
+    def search(rows: list[int]) -> list[Hypothesis]:
         sentences = [np.asarray(sources[row], dtype=np.int64) for row in rows]
         limits = [length_limit(len(sentence)) for sentence in sentences]
         with torch.inference_mode():
@@ -200,56 +214,55 @@ def decode(
                 return greedy(state, limits, device)
             return beam(state, limits, device, beam_width)
 
-    def search_in_memory(rows: list[int]) -> list[list[int]]:
-        """As `search`, by halves where the memory does not suffice for all rows at once."""
-        nonlocal batch_tokens
+    def search_in_memory(rows: list[int]) -> list[Hypothesis]:
+        """As `search`, but in halves if the memory does not suffice for all rows at once."""
+        nonlocal max_tokens
         length = len(sources[rows[0]])  # the longest
         tokens = len(rows) * (length + 1) * beam_width
         where = f"a sentence of {length} tokens with a beam of {beam_width}"
         advice = "lower --beam_width" if beam_width > 1 else FREE_MEMORY
-        if len(rows) == 1 or tokens <= batch_tokens:
+        if len(rows) == 1 or tokens <= max_tokens:
             try:
                 with explain_out_of_memory(device, lambda: where, advice):
                     return search(rows)
             except OutOfMemory:
                 if len(rows) == 1:
                     raise
-                batch_tokens = tokens - 1  # the batches that follow are not tried as a whole
-        # Not in the handler, whose error holds on to what the search had allocated.
+                max_tokens = tokens - 1  # later batches of this size are halved without a try
+        # Outside of the handler, whose traceback keeps the tensors of the failed search alive.
         half = len(rows) // 2
         return search_in_memory(rows[:half]) + search_in_memory(rows[half:])
 
-    batches = by_length([len(source) for source in sources], beam_width, batch_tokens)
-    at_once = min(torch.get_num_threads() if device.type == "cpu" else 1, len(batches))
-    with side_by_side(at_once) as apply:
+    batches = batch_by_length([len(source) for source in sources], beam_width, max_tokens)
+    num_threads = min(torch.get_num_threads() if device.type == "cpu" else 1, len(batches))
+    with thread_map(num_threads) as apply:
         for rows, found in zip(batches, apply(search_in_memory, batches), strict=True):
-            for row, ids in zip(rows, found, strict=True):
-                outputs[row] = ids
+            outputs |= zip(rows, found, strict=True)
             on_done(len(rows))
-    return outputs
+    return [outputs[row] for row in range(len(sources))]
 
 
-def by_length(lengths: Sequence[int], beam_width: int, batch_tokens: int) -> list[list[int]]:
-    """Rows of about one length together, the longest first."""
+def batch_by_length(lengths: Sequence[int], beam_width: int, max_tokens: int) -> list[list[int]]:
+    """Batches of rows of similar length, the longest first."""
     order = sorted(range(len(lengths)), key=lambda row: lengths[row], reverse=True)
     batches: list[list[int]] = []
     while order:
-        count = max(1, batch_tokens // ((lengths[order[0]] + 1) * beam_width))
+        count = max(1, max_tokens // ((lengths[order[0]] + 1) * beam_width))
         batches.append(order[:count])
         order = order[count:]
     return batches
 
 
 @contextmanager
-def side_by_side(count: int) -> Iterator[Callable[..., Iterable[Any]]]:
-    """A `map` that works on `count` items at once; if more than one, with a thread for each."""
-    if count <= 1:
+def thread_map(num_threads: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """A `map` that runs in this many threads, each with one core."""
+    if num_threads <= 1:
         yield map
         return
-    threads = torch.get_num_threads()
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(count) as pool:
+        with ThreadPoolExecutor(num_threads) as pool:
             yield pool.map
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
