@@ -44,11 +44,10 @@ class Progress(tqdm):
         """`count` more are done; the time left is estimated if it is not given."""
         if self.disable:
             return
-        if seconds_left is None:
-            done = self.n + count
-            pace = (time.monotonic() - self._began) / max(done - self.initial, 1)
-            seconds_left = pace * ((self.total or done) - done)
-        parts = [self.text, f"{tqdm.format_interval(int(seconds_left))} left"]
+        done, total = self.n + count, float(self.total or 0)
+        pace = (time.monotonic() - self._began) / max(done - self.initial, 1)
+        left = pace * (total - done) if seconds_left is None else seconds_left
+        parts = [self.text, f"{tqdm.format_interval(int(left))} left"]
         self.set_postfix_str(", ".join(filter(None, parts)), refresh=False)
         self.update(count)
 
