@@ -1,8 +1,8 @@
-"""Minutes of faults at random: `python -m tests.soak --minutes 10`.
+"""Random faults for several minutes: `python -m tests.soak --minutes 10`.
 
-One run on two ranks is killed, stopped, signalled, refused by its disk and handed numbers that are
-not finite, over and over, and started again each time. Then it is finished, and compared with a run
-of the same length that met nothing but the same numbers: weights, optimizer and metrics are equal.
+One run on two ranks is killed and signalled, gets disk errors and losses that are not finite, and
+is started again each time. At the end its weights, optimizer and metrics equal those of a run of
+the same length with the same losses and no other fault.
 """
 
 import argparse
@@ -29,29 +29,29 @@ FAULTS = {
     "enospc": ["saving", "writing", "metrics"],
     "eio": ["syncing", "renaming", "published", "pruning"],
 }
-POISONED = 5, 40, 41  # steps whose loss is not finite whenever they are taken
-EXPECTED = (0, 1, 2, 75, -9, 128 + 15, -15)  # the last two: before the ranks had met
+NONFINITE_STEPS = 5, 40, 41  # their loss is not finite in every run
+EXPECTED = (0, 1, 2, 75, -9, 128 + 15, -15)  # the last two: a signal before the ranks have met
 
 
 def choose(generator: random.Random) -> str:
-    """A fault somewhere in the next few epochs, for one rank or all of them."""
+    """A random fault in the next few epochs, on one rank or all of them."""
     action = generator.choice(list(FAULTS))
     point = generator.choice(FAULTS[action])
-    # A bit that flips on every rank alike cannot be noticed.
+    # The same bit flip on every rank cannot be detected.
     rank = generator.choice(["@0", "@1"] if action == "flip" else ["", "@0", "@1"])
     most = {"writing": 400, "batch": 60, "loss": 60, "gradients": 60, "updated": 60}
     return f"{point}:{generator.randint(1, most.get(point, 8))}{rank}={action}"
 
 
-def poisoned(flags: list[str]) -> None:
-    """Trains with a loss that is not finite at the same steps of every start."""
+def train_with_nonfinite_steps(flags: list[str]) -> None:
+    """Train with a loss that is not finite at `NONFINITE_STEPS`."""
     from translate_ddp.training.trainer import Trainer
 
     accumulate = Trainer.accumulate_gradients
 
     def accumulate_gradients(self: Trainer, *arguments: object):
         loss = accumulate(self, *arguments)  # pyright: ignore[reportArgumentType]
-        if self.position.global_step in POISONED and self.world.rank == 1:
+        if self.position.global_step in NONFINITE_STEPS and self.world.rank == 1:
             loss.fill_(float("nan"))
         return loss
 
@@ -59,17 +59,17 @@ def poisoned(flags: list[str]) -> None:
     processes.run_train(flags)
 
 
-def wait_as_a_launcher(job: processes.Job) -> list[int]:
-    """Wait for the end; signal the other rank if one has failed, or all if nothing happens."""
-    began, told = time.monotonic(), False
+def wait_like_a_launcher(job: processes.Job) -> list[int]:
+    """Wait until all ranks exit; send SIGTERM once one has failed, or after 10 s."""
+    started_at, is_signalled = time.monotonic(), False
     while any(rank.is_alive() for rank in job.ranks):
         has_failed = any(rank.exitcode for rank in job.ranks)
-        if not told and (has_failed or time.monotonic() - began > 10):
-            told = True
-            time.sleep(0.1)  # torchrun looks ten times a second
+        if not is_signalled and (has_failed or time.monotonic() - started_at > 10):
+            is_signalled = True
+            time.sleep(0.1)  # torchrun checks ten times a second
             for rank in range(2):
                 send(job, signal.SIGTERM, rank)
-        assert time.monotonic() - began < processes.SECONDS, job.text()
+        assert time.monotonic() - started_at < processes.SECONDS, job.text()
         time.sleep(0.02)
     return job.wait()
 
@@ -88,33 +88,33 @@ def main() -> None:
     generator = random.Random(options.seed)
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     flags = [*TINY_RUN, "--dataset", write_corpus(folder), "--model_folder"]
-    ends: Counter[str] = Counter()
+    exits: Counter[str] = Counter()
     deadline = time.monotonic() + 60 * options.minutes
     model = folder / "model"
     while time.monotonic() < deadline:
         fault = choose(generator)
         endless = [*flags, str(model), "--num_epochs", "100000"]
-        job = processes.start(poisoned, folder, 2, {VARIABLE: fault}, endless)
-        if generator.random() < 0.5:  # and some instants are nobody's choice
+        job = processes.start(train_with_nonfinite_steps, folder, 2, {VARIABLE: fault}, endless)
+        if generator.random() < 0.5:  # also at random times
             time.sleep(generator.uniform(0.2, 4.0))
             number = generator.choice([signal.SIGKILL, signal.SIGTERM])
             send(job, number, generator.randrange(2))
-        codes = wait_as_a_launcher(job)
+        codes = wait_like_a_launcher(job)
         assert all(code in EXPECTED for code in codes), f"{fault}: {codes}\n{job.text()}"
-        ends[str(sorted(codes))] += 1
+        exits[str(sorted(codes))] += 1
         position = last_state(model)["position"] if list(model.glob("*.pt")) else {}
         print(f"{fault:<22} {codes}  step {position.get('global_step', 0)}", flush=True)
     epochs = str(last_state(model)["position"]["epoch"] + 1)
-    processes.SECONDS = 3600  # the undisturbed run is a long one
+    processes.SECONDS = 3600  # for the uninterrupted run
     for path in (model, folder / "straight"):
         processes.start(
-            poisoned, folder, 2, None, [*flags, str(path), "--num_epochs", epochs]
+            train_with_nonfinite_steps, folder, 2, None, [*flags, str(path), "--num_epochs", epochs]
         ).succeed()
     assert_same_state(folder / "straight", model)
     assert metrics(folder / "straight") == metrics(model)
     steps = last_state(model)["position"]["global_step"]
-    print(f"{sum(ends.values())} starts, {steps:,} steps, exit codes {dict(ends)}.")
-    print("Weights, optimizer, position and metrics equal those of the undisturbed run.")
+    print(f"{sum(exits.values())} starts, {steps:,} steps, exit codes {dict(exits)}.")
+    print("Weights, optimizer, position and metrics equal those of the uninterrupted run.")
     shutil.rmtree(folder)
 
 

@@ -1,4 +1,4 @@
-"""What a process keeps of a CPU's memory; asked of new ones, since it is settled once."""
+"""Memory that a process keeps for reuse, measured in new processes, as it is set once each."""
 
 import ctypes
 import os
@@ -47,10 +47,10 @@ def printed(program: str) -> list[int]:
 
 def test_memory_stops_growing_with_the_number_of_shapes():
     (grown_kib,) = printed(MANY_SHAPES)
-    assert grown_kib < 30_000  # a kernel takes 500 and more
+    assert grown_kib < 30_000  # one kernel takes 500 KiB or more
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="asks glibc")
-def test_a_large_block_that_is_freed_stays_for_the_next_one():
-    (handed_back_kib,) = printed(LARGE_BLOCK)
-    assert handed_back_kib < 1024  # of 24 MiB
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs glibc")
+def test_freed_large_block_is_kept_for_reuse():
+    (returned_kib,) = printed(LARGE_BLOCK)
+    assert returned_kib < 1024  # of 24 MiB

@@ -1,4 +1,4 @@
-"""Variables that libraries read when torch is imported, and the threads of a process."""
+"""Defaults of environment variables, and the number of threads of a process."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from translate_ddp.runtime.cpus import cpu_quotas, threads_per_process, usable_c
 from translate_ddp.runtime.launcher import Launch
 
 
-def test_variables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch):
+def test_variables_set_by_the_user_stay(monkeypatch: pytest.MonkeyPatch):
     fresh: dict[str, str] = {}
     monkeypatch.setattr(environment, "can_expand_segments", lambda: True)
     environment.set_defaults(fresh)
@@ -32,7 +32,7 @@ def test_variables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch):
         assert not (name == "OMP_WAIT_POLICY" and "GOMP_SPINCOUNT" in chosen)
 
 
-def test_defaults_are_there_before_torch_is_imported():
+def test_defaults_are_set_before_torch_is_imported():
     program = (
         "import os, sys\n"
         "real = os.environ\n"
@@ -58,12 +58,12 @@ def test_defaults_are_there_before_torch_is_imported():
         ("3", Launch(), 3),
         ("3", Launch(size=4, local_size=4, under_torchrun=True), 3),
         ("1", Launch(), 1),
-        ("1", Launch(size=4, local_size=4, under_torchrun=True), 2),  # by torchrun, not by the user
-        ("4,2", Launch(), 4),  # of nested regions, which torch has none of
+        ("1", Launch(size=4, local_size=4, under_torchrun=True), 2),  # set by torchrun
+        ("4,2", Launch(), 4),  # of nested parallel regions, which torch does not use
         ("many", Launch(), 8),
     ],
 )
-def test_a_users_number_of_threads_is_respected(
+def test_number_of_threads_set_by_the_user_is_used(
     chosen: str, launch: Launch, threads: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", chosen)
@@ -76,12 +76,14 @@ import os
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.launcher import read_launch
 line = f"threads {threads_per_process(read_launch(os.environ))}\n"
-os.write(1, line.encode())  # whole, beside another process's
+os.write(1, line.encode())  # in one piece, as two processes write
 """
 
 
 @pytest.mark.parametrize("chosen", ["1", None])
-def test_torchruns_one_thread_is_told_from_a_users(chosen: str | None, tmp_path: Path):
+def test_omp_num_threads_of_torchrun_is_distinguished_from_that_of_the_user(
+    chosen: str | None, tmp_path: Path
+):
     script = tmp_path / "threads.py"
     script.write_text(THREADS)
     variables = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
@@ -92,7 +94,7 @@ def test_torchruns_one_thread_is_told_from_a_users(chosen: str | None, tmp_path:
     assert done.stdout.count(f"threads {expected}\n") == 2, done.stdout + done.stderr
 
 
-def test_the_quota_of_a_container_and_of_what_holds_it_are_found(
+def test_quotas_of_a_container_and_its_parents_limit_the_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     groups = tmp_path / "groups"
@@ -119,7 +121,7 @@ def test_the_quota_of_a_container_and_of_what_holds_it_are_found(
         assert usable_cores() == cores
 
 
-def test_segments_expand_but_where_drivers_fail_at_it(tmp_path: Path):
+def test_segments_do_not_expand_under_wsl_and_on_jetson(tmp_path: Path):
     release, tegra = tmp_path / "osrelease", tmp_path / "nv_tegra_release"
     for text, expands in (("6.8.0-49-generic", True), ("5.15.1-microsoft-standard-WSL2", False)):
         release.write_text(text)

@@ -1,4 +1,4 @@
-"""A device without memory left, in training and in a search."""
+"""Out of memory in training and in decoding."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from translate_ddp.training.trainer import Trainer
 CPU = torch.device("cpu")
 
 
-def test_moments_are_there_before_the_first_step_and_change_nothing():
+def test_optimizer_moments_allocated_before_the_first_step_change_nothing():
     torch.manual_seed(0)
     transformer = Transformer(ModelConfig(), vocabulary=40)
     before = [parameter.clone() for parameter in transformer.parameters()]
@@ -53,26 +53,26 @@ def test_moments_are_there_before_the_first_step_and_change_nothing():
         ("validating:1@0=oom", "step 15, validating: lower --max_tokens, choose a smaller"),
     ],
 )
-def test_out_of_memory_anywhere_is_one_message(
+def test_out_of_memory_gives_one_message_with_the_phase(
     tiny_run: list[str], tmp_path: Path, fault: str, where: str
 ):
     job = processes.train([*tiny_run, "--seq_len", "20"], tmp_path, 2, TRANSLATE_DDP_FAULT=fault)
-    said = job.fail()
-    assert said.count("error: ") == 1 and "Traceback" not in said
-    assert re.search(f"error: Out of memory on cpu, {where}", said), said
+    output = job.fail()
+    assert output.count("error: ") == 1 and "Traceback" not in output
+    assert re.search(f"error: Out of memory on cpu, {where}", output), output
     if match := re.search(
-        r"of (\d+) sentences of (\d+) source and (\d+) .* --max_tokens (\d+)", said
+        r"of (\d+) sentences of (\d+) source and (\d+) .* --max_tokens (\d+)", output
     ):
         rows, source, target, advised = map(int, match.groups())
-        assert advised == rows * max(source, target) // 2  # which makes more passes of it
+        assert advised == rows * max(source, target) // 2  # which gives more passes
 
 
-def test_a_search_without_memory_goes_on_by_halves(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # batches one after the other
+def test_decoding_halves_batches_that_do_not_fit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one batch at a time
     tried = []
 
     class Repeat:
-        """Translates each source to its first token, if there are at most three rows."""
+        """Translates a source to its first token; out of memory with more than three rows."""
 
         def __init__(self, source_BS: torch.Tensor) -> None:
             tried.append(len(source_BS))
@@ -91,20 +91,20 @@ def test_a_search_without_memory_goes_on_by_halves(monkeypatch: pytest.MonkeyPat
     sources = [[n] * 4 for n in range(4, 14)]
     found = decode(Repeat, sources, CPU, max_tokens=1000)
     assert [hypothesis.ids for hypothesis in found] == [[n] for n in range(4, 14)]
-    assert tried == [10, 5, *[2, 3] * 2]  # what did not fit is not tried again
+    assert tried == [10, 5, *[2, 3] * 2]  # a size that did not fit is not tried again
     tried.clear()
     assert len(decode(Repeat, sources * 2, CPU, max_tokens=50)) == 20
-    assert tried == [10, 5, *[2, 3] * 4]  # nor by the batches that follow
+    assert tried == [10, 5, *[2, 3] * 4]  # not by later batches either
 
-    def never(source_BS: torch.Tensor) -> Repeat:
+    def fail(source_BS: torch.Tensor) -> Repeat:
         raise torch.OutOfMemoryError("not even one")
 
     with pytest.raises(OutOfMemory, match="a sentence of 4 tokens with a beam of 1: end other"):
-        decode(never, sources, CPU, max_tokens=1000)
+        decode(fail, sources, CPU, max_tokens=1000)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "message",
     [
         "CUDA error: out of memory\nCompile with TORCH_USE_CUDA_DSA",  # the runtime
         "CUDA driver error: out of memory",  # with expandable segments
@@ -113,26 +113,28 @@ def test_a_search_without_memory_goes_on_by_halves(monkeypatch: pytest.MonkeyPat
         "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory",
     ],
 )
-def test_libraries_say_it_in_words_of_their_own(words: str):
-    assert is_out_of_memory(RuntimeError(words))
-    assert is_out_of_memory(type("AcceleratorError", (RuntimeError,), {})(words))
-    assert not is_out_of_memory(ValueError(words))
+def test_messages_of_libraries_are_recognized(message: str):
+    assert is_out_of_memory(RuntimeError(message))
+    assert is_out_of_memory(type("AcceleratorError", (RuntimeError,), {})(message))
+    assert not is_out_of_memory(ValueError(message))
 
 
 def test_other_errors_are_not_out_of_memory():
     assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access"))
 
 
-def warm_up_and_look(flags: list[str]) -> None:
+def warm_up_with_check(flags: list[str]) -> None:
     accumulate = Trainer.accumulate_gradients
 
-    def look(self: Trainer, passes: Sequence[Batch], target_tokens: int) -> torch.Tensor:
+    def check(self: Trainer, passes: Sequence[Batch], target_tokens: int) -> torch.Tensor:
         assert len(self.optimizer.state) == len(list(self.model.parameters()))
         return accumulate(self, passes, target_tokens)
 
-    Trainer.accumulate_gradients = look
+    Trainer.accumulate_gradients = check
     processes.run_train(flags)
 
 
-def test_the_warm_up_has_the_moments_beside_it(tiny_run: list[str], tmp_path: Path):
-    processes.start(warm_up_and_look, tmp_path, 1, None, [*tiny_run, "--max_steps", "1"]).succeed()
+def test_warm_up_runs_with_allocated_moments(tiny_run: list[str], tmp_path: Path):
+    processes.start(
+        warm_up_with_check, tmp_path, 1, None, [*tiny_run, "--max_steps", "1"]
+    ).succeed()

@@ -1,4 +1,4 @@
-"""The folder of a run: one run at a time, and a word on what became of it."""
+"""The lock of the model folder, and STATUS.json."""
 
 import json
 import multiprocessing
@@ -19,7 +19,7 @@ CONTEXT = multiprocessing.get_context("fork")
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.3)
 
 
@@ -31,7 +31,7 @@ def hold(path: str, held: Event) -> None:
 
 @pytest.fixture
 def holder(tmp_path: Path) -> Iterator[BaseProcess]:
-    """Another process that has the folder."""
+    """Another process that holds the lock."""
     held = CONTEXT.Event()
     process = CONTEXT.Process(target=hold, args=(str(tmp_path), held), daemon=True)
     process.start()
@@ -41,16 +41,16 @@ def holder(tmp_path: Path) -> Iterator[BaseProcess]:
     process.join()
 
 
-def test_a_second_run_is_refused_and_told_whose_folder_it_is(
+def test_second_run_gets_an_error_with_the_process_that_holds_the_lock(
     holder: BaseProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    with pytest.raises(UserError, match=f"in use by process {holder.pid} on ") as refusal:
+    with pytest.raises(UserError, match=f"in use by process {holder.pid} on ") as raised:
         RunFolder(str(tmp_path), "mine").lock()
-    assert "choose another --model_folder" in str(refusal.value)
-    assert "waiting for its end" in capsys.readouterr().out
+    assert "choose another --model_folder" in str(raised.value)
+    assert "waiting until it ends" in capsys.readouterr().out
 
 
-def test_a_lock_does_not_outlive_its_process(holder: BaseProcess, tmp_path: Path):
+def test_lock_is_released_with_its_process(holder: BaseProcess, tmp_path: Path):
     holder.kill()
     holder.join()
     mine = RunFolder(str(tmp_path), "mine")
@@ -58,15 +58,15 @@ def test_a_lock_does_not_outlive_its_process(holder: BaseProcess, tmp_path: Path
     assert mine.is_mine()
 
 
-def test_the_ranks_of_one_start_share_the_folder(holder: BaseProcess, tmp_path: Path):
-    # Another node on a shared disk: the lock is in the hands of its own run.
+def test_ranks_of_one_start_share_the_lock(holder: BaseProcess, tmp_path: Path):
+    # As another node of the same run, on a shared disk.
     same = RunFolder(str(tmp_path), "theirs")
     same.lock()
     assert same.is_mine()
 
 
-def test_who_lost_the_folder_writes_no_status(tmp_path: Path):
-    # Network disks may not share locks between nodes; what the lock file says, they do.
+def test_run_whose_folder_was_taken_over_writes_no_status(tmp_path: Path):
+    # Network disks may not share locks between nodes, but they share the content of the lock file.
     first = RunFolder(str(tmp_path), "first")
     first.lock()
     first.write_status("running")
@@ -76,7 +76,7 @@ def test_who_lost_the_folder_writes_no_status(tmp_path: Path):
     assert json.loads((tmp_path / "STATUS.json").read_text())["state"] == "running"
 
 
-def test_a_status_is_whole_and_plain(tmp_path: Path):
+def test_content_of_the_status_file(tmp_path: Path):
     mine = RunFolder(str(tmp_path), "mine")
     mine.lock()
     mine.write_status("preempted", "SIGUSR1", epoch=1, step=20, checkpoint="tmodel.pt")
@@ -92,13 +92,13 @@ def test_a_status_is_whole_and_plain(tmp_path: Path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "STATUS.json"]
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path):
+def test_folder_that_is_not_writable_is_an_error(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="Cannot write to .*file/model: Not a directory"):
         RunFolder(str(tmp_path / "file/model"), "mine").lock()
 
 
-def test_a_lock_is_never_written_through_a_link(tmp_path: Path):
+def test_lock_is_never_written_through_a_symbolic_link(tmp_path: Path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "model").mkdir()

@@ -1,4 +1,4 @@
-"""Two machines in one: network namespaces that a cable joins or, where none can be, loopback."""
+"""Two nodes on one machine: linked network namespaces or, without permission, loopback."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass
 class Agent:
-    """A torchrun under way on one node; what it and its one rank say is in a file."""
+    """A running torchrun on one node; its output and that of its only rank is in a file."""
 
     process: subprocess.Popen[bytes]
     output: Path
@@ -31,7 +31,7 @@ class Agent:
         return self.output.read_text(errors="replace")
 
     def rank(self) -> int:
-        """The process id of its rank, as soon as there is one."""
+        """The process id of its rank, once it is started."""
         wait_until(lambda: self._find_rank() or self.process.poll() is not None)
         assert self.known_rank is not None, self.text
         return self.known_rank
@@ -44,16 +44,16 @@ class Agent:
         return self.known_rank
 
     def kill(self, with_rank: bool) -> None:
-        """SIGKILL, as a node dies: with its rank, or without it, which then is an orphan."""
+        """Send SIGKILL to torchrun, with its rank or without it."""
         for pid in [self.rank(), self.process.pid] if with_rank else [self.process.pid]:
             os.kill(pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """The exit code, which must come without help."""
+        """The exit code, without a kill."""
         return self.process.wait(processes.SECONDS)
 
     def end(self) -> None:
-        """Kill what is left, orphans too."""
+        """Kill what still runs, and an orphaned rank."""
         rank = self.known_rank or self._find_rank()
         self.process.kill()
         self.process.wait()
@@ -63,27 +63,27 @@ class Agent:
 
 @dataclass
 class Nodes:
-    """Two nodes, each with an address, a core and one rank of a run."""
+    """Two nodes, each with an address, a core and one rank."""
 
     addresses: Sequence[str] = ("127.0.0.1", "127.0.0.2")
     interface: str = "lo"
-    namespaces: Sequence[str] = ()  # paths of those of the nodes; none on loopback
+    namespaces: Sequence[str] = ()  # their paths; none on loopback
     agents: list[Agent] = field(default_factory=list)
     jobs: list[processes.Job] = field(default_factory=list)
 
     @property
-    def have_a_cable(self) -> bool:
+    def are_linked(self) -> bool:
         return bool(self.namespaces)
 
     def torchrun(self, flags: Sequence[Sequence[str]], folder: Path, **environ: str) -> list[Agent]:
-        """`torchrun train.py` on both nodes, on each with its own flags; output below `folder`."""
+        """`torchrun train.py` on both nodes, each with its own flags; the output is in `folder`."""
         endpoint = f"{self.addresses[0]}:{processes.free_port()}"
         agents = []
         for node, address in enumerate(self.addresses):
             words = [
                 *(*TORCHRUN, "--nnodes=2", "--nproc-per-node=1"),
                 *("--rdzv-backend=c10d", "--rdzv-id=test", f"--rdzv-endpoint={endpoint}"),
-                # A node's address is not that of its name here, by which torchrun knows the host.
+                # torchrun finds the host by its name, which is not the name of these addresses.
                 *(f"--rdzv-conf=is_host={int(node == 0)}", f"--local-addr={address}"),
                 *("train.py", *flags[node]),
             ]
@@ -104,37 +104,37 @@ class Nodes:
         self,
         flags: Sequence[Sequence[str]],
         folder: Path,
-        patience_seconds: float = 0.0,
+        lock_seconds: float = 0.0,
         **environ: str,
     ) -> processes.Job:
-        """`train.py` on as many nodes as there are flags for, without torchrun and so faster.
+        """`train.py` on one node for each list of flags, without torchrun, which is faster.
 
-        Where another process has the model folder, it waits for `patience_seconds`.
+        A rank waits `lock_seconds` for a model folder in use.
         """
         variables = {"MASTER_ADDR": self.addresses[0], "GLOO_SOCKET_IFNAME": self.interface}
-        arguments = (list(self.namespaces), [list(words) for words in flags], patience_seconds)
+        arguments = (list(self.namespaces), [list(words) for words in flags], lock_seconds)
         job = processes.start(train_on_node, folder, len(flags), variables | environ, *arguments)
         self.jobs.append(job)
         return job
 
-    def set_cable(self, state: str) -> None:
+    def set_link(self, state: str) -> None:
         """`down` or `up`, for both nodes."""
         with self._inside(1):
             _ip(f"link set {self.interface} {state}")
 
     @contextmanager
     def _inside(self, node: int) -> Iterator[None]:
-        """Processes started within it are on that node."""
+        """Within it, processes are started on that node."""
         cores = os.sched_getaffinity(0)
         with _return_to_own_namespace():
-            settle(node, self.namespaces)
+            move_to_node(node, self.namespaces)
             try:
                 yield
             finally:
                 os.sched_setaffinity(0, cores)
 
     def end(self) -> None:
-        """Kill what a test that failed has left."""
+        """Kill what a failed test has left running."""
         for job in self.jobs:
             for rank in job.ranks:
                 rank.kill()
@@ -144,20 +144,20 @@ class Nodes:
 
 @contextmanager
 def two_nodes() -> Iterator[Nodes]:
-    """Nodes joined by a cable of their own if this machine allows that, else by loopback.
+    """Two nodes with a virtual link if this machine allows it, else on loopback.
 
-    Nothing of them has a name outside: they vanish with the processes on them, however these end.
+    The namespaces have no names: the kernel removes them with the last process.
     """
     with ExitStack() as stack:
         try:
-            nodes = _with_cable(stack)
+            nodes = _linked_nodes(stack)
         except (OSError, subprocess.CalledProcessError):  # not root, no `ip`, no such kernel
             nodes = Nodes()
         stack.callback(nodes.end)
         yield nodes
 
 
-def _with_cable(stack: ExitStack) -> Nodes:
+def _linked_nodes(stack: ExitStack) -> Nodes:
     addresses, interface, namespaces = ["10.99.0.1", "10.99.0.2"], "eth0", []
     with _return_to_own_namespace():
         for _ in addresses:
@@ -174,8 +174,8 @@ def _with_cable(stack: ExitStack) -> Nodes:
     return nodes
 
 
-def settle(node: int, namespaces: Sequence[str]) -> None:
-    """Put this thread, and what it starts, on a node."""
+def move_to_node(node: int, namespaces: Sequence[str]) -> None:
+    """Move this thread, and the processes it starts, to a node."""
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[node % len(cores)]})
     if namespaces:
@@ -183,13 +183,13 @@ def settle(node: int, namespaces: Sequence[str]) -> None:
             _check(LIBC.setns(namespace.fileno(), CLONE_NEWNET))
 
 
-def train_on_node(namespaces: list[str], flags: list[list[str]], patience_seconds: float) -> None:
-    from translate_ddp.runtime import run_folder as folder
+def train_on_node(namespaces: list[str], flags: list[list[str]], lock_seconds: float) -> None:
+    from translate_ddp.runtime import run_folder
 
-    folder.WAIT_SECONDS = patience_seconds
+    run_folder.WAIT_SECONDS = lock_seconds
     rank = int(os.environ["RANK"])
     os.environ.update({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"})
-    settle(rank, namespaces)
+    move_to_node(rank, namespaces)
     processes.run_train(flags[rank])
 
 
@@ -211,21 +211,21 @@ def _ip(words: str) -> None:
     subprocess.run(["ip", *words.split()], check=True, capture_output=True)
 
 
-def wait_until(seen: Callable[[], object]) -> None:
+def wait_until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + processes.SECONDS
-    while not seen():
-        assert time.monotonic() < deadline, "not seen in time"
+    while not condition():
+        assert time.monotonic() < deadline, "timeout"
         time.sleep(0.002)
 
 
 def wait_until_stopped(*pids: int) -> None:
-    """Until those processes have sent themselves SIGSTOP."""
+    """Wait until the processes are stopped by a SIGSTOP."""
     for pid in pids:
         wait_until(lambda pid=pid: state_of(pid) in "TXZ-")
-        assert state_of(pid) == "T", "it ended before"
+        assert state_of(pid) == "T", "it exited before"
 
 
-def go_on(*pids: int) -> None:
+def resume(*pids: int) -> None:
     for pid in pids:
         os.kill(pid, signal.SIGCONT)
 
@@ -238,7 +238,7 @@ def is_rank(pid: int) -> bool:
 
 
 def state_of(pid: int) -> str:
-    """One letter: T is stopped, Z ended, - gone."""
+    """The state in one letter: T is stopped, Z a zombie, - no process."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     return "-"
