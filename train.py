@@ -62,7 +62,7 @@ def train(config: Config, world: World) -> None:
     """Train one run, or the rest of one, on this rank."""
     settings = config.to_dict()
     folder = lock_run_folder(config.checkpoint.model_folder, world)
-    data = prepare_data(config, folder, world)
+    data = prepare_data(config, folder.path / "data", world)
     identity = run_identity(settings, data, world.size)
     resumed = resume_run(config.checkpoint, settings, identity, world)
     model = build_model(config, data, world)

@@ -15,10 +15,13 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+from torch import Tensor
+
 from tests.helpers import gpus as gpus  # hides them
 from tests.helpers import processes
 from tests.helpers.runs import assert_same_state, last_state, metrics
 from tests.helpers.tiny_run import TINY_RUN, write_corpus
+from translate_ddp.data.batches import Step
 from translate_ddp.runtime.fault_injection import VARIABLE
 
 FAULTS = {
@@ -45,17 +48,17 @@ def choose(generator: random.Random) -> str:
 
 def train_with_nonfinite_steps(flags: list[str]) -> None:
     """Train with a loss that is not finite at `NONFINITE_STEPS`."""
-    from translate_ddp.training.trainer import Trainer
+    from translate_ddp.training.updater import Updater
 
-    accumulate = Trainer.accumulate_gradients
+    compute_gradients = Updater.compute_gradients
 
-    def accumulate_gradients(self: Trainer, *arguments: object):
-        loss = accumulate(self, *arguments)  # pyright: ignore[reportArgumentType]
+    def compute_some_nan(self: Updater, step: Step) -> dict[str, Tensor]:
+        sums = compute_gradients(self, step)
         if self.position.global_step in NONFINITE_STEPS and self.world.rank == 1:
-            loss.fill_(float("nan"))
-        return loss
+            sums["loss"].fill_(float("nan"))
+        return sums
 
-    Trainer.accumulate_gradients = accumulate_gradients  # pyright: ignore
+    Updater.compute_gradients = compute_some_nan
     processes.run_train(flags)
 
 

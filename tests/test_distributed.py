@@ -11,32 +11,25 @@ import torch
 
 from config import parse
 from tests.helpers import processes
-from train import build_trainer, prepare_data, unused_gpus
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World, open_world
-from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.settings import DistributedConfig
-from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.logbook import Logbook
-from translate_ddp.training.trainer import Run
+from translate_ddp.training.build import build_loader, build_model, build_updater, prepare_data
+from translate_ddp.training.report import unused_gpus
 
 
 def gradients(flags: list[str], world: World) -> list[dict[str, torch.Tensor]]:
     """The gradient of each step of the first epoch, with constant weights."""
     config = parse(flags)
-    data = prepare_data(config, world)
-    store = CheckpointStore(config.checkpoint)
-    logbook = Logbook(
-        config.logbook, store.folder, run_id="0", about={}, position=None, active=False
-    )
-    folder = RunFolder(config.checkpoint.model_folder, "")
-    trainer = build_trainer(config, data, Run("0", {}, {}), folder, store, logbook, world)
+    data = prepare_data(config, Path(config.checkpoint.model_folder) / "data", world)
+    model = build_model(config, data, world)
+    updater = build_updater(config, model, world)
     found = []
-    for step in trainer.loader:
-        trainer.accumulate_gradients(step.passes, step.target_tokens)
-        named = trainer.model.named_parameters()
+    for step in build_loader(config, data, world):
+        updater.compute_gradients(step)
+        named = model.named_parameters()
         found.append({name: p.grad.clone() for name, p in named if p.grad is not None})
-        trainer.optimizer.zero_grad()
+        updater.optimizer.zero_grad()
     return found
 
 

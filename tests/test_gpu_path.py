@@ -20,7 +20,7 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import PRESETS
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.settings import DistributedConfig, ModelConfig, OptimizerConfig
-from translate_ddp.training.meters import Window
+from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.optimizer import build_optimizer, skip_if
 from translate_ddp.training.step_flags import StepFlags
 
@@ -59,12 +59,14 @@ def take_a_step() -> None:
         optimizer = build_optimizer(transformer, OptimizerConfig())
         skip_if(torch.ones((), device=device), optimizer)
         optimizer.step()  # as `allocate_moments` does
-        window = Window.of(20, device)
+        meters = StepMeters(20, World(device=device))
+        losses = {"loss": torch.ones((), dtype=torch.float64, device=device)}
+        meters.add(2, losses, tokens=1900, skipped=torch.zeros((), device=device))
         with Launches() as update:
             norm = torch.nn.utils.clip_grad_norm_(transformer.parameters(), 1.0)
             total = StepFlags(World(device=device)).share(~norm.isfinite(), stop=True, save=False)
             skipped = (total > 0).float()
-            window.add(3, norm.double(), tokens=1900, skipped=skipped)
+            meters.add(3, losses, tokens=1900, skipped=skipped)
             skip_if(skipped, optimizer)
             optimizer.step()
         assert update.total < 45, update.counts

@@ -89,7 +89,7 @@ def test_prefetching_run_stops_and_resumes_exactly(tiny_run: list[str], tmp_path
         train_with_prefetching, tmp_path, 2, None, [*prefetching, "--num_epochs", "9999"]
     )
     job.signal_when(lambda: list((tmp_path / "b").glob("tmodel_step*")), signal.SIGTERM, rank=1)
-    assert "as asked (SIGTERM), and saved" in job.succeed()
+    assert "on request (SIGTERM), and saved" in job.succeed()
     epochs = str(max(2, last_state(tmp_path / "b")["position"]["epoch"] + 1))
     if epochs != "2":  # the signal arrived after more than two epochs
         processes.train([*plain, "--num_epochs", epochs], tmp_path, 2).succeed()

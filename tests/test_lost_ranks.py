@@ -91,20 +91,20 @@ def test_validation_longer_than_every_timeout_is_no_hang(run: Run, long_validati
     fault = "validating:1-5@0=sleep:1.4 validating:6@0=term validating:6@0=sleep:1"
     flags = [*MANY_EPOCHS, *SHORT_TIMEOUT, *long_validation]
     output = run.start(*flags, size=2, fault=fault).succeed()
-    assert "step 15, as asked (SIGTERM), and saved" in output
+    assert "step 15, on request (SIGTERM), and saved" in output
 
 
 def train_slowly_on_rank_1(flags: list[str]) -> None:
-    import train
+    from translate_ddp.training import resume
 
-    check_same_run = train.check_same_run
+    check_same_run = resume.check_same_run
 
     def check_late(*arguments: Any) -> None:
         if os.environ["RANK"] == "1":
             time.sleep(3600)
         check_same_run(*arguments)
 
-    train.check_same_run = check_late
+    resume.check_same_run = check_late
     processes.run_train(flags)
 
 

@@ -187,6 +187,6 @@ def test_new_node_resumes_from_the_checkpoint_of_the_other(
     output = nodes.train(flags, tmp_path).succeed()
     assert output.count("Resuming from") == 1
     assert f"{folders[1]}/tmodel_step_00000004" in output and "on node 1" in output
-    assert "Finished at epoch 0, step 8" in output
+    assert "Finished at epoch 1, step 8" in output
     # Each node maps the corpus that it prepared itself.
     assert all(list((folder / "data").glob("en-it-*/prepared.json")) for folder in folders)

@@ -35,7 +35,7 @@ def test_stop_waits_for_a_finite_step(run: Run):
     straight = run.copy("straight")
     straight.start(fault="loss:6-8=nan").succeed()
     output = run.start(fault="loss:6-8=nan batch:6=term").succeed()
-    assert "step 8, as asked (SIGTERM), and saved" in output
+    assert "step 8, on request (SIGTERM), and saved" in output
     assert run.saved_steps == [4, 8]
     run.start().succeed()
     assert_same_run(straight, run)

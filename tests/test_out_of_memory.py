@@ -1,7 +1,6 @@
 """Out of memory in training and in decoding."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,14 +8,14 @@ import torch
 import torch.nn.functional as F
 
 from tests.helpers import processes
-from translate_ddp.data.batches import Batch
+from translate_ddp.data.batches import Step
 from translate_ddp.data.tokenizer import EOS
 from translate_ddp.modeling.decoding import decode
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
 from translate_ddp.settings import ModelConfig, OptimizerConfig
 from translate_ddp.training.optimizer import allocate_moments, build_optimizer
-from translate_ddp.training.trainer import Trainer
+from translate_ddp.training.updater import Updater
 
 CPU = torch.device("cpu")
 
@@ -124,13 +123,13 @@ def test_other_errors_are_not_out_of_memory():
 
 
 def warm_up_with_check(flags: list[str]) -> None:
-    accumulate = Trainer.accumulate_gradients
+    compute_gradients = Updater.compute_gradients
 
-    def check(self: Trainer, passes: Sequence[Batch], target_tokens: int) -> torch.Tensor:
-        assert len(self.optimizer.state) == len(list(self.model.parameters()))
-        return accumulate(self, passes, target_tokens)
+    def check(self: Updater, step: Step) -> dict[str, torch.Tensor]:
+        assert len(self.optimizer.state) == len(list(self.objective.parameters()))
+        return compute_gradients(self, step)
 
-    Trainer.accumulate_gradients = check
+    Updater.compute_gradients = check
     processes.run_train(flags)
 
 

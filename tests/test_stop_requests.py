@@ -29,7 +29,7 @@ def test_signal_to_one_rank_saves_and_resume_gives_same_weights(
 ):
     output = run.start(*MANY_EPOCHS, size=size, fault=fault).succeed()
     position = last_state(run.folder)["position"]
-    assert f"step {position['global_step']}, as asked (SIG" in output and "and saved" in output
+    assert f"step {position['global_step']}, on request (SIG" in output and "and saved" in output
     status = run.status
     assert status["state"] == "preempted" and status["reason"].startswith("SIG")
     assert status["step"] == position["global_step"]
@@ -44,7 +44,7 @@ def test_rank_that_waits_for_validation_can_stop_it(run: Run, long_validation: l
     flags = [*MANY_EPOCHS, *long_validation]
     job = run.start(*flags, size=2, fault="validating:1-1000@0=sleep:0.5")
     job.signal_when(lambda: 15 in run.saved_steps, signal.SIGTERM, rank=1)
-    assert "epoch 0, step 15, as asked (SIGTERM), and saved" in job.succeed()
+    assert "epoch 1, step 15, on request (SIGTERM), and saved" in job.succeed()
 
 
 @pytest.mark.parametrize("fault", ["tokenizing@0=term", "preparing@0=int"])
@@ -93,12 +93,12 @@ def test_second_ctrl_c_exits_at_once(run: Run):
 
 def test_max_minutes_stops_like_a_signal(run: Run):
     output = run.start(*MANY_EPOCHS, "--max_minutes", "0.03", size=2).succeed()
-    assert "as asked (--max_minutes reached), and saved" in output
+    assert "on request (--max_minutes reached), and saved" in output
     assert run.status["state"] == "preempted"
 
 
 def test_stop_after_a_failed_save_saves_again(run: Run):
     fault = "syncing:2=enospc validating:1=term validating:1=sleep:1"
     output = run.start("--validate_every", "6", fault=fault).succeed()
-    assert "step 6, as asked (SIGTERM), and saved" in output
+    assert "step 6, on request (SIGTERM), and saved" in output
     assert run.saved_steps == [4, 6]

@@ -43,16 +43,14 @@ def lock_run_folder(path: str, world: World) -> RunFolder:
     return folder
 
 
-def prepare_data(config: "Config", folder: RunFolder, world: World) -> PreparedData:
-    """The encoded corpus, prepared once per node and mapped into memory by every rank.
+def prepare_data(config: "Config", folder: Path, world: World) -> PreparedData:
+    """The encoded corpus, prepared below `folder` once per node, mapped into memory by every rank.
 
     Raises UserError if the nodes read different data.
     """
 
     def work() -> list[str]:
-        path = prepare(
-            config.corpus, config.tokenizer, config.batches.seq_len, folder.path / "data"
-        )
+        path = prepare(config.corpus, config.tokenizer, config.batches.seq_len, folder)
         return [str(path), load_prepared(path).fingerprint]
 
     prepared = world.on_each_node("preparing the corpus", work)
@@ -93,6 +91,26 @@ def open_logbook(
     return logbook
 
 
+def build_updater(config: "Config", model: Transformer, world: World) -> Updater:
+    """What trains the model: loss, DDP and optimizer."""
+    objective = world.replicate(Objective(model, config.loss.label_smoothing), config.distributed)
+    optimizer = build_optimizer(model, config.optimizer)
+    return Updater(objective, optimizer, config.optimizer, world, config.train.seed)
+
+
+def build_loader(config: "Config", data: PreparedData, world: World) -> BatchLoader:
+    """This rank's shard of every step."""
+    sampler = StepSampler(
+        Lengths.of(data.train),
+        config.batches,
+        seed=config.train.seed,
+        rank=world.rank,
+        world_size=world.size,
+    )
+    max_tokens = config.batches.pass_tokens(world.device.type)
+    return BatchLoader(data.train, sampler, max_tokens, world.device)
+
+
 def build_trainer(
     config: "Config",
     model: Transformer,
@@ -102,29 +120,11 @@ def build_trainer(
     logbook: Logbook,
     world: World,
 ) -> Trainer:
-    """Everything that trains the model."""
-    sampler = StepSampler(
-        Lengths.of(data.train),
-        config.batches,
-        seed=config.train.seed,
-        rank=world.rank,
-        world_size=world.size,
-    )
-    objective = Objective(model, config.loss.label_smoothing)
-    optimizer = build_optimizer(model, config.optimizer)
     return Trainer(
         config=config.train,
         model=model,
-        updater=Updater(
-            world.replicate(objective, config.distributed),
-            optimizer,
-            config.optimizer,
-            world,
-            config.train.seed,
-        ),
-        loader=BatchLoader(
-            data.train, sampler, config.batches.pass_tokens(world.device.type), world.device
-        ),
+        updater=build_updater(config, model, world),
+        loader=build_loader(config, data, world),
         data=data,
         run=run,
         saver=RunSaver(CheckpointStore(config.checkpoint), folder, world, logbook.message),
