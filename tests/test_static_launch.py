@@ -30,7 +30,7 @@ def test_static_launch_on_two_nodes_gives_same_weights_as_one_torchrun(
     ]
     outputs = [agent.communicate(timeout=SECONDS)[0] for agent in agents]
     assert [agent.returncode for agent in agents] == [0, 0], outputs
-    assert f"processes  {sum(processes)}" in outputs[0]
+    assert f"ranks  {sum(processes)}, backend gloo" in outputs[0]
     assert "Finished at epoch 1" in outputs[0] and "Finished" not in outputs[1]
 
     usual = [*TORCHRUN, f"--nproc_per_node={sum(processes)}", "train.py", *flags]
