@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
+
+from torch.distributed import Store
 
 from translate_ddp.runtime.background import BackgroundThread
 from translate_ddp.runtime.run_folder import RunStatus
@@ -19,16 +21,6 @@ T = TypeVar("T")
 HEARTBEAT_SECONDS = 0.5  # between the heartbeats of a rank, with few ranks
 HEARTBEATS_PER_SECOND = 500  # that the store receives at most, with many ranks
 REPLY_SECONDS = 5.0  # timeout for a reply of the store when the run ends
-
-
-class Store(Protocol):
-    """The methods of `torch.distributed.Store` that are used here."""
-
-    def set(self, key: str, value: str, /) -> None: ...
-    def get(self, key: str, /) -> bytes: ...
-    def check(self, keys: list[str], /) -> bool: ...
-    def add(self, key: str, amount: int, /) -> int: ...
-    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes: ...
 
 
 @dataclass(frozen=True)

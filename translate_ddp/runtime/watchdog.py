@@ -16,6 +16,7 @@ from typing import Literal, NoReturn
 from translate_ddp.errors import first_line
 from translate_ddp.runtime.peers import Heartbeat, Peers, PeerStates, Termination
 from translate_ddp.runtime.process_exit import ExitCode, ProcessExit
+from translate_ddp.runtime.run_folder import RunStatus
 from translate_ddp.runtime.signals import SignalReceiver, receive_signals
 
 CHECK_SECONDS = 0.25
@@ -42,7 +43,6 @@ class Watchdog:
         self._stop_at = float("inf")
         self._phase, self._step, self._phases, self._has_timeout = "starting", 0, 0, True
         self._is_interrupted = False
-        self._peers: Peers | None = None
         self._exchange: Future[None] | None = None
         self._exchanged_at = 0.0
         self._heartbeats = 0
@@ -82,7 +82,8 @@ class Watchdog:
     def request_stop(self, reason: str) -> None:
         """Let all ranks stop early; of several reasons this rank keeps the first."""
         if self.stop_reason is None:
-            self.stop_reason, self._stop_requested_at = reason, time.monotonic()
+            self._stop_requested_at = time.monotonic()  # first: another thread may read both
+            self.stop_reason = reason
             self._exchanged_at = 0.0  # inform the other ranks at once
 
     @property
@@ -93,14 +94,12 @@ class Watchdog:
 
     def start(self, signals: SignalReceiver) -> None:
         self._signals = signals
-        self._thread = threading.Thread(
-            target=self._run, args=(signals,), name="watchdog", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, args=(signals,), daemon=True)
         self._thread.start()
 
     def connect(self, peers: Peers) -> None:
         """Exchange heartbeats with the other ranks from now on."""
-        self._peers = self.exit.peers = peers
+        self.exit.peers = peers
         self.enter_phase("joining the other ranks")
 
     def close(self) -> None:
@@ -108,8 +107,8 @@ class Watchdog:
         if self._thread is not None and self._signals is not None:
             self._signals.wake()
             self._thread.join()
-        if self._peers is not None:
-            self._peers.close()
+        if self.exit.peers is not None:
+            self.exit.peers.close()
 
     def _run(self, signals: SignalReceiver) -> None:
         while not self._closed.is_set():
@@ -125,7 +124,7 @@ class Watchdog:
             os._exit(ExitCode.INTERRUPTED)
         self._is_interrupted |= number == SIGINT
         self.request_stop(number.name)
-        if self._peers is None and self.size > 1:
+        if self.exit.peers is None and self.size > 1:
             os._exit(128 + number)  # not connected: the launcher has to stop the other ranks
 
     def _check(self, now: float) -> None:
@@ -149,13 +148,13 @@ class Watchdog:
         grace = grace_seconds()
         if self.stage == "training" and now - self._stop_requested_at > grace:
             text = (
-                f"Stop requested ({reason}), but {self.where} took longer than the {grace:g} s "
-                f"until the launcher's SIGKILL: exited without a new checkpoint. {RESUME}"
+                f"Stop requested ({reason}), but {self.where} took longer than the grace period "
+                f"of {grace:g} s: exited without a new checkpoint. {RESUME}"
             )
             self._terminate("preempted", text, ExitCode.RETRY)
 
     def _exchange_with_peers(self, now: float) -> None:
-        peers = self._peers
+        peers = self.exit.peers
         if peers is None or now - self._exchanged_at < peers.heartbeat_seconds:
             return
         if self._exchange is None or self._exchange.done():
@@ -209,7 +208,7 @@ class Watchdog:
 
     def report_lost_peer(self, error: BaseException) -> NoReturn:
         """End the process after a collective has failed because another rank is gone."""
-        # Observing takes time, in which this thread's watchdog may receive a better explanation.
+        # Observing takes time, in which the watchdog thread may receive another rank's explanation.
         self.heartbeat()
         problem, states = self._observe_peers()
         if states.unresponsive:
@@ -221,9 +220,7 @@ class Watchdog:
         text = f"{problem}. {RESUME}"
         self.exit.terminate(Termination("failed", text, ExitCode.RETRY, self.rank), error)
 
-    def _terminate(
-        self, status: Literal["preempted", "failed"], message: str, code: ExitCode
-    ) -> NoReturn:
+    def _terminate(self, status: RunStatus, message: str, code: ExitCode) -> NoReturn:
         self.exit.terminate(Termination(status, message, code, self.rank))
 
     def _describe_hang(self) -> str:
@@ -238,7 +235,7 @@ class Watchdog:
 
     def _observe_peers(self) -> tuple[str, PeerStates]:
         """The problem, if the others cannot be reached, and their states otherwise."""
-        states, peers = PeerStates({}, []), self._peers
+        states, peers = PeerStates({}, []), self.exit.peers
         if peers is None:
             return "", states
         observed = peers.try_call(lambda: peers.observe(self._next_heartbeat))
