@@ -1,7 +1,7 @@
-"""The real commands on real GPUs. Skipped where there is none.
+"""The real commands on real GPUs; skipped on a machine without one.
 
-The corpus is the demo, prepared. Where the library `datasets` is missing, as on a borrowed machine,
-it is taken from `weights/data`, which one start of `train.py` elsewhere leaves there.
+The corpus is the prepared demo. Without the library `datasets`, it is taken from `weights/data`,
+where a start of `train.py` on another machine has written it.
 """
 
 import functools
@@ -23,7 +23,7 @@ from tests.helpers.runs import last_state, losses, metrics, tensors
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 400
-# Wider than the demo's model, so that bf16 and the GPU have something to do.
+# Wider than the demo's model, so that the GPU and bf16 are used.
 RUN = [
     *("--d_model", "256", "--d_ff", "1024", "--dropout", "0.1", "--lr", "2e-3"),
     *("--batch_tokens", "2048", "--log_every", "5", "--warmup_steps", "60"),
@@ -32,14 +32,14 @@ RUN = [
 
 
 def environment() -> dict[str, str]:
-    """Of this process, but with the GPUs that the other tests hide."""
+    """The environment of this process, with the GPUs that conftest hides."""
     variables = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
     return variables | ({} if VISIBLE_GPUS is None else {"CUDA_VISIBLE_DEVICES": VISIBLE_GPUS})
 
 
 @functools.cache
 def num_gpus() -> int:
-    """Asked of another process: in this one they are hidden."""
+    """The number of GPUs that another process sees; this one has hidden them."""
     command = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
     return int(subprocess.run(command, env=environment(), capture_output=True, check=True).stdout)
 
@@ -53,8 +53,8 @@ def needs_gpus(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that holds the prepared demo."""
-    if not num_gpus():  # before anything is trained, on a CPU, for tests that are then skipped
+    """The folder of the prepared demo."""
+    if not num_gpus():  # before a CPU trains for tests that are then skipped
         pytest.skip("needs 1 GPU(s), torch sees 0")
     if find_spec("datasets") is None:
         if not (data := ROOT / "weights/data").is_dir():
@@ -66,7 +66,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*command: str, **variables: str) -> str:
-    """What the command prints; it must succeed."""
+    """Run the command, which must succeed; return its standard output."""
     done = subprocess.run(
         [sys.executable, *command],
         cwd=ROOT,
@@ -95,16 +95,16 @@ def status(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def trained(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder of a finished run of two epochs, and what it printed."""
+    """The folder and the output of a finished run of two epochs."""
     folder = new_folder(tmp_path_factory.mktemp("cuda") / "trained", prepared)
     return folder, train(folder)
 
 
 @pytest.mark.cuda
 @pytest.mark.timeout(SECONDS)
-def test_two_epochs_train_on_the_gpu_to_the_end(trained: tuple[Path, str]):
-    folder, said = trained
-    assert "cuda:0" in said and "bf16" in said
+def test_run_of_two_epochs_finishes_on_the_gpu(trained: tuple[Path, str]):
+    folder, output = trained
+    assert "cuda:0" in output and "bf16" in output
     assert status(folder)["state"] == "finished"
     assert last_state(folder)["position"]["epoch"] == 2
     assert losses(folder)[-1] < 0.8 * losses(folder)[0]
@@ -115,7 +115,7 @@ def test_two_epochs_train_on_the_gpu_to_the_end(trained: tuple[Path, str]):
 
 @pytest.mark.cuda
 @pytest.mark.timeout(2 * SECONDS)
-def test_a_killed_run_resumes_with_the_losses_of_one_that_was_not(
+def test_resume_after_kill_gives_losses_of_uninterrupted_run(
     trained: tuple[Path, str], prepared: Path, tmp_path: Path
 ):
     folder = new_folder(tmp_path / "killed", prepared)
@@ -129,7 +129,7 @@ def test_a_killed_run_resumes_with_the_losses_of_one_that_was_not(
     assert status(folder)["state"] == "running"
     assert "Resuming from" in train(folder)
     assert status(folder)["state"] == "finished"
-    # Sums of a GPU are not made in one order, so not bit for bit.
+    # A GPU sums in no fixed order, so not bit for bit.
     assert losses(folder) == pytest.approx(losses(trained[0]), rel=0.05)
     steps = [[r["step"] for r in metrics(path)] for path in (folder, trained[0])]
     assert steps[0] == steps[1]
@@ -137,7 +137,7 @@ def test_a_killed_run_resumes_with_the_losses_of_one_that_was_not(
 
 @pytest.mark.cuda
 @pytest.mark.timeout(SECONDS)
-def test_a_signal_in_mid_epoch_saves_and_stops(prepared: Path, tmp_path: Path):
+def test_sigterm_mid_epoch_saves_and_stops(prepared: Path, tmp_path: Path):
     folder = new_folder(tmp_path / "stopped", prepared)
     command = ["train.py", *RUN, "--model_folder", str(folder), "--num_epochs", "9999"]
     with subprocess.Popen([sys.executable, *command], cwd=ROOT, env=environment()) as process:
@@ -153,21 +153,21 @@ def test_a_signal_in_mid_epoch_saves_and_stops(prepared: Path, tmp_path: Path):
 
 @pytest.mark.cuda
 @pytest.mark.timeout(SECONDS)
-def test_the_commands_use_the_gpu_and_repeat_the_scores(trained: tuple[Path, str]):
+def test_translate_and_validate_run_on_the_gpu(trained: tuple[Path, str]):
     folder = ["--model_folder", str(trained[0])]
     sentences = ["The old doctor reads the letter in the garden.", "The cat sleeps."]
     for width in ("1", "4"):
         flags = [*folder, "--beam_width", width]
         lines = run("-m", "translate_ddp", "translate", *flags, *sentences).splitlines()
         assert len(lines) == 2 and all(lines)
-    said = run("-m", "translate_ddp", "validate", *folder)
+    output = run("-m", "translate_ddp", "validate", *folder)
     bleu = [r["validation/BLEU"] for r in metrics(trained[0]) if "validation/BLEU" in r][-1]
-    assert f"BLEU {bleu:.4g}" in said
+    assert f"BLEU {bleu:.4g}" in output
 
 
 @pytest.mark.cuda
 @pytest.mark.timeout(SECONDS)
-def test_bf16_learns_as_fp32_does(trained: tuple[Path, str], prepared: Path, tmp_path: Path):
+def test_bf16_losses_are_close_to_fp32(trained: tuple[Path, str], prepared: Path, tmp_path: Path):
     folder = new_folder(tmp_path / "fp32", prepared)
     assert "fp32" in train(folder, "--precision", "fp32")
     assert losses(trained[0]) == pytest.approx(losses(folder), rel=0.05)
@@ -175,7 +175,9 @@ def test_bf16_learns_as_fp32_does(trained: tuple[Path, str], prepared: Path, tmp
 
 @pytest.mark.cuda
 @pytest.mark.timeout(2 * SECONDS)
-def test_compile_learns_as_eager_does(trained: tuple[Path, str], prepared: Path, tmp_path: Path):
+def test_compiled_losses_are_close_to_eager(
+    trained: tuple[Path, str], prepared: Path, tmp_path: Path
+):
     if find_spec("triton") is None or not any(map(shutil.which, ("cc", "gcc", "clang"))):
         pytest.skip("needs triton and a C compiler")
     folder = new_folder(tmp_path / "compiled", prepared)
@@ -185,7 +187,7 @@ def test_compile_learns_as_eager_does(trained: tuple[Path, str], prepared: Path,
 
 @pytest.mark.cuda
 @pytest.mark.timeout(SECONDS)
-def test_passes_do_not_change_the_loss(prepared: Path, tmp_path: Path):
+def test_max_tokens_does_not_change_losses(prepared: Path, tmp_path: Path):
     curves = []
     for max_tokens in ("2048", "512"):
         folder = new_folder(tmp_path / max_tokens, prepared)
@@ -197,8 +199,8 @@ def test_passes_do_not_change_the_loss(prepared: Path, tmp_path: Path):
 
 @pytest.mark.cuda
 @pytest.mark.timeout(SECONDS)
-def test_too_large_a_pass_ends_in_one_message(prepared: Path, tmp_path: Path):
-    # As if the GPU had a thousandth of its memory.
+def test_out_of_memory_prints_one_message(prepared: Path, tmp_path: Path):
+    # The process may use a thousandth of the memory.
     folder = new_folder(tmp_path / "model", prepared)
     script = (
         "import runpy, sys, torch; torch.cuda.set_per_process_memory_fraction(0.001); "
@@ -214,13 +216,12 @@ def test_too_large_a_pass_ends_in_one_message(prepared: Path, tmp_path: Path):
 
 @pytest.mark.cuda(gpus=2)
 @pytest.mark.timeout(2 * SECONDS)
-def test_two_ranks_over_nccl_learn_as_one_does_and_end_with_the_same_weights(
-    prepared: Path, tmp_path: Path
-):
+def test_two_nccl_ranks_give_losses_of_one(prepared: Path, tmp_path: Path):
     flags = ["--precision", "fp32", "--dropout", "0"]
-    alone, together = (new_folder(tmp_path / name, prepared) for name in ("one", "two"))
-    train(alone, *flags)
-    assert "backend nccl" in train(together, *flags, ranks=2)  # each save compares the ranks
-    assert losses(together) == pytest.approx(losses(alone), rel=0.02)
-    left, right = (tensors(last_state(folder)["model"]) for folder in (alone, together))
+    one, two = (new_folder(tmp_path / name, prepared) for name in ("one", "two"))
+    train(one, *flags)
+    # Each save checks that the ranks have the same weights.
+    assert "backend nccl" in train(two, *flags, ranks=2)
+    assert losses(two) == pytest.approx(losses(one), rel=0.02)
+    left, right = (tensors(last_state(folder)["model"]) for folder in (one, two))
     assert left.keys() == right.keys()

@@ -14,7 +14,7 @@ from tests.helpers.fake_gpu import Launches, fake_gpu, to_fake
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.modeling.decoding import beam, greedy
-from translate_ddp.modeling.inference_weights import PaddedEmbedding, ready_to_decode
+from translate_ddp.modeling.inference_weights import PaddedWeights, ready_to_decode
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import PRESETS
@@ -41,7 +41,7 @@ def fake_batch(device: torch.device, rows: int, source: int, target: int, real: 
 # --- on fake tensors, each in its own process, whose device registration cannot be undone ---
 
 
-def take_a_step() -> None:
+def train_one_step() -> None:
     with fake_gpu() as device:
         transformer = base_model(vocabulary=31_990)
         to_fake(transformer, device)
@@ -50,8 +50,8 @@ def take_a_step() -> None:
         with Launches() as forward_and_backward:
             (objective(batch)["loss"] * 1e-3).backward()
         assert 32_000 in forward_and_backward.columns_of_products
-        assert 31_990 not in forward_and_backward.columns_of_products  # no multiple of 64
-        assert forward_and_backward.total < 720, forward_and_backward.counts  # 702
+        assert 31_990 not in forward_and_backward.columns_of_products  # not a multiple of 64
+        assert forward_and_backward.total < 720, forward_and_backward.counts  # 705
         grads = [p.grad for p in transformer.parameters() if p.grad is not None]
         assert {grad.dtype for grad in grads} == {torch.float32}
         assert len(grads) == len(list(transformer.parameters()))
@@ -78,7 +78,7 @@ def validate_and_decode() -> None:
         to_fake(transformer, device)
         ready = ready_to_decode(transformer.eval())
         assert {parameter.dtype for parameter in ready.parameters()} == {torch.bfloat16}
-        assert isinstance(ready.embedding, PaddedEmbedding)
+        assert isinstance(ready.projection, PaddedWeights)
         with torch.inference_mode():
             Objective(ready, 0.0)(fake_batch(device, rows=8, source=30, target=33, real=200))
             state = ready.start(torch.ones(8, 30, dtype=torch.int64, device=device))
@@ -114,7 +114,7 @@ def search_until_first_wait() -> None:
                     search(state, [80] * 8, device)
 
 
-@pytest.mark.parametrize("work", [take_a_step, validate_and_decode, search_until_first_wait])
+@pytest.mark.parametrize("work", [train_one_step, validate_and_decode, search_until_first_wait])
 def test_gpu_path_has_no_cpu_tensor_no_wait_and_few_launches(
     work: Callable[[], None], tmp_path: Path
 ):

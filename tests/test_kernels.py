@@ -9,7 +9,7 @@ from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.modeling import inference_weights, kernels
 from translate_ddp.modeling.decoding import decode
-from translate_ddp.modeling.inference_weights import PaddedEmbedding, ready_to_decode
+from translate_ddp.modeling.inference_weights import PaddedWeights, ready_to_decode
 from translate_ddp.modeling.kernels import Dropout, Linear, cast_weights, dropout_mask
 from translate_ddp.modeling.loss import Objective, token_loss
 from translate_ddp.modeling.transformer import Transformer, padding_mask
@@ -218,18 +218,18 @@ def test_padded_vocabulary_changes_neither_loss_nor_gradients(
         return [loss, nll, *torch.autograd.grad(loss, (hidden_RD, embedding_VD))]
 
     unpadded = run()
-    monkeypatch.setattr(kernels, "missing_rows", lambda weights_VD: 53)
+    monkeypatch.setattr(kernels, "pad_vocabulary", lambda x_VD: F.pad(x_VD, (0, 0, 0, 53)))
     for ours, expected in zip(run(), unpadded, strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_padded_columns_are_cut_off_the_logits(monkeypatch: pytest.MonkeyPatch):
     model = small_model(torch.float32, dropout=0.0)
-    monkeypatch.setattr(kernels, "missing_rows", lambda weights_VD: 5)
-    padded = PaddedEmbedding(model.embedding)
+    monkeypatch.setattr(kernels, "pad_vocabulary", lambda x_VD: F.pad(x_VD, (0, 0, 0, 5)))
+    projection = PaddedWeights(model.embedding.weight)
     hidden_BD = torch.randn(3, 32)
-    torch.testing.assert_close(padded.logits(hidden_BD), model.logits(hidden_BD))
-    assert padded.projection_PD.shape == (45, 32)
+    torch.testing.assert_close(projection(hidden_BD), model.logits(hidden_BD))
+    assert projection.padded_PD.shape == (45, 32)
 
 
 def test_cpu_vocabulary_is_not_padded():

@@ -1,11 +1,11 @@
-"""A GPU without a GPU: its tensors have shapes, types and a device, but no memory and no values.
+"""A simulated GPU: its tensors have shapes, dtypes and a device, but no memory and no values.
 
-On such tensors a CPU tensor that strays in raises, and so does every wait of the host for a value.
-`Launches` counts the operations that would each launch a kernel.
+An operation that mixes them with a CPU tensor raises, and so does one that makes the host wait for
+a value. `Launches` counts the operations that launch a kernel on a GPU.
 
-A torch that was built without CUDA knows no tensor on "cuda", so the device is torch's extension
-point for other accelerators, under a name of ours. It is settled once a process, and for all of it:
-use it in processes of their own.
+A torch built without CUDA has no tensors on "cuda", so the device is torch's extension point for
+other accelerators, renamed. The renaming lasts for the whole process: use it in a process of its
+own. The fake tensors and the renaming are private parts of torch.
 """
 
 import collections
@@ -24,7 +24,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from translate_ddp.modeling.kernels import MASK_ALIGNMENT
 
-# They describe or reserve memory, or ask for a property; no kernel runs.
+# Operations on shapes, allocations and properties: they launch no kernel.
 WITHOUT_KERNEL = frozenset(
     "_unsafe_view alias as_strided chunk detach device empty empty_like empty_strided expand "
     "lift_fresh new_empty new_empty_strided permute select slice split split_with_sizes squeeze t "
@@ -34,9 +34,9 @@ WITHOUT_KERNEL = frozenset(
 
 @contextmanager
 def fake_gpu() -> Iterator[torch.device]:
-    """Within it, tensors made on the device it gives are fake."""
+    """The device; within the context, tensors made on it are fake."""
     _setup_privateuseone_for_python_backend(rename="fake_gpu")
-    clip_grad._has_foreach_support = lambda *_: True  # as CUDA has it
+    clip_grad._has_foreach_support = lambda *_: True  # as on CUDA
     with FakeTensorMode(allow_non_fake_inputs=True), CudaKernels():
         yield torch.device("fake_gpu", 0)
 
@@ -78,8 +78,10 @@ class Launches(TorchDispatchMode):
 
 
 class CudaKernels(TorchFunctionMode):
-    """Attention as CUDA computes it, in one kernel; of a mask it demands what lets that kernel read
-    it as it is. And `x[...]` by torch's operators, since Python's own way looks for a driver.
+    """Attention in one kernel, as on CUDA, and `x[...]` as operators of torch.
+
+    The mask must have the dtype and strides that the kernel reads without a copy. Torch's own
+    indexing looks for a driver of the device.
     """
 
     def __torch_function__(
@@ -104,8 +106,10 @@ def attention(
     if attn_mask is None:
         flash = torch.ops.aten._scaled_dot_product_flash_attention
         return flash(q_BHTK, k_BHMK, v_BHMK, 0.0, is_causal)[0]
-    assert attn_mask.dtype == q_BHTK.dtype, "attention would cast the mask at each call"
-    assert all(stride % MASK_ALIGNMENT == 0 for stride in attn_mask.stride()[:-1]), "it would copy"
+    assert attn_mask.dtype == q_BHTK.dtype, "attention casts the mask at each call"
+    assert all(stride % MASK_ALIGNMENT == 0 for stride in attn_mask.stride()[:-1]), (
+        "attention copies it"
+    )
     mask_BHTM = attn_mask.expand(*q_BHTK.shape[:3], k_BHMK.shape[2])
     efficient = torch.ops.aten._scaled_dot_product_efficient_attention
     return efficient(q_BHTK, k_BHMK, v_BHMK, mask_BHTM, torch.is_grad_enabled())[0]

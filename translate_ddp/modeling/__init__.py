@@ -1,1 +1,1 @@
-"""The Transformer, its loss and its search."""
+"""The Transformer, its loss, its precision and decoding."""

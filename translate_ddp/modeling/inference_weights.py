@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from translate_ddp.modeling import kernels
 from translate_ddp.modeling.kernels import Linear
 from translate_ddp.modeling.precision import has_bf16
-from translate_ddp.modeling.transformer import Embedding, Transformer
+from translate_ddp.modeling.transformer import Transformer
 
 
 class PackedWeights(nn.Module):
@@ -33,29 +33,16 @@ class PackedWeights(nn.Module):
         return product
 
 
-class PackedEmbedding(Embedding):
-    """An embedding with a second, packed copy of its weights for the logits."""
+class PaddedWeights(nn.Module):
+    """The embedding as output projection, padded to the tiles of a GPU."""
 
-    def __init__(self, embedding: Embedding) -> None:
-        vocabulary, width = embedding.weight.shape
-        super().__init__(vocabulary, width, _weight=embedding.weight, _freeze=True)
-        self.projection = PackedWeights(embedding.weight)
+    def __init__(self, weights_VD: Tensor) -> None:
+        super().__init__()
+        self.vocabulary = len(weights_VD)
+        self.padded_PD = kernels.pad_vocabulary(weights_VD)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        scores: Tensor = self.projection(hidden)
-        return scores
-
-
-class PaddedEmbedding(Embedding):
-    """An embedding with a second copy of its weights for the logits, padded to a GPU's tiles."""
-
-    def __init__(self, embedding: Embedding) -> None:
-        vocabulary, width = embedding.weight.shape
-        super().__init__(vocabulary, width, _weight=embedding.weight, _freeze=True)
-        self.projection_PD = kernels.pad_vocabulary(embedding.weight)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return F.linear(hidden, self.projection_PD)[..., : self.num_embeddings]
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input, self.padded_PD)[..., : self.vocabulary]
 
 
 def ready_to_decode(model: Transformer) -> Transformer:
@@ -65,9 +52,8 @@ def ready_to_decode(model: Transformer) -> Transformer:
     """
     weight = model.embedding.weight
     packs = can_pack(weight.device, model.dtype)
-    pads = kernels.missing_rows(weight) > 0
-    is_ready = isinstance(model.embedding, PackedEmbedding | PaddedEmbedding)
-    if weight.dtype == model.dtype and (is_ready or not (packs or pads)):
+    is_laid_out = model.projection is not None or not packs and weight.device.type == "cpu"
+    if weight.dtype == model.dtype and is_laid_out:
         return model
     cast = {id(p): nn.Parameter(p.detach().to(model.dtype), False) for p in model.parameters()}
     ready = copy.deepcopy(model, memo=cast)
@@ -75,9 +61,9 @@ def ready_to_decode(model: Transformer) -> Transformer:
         for name in [name for name, part in ready.named_modules() if isinstance(part, Linear)]:
             linear = typing.cast(Linear, ready.get_submodule(name))
             ready.set_submodule(name, PackedWeights(linear.weight, linear.bias))
-        ready.embedding = PackedEmbedding(ready.embedding)
-    elif pads:
-        ready.embedding = PaddedEmbedding(ready.embedding)
+        ready.projection = PackedWeights(ready.embedding.weight)
+    elif weight.device.type != "cpu":
+        ready.projection = PaddedWeights(ready.embedding.weight)
     return ready
 
 

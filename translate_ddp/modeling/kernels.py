@@ -120,11 +120,7 @@ def cast_all(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...
 
 
 def attention(
-    q_BHTK: Tensor,
-    k_BHMK: Tensor,
-    v_BHMK: Tensor,
-    mask_B11M: Tensor | None = None,
-    is_causal: bool = False,
+    q_BHTK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B11M: Tensor | None, is_causal: bool
 ) -> Tensor:
     """Scaled dot-product attention (Vaswani et al. 2017, eq. 1); the mask is added to the scores.
 
@@ -140,11 +136,7 @@ def attention(
 
 
 def attention_written_out(
-    q_BHTK: Tensor,
-    k_BHMK: Tensor,
-    v_BHMK: Tensor,
-    mask_B11M: Tensor | None = None,
-    is_causal: bool = False,
+    q_BHTK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B11M: Tensor | None, is_causal: bool
 ) -> Tensor:
     # The products with a single query, as in decoding, are sums: oneDNN would compile a kernel for
     # each number of rows and positions.
@@ -211,30 +203,21 @@ def dropout_mask(like: Tensor, p: float) -> Tensor:
 # --- scores and loss ---
 
 
-def missing_rows(weights_VD: Tensor) -> int:
-    """How many rows would fill the tiles of a GPU. Plain, and on a CPU: none."""
-    if is_plain() or weights_VD.device.type == "cpu":
-        return 0
-    return -len(weights_VD) % GPU_TILE
-
-
 def pad_vocabulary(weights_VD: Tensor) -> Tensor:
-    """The embedding with the missing rows added as zeros, weights_PD.
+    """The embedding with zero rows added up to a multiple of a GPU's tile, weights_PD.
 
-    Callers cut the added scores off, so the added rows are never predicted or learnt.
+    Plain, and on a CPU: the embedding as it is. Callers cut the added scores off, so the added rows
+    are never predicted or learnt.
     """
-    missing = missing_rows(weights_VD)
+    needs_none = is_plain() or weights_VD.device.type == "cpu"
+    missing = 0 if needs_none else -len(weights_VD) % GPU_TILE
     return F.pad(weights_VD, (0, 0, 0, missing)) if missing else weights_VD
 
 
-def row_slices(hidden_RD: Tensor, vocabulary: int) -> list[slice]:
-    """Slices of the rows whose scores are computed at once. Plain: all rows in one."""
-    if is_plain():
-        return [slice(0, len(hidden_RD))]
-    is_cpu = hidden_RD.device.type == "cpu"
-    rows_at_once = max(1, (CPU_SCORES_AT_ONCE if is_cpu else GPU_SCORES_AT_ONCE) // vocabulary)
-    starts = range(0, len(hidden_RD), rows_at_once)
-    return [slice(first, min(first + rows_at_once, len(hidden_RD))) for first in starts]
+def rows_at_once(hidden_RD: Tensor, vocabulary: int) -> int:
+    """The number of rows whose scores are computed at once, at least 1. Plain: all."""
+    scores = CPU_SCORES_AT_ONCE if hidden_RD.device.type == "cpu" else GPU_SCORES_AT_ONCE
+    return max(1, len(hidden_RD) if is_plain() else min(len(hidden_RD), scores // vocabulary))
 
 
 class FusedTokenLoss(torch.autograd.Function):
@@ -260,11 +243,11 @@ class FusedTokenLoss(torch.autograd.Function):
         nll = torch.zeros_like(loss)
         hidden_grad_RD = torch.empty_like(hidden_RD)
         embedding_grad_VD = (-spread * hidden_sum_D).expand_as(embedding_VD).contiguous()
-        parts = row_slices(hidden_RD, vocabulary)
+        rows = rows_at_once(hidden_RD, vocabulary)
         # One buffer for all slices: on a CPU, fresh memory costs more than the softmax.
-        buffer_CP = hidden_RD.new_empty(parts[0].stop if parts else 0, len(weights_PD))
-        for rows in parts:
-            hidden_CD, labels_C = hidden_RD[rows], labels_R[rows]
+        buffer_CP = hidden_RD.new_empty(rows, len(weights_PD))
+        slices = (x.split(rows) for x in (hidden_RD, labels_R, hidden_grad_RD))
+        for hidden_CD, labels_C, hidden_grad_CD in zip(*slices, strict=True):
             wanted = torch.arange(len(labels_C), device=labels_C.device), labels_C
             scores_CP = torch.mm(hidden_CD, weights_PD.t(), out=buffer_CP[: len(labels_C)])
             if len(weights_PD) > vocabulary:
@@ -278,7 +261,7 @@ class FusedTokenLoss(torch.autograd.Function):
             nll += log_sum - wanted_sum
             grad_CP = p_CP
             grad_CP[wanted] -= 1 - smoothing
-            torch.mm(grad_CP, weights_PD, out=hidden_grad_RD[rows])
+            torch.mm(grad_CP, weights_PD, out=hidden_grad_CD)
             embedding_grad_VD += (grad_CP.t() @ hidden_CD)[:vocabulary]
         hidden_grad_RD -= spread * weights_sum_D
         ctx.save_for_backward(hidden_grad_RD, embedding_grad_VD)

@@ -27,10 +27,11 @@ def token_loss(
     vocabulary = len(embedding_VD)
     weights_PD = kernels.pad_vocabulary(embedding_VD.to(hidden_RD.dtype))
     loss = nll = torch.zeros((), device=hidden_RD.device)
-    for rows in kernels.row_slices(hidden_RD, vocabulary):
-        scores_CV = (hidden_RD[rows] @ weights_PD.t())[:, :vocabulary]
+    rows = kernels.rows_at_once(hidden_RD, vocabulary)
+    for hidden_CD, labels_C in zip(hidden_RD.split(rows), labels_R.split(rows), strict=True):
+        scores_CV = (hidden_CD @ weights_PD.t())[:, :vocabulary]
         log_p_CV = scores_CV.float().log_softmax(dim=-1)
-        part = F.nll_loss(log_p_CV, labels_R[rows], reduction="sum")
+        part = F.nll_loss(log_p_CV, labels_C, reduction="sum")
         nll = nll + part.detach()
         loss = loss + (1 - label_smoothing) * part
         if label_smoothing:

@@ -22,13 +22,6 @@ from translate_ddp.modeling.kernels import Dropout, LayerNorm, Linear
 from translate_ddp.settings import ModelConfig
 
 
-class Embedding(nn.Embedding):
-    """Token embeddings (Vaswani et al. 2017, section 3.4), tied to the output projection."""
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return F.linear(hidden, self.weight)
-
-
 class Attention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
@@ -142,7 +135,8 @@ class Transformer(nn.Module):
         self.d_model = config.d_model
         self.pad_id = pad_id
         table_VD = torch.empty(vocabulary, config.d_model)
-        self.embedding = Embedding.from_pretrained(table_VD, freeze=False)
+        self.embedding = nn.Embedding.from_pretrained(table_VD, freeze=False)
+        self.projection: nn.Module | None = None  # the embedding, laid out by `ready_to_decode`
         self.encoder_layers = nn.ModuleList(
             EncoderLayer(config) for _ in range(config.num_encoder_layers)
         )
@@ -172,8 +166,10 @@ class Transformer(nn.Module):
         return self.decode(target_BT, caches, mask_B11S)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits [..., V] of the next token from hidden states [..., D]."""
-        return self.embedding.logits(hidden)
+        """Logits [..., V] of the next token from hidden states [..., D], by the tied embedding."""
+        if self.projection is not None:
+            return self.projection(hidden)
+        return F.linear(hidden, self.embedding.weight)
 
     def encode(self, source_BS: Tensor) -> tuple[list[LayerCache], Tensor]:
         """Each decoder layer's keys and values of the source, and its padding mask_B11S."""
