@@ -171,7 +171,7 @@ def test_run_whose_folder_was_taken_over_saves_nothing(
     before = sorted(os.listdir(folder))
     resume(*pids)
     output = job.fail()
-    assert output.count(f"error: Another run has taken {folder} over: nothing was saved") == 1
+    assert output.count(f"error: Another run has taken over {folder}: nothing was saved") == 1
     assert sorted(os.listdir(folder)) == before
     assert status(folder)["pid"] == 1
 

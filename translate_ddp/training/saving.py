@@ -69,7 +69,7 @@ class RunSaver:
 
     def _write(self, get_state: Callable[[], RunState], epoch: int | None) -> Written:
         if not self.folder.is_mine():
-            raise UserError(f"Another run has taken {self.folder.path}: nothing was saved.")
+            raise UserError(f"Another run has taken over {self.folder.path}: nothing was saved.")
         try:
             state = get_state()
             path = self.store.save(state, epoch=epoch)
