@@ -1,4 +1,4 @@
-"""The one exception that prints to the person who started the program."""
+"""Errors that the user can act on, and how they are reported."""
 
 import os
 import sys
@@ -8,14 +8,15 @@ from contextlib import contextmanager
 
 from translate_ddp.console import printable
 
-FIRST_WORD_SECONDS = 0.5  # before a silent rank ends, and a launcher in turn ends those that speak
+# The other ranks exit later than rank 0 prints: a launcher ends all ranks once one has exited.
+EXIT_DELAY_SECONDS = 0.5
 
 
 class UserError(Exception):
-    """Something its reader can mend: what was asked, what was found, what to do.
+    """An error that the user can act on: what was asked, what was found, what to do.
 
-    As a rule every rank raises it together. `alone` says that this rank alone does, and so has to
-    tell the reader itself.
+    Every rank raises it, and rank 0 prints it. With `this_rank_only` it is raised and printed by
+    one rank.
     """
 
     def __init__(self, text: str, this_rank_only: bool = False) -> None:
@@ -24,11 +25,11 @@ class UserError(Exception):
 
 
 class NotSaved(UserError):
-    """Something to be kept could not be written; what was kept before is untouched."""
+    """A file could not be written; the files that were there are unchanged."""
 
 
 class Stopped(Exception):
-    """Work was left, as somebody asked; all that counts is saved."""
+    """The work ended early on request. The last checkpoint has everything that is needed."""
 
 
 def first_line(error: BaseException) -> str:
@@ -39,9 +40,9 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def report_errors(prints: bool = True) -> Iterator[None]:
-    """Turn a `UserError` into its text, without traceback, and exit code 2.
+    """Print a `UserError` without traceback, and exit with code 2.
 
-    `prints` is false off rank 0, which tells it for all.
+    `prints` is false off rank 0, which prints for all ranks.
     """
     try:
         yield
@@ -51,12 +52,12 @@ def report_errors(prints: bool = True) -> Iterator[None]:
             lines = [printable(line) for line in f"error: {error}".split("\n")]
             print("\n".join(lines), file=sys.stderr, flush=True)
         else:
-            time.sleep(FIRST_WORD_SECONDS)
-        # Not sys.exit: at an orderly exit a process group that was not closed may abort.
+            time.sleep(EXIT_DELAY_SECONDS)
+        # Not sys.exit: a process group that is still open may abort an orderly exit.
         os._exit(2)
     except SystemExit as error:
-        if error.code and not prints:  # the command line cannot be used, as rank 0 is saying
-            time.sleep(FIRST_WORD_SECONDS)
+        if error.code and not prints:  # unusable flags, which rank 0 reports
+            time.sleep(EXIT_DELAY_SECONDS)
         raise
     except KeyboardInterrupt:
         os._exit(130)

@@ -5,7 +5,6 @@ the literal text "[EOS]".
 """
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from tokenizers import Tokenizer as Model
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.files import write_atomically
 from translate_ddp.settings import TokenizerConfig
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
@@ -105,9 +105,7 @@ def build_tokenizer(lines: Iterable[str], config: TokenizerConfig, languages: st
     if file is not None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            partial = file.with_name(f".{file.name}.{os.getpid()}")
-            partial.write_text(tokenizer.text, encoding="utf-8")
-            partial.replace(file)  # by rename, so that no process reads a part of a tokenizer
+            write_atomically(file, tokenizer.text)
         except OSError as error:
             raise UserError(
                 f"--tokenizer_file {file} cannot be written: {error.strerror}."

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translate_ddp.data.batches import pad
+from translate_ddp.data.batches import group_by_tokens, pad
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, OutOfMemory, explain_out_of_memory
@@ -233,24 +233,15 @@ def decode(
         half = len(rows) // 2
         return search_in_memory(rows[:half]) + search_in_memory(rows[half:])
 
-    batches = batch_by_length([len(source) for source in sources], beam_width, max_tokens)
+    lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64) * beam_width
+    longest_first = np.argsort(-lengths, kind="stable")
+    batches = [rows.tolist() for rows in group_by_tokens(longest_first, lengths, max_tokens)]
     num_threads = min(torch.get_num_threads() if device.type == "cpu" else 1, len(batches))
     with thread_map(num_threads) as apply:
         for rows, found in zip(batches, apply(search_in_memory, batches), strict=True):
             outputs |= zip(rows, found, strict=True)
             on_done(len(rows))
     return [outputs[row] for row in range(len(sources))]
-
-
-def batch_by_length(lengths: Sequence[int], beam_width: int, max_tokens: int) -> list[list[int]]:
-    """Batches of rows of similar length, the longest first."""
-    order = sorted(range(len(lengths)), key=lambda row: lengths[row], reverse=True)
-    batches: list[list[int]] = []
-    while order:
-        count = max(1, max_tokens // ((lengths[order[0]] + 1) * beam_width))
-        batches.append(order[:count])
-        order = order[count:]
-    return batches
 
 
 @contextmanager

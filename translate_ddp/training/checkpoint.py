@@ -1,7 +1,7 @@
-"""A run in one file: saved atomically, verified before anything parses it, found again.
+"""Checkpoint files: written atomically, verified before they are parsed, listed and pruned.
 
-The name carries the start of the file's sha256 (PyTorch hub's convention), so one rename
-publishes file and digest together. It knows nothing of ranks.
+A name holds the start of the file's sha256 (PyTorch hub's convention), so that one rename publishes
+file and digest together. Nothing here knows of ranks.
 """
 
 import errno
@@ -30,15 +30,15 @@ Lines = list[str]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file that looks like a checkpoint; whether it is intact is not known yet."""
+    """A file named like a checkpoint; it may be damaged."""
 
     path: Path
     step: int
-    epoch: int | None  # None: saved between the ends of epochs
+    epoch: int | None  # the epoch it ends; None: saved within an epoch
 
     @property
     def order(self) -> tuple[int, bool]:
-        """Orders a run's checkpoints in time."""
+        """Sort key: the order in time within a run."""
         return self.step, self.epoch is not None
 
 
@@ -54,7 +54,7 @@ class CheckpointStore:
         self.keep_last = config.keep_last
 
     def list(self) -> Checkpoints:
-        """What is in the folder, newest first; by the names alone, never by clocks."""
+        """The checkpoints in the folder, newest first by step and epoch, not by file time."""
         paths = self.folder.iterdir() if self.folder.is_dir() else ()
         found = [parse_name(path, re.escape(self.basename)) for path in paths]
         mine = [checkpoint for checkpoint in found if checkpoint is not None]
@@ -72,7 +72,7 @@ class CheckpointStore:
             fault_point("saving")
             self.folder.mkdir(parents=True, exist_ok=True)
             written.unlink(missing_ok=True)
-            with written.open("xb") as file:  # never through a link that somebody put there
+            with written.open("xb") as file:  # "x": never through a symbolic link
                 writer = _HashingWriter(file)
                 _save(state.to_dict(), writer)
                 file.flush()
@@ -94,10 +94,10 @@ class CheckpointStore:
         return path
 
     def prune(self, names: Iterable[str], *, best_epoch: int | None) -> None:
-        """Of the files `names`, keep the newest epochs and steps and the best epoch.
+        """Delete all of the files `names` but the newest epochs and steps, and the best epoch.
 
-        A step saved again as the end of an epoch is not needed twice. Files that are not named,
-        another run's for instance, are left alone.
+        A step that was saved again as the end of an epoch is deleted. Other files in the folder
+        stay.
         """
         own = set(names)
         mine = [checkpoint for checkpoint in self.list() if checkpoint.path.name in own]
@@ -109,15 +109,15 @@ class CheckpointStore:
             superfluous += [c for c in epochs[self.keep_last :] if c.epoch != best_epoch]
             superfluous += [c for c in steps if c.step not in ends][self.keep_last :]
         for checkpoint in superfluous:
-            with suppress(OSError):  # one too many is no reason to end a run
+            with suppress(OSError):  # a file that stays must not end the run
                 fault_point("pruning")
                 checkpoint.path.unlink(missing_ok=True)
 
     def find(self, preload: str) -> tuple[Checkpoint | None, Lines]:
-        """The intact file that `preload` means, and a line for each damaged one passed over.
+        """The newest intact file that `preload` selects, and a message for each damaged one.
 
-        None if `preload` is "latest" and there is no checkpoint at all. Raises UserError if what
-        was asked for is not there, or if checkpoints exist but none is intact.
+        None if `preload` is "latest" and there is no checkpoint. Raises UserError if the selected
+        checkpoint does not exist, or if none of the existing ones is intact.
         """
         held = self.list()
         if preload == "latest":
@@ -131,7 +131,7 @@ class CheckpointStore:
         passed_over = []
         for checkpoint in wanted:
             if problem := damage(checkpoint.path):
-                passed_over.append(f"Passed over {checkpoint.path}: {problem}.")
+                passed_over.append(f"Skipped {checkpoint.path}: {problem}.")
             else:
                 return checkpoint, passed_over
         if passed_over and preload != "latest":
@@ -139,7 +139,7 @@ class CheckpointStore:
         if passed_over:
             raise UserError(
                 "\n".join(passed_over) + f"\nNo intact checkpoint is left in {self.folder}. "
-                "Restore one, or train anew with --preload ''."
+                "Restore one, or start from scratch with --preload ''."
             )
         return None, []
 
@@ -189,7 +189,7 @@ class CheckpointStore:
 
 
 def parse_name(path: Path, basename: str = ".+?") -> Checkpoint | None:
-    """The checkpoint that a path names by its form; None if it names none."""
+    """The checkpoint that the path names; None if its name has another form."""
     match = re.fullmatch(
         rf"(?:{basename})_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.pt",
         path.name,
@@ -201,9 +201,9 @@ def parse_name(path: Path, basename: str = ".+?") -> Checkpoint | None:
 
 
 def damage(path: Path) -> str | None:
-    """What is wrong with a file, found without parsing it; None if nothing is.
+    """What is wrong with the file, without parsing it; None if its digest is right.
 
-    A name without digest, given by hand, cannot be checked and passes.
+    A file whose name has no digest, such as one renamed by hand, is not checked.
     """
     match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", path.name)
     if not path.is_file():  # opening a pipe or a device would never end
@@ -230,7 +230,7 @@ def load(data: bytes, name: str) -> RunState:
 
 
 def _reject_compression(data: bytes) -> None:
-    """torch never compresses, and what somebody else did may unpack to any size."""
+    """Raise ValueError for compressed data: it may unpack to any size, and torch writes none."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > len(data):
             raise ValueError("it unpacks to more than it is.")
@@ -240,12 +240,12 @@ def _save(state: dict[str, Any], writer: "_HashingWriter") -> None:
     try:
         torch.save(state, cast("IO[bytes]", writer))
     except RuntimeError as error:
-        # torch reports a failed write as an internal error; the disk's own words are in ours.
+        # torch reports a failed write as an internal error; the writer knows the disk's error.
         raise writer.error or error from error
 
 
 class _HashingWriter(io.RawIOBase):
-    """Hashes what passes through to a file, and remembers why a write failed."""
+    """Writes to a file, computes the digest, and stores the error of a failed write."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file

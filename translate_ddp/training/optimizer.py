@@ -10,7 +10,7 @@ WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
 
 
 def learning_rate(step: int, config: OptimizerConfig) -> float:
-    """Rate of the update after `step` finished ones: linear warm-up, then inverse square root.
+    """The rate of the update after `step` finished ones: linear warm-up, then inverse square root.
 
     Source: Vaswani et al. 2017, eq. 3, scaled so that its peak is `config.lr`.
     """
@@ -19,7 +19,7 @@ def learning_rate(step: int, config: OptimizerConfig) -> float:
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
-    """AdamW with decay on matrices; the rate is set anew before each update."""
+    """AdamW with weight decay on matrices; the rate is set before each update."""
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": WEIGHT_DECAY},
@@ -29,9 +29,9 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ad
 
 
 def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
-    """Allocate the optimizer's state, 8 bytes a parameter, otherwise done in its first step.
+    """Allocate the optimizer's state, 8 bytes per parameter, which its first step would do.
 
-    Nothing is updated, and state that is there already stays as it is.
+    Updates nothing; existing state is unchanged.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for parameter in parameters:
@@ -51,8 +51,8 @@ def check_shapes(optimizer: torch.optim.Optimizer) -> None:
 
 
 def skip_if(flag: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """Let the next step do nothing if `flag` is 1.0, without waiting for the device to know.
+    """Make the next step do nothing if `flag` is 1.0; the host does not wait for the flag.
 
-    It is what `torch.amp.GradScaler` tells a fused optimizer.
+    `torch.amp.GradScaler` sets the same attribute of a fused optimizer.
     """
     optimizer.found_inf = flag  # type: ignore[attr-defined]

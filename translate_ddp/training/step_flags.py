@@ -1,8 +1,8 @@
 """Flags that all ranks share in every step: summed on the device, read by the host one step later.
 
-A host that waited for each step's sum would leave the device idle until it has launched the next
-step. So it reads the sum of the step before, which has long been there: all ranks act on a flag at
-the end of the same step, one after the step in which it was raised.
+If the host waited for the sum of the current step, the device would be idle until the next step is
+launched. It reads the sum of the previous step, which is complete by then. So all ranks act on a
+flag at the end of the same step, the one after it was raised.
 """
 
 import torch
@@ -14,7 +14,7 @@ NUM_FLAGS = 3
 
 
 class StepFlags:
-    """Three flags a step: not finite, stop, save."""
+    """Three flags per step: not finite, stop, save."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -22,7 +22,7 @@ class StepFlags:
         self._shared = 0
 
     def share(self, not_finite: Tensor, stop: bool, save: bool) -> Tensor:
-        """Sum this rank's flags over all ranks; returns the sum of `not_finite`, on the device."""
+        """Sum the flags over all ranks; return the sum of `not_finite`, on the device."""
         of_host = [torch.full((), float(flag), device=self.world.device) for flag in (stop, save)]
         total = self.world.sum(torch.stack([not_finite.float(), *of_host]))
         self._sums[self._shared % 2].start(total)
@@ -30,7 +30,7 @@ class StepFlags:
         return total[0]
 
     def of_previous_step(self) -> tuple[bool, bool]:
-        """Whether any rank asked for a stop or a save in the step before the last shared one."""
+        """Whether any rank requested a stop or a save in the step before the last one."""
         if self._shared < 2:
             return False, False
         _, stop, save = self._sums[self._shared % 2].read()
@@ -38,7 +38,7 @@ class StepFlags:
 
 
 class Copy:
-    """Values that travel from the device to the host while both go on."""
+    """A copy of values from the device to the host that blocks neither."""
 
     def __init__(self, device: torch.device) -> None:
         is_cuda = device.type == "cuda"
@@ -51,7 +51,7 @@ class Copy:
             self._arrived.record()
 
     def read(self) -> list[float]:
-        """The values of the last `start`, once they are there."""
+        """The values of the last `start`; waits for the copy."""
         if self._arrived is not None:
             self._arrived.synchronize()
         return self._values.tolist()

@@ -30,7 +30,8 @@ class TrackioSink:
             import trackio  # pyright: ignore[reportMissingImports]
         except ImportError as error:
             raise UserError(
-                "--trackio_project needs trackio, which is not installed: pip install trackio."
+                "--trackio_project needs trackio, which is not installed: run "
+                "pip install -r requirements-trackio.txt."
             ) from error
         self.status = f"trackio project {project}"
         self._trackio = trackio
