@@ -1,16 +1,14 @@
-"""A trainer outside of a run: built by train.py from the product's own parts, stepped by hand.
+"""A trainer outside of a run, for measuring its steps.
 
-It saves, validates and logs nothing; what is measured on it is the step of a real run.
+train.py builds it from the same parts as for a run. It does not save, validate or log.
 """
 
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
-import torch
 
 from config import parse
 from train import build_trainer, prepare_data
@@ -26,10 +24,10 @@ from translate_ddp.training.trainer import Run, Trainer
 
 @contextmanager
 def open_trainer(flags: Sequence[str], data: PreparedData | None = None) -> Iterator[Trainer]:
-    """A new trainer as `train.py` with these flags has it, on this rank; not warmed up yet.
+    """A new trainer with the configuration of these flags of train.py, before its warm-up pass.
 
-    `data` takes the place of the corpus that the flags name, which is prepared in a temporary
-    folder unless they name a `--model_folder`.
+    `data` replaces the corpus of the flags. That corpus is prepared in a temporary folder unless
+    the flags contain `--model_folder`.
     """
     prints = read_launch(os.environ).rank == 0
     with tempfile.TemporaryDirectory() as folder:
@@ -38,21 +36,21 @@ def open_trainer(flags: Sequence[str], data: PreparedData | None = None) -> Iter
         with open_world(config.distributed) as world:
             data = data or prepare_data(config, world)
             store = CheckpointStore(config.checkpoint)
-            quiet = Logbook(
+            logbook = Logbook(
                 config.logbook, store.folder, run_id="", about={}, position=None, active=False
             )
-            nowhere = RunFolder(folder, "")
+            run_folder = RunFolder(folder, "")
             run = Run("benchmark", {}, {})
-            yield build_trainer(config, data, run, nowhere, store, quiet, world)
+            yield build_trainer(config, data, run, run_folder, store, logbook, world)
 
 
 def take_steps(trainer: Trainer) -> Iterator[np.ndarray]:
-    """Take optimizer steps, epoch after epoch; yields the rows of each, those of all ranks."""
+    """Take optimizer steps over many epochs; yields the rows of each step, over all ranks."""
     position, sampler = trainer.position, trainer.sampler
     while True:
         for passes in trainer.loader:
             trainer.step(passes, sampler.target_tokens(position.step))
-            trainer.flags.of_previous_step()  # the only wait of a run's host
+            trainer.flags.of_previous_step()  # the only point where the host of a run waits
             rows = sampler.plan[position.step]
             position.step += 1
             position.global_step += 1
@@ -61,14 +59,8 @@ def take_steps(trainer: Trainer) -> Iterator[np.ndarray]:
         sampler.set_epoch(position.epoch)
 
 
-def wait_for(device: torch.device) -> None:
-    """Return once all that was asked of the device is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-
-
 class Vocabulary(Tokenizer):
-    """A vocabulary of a chosen size, without any text to it."""
+    """A vocabulary that has a size and no tokens."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -78,7 +70,7 @@ class Vocabulary(Tokenizer):
 
 
 def random_pairs(count: int, length: int, vocabulary: int) -> PreparedData:
-    """Pairs of random ids, both sides `length` tokens long with the end marker."""
+    """Pairs of random ids with `length` tokens on each side, including the end marker."""
     random = np.random.default_rng(0)
     shape = (count, length - 1)
     sides = [random.integers(len(SPECIAL_TOKENS), vocabulary, shape) for _ in range(2)]
@@ -86,7 +78,7 @@ def random_pairs(count: int, length: int, vocabulary: int) -> PreparedData:
 
 
 def training_data(pairs: ParallelDataset, vocabulary: int) -> PreparedData:
-    """These pairs to train on, and nothing to validate with."""
+    """These pairs as training data; the validation set is empty."""
     return PreparedData(
         train=pairs,
         validation=ParallelDataset(Ragged.of([]), Ragged.of([])),
@@ -96,9 +88,3 @@ def training_data(pairs: ParallelDataset, vocabulary: int) -> PreparedData:
         dropped={},
         fingerprint="",
     )
-
-
-def status_mib(name: str, path: Path = Path("/proc/self/status")) -> float:
-    """A size that the kernel keeps of this process: VmRSS, or VmHWM, the most it ever was."""
-    lines = dict(line.split(":", 1) for line in path.read_text().splitlines())
-    return int(lines[name].split()[0]) / 1024

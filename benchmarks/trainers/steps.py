@@ -1,11 +1,10 @@
-"""Training steps on random ids until it is stopped: a line `seconds tokens` for each, in a file."""
+"""Training steps on random ids until the process is killed; one line `seconds tokens` per step."""
 
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
+from benchmarks.common import as_flags, read_settings
 from benchmarks.workbench import open_trainer, random_pairs, take_steps
 
 LENGTH = 24  # tokens of every sentence
@@ -18,17 +17,17 @@ class Steps:
     write_to: Path
     """File that receives the lines."""
     preset: str = "tiny"
-    """Shape of the model: tiny, small or base."""
+    """Model shape: tiny, small or base."""
 
 
 def main() -> None:
-    asked = tyro.cli(Steps, description=__doc__, use_underscores=True)
-    vocabulary = VOCABULARY[asked.preset]
-    flags = ["--preset", asked.preset, "--seq_len", "64", "--vocab_size", str(vocabulary)]
-    flags += ["--batch_tokens", str(BATCH_TOKENS[asked.preset])]
+    settings = read_settings(Steps, __doc__)
+    vocabulary = VOCABULARY[settings.preset]
+    sizes = {"seq_len": 64, "vocab_size": vocabulary, "batch_tokens": BATCH_TOKENS[settings.preset]}
+    flags = as_flags({"preset": settings.preset} | sizes)
     with open_trainer(flags, random_pairs(4096, LENGTH, vocabulary)) as trainer:
         trainer.warm_up()
-        with asked.write_to.open("w", buffering=1) as file:
+        with settings.write_to.open("w", buffering=1) as file:
             for rows in take_steps(trainer):
                 file.write(f"{time.monotonic()} {len(rows) * LENGTH}\n")
 
