@@ -1,104 +1,98 @@
-"""How fast translate_ddp translates, side by side with others that have the same weights.
+"""Decoding throughput beside other decoders with the same weights.
 
     python -m benchmarks.decoding
     python -m benchmarks.decoding --model_folder weights/two --source test.en --reference test.de
 
-Each contestant is a process of its own, in rounds that take turns. It gets token ids and returns
-token ids: outside the clock are loading, conversion, tokenization and a warm-up call.
+Each contestant is a separate process; the rounds of all contestants are interleaved. Input and
+output are token ids. Loading, conversion, tokenization and a warm-up call are not timed.
 
-Equal for all: the weights, brought into transformers and CTranslate2 by way of Pegasus; the
-sentences; all cores of the machine.
+Equal for all: the weights, converted to Pegasus for transformers and CTranslate2; the sentences;
+all cores of the machine.
 
 Not equal:
-- A translation may have twice the tokens of its source and 20 more. Ours holds each sentence to
-  its own limit, transformers a batch to its longest sentence's, CTranslate2 all to the longest's;
-  what they write beyond, of the few sentences that do not end by themselves, is cut afterwards.
-- Beam search ends, in all, once as many hypotheses as the beam is wide have ended, and takes the
-  best by log-probability over a length: ours over ((5 + length) / 6)^0.6, the others length^0.6.
-- Batches: ours by tokens and length, transformers 64 sentences in the order given (`by length`:
-  sorted), CTranslate2 256 rows of the beam, sorting by itself.
+- Maximum length: a translation may have twice the tokens of its source plus 20. Ours applies this
+  limit to each sentence, transformers the longest sentence's to a batch, CTranslate2 the longest
+  sentence's to all. Longer output, of the few sentences that do not end, is cut afterwards.
+- Beam search: all stop when as many hypotheses have ended as the beam is wide, and return the best
+  by log-probability / length: ours divides by ((5 + length) / 6)^0.6, the others by length^0.6.
+- Batches: ours by tokens and length, transformers 64 sentences in the given order (`by length`:
+  sorted), CTranslate2 256 rows of the beam, sorted by itself.
 
-"Equal" is the share of sentences whose ids are those of translate_ddp in fp32, with that beam.
+"Equal" is the share of sentences with the same ids as translate_ddp in fp32 with the same beam.
 """
 
 import itertools
 import json
 import os
 import re
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from importlib import metadata
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import sacrebleu
-import tyro
 
-from benchmarks.decoders.task import Ids, Task, Trained
-from benchmarks.machine import default_device, facts, matrix_peaks
-from benchmarks.report import OWN, RESULTS, Row, write_report
-from benchmarks.rounds import ROOT, Contestant, Outcome, median, run_rounds, spread
-from translate_ddp.data.dataset import ParallelDataset, load_prepared, prepare
-from translate_ddp.data.files import read_parallel
+from benchmarks.charts import draw_bars
+from benchmarks.common import (
+    Settings,
+    Values,
+    as_flags,
+    python,
+    read_settings,
+    select,
+    work_folder,
+)
+from benchmarks.decoders.prepare import prepare_task, task_facts, train_demo
+from benchmarks.decoders.task import Ids
+from benchmarks.machine import default_device, facts_and_peaks
+from benchmarks.report import OWN, Row, write_report
+from benchmarks.rounds import Outcome, run_rounds
 from translate_ddp.data.tokenizer import Tokenizer
-from translate_ddp.errors import UserError, report_errors
+from translate_ddp.errors import report_errors
 from translate_ddp.modeling.decoding import default_max_tokens
-from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConfig
-from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.settings import CheckpointConfig
 
-DEMO_STEPS = 300
 PACE = "sentences_per_second"
 BAR = "sentences/s"
 GENERATE = "transformers generate"
 RATIO = f"x {GENERATE}"
-BATCHES = (
-    default_max_tokens(default_device()),
-    256,
-    1024,
-    8192,
-    1,
-)  # tokens; the others are compared with the first
+# Tokens; results with the other sizes are compared with those of the first.
+BATCHES = (default_max_tokens(default_device()), 256, 1024, 8192, 1)
 ONE_BY_ONE = 100  # sentences
+TITLE = "Decoding throughput, the same weights"
+NOTE = (
+    f"{RATIO}: ratio to its pace in fp32 on batches in the given order with the same beam. equal: "
+    "sentences with the same ids as ours in fp32. What is not timed and what is not equal: "
+    "`benchmarks/decoding.py`."
+)
 
 
 @dataclass(frozen=True)
-class DecodingBenchmark:
-    """Measure decoding throughput side by side with other decoders."""
-
+class DecodingBenchmark(Settings):
     model_folder: str = ""
-    """Folder of the checkpoints; '' trains the embedded demo for a minute first."""
+    """Folder of the checkpoints; '' trains the embedded demo first, about a minute."""
     preload: str = CheckpointConfig.preload
-    """latest, an epoch's number, or a file."""
+    """latest, the number of an epoch, or a file."""
     source: str = ""
-    """A file of sentences, one a line; '' takes those the model was validated with, then those
-    it was trained with."""
+    """File with one sentence per line; '' takes the validation and then the training sentences
+    of the model."""
     reference: str = ""
-    """The file of their translations, for BLEU."""
+    """File of their translations, for BLEU."""
     sentences: int = 1000
-    """Take at most so many."""
+    """Maximum number of sentences."""
     beam_width: int = 5
-    """Of beam search, which is measured beside greedy search."""
+    """Width of beam search, which is measured in addition to greedy search."""
     rounds: int = 3
     """Runs of each contestant."""
     only: tuple[str, ...] = ()
-    """Contestants of which the name contains one of these; all if there is none."""
+    """Run only contestants whose name contains one of these."""
     timeout_seconds: float = 900.0
-    """A contestant's run that takes longer has failed."""
+    """A run that takes longer has failed."""
     work: str = ""
-    """Folder for the demo's model, if none is given, and the translations, kept afterwards;
-    '' is one that is removed."""
-    results: Path = RESULTS
-    """Folder that receives the report."""
+    """Folder for the demo's model and the translations, which is kept; '' is a temporary folder."""
 
     def __post_init__(self) -> None:
-        for name in ("sentences", "beam_width", "rounds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
+        self.require_at_least(1, "sentences", "beam_width", "rounds")
 
 
 @dataclass(frozen=True)
@@ -106,7 +100,7 @@ class Entry:
     """A contestant in one of its settings."""
 
     name: str
-    module: str  # below benchmarks.decoders
+    module: str  # in benchmarks.decoders
     beam_width: int = 1
     flags: tuple[str, ...] = ()
 
@@ -114,208 +108,110 @@ class Entry:
     def file(self) -> str:
         return re.sub(r"\W+", "-", self.name) + ".json"
 
-    def contestant(self, work: Path) -> Contestant:
+    def command(self, work: Path) -> list[str]:
+        settings = {"work": work, "write_to": self.file, "beam_width": self.beam_width}
         module = ["-m", f"benchmarks.decoders.{self.module}"]
-        given = ["--work", str(work), "--write_to", self.file]
-        width = ["--beam_width", str(self.beam_width)]
-        offline = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-        return Contestant(
-            self.name, [sys.executable, *module, *given, *width, *self.flags], offline
-        )
-
-    def translations(self, work: Path) -> Ids:
-        return json.loads((work / self.file).read_text(encoding="utf-8"))
+        return [*python(), *module, *as_flags(settings), *self.flags]
 
 
 def entries(beam_width: int) -> list[Entry]:
     """All contestants on this machine: greedy search, then beam search, ours first."""
-    return [entry for width in sorted({1, beam_width}) for entry in entries_of(width)]
-
-
-def entries_of(width: int) -> list[Entry]:
-    search = "greedy" if width == 1 else f"beam {width}"
-    bf16 = ("--precision", "bf16")
-    found = [
-        Entry(f"{OWN} {search}, fp32", "ours", width),
-        Entry(f"{OWN} {search}, bf16", "ours", width, bf16),
-        Entry(f"{GENERATE} {search}, fp32", "generate", width),
-        Entry(f"{GENERATE} {search}, fp32, by length", "generate", width, ("--by_length",)),
-        Entry(f"{GENERATE} {search}, bf16, by length", "generate", width, ("--by_length", *bf16)),
-    ]
     cores = len(os.sched_getaffinity(0))
-    for kind, (workers, threads) in itertools.product(
-        ("float32", "int8"), dict.fromkeys([(1, cores), (cores, 1)])
-    ):
-        arranged = ("--workers", str(workers), "--threads", str(threads))
-        name = f"CTranslate2 {search}, {kind}, {workers} x {threads}"
-        found.append(Entry(name, "ctranslate", width, ("--compute_type", kind, *arranged)))
+    bf16, by_length = ("--precision", "bf16"), ("--by_length",)
+    found = []
+    for width in sorted({1, beam_width}):
+        search = "greedy" if width == 1 else f"beam {width}"
+        found += [
+            Entry(f"{OWN} {search}, fp32", "ours", width),
+            Entry(f"{OWN} {search}, bf16", "ours", width, bf16),
+            Entry(f"{GENERATE} {search}, fp32", "generate", width),
+            Entry(f"{GENERATE} {search}, fp32, by length", "generate", width, by_length),
+            Entry(f"{GENERATE} {search}, bf16, by length", "generate", width, by_length + bf16),
+        ]
+        arrangements = dict.fromkeys([(1, cores), (cores, 1)])
+        for kind, (workers, threads) in itertools.product(("float32", "int8"), arrangements):
+            flags = as_flags({"compute_type": kind, "workers": workers, "threads": threads})
+            name = f"CTranslate2 {search}, {kind}, {workers} x {threads}"
+            found.append(Entry(name, "ctranslate", width, tuple(flags)))
     return found
 
 
 def main() -> None:
     with report_errors():
-        settings = tyro.cli(DecodingBenchmark, description=__doc__, use_underscores=True)
-        offered = entries(settings.beam_width)
-        chosen = [
-            e for e in offered if not settings.only or any(o in e.name for o in settings.only)
-        ]
-        if not chosen:
-            names = "; ".join(entry.name for entry in offered)
-            raise UserError(f"--only {' '.join(settings.only)} names none of: {names}.")
-        with work_folder(settings.work) as name:
-            compare(settings, chosen, Path(name).absolute())
-
-
-def work_folder(chosen: str) -> AbstractContextManager[str]:
-    if not chosen:
-        return tempfile.TemporaryDirectory()
-    Path(chosen).mkdir(parents=True, exist_ok=True)
-    return nullcontext(chosen)
+        settings = read_settings(DecodingBenchmark, __doc__)
+        chosen = select(entries(settings.beam_width), settings.only)
+        with work_folder(settings.work) as work:
+            compare(settings, chosen, work)
 
 
 def compare(settings: DecodingBenchmark, chosen: Sequence[Entry], work: Path) -> None:
     model_folder = settings.model_folder or train_demo(work / "model")
-    trained, task, references = prepare_task(settings, model_folder, work)
-    about = facts() | peaks() | task_facts(trained, task)
-    outcomes = run_rounds(
-        [entry.contestant(work) for entry in chosen], settings.rounds, settings.timeout_seconds
+    trained, task, references = prepare_task(
+        work,
+        Path(model_folder),
+        settings.preload,
+        settings.source,
+        settings.reference,
+        settings.sentences,
     )
-    results = [Result.of(*pair, work) for pair in zip(chosen, outcomes, strict=True)]
-    batched = run_batches(work, settings.timeout_seconds)
+    facts = facts_and_peaks() | task_facts(trained, task)
+    results = run_entries(chosen, work, settings.rounds, settings.timeout_seconds)
+    batched = run_entries(entries_by_batch(), work, 1, settings.timeout_seconds)
+    rows = [row(result, results, trained.tokenizer, references) for result in results]
+    ranges = [None if r.outcome.failure else r.outcome.range(PACE) for r in results]
     write_report(
         "decoding",
-        "Decoding throughput, the same weights",
-        [row(result, results, trained.tokenizer, references) for result in results],
+        TITLE,
+        rows,
         [BAR, "least to most", RATIO, "workers x threads", "equal", "BLEU"],
-        BAR,
-        about,
-        {result.entry.name: result.outcome.rounds for result in [*results, *batched]},
-        notes=[NOTE, independence(batched)],
+        facts=facts,
+        raw={result.entry.name: result.outcome.rounds for result in [*results, *batched]},
         folder=settings.results,
+        notes=[NOTE, independence(batched)],
+        draw=partial(draw_bars, rows, ranges, BAR, TITLE),
     )
-
-
-NOTE = (
-    f"{RATIO}: how many times as fast as it is in fp32 on batches in the order given, with "
-    "that beam. equal: sentences with the same ids as ours in fp32. What is outside the clock, "
-    "and what is not equal: `benchmarks/decoding.py`."
-)
-
-
-def train_demo(folder: Path) -> str:
-    """A model of the embedded corpus in the folder; what is there already goes on or stays."""
-    flags = ["--model_folder", str(folder), "--max_steps", str(DEMO_STEPS)]
-    command = [sys.executable, "train.py", *flags, "--wandb_mode", "disabled"]
-    if subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
-        raise UserError("The demo could not be trained: see above.")
-    return str(folder)
-
-
-def prepare_task(
-    settings: DecodingBenchmark, model_folder: str, work: Path
-) -> tuple[Trained, Task, list[str]]:
-    """The model, the task in its folder, and references if there are any."""
-    store = CheckpointStore(CheckpointConfig(model_folder))
-    checkpoint, _ = store.find(settings.preload)
-    if checkpoint is None:
-        raise UserError(f"{model_folder} holds no checkpoint: train first.")
-    task = Task(work, str(checkpoint.path.absolute()), [])
-    trained = task.trained()
-    if settings.source:
-        sources, references = read_files(settings, trained)
-    else:
-        sources, references = read_corpus(Path(model_folder), trained, settings.sentences)
-    task.sources.extend(sources[: settings.sentences])
-    task.save()
-    return trained, task, references[: settings.sentences]
-
-
-def read_files(settings: DecodingBenchmark, trained: Trained) -> tuple[Ids, list[str]]:
-    source = Path(settings.source)
-    pairs = read_parallel(source, Path(settings.reference or source))
-    sources = trained.tokenizer.encode(list(pairs["src"]))
-    return sources, list(pairs["tgt"]) if settings.reference else []
-
-
-def read_corpus(folder: Path, trained: Trained, count: int) -> tuple[Ids, list[str]]:
-    """The first `count` validation pairs, then training pairs, of the corpus of a training run."""
-    about = trained.about
-    corpus, tokenizer = CorpusConfig(**about["corpus"]), TokenizerConfig(**about["tokenizer"])
-    data = load_prepared(prepare(corpus, tokenizer, about["batches"]["seq_len"], folder / "data"))
-    pairs = [pair for part in (data.validation, data.train) for pair in first_of(part, count)]
-    sources, targets = zip(*pairs[:count], strict=True)
-    references = trained.tokenizer.decode([ids.tolist() for ids in targets])
-    return [ids.tolist() for ids in sources], references
-
-
-def first_of(pairs: ParallelDataset, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    return [pairs[row] for row in range(min(count, len(pairs)))]
-
-
-def peaks() -> dict[str, int]:
-    measured = matrix_peaks(default_device())
-    return {f"{name} matrix product, GFLOP/s": round(pace) for name, pace in measured.items()}
-
-
-def task_facts(trained: Trained, task: Task) -> dict[str, Any]:
-    corpus = trained.about["corpus"]
-    dataset = "/".join(Path(corpus["dataset"]).parts[-2:])
-    return {
-        "corpus": f"{dataset} {corpus['lang_src']}-{corpus['lang_tgt']}",
-        "parameters": f"{sum(p.numel() for p in trained.model.parameters()):,}",
-        "sentences": len(task.sources),
-        "source tokens": sum(map(len, task.sources)),
-    } | {package: version(package) for package in ("transformers", "ctranslate2")}
-
-
-def version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "absent"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a contestant."""
-
     entry: Entry
     outcome: Outcome
-    found: Ids  # its translations, none if it failed
+    found: Ids  # translations; empty if the contestant failed
 
-    @classmethod
-    def of(cls, entry: Entry, outcome: Outcome, work: Path) -> "Result":
-        return cls(entry, outcome, [] if outcome.failure else entry.translations(work))
 
-    @property
-    def pace(self) -> float:
-        return median(self.outcome, PACE)
+def run_entries(chosen: Sequence[Entry], work: Path, rounds: int, timeout: float) -> list[Result]:
+    outcomes = run_rounds({e.name: e.command(work) for e in chosen}, rounds, timeout)
+    results = []
+    for entry in chosen:
+        failed = outcomes[entry.name].failure
+        found = [] if failed else json.loads((work / entry.file).read_text(encoding="utf-8"))
+        results.append(Result(entry, outcomes[entry.name], found))
+    return results
 
 
 def row(
     result: Result, results: Sequence[Result], tokenizer: Tokenizer, references: list[str]
 ) -> Row:
-    """A line; what is compared with a contestant that was not run, or failed, stays empty."""
+    """A row; comparisons with a contestant without result stay empty."""
     if result.outcome.failure:
-        return Row(result.entry.name, {}, result.outcome.failure)
-    least, most = spread(result.outcome, PACE)
-    values: dict[str, str | float] = {
-        BAR: result.pace,
-        "least to most": f"{least:,.0f} to {most:,.0f}",
+        return Row(result.entry.name, failure=result.outcome.failure)
+    values: Values = {
+        BAR: result.outcome.median(PACE),
+        "least to most": result.outcome.least_to_most(PACE),
         "workers x threads": result.outcome.rounds[-1]["arrangement"],
     }
     if base := plain(results, "generate", result.entry.beam_width):
-        values[RATIO] = result.pace / base.pace
+        values[RATIO] = result.outcome.median(PACE) / base.outcome.median(PACE)
     if own := plain(results, "ours", result.entry.beam_width):
         values["equal"] = f"{1 - differing(result.found, own.found) / len(own.found):.1%}"
     if references:
         texts = tokenizer.decode(result.found)
         values["BLEU"] = f"{sacrebleu.corpus_bleu(texts, [references]).score:.2f}"
-    return Row(result.entry.name, values, spread=(least, most))
+    return Row(result.entry.name, values)
 
 
 def plain(results: Sequence[Result], module: str, beam_width: int) -> Result | None:
-    """The result of a decoder without any settings, if there is one."""
+    """The result of a decoder with its default settings; None if it failed or did not run."""
     for result in results:
         entry = result.entry
         if (entry.module, entry.beam_width, entry.flags) == (module, beam_width, ()):
@@ -327,20 +223,18 @@ def differing(found: Ids, own: Ids) -> int:
     return sum(a != b for a, b in zip(found, own, strict=False))
 
 
-def run_batches(work: Path, timeout: float) -> list[Result]:
+def entries_by_batch() -> list[Entry]:
     """Our greedy search in fp32 with batches of several sizes."""
-    tried = []
+    found = []
     for tokens in BATCHES:
         name = f"in batches of {tokens:,} tokens" if tokens > 1 else "one by one"
-        few = ONE_BY_ONE if tokens == 1 else 0
-        flags = ("--batch_tokens", str(tokens), "--sentences", str(few))
-        tried.append(Entry(name, "ours", flags=flags))
-    outcomes = run_rounds([entry.contestant(work) for entry in tried], 1, timeout)
-    return [Result.of(*pair, work) for pair in zip(tried, outcomes, strict=True)]
+        flags = as_flags({"max_tokens": tokens, "sentences": ONE_BY_ONE if tokens == 1 else 0})
+        found.append(Entry(name, "ours", flags=tuple(flags)))
+    return found
 
 
 def independence(batched: Sequence[Result]) -> str:
-    """A sentence on how far our translations depend on the sentences they are batched with."""
+    """How many of our translations depend on the size of the batch."""
     for result in batched:
         if result.outcome.failure:
             return f"{OWN} {result.entry.name} failed: {result.outcome.failure}"

@@ -1,8 +1,4 @@
-"""The machine that measures: what it is, and how fast it multiplies matrices.
-
-The product of two large matrices is the measured ceiling: a model's step cannot be faster than its
-multiplications at this pace.
-"""
+"""Facts about this machine, and its measured peak: the product of two large matrices."""
 
 import os
 import platform
@@ -13,17 +9,19 @@ from typing import Any
 
 import torch
 
-PRODUCTS = 7  # timed, after 2 that are not
+PRODUCTS = 7  # timed, after 2 untimed ones
 SIZES = {"cpu": 2048, "cuda": 8192}
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def facts() -> dict[str, Any]:
-    """What a reader has to know to compare numbers with their own."""
-    told: dict[str, Any] = {
-        "cpu": _cpu_model(),
+    """Hardware, software and date, by name."""
+    cpu = _cpuinfo()
+    bf16 = [flag for flag in cpu.get("flags", "").split() if "bf16" in flag]
+    found: dict[str, Any] = {
+        "cpu": cpu.get("model name", platform.machine()),
         "cores": len(os.sched_getaffinity(0)),
-        "bf16 instructions": ", ".join(_bf16_flags()) or "none",
+        "bf16 instructions": ", ".join(bf16) or "none",
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "device": default_device().type,
         "torch": str(torch.__version__),
@@ -31,9 +29,15 @@ def facts() -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d"),
     }
     if torch.cuda.is_available():
-        told["gpu"] = torch.cuda.get_device_name()
-        told["gpu_memory_gib"] = round(torch.cuda.get_device_properties(0).total_memory / 2**30, 1)
-    return told
+        found["gpu"] = torch.cuda.get_device_name()
+        found["gpu_memory_gib"] = round(torch.cuda.get_device_properties(0).total_memory / 2**30, 1)
+    return found
+
+
+def facts_and_peaks() -> dict[str, Any]:
+    """`facts`, and the measured matrix peaks of the default device."""
+    peaks = matrix_peaks(default_device())
+    return facts() | {f"{n} matrix product, GFLOP/s": round(peak) for n, peak in peaks.items()}
 
 
 def default_device() -> torch.device:
@@ -41,11 +45,11 @@ def default_device() -> torch.device:
 
 
 def matrix_peaks(device: torch.device | str = "cpu") -> dict[str, float]:
-    """GFLOP/s of a large square product by type, on all cores or one GPU."""
-    return {name: _pace(torch.device(device), dtype) for name, dtype in TYPES.items()}
+    """Measured GFLOP/s of a large square product by dtype, on all cores or one GPU."""
+    return {name: _peak(torch.device(device), dtype) for name, dtype in TYPES.items()}
 
 
-def _pace(device: torch.device, dtype: torch.dtype) -> float:
+def _peak(device: torch.device, dtype: torch.dtype) -> float:
     size = SIZES[device.type]
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     seconds = [_seconds_of_product(a, b) for _ in range(PRODUCTS + 2)][2:]
@@ -53,28 +57,27 @@ def _pace(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def _seconds_of_product(a: torch.Tensor, b: torch.Tensor) -> float:
-    _wait_for(a.device)
-    begun = time.perf_counter()
+    wait_for(a.device)
+    begin = time.perf_counter()
     torch.mm(a, b)
-    _wait_for(a.device)
-    return time.perf_counter() - begun
+    wait_for(a.device)
+    return time.perf_counter() - begin
 
 
-def _wait_for(device: torch.device) -> None:
+def wait_for(device: torch.device) -> None:
+    """Return when all work submitted to the device is done."""
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
-def _cpu_model() -> str:
-    return _cpuinfo().get("model name", platform.machine())
-
-
-def _bf16_flags() -> list[str]:
-    return [flag for flag in _cpuinfo().get("flags", "").split() if "bf16" in flag]
+def status_mib(name: str, path: Path = Path("/proc/self/status")) -> float:
+    """A memory size of this process in MiB: VmRSS (now) or VmHWM (peak)."""
+    lines = dict(line.split(":", 1) for line in path.read_text().splitlines())
+    return int(lines[name].split()[0]) / 1024
 
 
 def _cpuinfo() -> dict[str, str]:
-    """The first processor's lines of /proc/cpuinfo."""
+    """The fields of the first processor in /proc/cpuinfo."""
     first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
     lines = [line.partition(":") for line in first.splitlines()]
     return {name.strip(): value.strip() for name, _, value in lines}

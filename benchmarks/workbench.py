@@ -1,73 +1,92 @@
-"""A trainer outside of a run: built by train.py from the product's own parts, stepped by hand.
-
-It saves, validates and logs nothing; what is measured on it is the step of a real run.
-"""
+"""Training outside of a run, for measuring its steps: built from the same parts as for train.py."""
 
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from config import parse
-from train import build_trainer, prepare_data
+from translate_ddp.data.batches import BatchLoader, Step, StepSampler
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS, Tokenizer
-from translate_ddp.runtime.distributed import open_world
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.runtime.launcher import read_launch
-from translate_ddp.runtime.run_folder import RunFolder
-from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.logbook import Logbook
-from translate_ddp.training.trainer import Run, Trainer
+from translate_ddp.training.build import build_loader, build_model, build_updater, prepare_data
+from translate_ddp.training.meters import StepMeters
+from translate_ddp.training.updater import Updater
+
+
+@dataclass
+class Training:
+    """What trains a model, without a run: it does not save, validate or log."""
+
+    model: Transformer
+    updater: Updater
+    loader: BatchLoader
+    data: PreparedData
+    meters: StepMeters
+    world: World
+
+    @property
+    def sampler(self) -> StepSampler:
+        return self.loader.sampler
+
+    def warm_up(self) -> None:
+        self.updater.warm_up(self.loader.largest_step())
 
 
 @contextmanager
-def open_trainer(flags: Sequence[str], data: PreparedData | None = None) -> Iterator[Trainer]:
-    """A new trainer as `train.py` with these flags has it, on this rank; not warmed up yet.
+def open_training(flags: Sequence[str], data: PreparedData | None = None) -> Iterator[Training]:
+    """A new model with the configuration of these flags of train.py, before its warm-up pass.
 
-    `data` takes the place of the corpus that the flags name, which is prepared in a temporary
-    folder unless they name a `--model_folder`.
+    `data` replaces the corpus of the flags. That corpus is prepared in a temporary folder unless
+    the flags contain `--model_folder`.
     """
-    prints = read_launch(os.environ).rank == 0
     with tempfile.TemporaryDirectory() as folder:
-        defaults = ["--wandb_mode", "disabled", "--model_folder", folder]
-        config = parse([*defaults, *flags], prints=prints)
+        prints = read_launch(os.environ).rank == 0
+        config = parse(["--model_folder", folder, *flags], prints=prints)
         with open_world(config.distributed) as world:
-            data = data or prepare_data(config, world)
-            store = CheckpointStore(config.checkpoint)
-            quiet = Logbook(
-                config.logbook, store.folder, run_id="", about={}, position=None, active=False
+            prepared = Path(config.checkpoint.model_folder) / "data"
+            data = data or prepare_data(config, prepared, world)
+            model = build_model(config, data, world)
+            yield Training(
+                model,
+                build_updater(config, model, world),
+                build_loader(config, data, world),
+                data,
+                StepMeters(config.train.log_every, world),
+                world,
             )
-            nowhere = RunFolder(folder, "")
-            run = Run("benchmark", {}, {})
-            yield build_trainer(config, data, run, nowhere, store, quiet, world)
 
 
-def take_steps(trainer: Trainer) -> Iterator[np.ndarray]:
-    """Take optimizer steps, epoch after epoch; yields the rows of each, those of all ranks."""
-    position, sampler = trainer.position, trainer.sampler
+def take_steps(training: Training) -> Iterator[np.ndarray]:
+    """Take optimizer steps over many epochs; yields the rows of each step, over all ranks."""
+    position = training.updater.position
     while True:
-        for step in trainer.loader:
-            trainer.step(step.passes, step.target_tokens)
-            trainer.flags.of_previous_step()  # the only wait of a run's host
-            position.step += 1
-            position.global_step += 1
+        for step in training.loader:
+            take_step(training, step)
             yield step.rows
-        position.epoch, position.step = position.epoch + 1, 0
-        sampler.set_epoch(position.epoch)
+        position.epoch, position.step_in_epoch = position.epoch + 1, 0
+        training.sampler.set_epoch(position.epoch)
 
 
-def wait_for(device: torch.device) -> None:
-    """Return once all that was asked of the device is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize()
+def take_step(training: Training, step: Step) -> None:
+    """One step, with what a run does in each."""
+    updater = training.updater
+    result = updater.step(step)
+    sums = {"loss": result.loss, **result.extras}
+    place = updater.position.global_step - 1
+    training.meters.add(place, sums, result.tokens, result.skipped)
+    updater.flags.of_previous_step()  # the only point where the host of a run waits
 
 
 class Vocabulary(Tokenizer):
-    """A vocabulary of a chosen size, without any text to it."""
+    """A vocabulary that has a size and no tokens."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -77,7 +96,7 @@ class Vocabulary(Tokenizer):
 
 
 def random_pairs(count: int, length: int, vocabulary: int) -> PreparedData:
-    """Pairs of random ids, both sides `length` tokens long with the end marker."""
+    """Pairs of random ids with `length` tokens on each side, including the end marker."""
     random = np.random.default_rng(0)
     shape = (count, length - 1)
     sides = [random.integers(len(SPECIAL_TOKENS), vocabulary, shape) for _ in range(2)]
@@ -85,7 +104,7 @@ def random_pairs(count: int, length: int, vocabulary: int) -> PreparedData:
 
 
 def training_data(pairs: ParallelDataset, vocabulary: int) -> PreparedData:
-    """These pairs to train on, and nothing to validate with."""
+    """These pairs as training data; the validation set is empty."""
     return PreparedData(
         train=pairs,
         validation=ParallelDataset(Ragged.of([]), Ragged.of([])),
@@ -95,9 +114,3 @@ def training_data(pairs: ParallelDataset, vocabulary: int) -> PreparedData:
         dropped={},
         fingerprint="",
     )
-
-
-def status_mib(name: str, path: Path = Path("/proc/self/status")) -> float:
-    """A size that the kernel keeps of this process: VmRSS, or VmHWM, the most it ever was."""
-    lines = dict(line.split(":", 1) for line in path.read_text().splitlines())
-    return int(lines[name].split()[0]) / 1024

@@ -1,20 +1,23 @@
-"""CTranslate2, a decoder in C++, with the same weights by way of Pegasus."""
+"""CTranslate2, a decoder in C++, with the same weights, converted to Pegasus."""
 
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import ctranslate2
-from ctranslate2.converters import Converter
-from ctranslate2.converters.transformers import PegasusLoader
+import ctranslate2  # pyright: ignore[reportMissingImports]
+from ctranslate2.converters import Converter  # pyright: ignore[reportMissingImports]
+from ctranslate2.converters.transformers import (  # pyright: ignore[reportMissingImports]
+    PegasusLoader,
+)
 
+from benchmarks.common import read_settings
 from benchmarks.decoders.pegasus import to_pegasus
-from benchmarks.decoders.task import Decoder, Ids, Task, Trained, read_flags, time_decoding
+from benchmarks.decoders.task import Decoder, Ids, Task, Trained, time_decoding
 from translate_ddp.data.tokenizer import EOS, SOS, UNK
 from translate_ddp.modeling.decoding import LENGTH_REWARD
 
-BATCH_ROWS = 256  # sentences times beam, about the fastest of those tried on two CPU cores
+BATCH_ROWS = 256  # sentences x beam; about the fastest of the sizes tried on two CPU cores
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class CTranslate(Decoder):
 
 
 class FromPegasus(Converter):
-    """The library's own conversion, without a tokenizer: a token's name is its id."""
+    """The library's conversion, without a tokenizer: the name of a token is its id."""
 
     def __init__(self, trained: Trained, positions: int) -> None:
         self.trained = trained
@@ -36,7 +39,7 @@ class FromPegasus(Converter):
 
     def _load(self) -> Any:
         model: Any = to_pegasus(self.trained, self.positions)
-        # Old configurations of Pegasus say these two themselves.
+        # The loader expects these two, which only old configurations of Pegasus have.
         model.config.normalize_before, model.config.normalize_embedding = True, False
         loader = PegasusLoader()
         spec: Any = loader.get_model_spec(model)
@@ -47,25 +50,25 @@ class FromPegasus(Converter):
 
 
 def main() -> None:
-    asked = read_flags(CTranslate, __doc__)
-    task = Task.open(asked.work)
+    settings = read_settings(CTranslate, __doc__)
+    task = Task.open(settings.work)
     translator = ctranslate2.Translator(
         str(converted(task)),
         device="cuda" if ctranslate2.get_cuda_device_count() else "cpu",
-        compute_type=asked.compute_type,
-        inter_threads=asked.workers,
-        intra_threads=asked.threads,
+        compute_type=settings.compute_type,
+        inter_threads=settings.workers,
+        intra_threads=settings.threads,
     )
     time_decoding(
-        asked,
+        settings,
         task.sources,
-        lambda sources: translate(translator, sources, asked, task.limit),
-        arrangement=f"{asked.workers} x {asked.threads}",
+        lambda sources: translate(translator, sources, settings, task.limit),
+        arrangement=f"{settings.workers} x {settings.threads}",
     )
 
 
 def converted(task: Task) -> Path:
-    """The folder of the model in the library's own form, written by whoever needs it first."""
+    """The folder of the converted model; the first process that needs it converts it."""
     folder = task.folder / f"ctranslate2-{Path(task.checkpoint).stem}-{task.limit}"
     partial = task.folder / "ctranslate2.partial"
     if not folder.exists():
@@ -75,15 +78,15 @@ def converted(task: Task) -> Path:
 
 
 def translate(
-    translator: ctranslate2.Translator, sources: Ids, asked: CTranslate, limit: int
+    translator: ctranslate2.Translator, sources: Ids, settings: CTranslate, limit: int
 ) -> Ids:
-    a_worker = -(-len(sources) // asked.workers)
-    # It sorts by length itself. Its score divides by length^p, ours by ((5 + length) / 6)^p; the
-    # limit is that of the longest source for all.
+    per_worker = -(-len(sources) // settings.workers)
+    # It sorts by length. Its score divides by length^p, ours by ((5 + length) / 6)^p; all sentences
+    # have the limit of the longest source.
     results = translator.translate_batch(
         [words([*ids, EOS]) for ids in sources],
-        max_batch_size=min(BATCH_ROWS // asked.beam_width, a_worker),
-        beam_size=asked.beam_width,
+        max_batch_size=min(BATCH_ROWS // settings.beam_width, per_worker),
+        beam_size=settings.beam_width,
         length_penalty=LENGTH_REWARD,
         max_input_length=0,
         min_decoding_length=0,

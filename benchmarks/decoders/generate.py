@@ -1,18 +1,18 @@
-"""`generate` of transformers, on batches of 64 sentences, as its users call it."""
+"""`generate` of transformers on batches of 64 sentences, its usual call."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
+from benchmarks.common import read_settings
 from benchmarks.decoders.pegasus import to_pegasus
 from benchmarks.decoders.task import (
     Decoder,
     Ids,
     Task,
-    batches,
+    in_batches,
     limit_of,
-    read_flags,
     time_decoding,
 )
 from translate_ddp.data.batches import pad
@@ -28,38 +28,28 @@ class Generate(Decoder):
     precision: Literal["fp32", "bf16"] = "fp32"
     """Of weights and all arithmetic."""
     by_length: bool = False
-    """Batch sentences of like length instead of taking them in the order given."""
+    """Batch sentences of similar length instead of taking them in the given order."""
 
 
 def main() -> None:
-    asked = read_flags(Generate, __doc__)
-    task = Task.open(asked.work)
+    settings = read_settings(Generate, __doc__)
+    task = Task.open(settings.work)
     model = to_pegasus(task.trained(), positions=task.limit + 1)
-    if asked.precision == "bf16":
+    if settings.precision == "bf16":
         model.to(torch.bfloat16)
-    time_decoding(
-        asked,
-        task.sources,
-        lambda sources: translate(model, sources, asked),
-        arrangement=f"1 x {torch.get_num_threads()}",
-    )
 
+    def translate(sources: Ids) -> Ids:
+        def search(batch: Ids) -> Ids:
+            return generate(model, batch, settings.beam_width)
 
-def translate(model: Any, sources: Ids, asked: Generate) -> Ids:
-    rows = list(range(len(sources)))
-    if asked.by_length:
-        rows.sort(key=lambda row: len(sources[row]), reverse=True)
-    outputs: Ids = [[] for _ in sources]
-    for batch in batches(rows, BATCH_SENTENCES):
-        found = generate(model, [sources[row] for row in batch], asked.beam_width)
-        for row, ids in zip(batch, found, strict=True):
-            outputs[row] = ids
-    return outputs
+        return in_batches(search, sources, BATCH_SENTENCES, settings.by_length)
+
+    time_decoding(settings, task.sources, translate, f"1 x {torch.get_num_threads()}")
 
 
 def generate(model: Any, sources: Ids, beam_width: int) -> Ids:
     source_BS = pad(Ragged.of(sources), last=EOS).to(model.device)
-    # Its score divides by length^p, ours by ((5 + length) / 6)^p; its limit is the whole batch's.
+    # Its score divides by length^p, ours by ((5 + length) / 6)^p; a batch has one limit.
     target_BT = model.generate(
         input_ids=source_BS,
         attention_mask=(source_BS != PAD).long(),

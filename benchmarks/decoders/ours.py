@@ -1,11 +1,12 @@
-"""This project's own search, as `python -m translate_ddp translate` calls it."""
+"""translate_ddp's search, called as by `python -m translate_ddp translate`."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
-from benchmarks.decoders.task import Decoder, Ids, Task, read_flags, time_decoding
+from benchmarks.common import read_settings
+from benchmarks.decoders.task import Decoder, Ids, Task, time_decoding
 from translate_ddp.modeling.decoding import decode, default_max_tokens
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.transformer import Transformer
@@ -16,35 +17,35 @@ from translate_ddp.runtime.cpu_memory import keep_freed_memory
 class Ours(Decoder):
     precision: Literal["fp32", "bf16"] = "fp32"
     """Of weights and layers."""
-    batch_tokens: int = 0
-    """Source tokens decoded together; 1 is one sentence at a time, 0 the default of the device."""
+    max_tokens: int = 0
+    """Source tokens of a batch; 1 is one sentence at a time, 0 the default of the device."""
     sentences: int = 0
-    """Only so many of the task's, from the first on; 0 is all."""
+    """Take only the first so many sentences of the task; 0 is all."""
 
 
 def main() -> None:
-    asked = read_flags(Ours, __doc__)
+    settings = read_settings(Ours, __doc__)
     keep_freed_memory()
-    task = Task.open(asked.work)
+    task = Task.open(settings.work)
     model = task.trained().model
-    model.dtype = torch.bfloat16 if asked.precision == "bf16" else torch.float32
+    model.dtype = torch.bfloat16 if settings.precision == "bf16" else torch.float32
     model = ready_to_decode(model)
     time_decoding(
-        asked,
-        task.sources[: asked.sentences or None],
-        lambda sources: translate(model, sources, asked),
+        settings,
+        task.sources[: settings.sentences or None],
+        lambda sources: translate(model, sources, settings),
         arrangement=f"1 x {torch.get_num_threads()}",
     )
 
 
-def translate(model: Transformer, sources: Ids, asked: Ours) -> Ids:
+def translate(model: Transformer, sources: Ids, settings: Ours) -> Ids:
     device = model.embedding.weight.device
     found = decode(
         model.start,
         sources,
         device,
-        beam_width=asked.beam_width,
-        max_tokens=asked.batch_tokens or default_max_tokens(device),
+        beam_width=settings.beam_width,
+        max_tokens=settings.max_tokens or default_max_tokens(device),
     )
     return [hypothesis.ids for hypothesis in found]
 

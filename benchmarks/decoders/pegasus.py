@@ -1,7 +1,7 @@
-"""The same weights as a Pegasus of `transformers`: that model's shape is ours, under other names.
+"""Converts our weights to a Pegasus of `transformers`, which has the same architecture.
 
-Pegasus is pre-norm, with ReLU if asked, tied embeddings times sqrt(d_model) and sinusoids of all
-sines, then all cosines. Only our joint matrix of keys and values has to be cut in two.
+Pegasus is pre-norm, with configurable ReLU, tied embeddings times sqrt(d_model), and sinusoids with
+all sines before all cosines. Besides the names, only our joint matrix of keys and values differs.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from benchmarks.trainers.pegasus import build_pegasus
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
 
-NAMES = {  # part of a name -> theirs; norms first, since their names hold those of what they norm
+NAMES = {  # our part of a name -> theirs; norms first: their names contain other keys
     "self_attention_norm": "self_attn_layer_norm",
     "cross_attention_norm": "encoder_attn_layer_norm",
     "feed_forward_norm": "final_layer_norm",
@@ -45,8 +45,8 @@ def to_pegasus(trained: Trained, positions: int) -> Any:
 
 
 def convert(trained: Transformer, shape: ModelConfig, vocabulary: int, positions: int) -> Any:
-    """A Pegasus on the CPU with the weights of a model of this shape."""
-    # Any: the types of transformers do not fit its own methods.
+    """A Pegasus on the CPU with the weights of `trained`, whose shape is `shape`."""
+    # Any: the type annotations of transformers do not fit its methods.
     model: Any = build_pegasus(shape, vocabulary, positions, dropout=0.0)
     own = dict(renamed(trained.state_dict()))
     theirs = model.state_dict()
@@ -56,7 +56,7 @@ def convert(trained: Transformer, shape: ModelConfig, vocabulary: int, positions
 
 
 def renamed(state: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Our tensors under their names."""
+    """Our tensors with their names."""
     for name, tensor in state.items():
         for ours, theirs in NAMES.items():
             name = name.replace(ours, theirs)

@@ -1,24 +1,22 @@
-"""What every decoder is given and how it is timed: ids in, ids out, on the same sentences.
+"""The task and the clock of all decoders: token ids in, token ids out, on the same sentences.
 
-A task is a folder: the checkpoint's path, the sources as token ids, and what the decoders write.
-Outside the clock are loading, conversion, tokenization and one warm-up call.
+The folder of a task holds the checkpoint's path, the sources as token ids, and the output of the
+decoders. Loading, conversion, tokenization and one warm-up call are not timed.
 """
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
-import torch
-import tyro
-
-from translate_ddp.commands.translate import build_model
+from benchmarks.machine import default_device, wait_for
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.settings import ModelConfig
-from translate_ddp.training.checkpoint import State, load
+from translate_ddp.training.checkpoint import load
+from translate_ddp.training.state import RunState
+from translate_ddp.translator import build_model
 
 WARM_UP = 64  # sentences
 
@@ -46,60 +44,69 @@ class Task:
 
     @property
     def limit(self) -> int:
-        """How long the translation of the longest source may become."""
+        """Maximum length of the translation of the longest source."""
         return limit_of(self.sources)
 
 
 class Trained:
-    """A model in fp32 on the device that this machine has, with its tokenizer."""
+    """A model in fp32 on the default device, with its tokenizer."""
 
-    def __init__(self, state: State) -> None:
-        self.about: dict[str, Any] = state["run"]["about"]  # the configuration of its training
-        self.shape = ModelConfig(**self.about["model"])
-        self.tokenizer = Tokenizer(state["tokenizer"])
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    def __init__(self, state: RunState) -> None:
+        self.config = state.run.config  # the configuration of its training
+        self.shape = ModelConfig(**self.config["model"])
+        self.tokenizer = Tokenizer(state.tokenizer)
+        self.device = default_device()
         self.model = build_model(state, len(self.tokenizer)).to(self.device).eval()
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """What the command lines of all decoders have in common."""
+    """The part of the command line that all decoders share."""
 
     work: Path
     """Folder of the task."""
     write_to: str
-    """Name of the file in it that receives the translations as ids."""
+    """Name of the file in this folder that receives the translations as ids."""
     beam_width: int = 1
-    """Hypotheses kept a sentence; 1 is greedy."""
-
-
-Flags = TypeVar("Flags", bound=Decoder)
+    """Hypotheses per sentence; 1 is greedy."""
 
 
 def limit_of(sources: Ids) -> int:
     return max(length_limit(len(source)) for source in sources)
 
 
-def batches(rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    return (rows[first : first + size] for first in range(0, len(rows), size))
+def in_batches(decode: Callable[[Ids], Ids], sources: Ids, size: int, by_length: bool) -> Ids:
+    """Translations of the sources in batches of `size` sentences; `by_length`: longest first."""
+    rows = list(range(len(sources)))
+    if by_length:
+        rows.sort(key=lambda row: len(sources[row]), reverse=True)
+    outputs: Ids = [[] for _ in sources]
+    for first in range(0, len(rows), size):
+        batch = rows[first : first + size]
+        for row, ids in zip(batch, decode([sources[row] for row in batch]), strict=True):
+            outputs[row] = ids
+    return outputs
 
 
-def read_flags(decoder: type[Flags], about: str | None) -> Flags:
-    return tyro.cli(decoder, description=about, use_underscores=True)
+def timed(decode: Callable[[Ids], Ids], sources: Ids) -> tuple[Ids, float]:
+    """The translations and the seconds they took, after a warm-up call."""
+    decode(sources[:WARM_UP])
+    wait_for(default_device())
+    begin = time.perf_counter()
+    found = decode(sources)
+    wait_for(default_device())
+    seconds = time.perf_counter() - begin
+    # Some decoders have one limit for many sentences: cut at the limit of each sentence.
+    pairs = zip(sources, found, strict=True)
+    return [ids[: length_limit(len(source))] for source, ids in pairs], seconds
 
 
 def time_decoding(
     decoder: Decoder, sources: Ids, decode: Callable[[Ids], Ids], arrangement: str
 ) -> None:
-    """Translate the sources once, write what came out, and print the pace as one JSON line."""
-    decode(sources[:WARM_UP])
-    begun = time.perf_counter()
-    found = decode(sources)
-    seconds = time.perf_counter() - begun
-    # Some know one limit for many sentences only; what they wrote beyond a sentence's own is cut.
-    pairs = zip(sources, found, strict=True)
-    kept = [ids[: length_limit(len(source))] for source, ids in pairs]
-    (decoder.work / decoder.write_to).write_text(json.dumps(kept), encoding="utf-8")
+    """Translate the sources, write the translations, and print the pace as a JSON line."""
+    found, seconds = timed(decode, sources)
+    (decoder.work / decoder.write_to).write_text(json.dumps(found), encoding="utf-8")
     tokens = sum(len(ids) + 1 for ids in found)  # with the end marker
     result = {
         "sentences_per_second": len(sources) / seconds,

@@ -1,1 +1,1 @@
-"""Everything worth measuring of the GPU path, in one command: `python -m benchmarks.gpu`."""
+"""All measurements of the GPU path, in one command: `python -m benchmarks.gpu`."""

@@ -1,15 +1,15 @@
-"""Measure the GPU path of training and decoding on one GPU, within `--minutes`.
+"""Training and decoding on one GPU, measured within `--minutes`.
 
     python -m benchmarks.gpu
-    python -m benchmarks.gpu --cpu                    # every part, tiny, without a GPU
+    python -m benchmarks.gpu --cpu                    # every part with tiny sizes, without a GPU
     python -m benchmarks.gpu --only training peer
 
-Needs torch, numpy, tokenizers and tyro, and no network. What else is missing is reported by name.
-Each part runs in a process of its own: an error that makes a GPU unusable for a process, memory
-that is not freed, or a hang stays within its part. Results are written to gpu.json and gpu.md after
-each measurement, so that an interrupted run keeps what it has.
+Needs torch, numpy, tokenizers and tyro, and no network; other missing libraries are reported by
+name. Each part runs in a process of its own, so that a CUDA error, memory that is not freed, or a
+hang affects that part only. gpu.json and gpu.md are rewritten after each measurement, so an
+interrupted run keeps its results.
 
-The exit code is 1 if a measurement failed; missing libraries, too little memory for a batch size,
+The exit code is 1 if a measurement failed. Missing libraries, too little memory for a batch size,
 too little time and, with --cpu, a missing GPU are no failures.
 """
 
@@ -20,20 +20,17 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-import tyro
-
-from benchmarks.gpu.lab import Lab
+from benchmarks.common import Settings, read_settings
+from benchmarks.gpu.case import Setup
 from benchmarks.gpu.record import Measurement, Record
 from benchmarks.gpu.worker import Sender, work
-from benchmarks.report import RESULTS
 from translate_ddp.errors import UserError, report_errors
 
 PartName = Literal["facts", "training", "sweep", "peer", "decoding", "waits", "compiled", "tests"]
-# In the order in which they run: what costs little time and tells much comes first. The seconds
-# are those that must be left for a part to start, and those after which it is stopped.
+# In the order in which they run: short and informative parts first. The seconds are the time that
+# must be left for a part to start, and the time after which it is stopped.
 PARTS: dict[PartName, tuple[float, float]] = {
     "facts": (5, 60),
     "training": (20, 120),
@@ -44,23 +41,19 @@ PARTS: dict[PartName, tuple[float, float]] = {
     "compiled": (60, 300),
     "tests": (20, 300),
 }
-TESTS_SECONDS = 150.0  # kept free for the tests, if they are to run
+TESTS_SECONDS = 150.0  # reserved for the tests, if they are chosen
 CPU_SECONDS = 3600.0
-EXIT_SECONDS = 5.0  # for a process to end after its last measurement
+EXIT_SECONDS = 5.0  # from the last measurement to the end of the process
 
 
 @dataclass(frozen=True)
-class GpuBenchmark:
-    """Measure everything worth knowing of the GPU path on one GPU."""
-
+class GpuBenchmark(Settings):
     minutes: float = 9.0
     """Time for all parts; a part that cannot start in time is skipped."""
     cpu: bool = False
-    """Run every part on the CPU with tiny sizes, as a test of the benchmark itself."""
+    """Run every part on the CPU with tiny sizes, as a test of the benchmark."""
     only: tuple[PartName, ...] = ()
-    """Parts to run; all if there is none."""
-    results: Path = RESULTS
-    """Folder that receives gpu.json and gpu.md."""
+    """Parts to run; all if empty."""
 
     def __post_init__(self) -> None:
         if not self.minutes > 0:
@@ -68,29 +61,24 @@ class GpuBenchmark:
 
 
 def main() -> None:
-    # So that `timeout` and schedulers, too, leave no process of a part behind.
+    # The process of a part must also end on the SIGTERM of `timeout` or a scheduler.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with report_errors():
-        settings = tyro.cli(
-            GpuBenchmark,
-            prog="python -m benchmarks.gpu",
-            description=__doc__,
-            use_underscores=True,
-        )
+        settings = read_settings(GpuBenchmark, __doc__)
         if not settings.cpu:
             require_gpu()
         sys.exit(1 if run(settings) else 0)
 
 
 def require_gpu() -> None:
-    import torch  # here, since it takes seconds
+    import torch  # here: it takes seconds
 
     if not torch.cuda.is_available():
         raise UserError("torch finds no GPU: --cpu runs every part on the CPU with tiny sizes.")
 
 
 def run(settings: GpuBenchmark) -> bool:
-    """Run the parts one after the other; whether a measurement failed."""
+    """Run the parts one after the other; returns whether a measurement failed."""
     end = time.monotonic() + 60 * settings.minutes
     record = Record(settings.results, end, is_test=settings.cpu)
     chosen: list[PartName] = [part for part in PARTS if not settings.only or part in settings.only]
@@ -101,24 +89,26 @@ def run(settings: GpuBenchmark) -> bool:
         if left < needed and not settings.cpu:
             record.add(Measurement(part, part, "skipped", problem="no time left"))
             continue
-        # A CPU run is a test: however slow the machine is, it comes to its end.
+        # A run on a CPU is a test, which must complete on a slow machine too.
         deadline = time.monotonic() + (CPU_SECONDS if settings.cpu else min(left, limit))
-        run_part(part, Lab(settings.cpu, deadline, record.peaks), record)
+        run_part(part, Setup(settings.cpu, deadline, record.peaks), record)
     print(f"Written to {record.folder}/gpu.md and gpu.json.", flush=True)
     return any(measurement.status == "failed" for measurement in record.measurements)
 
 
-def run_part(part: PartName, lab: Lab, record: Record) -> None:
-    """Run one part in a process of its own and record what it sends."""
+def run_part(part: PartName, setup: Setup, record: Record) -> None:
+    """Run one part in a process of its own and record its measurements."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=work, args=(part, lab, Sender(sender)))
+    process = context.Process(target=work, args=(part, setup, Sender(sender)))
     process.start()
     sender.close()
     try:
         while True:
-            if not receiver.poll(max(0.0, lab.left())):
-                record.add(Measurement(part, part, "failed", problem="took longer than its share"))
+            if not receiver.poll(max(0.0, setup.left())):
+                record.add(
+                    Measurement(part, part, "failed", problem="took longer than its time limit")
+                )
                 return
             message = receiver.recv()
             if message is None:
@@ -131,10 +121,10 @@ def run_part(part: PartName, lab: Lab, record: Record) -> None:
         record.add(Measurement(part, part, "failed", problem=problem))
     finally:
         assert process.pid is not None
-        # What the process has started is of its group; it may live on without it.
+        # Its child processes are in its process group and may outlive it.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.kill()  # if it has not made its group yet
+        process.kill()  # if it has not created its group yet
         process.join()
 
 

@@ -1,22 +1,21 @@
 """Greedy and beam search beside `generate` of transformers, with the same weights in bf16.
 
-The model is of the base preset's shape and trained for some seconds to copy its source: random
-weights would never write the end marker. Its sources have the lengths of real sentences.
+The model has the base preset's shape and is trained for some seconds to copy its source, because
+random weights never produce the end marker. Its sources have the lengths of real sentences.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from benchmarks.decoders.task import Ids, batches, limit_of
+from benchmarks.common import Values
+from benchmarks.decoders.task import Ids, in_batches, limit_of, timed
+from benchmarks.gpu.case import Case, Found, Missing, Setup, require
 from benchmarks.gpu.copying import train_to_copy
 from benchmarks.gpu.defaults import torch_defaults
-from benchmarks.gpu.lab import Case, Found, Lab, Missing, require
 from benchmarks.gpu.pairs import draw_copies
-from benchmarks.workbench import wait_for
 from translate_ddp.modeling.decoding import decode, default_max_tokens, length_limit
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.precision import choose_dtype
@@ -25,10 +24,9 @@ from translate_ddp.settings import ModelConfig
 
 BEAMS = (1, 4)
 BATCH_SENTENCES = (64, 256)
-WARM_UP_SENTENCES = 64
 HELD_OUT_SEED = 1
 NOTE = (
-    "Batches are of sentences of like length. *x generate* is the ratio to `generate` with the "
+    "Batches contain sentences of similar length. *x generate* is the ratio to `generate` with the "
     "same beam and batch, for our own batches to the faster of both; *equal %* is the share of "
     "translations whose ids are those of that run."
 )
@@ -36,9 +34,9 @@ NOTE = (
 
 @dataclass
 class Session:
-    """What the cases of this part share."""
+    """State that the cases of this part share."""
 
-    lab: Lab
+    setup: Setup
     shape: ModelConfig | None = None
     model: Transformer | None = None  # trained
     sources: Ids = field(default_factory=list)
@@ -51,8 +49,8 @@ class Session:
         return self.model, self.shape
 
 
-def cases(lab: Lab) -> Iterator[Case]:
-    session = Session(lab)
+def decoding(setup: Setup) -> Iterator[Case]:
+    session = Session(setup)
     yield Case("the model", lambda: train(session), 20)
     if session.model is None:
         return
@@ -73,9 +71,12 @@ def cases(lab: Lab) -> Iterator[Case]:
 
 
 def train(session: Session) -> Found:
-    copier = train_to_copy(session.lab)
+    copier = train_to_copy(session.setup)
     held_out = draw_copies(
-        session.lab.sentences, copier.words, session.lab.vocabulary, seed=HELD_OUT_SEED
+        session.setup.sizes.sentences,
+        copier.words,
+        session.setup.sizes.vocabulary,
+        seed=HELD_OUT_SEED,
     )
     session.sources = [source.tolist() for source, _ in held_out.train]
     session.model, session.shape = copier.model, copier.shape
@@ -83,20 +84,20 @@ def train(session: Session) -> Found:
 
 
 def ours(session: Session, beam_width: int, size: int) -> Found:
-    """Our search, in batches of so many sentences; 0 is its own batches by tokens."""
+    """Our search in batches of `size` sentences; 0 is its default batches by tokens."""
     trained, _ = session.trained()
-    device = torch.device(session.lab.device)
+    device = torch.device(session.setup.device)
     trained.dtype = choose_dtype("auto", device)
     model = ready_to_decode(trained)
 
     def search(sources: Ids) -> Ids:
         tokens = default_max_tokens(device)
-        if size:  # one batch of all that it is given
+        if size:  # one batch of all its input
             tokens = len(sources) * beam_width * (max(map(len, sources)) + 1)
         found = decode(model.start, sources, device, beam_width=beam_width, max_tokens=tokens)
         return [hypothesis.ids for hypothesis in found]
 
-    found = timed(session, search, size or len(session.sources))
+    found = measure(session, search, size or len(session.sources))
     outputs = found.raw.pop("outputs")
     keys = [key for key in session.paces if key[0] == beam_width and size in (0, key[1])]
     if keys:
@@ -108,18 +109,18 @@ def ours(session: Session, beam_width: int, size: int) -> Found:
 
 
 def theirs(session: Session, beam_width: int, size: int) -> Found:
-    """`generate` in batches of so many sentences."""
+    """`generate` in batches of `size` sentences."""
     require("transformers")
     from benchmarks.decoders.generate import generate
     from benchmarks.decoders.pegasus import convert
 
     trained, shape = session.trained()
-    device = torch.device(session.lab.device)
+    device = torch.device(session.setup.device)
     positions = limit_of(session.sources) + 1
-    model: Any = convert(trained, shape, session.lab.vocabulary, positions)
+    model: Any = convert(trained, shape, session.setup.sizes.vocabulary, positions)
     model.to(device, choose_dtype("auto", device)).eval()
     with torch_defaults():
-        found = timed(session, lambda sources: generate(model, sources, beam_width), size)
+        found = measure(session, lambda sources: generate(model, sources, beam_width), size)
     key = beam_width, size
     session.paces[key] = float(found.values["sentences/s"])
     session.outputs[key] = found.raw.pop("outputs")
@@ -127,31 +128,20 @@ def theirs(session: Session, beam_width: int, size: int) -> Found:
     return Found(found.values | {"copied %": 100 * copied}, found.raw)
 
 
-def timed(session: Session, search: Callable[[Ids], Ids], size: int) -> Found:
-    """Translate all sources in batches of `size`, the longest first, after a warm-up."""
-    device, sources = torch.device(session.lab.device), session.sources
-    order = sorted(range(len(sources)), key=lambda row: len(sources[row]), reverse=True)
-    outputs: Ids = [[] for _ in sources]
-    search(sources[:WARM_UP_SENTENCES])
-    wait_for(device)
-    begun = time.perf_counter()
-    for rows in batches(order, size):
-        for row, ids in zip(rows, search([sources[row] for row in rows]), strict=True):
-            # `generate` knows only the limit of a whole batch.
-            outputs[row] = ids[: length_limit(len(sources[row]))]
-    wait_for(device)
-    seconds = time.perf_counter() - begun
-    tokens = sum(len(ids) + 1 for ids in outputs)
-    values: dict[str, str | float] = {
+def measure(session: Session, search: Callable[[Ids], Ids], size: int) -> Found:
+    """Translate all sources in batches of `size` sentences, the longest first."""
+    sources = session.sources
+    outputs, seconds = timed(lambda part: in_batches(search, part, size, by_length=True), sources)
+    values: Values = {
         "sentences/s": len(sources) / seconds,
-        "tokens/s": tokens / seconds,
+        "tokens/s": sum(len(ids) + 1 for ids in outputs) / seconds,
         "ended %": 100 * share_ended(sources, outputs),
     }
     return Found(values, {"seconds": seconds, "outputs": outputs})
 
 
 def share_ended(sources: Ids, outputs: Ids) -> float:
-    """Of the translations, those that reached the end marker before their limit."""
+    """Share of the translations that reached the end marker before their limit."""
     pairs = zip(sources, outputs, strict=True)
     return sum(len(ids) < length_limit(len(source)) for source, ids in pairs) / len(sources)
 

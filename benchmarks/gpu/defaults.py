@@ -1,4 +1,4 @@
-"""Torch's own choice of kernels for the peers, in a process where the project has made another."""
+"""Torch's default kernel settings for the peers, in a process where the project changed them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import torch
 
 
 def current() -> dict[str, Any]:
-    """What `fix_cuda_kernels` of the project changes."""
+    """The settings that `fix_cuda_kernels` of the project changes."""
     return {
         "precision": torch.get_float32_matmul_precision(),
         "reduction": torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction,
@@ -16,7 +16,7 @@ def current() -> dict[str, Any]:
     }
 
 
-DEFAULTS = current()  # parts import this before they open a trainer
+DEFAULTS = current()  # imported before a part opens a trainer
 
 
 def choose(kernels: dict[str, Any]) -> None:
@@ -27,7 +27,7 @@ def choose(kernels: dict[str, Any]) -> None:
 
 @contextmanager
 def torch_defaults() -> Iterator[None]:
-    """Within it, kernels are chosen as in a program that changes no setting."""
+    """Use the default settings within the block."""
     before = current()
     choose(DEFAULTS)
     try:

@@ -1,4 +1,4 @@
-"""The device, the software, and how fast the device multiplies and copies."""
+"""The device, the software, and the measured pace of matrix products and copies."""
 
 import os
 import re
@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu.lab import Case, Found, Lab, NeedsGpu
-from benchmarks.machine import facts, matrix_peaks
-from benchmarks.workbench import wait_for
+from benchmarks import machine
+from benchmarks.common import Values
+from benchmarks.gpu.case import Case, Found, NeedsGpu, Setup
+from benchmarks.machine import matrix_peaks, wait_for
 
-# Dense bf16 TFLOP/s of the data sheets; the first name that a GPU's name holds counts.
+# Dense bf16 TFLOP/s of the data sheets; the first name contained in the GPU's name is used.
 DATA_SHEET_TFLOPS = {
     "H200": 989.0,
     "H100 PCIe": 756.0,
@@ -26,26 +27,26 @@ DATA_SHEET_TFLOPS = {
     "RTX 4090": 165.0,
     "A10": 125.0,
 }
-# Nothing here needs them; parts of this benchmark, or runs and tests of the project, do.
+# Needed by some parts of this benchmark, and by runs and tests of the project.
 OPTIONAL = (
     "transformers accelerate triton pytest pytest_timeout sacrebleu jiwer tqdm yaml datasets wandb "
     "matplotlib"
 ).split()
 COPIED_BYTES = {"cuda": 2**30, "cpu": 2**26}
-COPIES = 10  # timed, after 2 that are not
+COPIES = 10  # timed, after 2 untimed ones
 DRIVER_FACTS = {"driver_version": "driver", "clocks.max.sm": "max clock", "power.limit": "power"}
 
 
-def cases(lab: Lab) -> Iterator[Case]:
+def facts(setup: Setup) -> Iterator[Case]:
     yield Case("software", software)
-    yield Case("GPU", lambda: gpu(lab))
-    yield Case("peaks", lambda: peaks(lab))
+    yield Case("GPU", lambda: gpu(setup))
+    yield Case("peaks", lambda: peaks(setup))
 
 
 def software() -> Found:
     installed = [name for name in OPTIONAL if find_spec(name)]
     missing = [name for name in OPTIONAL if name not in installed]
-    values = facts() | {
+    values = machine.facts() | {
         "libraries installed": ", ".join(installed) or "none",
         "libraries missing": ", ".join(missing) or "none",
         "PYTORCH_ALLOC_CONF": os.environ.get("PYTORCH_ALLOC_CONF", "not set"),
@@ -53,11 +54,11 @@ def software() -> Found:
     return Found(values, {"table": "list"})
 
 
-def gpu(lab: Lab) -> Found:
-    if lab.cpu:
+def gpu(setup: Setup) -> Found:
+    if setup.cpu:
         raise NeedsGpu
     properties = torch.cuda.get_device_properties(0)
-    values: dict[str, str | float] = {
+    values: Values = {
         "GPU": properties.name,
         "GPUs here": torch.cuda.device_count(),
         "memory, GiB": properties.total_memory / 2**30,
@@ -80,8 +81,8 @@ def nccl_version() -> str:
         return "none"
 
 
-def driver_facts() -> dict[str, str | float]:
-    """What only the driver's own tool reports; torch does not have it."""
+def driver_facts() -> Values:
+    """Facts that only nvidia-smi reports, not torch."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return {"driver": "unknown: nvidia-smi is missing"}
@@ -97,7 +98,7 @@ def driver_facts() -> dict[str, str | float]:
 
 
 def data_sheet_tflops(name: str) -> float | None:
-    """Of the GPU of this name; None if it is not in the table."""
+    """Dense bf16 TFLOP/s of the GPU of this name; None if it is not in the table."""
     known = (
         tflops
         for gpu, tflops in DATA_SHEET_TFLOPS.items()
@@ -106,27 +107,25 @@ def data_sheet_tflops(name: str) -> float | None:
     return next(known, None)
 
 
-def peaks(lab: Lab) -> Found:
-    products = matrix_peaks(lab.device)
-    values: dict[str, str | float] = {
-        f"{name} product, TFLOP/s": gflops / 1e3 for name, gflops in products.items()
-    }
-    if not lab.cpu and (tflops := data_sheet_tflops(torch.cuda.get_device_name())):
+def peaks(setup: Setup) -> Found:
+    products = matrix_peaks(setup.device)
+    values: Values = {f"{name} product, TFLOP/s": gflops / 1e3 for name, gflops in products.items()}
+    if not setup.cpu and (tflops := data_sheet_tflops(torch.cuda.get_device_name())):
         values["bf16 of data sheet, %"] = products["bf16"] / 10 / tflops
-    values["copy, GB/s"] = copy_pace(torch.device(lab.device)) / 1e9
-    note = "Products of random square matrices; a copy counts the bytes that it reads and writes."
+    values["copy, GB/s"] = copy_pace(torch.device(setup.device)) / 1e9
+    note = "Products of random square matrices; a copy counts bytes read plus bytes written."
     return Found(values, {"note": note, "gflops": products})
 
 
 def copy_pace(device: torch.device) -> float:
-    """Bytes a second, read and written, of a large copy on the device."""
+    """Bytes per second, read plus written, of a large copy on the device."""
     source: Any = torch.randint(0, 255, (COPIED_BYTES[device.type],), dtype=torch.uint8).to(device)
     target = torch.empty_like(source)
-    begun = 0.0
+    begin = 0.0
     for turn in range(2 + COPIES):
         if turn == 2:
             wait_for(device)
-            begun = time.perf_counter()
+            begin = time.perf_counter()
         target.copy_(source)
     wait_for(device)
-    return 2 * source.numel() * COPIES / (time.perf_counter() - begun)
+    return 2 * source.numel() * COPIES / (time.perf_counter() - begin)

@@ -1,7 +1,7 @@
-"""Pairs of random ids with the lengths of real sentences: a corpus that needs no preparation.
+"""Pairs of random ids with the lengths of real sentences, as training data without preparation.
 
-Lengths follow Multi30k in a joint vocabulary: 15.3 source and 15.8 target tokens on average with
-the end marker, 3 to 45 of them, the two sides correlated at 0.86.
+Lengths are distributed as in Multi30k with a joint vocabulary: 3 to 45 tokens with the end marker,
+on average 15.3 in the source and 15.8 in the target; the correlation of the two is 0.86.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ TARGET_RATIO, RATIO_DEVIATION = 15.8 / 15.3, 0.17
 
 
 def draw_lengths(count: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens of each pair's sides, end markers included: a gamma, and a ratio that varies."""
+    """Source and target lengths, end markers included: gamma-distributed, and a normal ratio."""
     shape = (MEAN_SOURCE / DEVIATION) ** 2
     source_N = random.gamma(shape, MEAN_SOURCE / shape, count)
     target_N = source_N * random.normal(TARGET_RATIO, RATIO_DEVIATION, count)
@@ -28,17 +28,17 @@ def draw_lengths(count: int, random: np.random.Generator) -> tuple[np.ndarray, n
 
 
 def draw_pairs(count: int, vocabulary: int) -> PreparedData:
-    """Training pairs without any relation between their sides."""
+    """Training pairs whose sides are independent."""
     random = np.random.default_rng(0)
     sides = [draw_rows(lengths, vocabulary, random) for lengths in draw_lengths(count, random)]
     return training_data(ParallelDataset(*sides), vocabulary)
 
 
 def draw_copies(count: int, words: int, vocabulary: int, seed: int = 0) -> PreparedData:
-    """Training pairs of which the target is the source: a task that is learnt within seconds.
+    """Training pairs whose target is the source, a task that is learnt within seconds.
 
-    Only `words` of the vocabulary occur, since each has to be met often; the products with the
-    whole vocabulary cost as much.
+    Only `words` of the vocabulary occur, so that each occurs often; products with the vocabulary
+    are as large as otherwise.
     """
     random = np.random.default_rng(seed)
     lengths, _ = draw_lengths(count, random)
@@ -47,7 +47,7 @@ def draw_copies(count: int, words: int, vocabulary: int, seed: int = 0) -> Prepa
 
 
 def draw_rows(lengths: np.ndarray, vocabulary: int, random: np.random.Generator) -> Ragged:
-    """Rows of random ids; `lengths` count the end marker, which rows do not hold."""
+    """Rows of random ids; `lengths` count the end marker, which rows do not contain."""
     offsets = np.concatenate([[0], np.cumsum(lengths - 1)])
     tokens = random.integers(len(SPECIAL_TOKENS), vocabulary, offsets[-1], dtype=np.int32)
     return Ragged(tokens, offsets)

@@ -1,15 +1,14 @@
-"""Training steps beside a Pegasus of transformers: the same shape, ids and number of tokens.
+"""Training steps beside a Pegasus of transformers with the same shape, ids and number of tokens.
 
-The peer is a plain loop, not Seq2SeqTrainer: it does what that trainer does in a step, without its
-bookkeeping between steps and without `datasets` and `accelerate`. Batches are of equal sentence
-counts, grouped by the length of the longer side as its `group_by_length` does, and padded as they
-are used; bf16 by autocast, fused AdamW, gradients clipped at a norm of 1, the library's own choice
-of attention.
+The peer is a plain loop with the step of Seq2SeqTrainer, without its bookkeeping between steps and
+without `datasets` and `accelerate`. Batches have equal sentence counts, are grouped by the length
+of the longer side as `group_by_length` does, and are padded during the measurement; bf16 by
+autocast, fused AdamW, gradients clipped at a norm of 1, the library's default attention.
 """
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from benchmarks.common import Values
+from benchmarks.gpu.case import Case, Found, Setup, require
 from benchmarks.gpu.defaults import torch_defaults
-from benchmarks.gpu.lab import Case, Found, Lab, require
 from benchmarks.gpu.pairs import draw_pairs
 from benchmarks.gpu.steps import measure_steps, peak_memory
 from benchmarks.gpu.training import STEP_TOKENS
-from benchmarks.trainers.task import Task
-from benchmarks.workbench import wait_for
+from benchmarks.machine import wait_for
 from config import Config, parse
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset
@@ -31,25 +30,25 @@ from translate_ddp.data.tokenizer import PAD
 from translate_ddp.modeling.precision import choose_dtype
 
 UNTIMED_STEPS = 5
-BATCHES_SORTED_TOGETHER = 50  # as `group_by_length` of transformers has it
+BATCHES_SORTED_TOGETHER = 50  # as in `group_by_length` of transformers
 IGNORED = -100  # a label that is padding
 PACE = "target tokens/s"
 
 
-def cases(lab: Lab) -> Iterator[Case]:
-    flags = lab.flags("base", STEP_TOKENS)
+def peer(setup: Setup) -> Iterator[Case]:
+    flags = setup.flags("base", STEP_TOKENS)
     paces: dict[str, float] = {}
 
     def ours() -> Found:
-        found = measure_steps(lab, flags)
+        found = measure_steps(setup, flags)
         paces["ours"] = float(found.values[PACE])
-        keep = (PACE, "step ms", "padding %", *peak_memory(torch.device(lab.device)))
+        keep = (PACE, "step ms", "padding %", *peak_memory(torch.device(setup.device)))
         return Found({name: found.values[name] for name in keep}, {"steps": found.raw})
 
     def theirs() -> Found:
         require("transformers")
         with torch_defaults():
-            found = Peer.build(lab, parse(flags)).measure(lab.window_seconds)
+            found = Peer.build(setup, parse(flags)).measure(setup.sizes.window_seconds)
         if "ours" in paces:
             found.values["ours / peer"] = paces["ours"] / float(found.values[PACE])
         return found
@@ -60,7 +59,7 @@ def cases(lab: Lab) -> Iterator[Case]:
 
 @dataclass
 class Peer:
-    """A Pegasus and all that trains it."""
+    """A Pegasus and everything for its training."""
 
     model: Any
     optimizer: torch.optim.Optimizer
@@ -70,32 +69,24 @@ class Peer:
     device: torch.device
 
     @classmethod
-    def build(cls, lab: Lab, config: Config) -> "Peer":
-        from benchmarks.trainers.pegasus import build_model
+    def build(cls, setup: Setup, config: Config) -> "Peer":
+        from benchmarks.trainers.pegasus import build_pegasus
 
         torch.manual_seed(0)
-        data = draw_pairs(lab.pairs, lab.vocabulary).train
+        data = draw_pairs(setup.sizes.pairs, setup.sizes.vocabulary).train
         mean_target = float((data.target.lengths + 1).mean())
-        task = Task(
-            device=lab.device,
-            prepared="",
-            flags=[],
-            pairs=len(data),
-            vocabulary=lab.vocabulary,
-            sentences=round(config.batches.batch_tokens / mean_target),
-            batch_tokens=config.batches.batch_tokens,
-            seq_len=config.batches.seq_len,
-            label_smoothing=config.loss.label_smoothing,
-            **asdict(config.model),
+        shape, length = config.model, config.batches.seq_len
+        model: Any = build_pegasus(
+            shape, setup.sizes.vocabulary, length, dropout=shape.dropout, use_cache=False
         )
-        model: Any = build_model(task)
-        model.to(lab.device).train()
+        model.to(setup.device).train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
-        device = torch.device(lab.device)
-        return cls(model, optimizer, data, task.sentences, task.label_smoothing, device)
+        sentences = round(config.batches.batch_tokens / mean_target)
+        device = torch.device(setup.device)
+        return cls(model, optimizer, data, sentences, config.loss.label_smoothing, device)
 
     def measure(self, seconds: float) -> Found:
-        """Steps for so many seconds, waited for once at the end."""
+        """Steps for so many seconds; waits for the device once, at the end."""
         batches = self.batches()
         for _ in range(UNTIMED_STEPS):
             self.step(next(batches))
@@ -103,8 +94,8 @@ class Peer:
             torch.cuda.reset_peak_memory_stats()
         tokens = positions = real = steps = 0
         wait_for(self.device)
-        begun = time.perf_counter()
-        while not steps or time.perf_counter() - begun < seconds:
+        begin = time.perf_counter()
+        while not steps or time.perf_counter() - begin < seconds:
             batch = next(batches)
             self.step(batch)
             steps += 1
@@ -112,8 +103,8 @@ class Peer:
             real += len(batch.labels_R) + int((batch.source_BS != PAD).sum())
             positions += batch.target_BT.numel() + batch.source_BS.numel()
         wait_for(self.device)
-        took = time.perf_counter() - begun
-        values: dict[str, str | float] = {PACE: tokens / took, "step ms": 1e3 * took / steps}
+        took = time.perf_counter() - begin
+        values: Values = {PACE: tokens / took, "step ms": 1e3 * took / steps}
         values |= {"padding %": 100 * (1 - real / positions)} | peak_memory(self.device)
         raw = {
             "steps": steps,
@@ -125,7 +116,7 @@ class Peer:
         return Found(values, raw | {"attention": str(attention)})
 
     def batches(self) -> Iterator[Batch]:
-        """On the CPU: runs of batches from long to short, each run of random sentences."""
+        """Batches on the CPU, in runs of random sentences sorted from long to short."""
         random = np.random.default_rng(0)
         longest_N = np.maximum(self.data.source.lengths, self.data.target.lengths)
         together = self.sentences * min(

@@ -1,4 +1,4 @@
-"""The record of a run: gpu.json for programs, gpu.md for readers, rewritten at each measurement."""
+"""The results of a run: gpu.json and gpu.md, rewritten after each measurement."""
 
 import json
 import os
@@ -8,12 +8,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from benchmarks.common import Values
 from benchmarks.report import Row, command_line, shown, table
 
 Status = Literal["done", "failed", "missing", "needs a GPU", "out of memory", "skipped"]
 
-TEST_NOTE = "**A test of the benchmark: on a CPU, tiny; base and big are not the presets.**"
-LINES_SHOWN = 40  # of the output of tests that failed
+TEST_NOTE = (
+    "**A test of the benchmark on a CPU with tiny sizes: base and big are not the presets.**"
+)
+LINES_SHOWN = 40  # of the output of failed tests
 
 TITLES = {
     "facts": "The device",
@@ -29,15 +32,15 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Measurement:
-    """One row of a part's table, or the reason why there is none."""
+    """One row of a part's table, or the reason why it is missing."""
 
     part: str
     name: str
     status: Status = "done"
-    values: dict[str, str | float] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     raw: dict[str, Any] = field(default_factory=dict)
     problem: str = ""
-    seconds: float = 0.0  # that it took, preparation included
+    seconds: float = 0.0  # including preparation
 
     @property
     def outcome(self) -> str:
@@ -45,14 +48,13 @@ class Measurement:
 
 
 class Record:
-    """All measurements so far, in two files of the folder."""
+    """All measurements so far, written to two files of the folder."""
 
     def __init__(self, folder: Path, end: float, is_test: bool = False) -> None:
         self.folder, self.end, self.is_test = folder, end, is_test
         self.measurements: list[Measurement] = []
         self._begun = time.monotonic()
-        folder.mkdir(parents=True, exist_ok=True)
-        self._write()  # an unwritable folder is reported before anything is measured
+        self._write()
 
     def add(self, measurement: Measurement) -> None:
         self.measurements.append(measurement)
@@ -65,7 +67,7 @@ class Record:
 
     @property
     def peaks(self) -> dict[str, float]:
-        """GFLOP/s of large products by type; none if they are not measured yet."""
+        """GFLOP/s of large products by dtype; empty if they are not measured yet."""
         found = (m.raw["gflops"] for m in self.measurements if "gflops" in m.raw)
         return next(found, {})
 
@@ -83,7 +85,7 @@ class Record:
         yield f"`{command_line()}`, {date}"
         if self.is_test:
             yield TEST_NOTE
-        notes: dict[str, None] = {}  # each is shown once, where it first applies
+        notes: dict[str, None] = {}  # each is shown once
         for part, title in TITLES.items():
             found = [m for m in self.measurements if m.part == part]
             if found:
@@ -94,7 +96,7 @@ class Record:
 
 
 def section(title: str, found: Sequence[Measurement]) -> Iterator[str]:
-    """The part's tables, one for each set of columns, then what was not measured and why."""
+    """The tables of a part, one for each set of columns, then the missing measurements."""
     yield f"## {title}"
     done = [m for m in found if m.status == "done"]
     for columns in dict.fromkeys(m.raw.get("table", "") for m in done):
@@ -114,7 +116,7 @@ def measured_table(rows: Sequence[Measurement]) -> str:
 
 
 def facts_list(rows: Sequence[Measurement]) -> str:
-    """A line for each value, for values that are text."""
+    """A Markdown list with one line per value."""
     return "\n".join(f"- {name}: {shown(v)}" for m in rows for name, v in m.values.items())
 
 
@@ -123,7 +125,7 @@ def last_lines(output: str) -> str:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write the file as a whole: a reader sees the old text or the new one."""
+    """Replace the file atomically: a reader sees the old or the new text."""
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, path)

@@ -1,31 +1,30 @@
-"""The tests that need a GPU, by pytest in a process of its own."""
+"""The tests that need a GPU, run by pytest in a process of its own."""
 
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-from benchmarks.gpu.lab import Case, Failed, Found, Lab, Missing, require
+from benchmarks.common import ROOT, Values, last_line
+from benchmarks.gpu.case import Case, Found, Missing, Setup, require
 
-ROOT = Path(__file__).resolve().parents[2]
 FILE = "tests/test_cuda.py"
 NEEDED = ("pytest", "pytest_timeout", "sacrebleu", "jiwer", "tqdm", "yaml")
-NO_TESTS = 5  # pytest's exit code where none is selected
+NO_TESTS = 5  # pytest's exit code if no test is selected
 COUNT = re.compile(r"(\d+) (passed|failed|skipped|deselected|errors?|xfailed|xpassed|warnings?)")
-MARGIN_SECONDS = 5.0  # to report in time what pytest printed
+MARGIN_SECONDS = 5.0  # to report the output of pytest in time
 TAIL_CHARACTERS = 8_000
 
 
-def cases(lab: Lab) -> Iterator[Case]:
-    yield Case(FILE, lambda: run_tests(lab), 20)
+def tests(setup: Setup) -> Iterator[Case]:
+    yield Case(FILE, lambda: run_tests(setup), 20)
 
 
-def run_tests(lab: Lab) -> Found:
+def run_tests(setup: Setup) -> Found:
     if not (ROOT / FILE).exists():
         raise Missing(FILE)
     require(*NEEDED)
-    # Not -q, which the project's settings have already: a second one would hide the counts.
+    # No -q: the project's settings have one, and a second one would hide the counts.
     command = [sys.executable, "-m", "pytest", "-m", "cuda", "-p", "no:cacheprovider", FILE]
     try:
         done = subprocess.run(
@@ -33,20 +32,17 @@ def run_tests(lab: Lab) -> Found:
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=max(1.0, lab.left() - MARGIN_SECONDS),
+            timeout=max(1.0, setup.left() - MARGIN_SECONDS),
         )
     except subprocess.TimeoutExpired as error:
-        problem = f"stopped after {error.timeout:.0f} s"
-        raise Failed(problem, found(error.stdout or b"")) from error
-    result = found(done.stdout)
-    if done.returncode not in (0, NO_TESTS):
-        raise Failed(f"pytest ended with exit code {done.returncode}", result)
-    return result
+        return found(error.stdout or b"", f"stopped after {error.timeout:.0f} s")
+    passed = done.returncode in (0, NO_TESTS)
+    return found(done.stdout, "" if passed else f"pytest ended with exit code {done.returncode}")
 
 
-def found(output: bytes) -> Found:
-    """What pytest's last line counts, and the end of its output."""
+def found(output: bytes, problem: str) -> Found:
+    """The counts in pytest's last line, and the end of its output."""
     text = output.decode(errors="replace")[-TAIL_CHARACTERS:]
-    last = next(reversed(text.strip().splitlines()), "")
-    counts = {name: int(number) for number, name in COUNT.findall(last)}
-    return Found({"outcome": "no tests ran"} if not counts else {**counts}, {"output": text})
+    counts = {name: int(number) for number, name in COUNT.findall(last_line(text))}
+    values: Values = {**counts} if counts else {"outcome": "no tests ran"}
+    return Found(values, {"output": text}, problem)

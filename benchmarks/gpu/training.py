@@ -1,18 +1,58 @@
-"""Eager training steps of the two presets that are meant for GPUs."""
+"""Training steps of the presets for GPUs: eager, with several step sizes, and compiled."""
 
+import shutil
 from collections.abc import Iterator
 
-from benchmarks.gpu.lab import Case, Lab
+from benchmarks.gpu.case import Case, Found, Missing, Setup, require
 from benchmarks.gpu.steps import kernel_groups, measure_steps
+from benchmarks.workbench import random_pairs
+from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
 
 PRESETS = ("base", "big")
 STEP_TOKENS = 25_000  # of both presets
+SWEEP_TOKENS = (8_000, 25_000, 50_000, 100_000)
 
 
-def cases(lab: Lab) -> Iterator[Case]:
-    for preset in PRESETS:
-        flags = lab.flags(preset, STEP_TOKENS)
-        yield Case(f"{preset}, eager", lambda flags=flags: measure_steps(lab, flags), 10)
-    for preset in PRESETS:
-        flags = lab.flags(preset, STEP_TOKENS)
-        yield Case(f"{preset}, by kernel group", lambda flags=flags: kernel_groups(lab, flags), 10)
+def training(setup: Setup) -> Iterator[Case]:
+    flags = {preset: setup.flags(preset, STEP_TOKENS) for preset in PRESETS}
+    for preset, f in flags.items():
+        yield Case(f"{preset}, eager", lambda f=f: measure_steps(setup, f), 10)
+    for preset, f in flags.items():
+        yield Case(f"{preset}, by kernel group", lambda f=f: kernel_groups(setup, f), 10)
+
+
+def sweep(setup: Setup) -> Iterator[Case]:
+    """Steps in one pass; ends after the first number of tokens that does not fit into memory."""
+    full: list[int] = []
+
+    def measure(tokens: int) -> Found:
+        try:
+            return measure_steps(setup, setup.flags("base", tokens))
+        except Exception as error:
+            if isinstance(error, OutOfMemory) or is_out_of_memory(error):
+                full.append(tokens)
+            raise
+
+    for tokens in SWEEP_TOKENS:
+        if full:
+            return
+        name = f"base, {setup.tokens(tokens):,} tokens"
+        yield Case(name, lambda tokens=tokens: measure(tokens), 8)
+
+
+def compiled(setup: Setup) -> Iterator[Case]:
+    """The same presets with `--compile`; the warm-up includes compilation."""
+    for preset in PRESETS[:1] if setup.cpu else PRESETS:  # on a CPU both are the same
+        flags = [*setup.flags(preset, STEP_TOKENS), "--compile"]
+        yield Case(f"{preset}, compiled", lambda flags=flags: measure_compiled(setup, flags), 60)
+
+
+def measure_compiled(setup: Setup, flags: list[str]) -> Found:
+    if not setup.cpu:
+        require("triton")
+        return measure_steps(setup, flags)
+    if not any(map(shutil.which, ("g++", "c++", "clang++"))):
+        raise Missing("a C++ compiler")
+    # fp32, no dropout and a single length: less to compile, and only once.
+    data = random_pairs(setup.sizes.pairs, length=16, vocabulary=setup.sizes.vocabulary)
+    return measure_steps(setup, [*flags, "--precision", "fp32", "--dropout", "0"], data)

@@ -1,4 +1,4 @@
-"""Where the host waits for the device within a training step; it should do so nowhere."""
+"""Places in a training step where the host waits for the device; there should be none."""
 
 import collections
 import os
@@ -8,44 +8,46 @@ from itertools import islice
 
 import torch
 
-from benchmarks.gpu.lab import Case, Found, Lab, NeedsGpu
+from benchmarks.common import Values
+from benchmarks.gpu.case import Case, Found, NeedsGpu, Setup
 from benchmarks.gpu.pairs import draw_pairs
 from benchmarks.gpu.training import STEP_TOKENS
-from benchmarks.workbench import open_trainer, take_steps, wait_for
+from benchmarks.machine import wait_for
+from benchmarks.workbench import open_training, take_steps
 
 STEPS = 10
-UNTIMED_STEPS = 3  # some operations wait at their first call only
+UNTIMED_STEPS = 3  # some operations wait at their first call
 
 
-def cases(lab: Lab) -> Iterator[Case]:
-    yield Case(f"base, {STEPS} steps", lambda: count_waits(lab), 8)
+def waits(setup: Setup) -> Iterator[Case]:
+    yield Case(f"base, {STEPS} steps", lambda: count_waits(setup), 8)
 
 
-def count_waits(lab: Lab) -> Found:
-    if lab.cpu:
+def count_waits(setup: Setup) -> Found:
+    if setup.cpu:
         raise NeedsGpu
-    data = draw_pairs(lab.pairs, lab.vocabulary)
-    with open_trainer(lab.flags("base", STEP_TOKENS), data) as trainer:
-        trainer.warm_up()
-        steps = take_steps(trainer)
+    data = draw_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
+    with open_training(setup.flags("base", STEP_TOKENS), data) as training:
+        training.warm_up()
+        steps = take_steps(training)
         for _ in islice(steps, UNTIMED_STEPS):
             pass
-        wait_for(trainer.world.device)
+        wait_for(training.world.device)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
-            caught.clear()  # it warns that it is a prototype
+            caught.clear()  # the warning that it is a prototype
             try:
                 for _ in islice(steps, STEPS):
                     pass
             finally:
                 torch.cuda.set_sync_debug_mode("default")
             places = collections.Counter(place(warning) for warning in caught)
-    values: dict[str, str | float] = {"warnings": sum(places.values()), "expected": 0}
+    values: Values = {"warnings": sum(places.values()), "expected": 0}
     values["where"] = "; ".join(f"{count} x {where}" for where, count in places.items()) or "-"
     note = (
-        "By `torch.cuda.set_sync_debug_mode`, which does not know every operation that waits: not "
-        "the one wait that is meant to be, for the flags of the step before."
+        "By `torch.cuda.set_sync_debug_mode`, which does not detect every wait: not "
+        "the one intended wait, for the flags of the previous step."
     )
     return Found(values, {"warnings": dict(places), "note": note})
 

@@ -1,68 +1,66 @@
-"""The process of one part: runs its cases, each guarded, and sends what they found."""
+"""The process of one part: runs its cases, catches their errors and sends the measurements."""
 
 import importlib
 import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
-from benchmarks.gpu.lab import Case, Failed, Found, Lab, Missing, NeedsGpu
+from benchmarks.gpu.case import Case, Missing, NeedsGpu, Setup
 from benchmarks.gpu.record import Measurement, Status
 
 PROBLEM_CHARACTERS = 500
+MODULES = {"sweep": "training", "compiled": "training"}  # of parts; the others have their own
 
 
 @dataclass
 class Sender:
-    """The end of the pipe through which measurements leave, None after the last one."""
+    """Sends measurements to the main process, and None after the last one."""
 
-    connection: Any  # a connection of multiprocessing, named differently by its versions
+    connection: Any  # of multiprocessing, whose class depends on the platform
 
     def __call__(self, message: Measurement | None) -> None:
         self.connection.send(message)
 
 
-def work(part: str, lab: Lab, send: Sender) -> None:
-    """Run the part `part`; for a process of its own."""
-    os.setsid()  # a group of its own, which can be stopped with all that it starts
-    if lab.cpu:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before CUDA is asked for anything
-    for measurement in measurements(part, lab):
+def work(part: str, setup: Setup, send: Sender) -> None:
+    """Run a part; the main function of its process."""
+    os.setsid()  # a process group of its own, to be killed as a whole
+    if setup.cpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before the first use of CUDA
+    for measurement in measurements(part, setup):
         send(measurement)
     send(None)
 
 
-def measurements(part: str, lab: Lab) -> Iterator[Measurement]:
-    begun = time.monotonic()
+def measurements(part: str, setup: Setup) -> Iterator[Measurement]:
+    begin = time.monotonic()
     try:
-        module: ModuleType = importlib.import_module(f"benchmarks.gpu.{part}")
-        for case in module.cases(lab):
-            yield attempt(part, case, lab)
-    except (Exception, SystemExit) as error:  # in what prepares the cases
-        yield failure(part, part, error, begun)
+        module = importlib.import_module(f"benchmarks.gpu.{MODULES.get(part, part)}")
+        for case in getattr(module, part)(setup):
+            yield attempt(part, case, setup)
+    except (Exception, SystemExit) as error:  # in the preparation of the cases
+        yield failure(part, part, error, begin)
 
 
-def attempt(part: str, case: Case, lab: Lab) -> Measurement:
-    """The case's measurement, or why there is none."""
-    if lab.left() < case.seconds and not lab.cpu:
+def attempt(part: str, case: Case, setup: Setup) -> Measurement:
+    """The measurement of the case, or the reason why it is missing."""
+    if setup.left() < case.seconds and not setup.cpu:
         return Measurement(part, case.name, "skipped", problem="no time left")
-    begun = time.monotonic()
+    begin = time.monotonic()
     try:
         found = case.run()
-    except (Exception, SystemExit) as error:  # the parser of flags raises the latter
-        return failure(part, case.name, error, begun)
-    seconds = time.monotonic() - begun
-    return Measurement(part, case.name, "done", found.values, found.raw, seconds=seconds)
+    except (Exception, SystemExit) as error:  # raised by the parser of flags
+        return failure(part, case.name, error, begin)
+    seconds = time.monotonic() - begin
+    status = "failed" if found.problem else "done"
+    return Measurement(part, case.name, status, found.values, found.raw, found.problem, seconds)
 
 
-def failure(part: str, name: str, error: BaseException, begun: float) -> Measurement:
-    seconds, found = time.monotonic() - begun, Found({})
-    if isinstance(error, Failed):
-        found = error.found
-    status, problem = status_of(error), first_line(error)
-    return Measurement(part, name, status, found.values, found.raw, problem, seconds)
+def failure(part: str, name: str, error: BaseException, begin: float) -> Measurement:
+    seconds = time.monotonic() - begin
+    return Measurement(part, name, status_of(error), problem=first_line(error), seconds=seconds)
 
 
 def status_of(error: BaseException) -> Status:
@@ -78,8 +76,8 @@ def status_of(error: BaseException) -> Status:
 
 
 def first_line(error: BaseException) -> str:
-    """The type of an error and the first line of its text, which suffices for ours."""
+    """Type and first line of an error; the line alone for our own errors."""
     line = next(iter(str(error).strip().splitlines()), "")
-    if isinstance(error, Missing | NeedsGpu | Failed):
+    if isinstance(error, Missing | NeedsGpu):
         return line
     return f"{type(error).__name__}: {line}"[:PROBLEM_CHARACTERS]

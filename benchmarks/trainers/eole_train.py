@@ -1,41 +1,55 @@
-"""Eole, the successor of OpenNMT, by its own command and measured by its own log.
+"""Eole, the successor of OpenNMT, started by its own command and measured by its own log.
 
-It reads text: each id of the corpus is a word of its vocabulary, so that it learns from the same
-ids. The first record of its log is warm-up.
+It reads text: each id of the corpus is a word of its vocabulary, so it trains on the same ids. The
+first record of its log is warm-up.
 """
 
+import os
 import re
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.trainers.task import WARMUP_STEPS, Flags, Task, answer, follow, read_flags
+from benchmarks.common import last_line
+from benchmarks.trainers.task import WARMUP_STEPS, Flags, Task, print_result, read_flags
 
+POLL_SECONDS = 0.5
 # A line of its log: "...; bsz: 3584/3606/226; 2100/2113 tok/s; ...", sources before targets.
 RECORD = re.compile(r"Step +(\d+)/.* bsz: *(\d+)/ *(\d+)/.*?; *(\d+)/ *(\d+) tok/s")
 
 
 def main() -> None:
-    flags, task = read_flags(__doc__ or "")
+    flags, task = read_flags(__doc__)
     with tempfile.TemporaryDirectory(dir=flags.work) as temporary:
         folder = Path(temporary)
         (folder / "config.yaml").write_text(yaml.safe_dump(settings(task, flags, folder)))
         log = folder / "log"
         eole = str(Path(sys.executable).with_name("eole"))
         command = [eole, "train", "-config", str(folder / "config.yaml")]
-        environment = {"OMP_NUM_THREADS": str(flags.threads)}
-        follow(command, environment, log, lambda: measure(log)[1] >= flags.seconds)
-        answer(*measure(log))
+        environment = os.environ | {"OMP_NUM_THREADS": str(flags.threads)}
+        with log.open("w") as out:
+            process = subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+        try:
+            while measure(log)[1] < flags.seconds:
+                if process.poll() is not None:
+                    raise SystemExit(f"it ended early: {last_line(log.read_text())}")
+                time.sleep(POLL_SECONDS)
+        finally:
+            process.terminate()
+            process.wait()
+        print_result(*measure(log))
 
 
 def measure(log: Path) -> tuple[float, float, int]:
     """Target tokens, seconds and steps since the first record."""
     records = [tuple(map(int, found)) for found in RECORD.findall(log.read_text())][1:]
-    tokens = [WARMUP_STEPS * a_step for _, _, a_step, _, _ in records]
-    seconds = [some / pace for some, (*_, pace) in zip(tokens, records, strict=True)]
+    tokens = [WARMUP_STEPS * per_step for _, _, per_step, _, _ in records]
+    seconds = [count / pace for count, (*_, pace) in zip(tokens, records, strict=True)]
     return sum(tokens), sum(seconds), WARMUP_STEPS * len(records)
 
 
@@ -53,13 +67,13 @@ def settings(task: Task, flags: Flags, folder: Path) -> dict[str, Any]:
         "transforms": [],
         "model": {
             "architecture": "transformer",
-            "hidden_size": task.d_model,
-            "heads": task.num_heads,
-            "transformer_ff": task.d_ff,
-            "encoder": {"layers": task.num_encoder_layers},
-            "decoder": {"layers": task.num_decoder_layers},
+            "hidden_size": task.model.d_model,
+            "heads": task.model.num_heads,
+            "transformer_ff": task.model.d_ff,
+            "encoder": {"layers": task.model.num_encoder_layers},
+            "decoder": {"layers": task.model.num_decoder_layers},
             "embeddings": {
-                "word_vec_size": task.d_model,
+                "word_vec_size": task.model.d_model,
                 "position_encoding": True,
                 "position_encoding_type": "SinusoidalConcat",
             },
@@ -77,7 +91,7 @@ def settings(task: Task, flags: Flags, folder: Path) -> dict[str, Any]:
             "batch_type": "tokens",
             "batch_size": task.batch_tokens,
             "normalization": "tokens",
-            "bucket_size": task.pairs,  # an epoch is sorted at once
+            "bucket_size": task.pairs,  # sorts a whole epoch
             "num_workers": 0,
             "train_steps": 1_000_000,
             "save_checkpoint_steps": 1_000_000,
@@ -88,10 +102,10 @@ def settings(task: Task, flags: Flags, folder: Path) -> dict[str, Any]:
             "warmup_steps": 500,
             "max_grad_norm": 1.0,
             "label_smoothing": task.label_smoothing,
-            "dropout": [task.dropout],
+            "dropout": [task.model.dropout],
             "attention_dropout": [0.0],
             "param_init_method": "xavier_uniform",
-            "log_attention_entropy": False,  # which would cost it time
+            "log_attention_entropy": False,  # it would take time
         },
     }
 

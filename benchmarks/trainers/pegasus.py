@@ -1,23 +1,20 @@
-"""The model of `transformers` whose shape is ours: a Pegasus, for training and for decoding."""
+"""Pegasus, the model of `transformers` that has our architecture."""
 
 from typing import Any
 
-from transformers import PegasusConfig, PegasusForConditionalGeneration
+from transformers import (  # pyright: ignore[reportMissingImports]
+    PegasusConfig,
+    PegasusForConditionalGeneration,
+)
 
-from benchmarks.trainers.task import Task
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.settings import ModelConfig
 
 
-def build_model(task: Task) -> PegasusForConditionalGeneration:
-    """To train, which needs neither a trainer of that library nor `datasets`."""
-    return build_pegasus(task, task.vocabulary, task.seq_len, dropout=task.dropout, use_cache=False)
-
-
 def build_pegasus(
-    shape: Task | ModelConfig, vocabulary: int, positions: int, **settings: Any
+    shape: ModelConfig, vocabulary: int, positions: int, **settings: Any
 ) -> PegasusForConditionalGeneration:
-    """Of that shape, with random weights and room for so many positions."""
+    """A Pegasus with random weights; `settings` are further fields of its configuration."""
     config = PegasusConfig(
         vocab_size=vocabulary,
         max_position_embeddings=positions,

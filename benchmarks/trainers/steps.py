@@ -1,12 +1,11 @@
-"""Training steps on random ids until it is stopped: a line `seconds tokens` for each, in a file."""
+"""Training steps on random ids until the process is killed; one line `seconds tokens` per step."""
 
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
-from benchmarks.workbench import open_trainer, random_pairs, take_steps
+from benchmarks.common import as_flags, read_settings
+from benchmarks.workbench import open_training, random_pairs, take_steps
 
 LENGTH = 24  # tokens of every sentence
 VOCABULARY = {"tiny": 4_000, "small": 8_000, "base": 32_000}
@@ -18,18 +17,18 @@ class Steps:
     write_to: Path
     """File that receives the lines."""
     preset: str = "tiny"
-    """Shape of the model: tiny, small or base."""
+    """Model shape: tiny, small or base."""
 
 
 def main() -> None:
-    asked = tyro.cli(Steps, description=__doc__, use_underscores=True)
-    vocabulary = VOCABULARY[asked.preset]
-    flags = ["--preset", asked.preset, "--seq_len", "64", "--vocab_size", str(vocabulary)]
-    flags += ["--batch_tokens", str(BATCH_TOKENS[asked.preset])]
-    with open_trainer(flags, random_pairs(4096, LENGTH, vocabulary)) as trainer:
-        trainer.warm_up()
-        with asked.write_to.open("w", buffering=1) as file:
-            for rows in take_steps(trainer):
+    settings = read_settings(Steps, __doc__)
+    vocabulary = VOCABULARY[settings.preset]
+    sizes = {"seq_len": 64, "vocab_size": vocabulary, "batch_tokens": BATCH_TOKENS[settings.preset]}
+    flags = as_flags({"preset": settings.preset} | sizes)
+    with open_training(flags, random_pairs(4096, LENGTH, vocabulary)) as training:
+        training.warm_up()
+        with settings.write_to.open("w", buffering=1) as file:
+            for rows in take_steps(training):
                 file.write(f"{time.monotonic()} {len(rows) * LENGTH}\n")
 
 

@@ -1,52 +1,42 @@
-"""What every trainer is asked for and answers: the same task, flags and result.
+"""Task, command line and result of all trainers.
 
-It does without torch, since what a contestant imports to start another program counts as memory.
+Does not import torch: its memory would count as that of contestants that only start a program.
 """
 
 import json
 import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-import tyro
+from benchmarks.common import read_settings
+from translate_ddp.settings import ModelConfig
 
-ROOT = Path(__file__).resolve().parents[2]
 WARMUP_STEPS = 5  # before the clock starts
-POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Task:
-    """Corpus and shape, the same for all; `training` writes it into its work folder."""
+    """Corpus and model, equal for all; benchmarks.training saves it in its work folder."""
 
     device: str  # "cpu" or "cuda"
     prepared: str  # folder of the encoded corpus
-    flags: list[str]  # with which train.py finds that corpus and makes that model
+    flags: list[str]  # of train.py, for this corpus and model
     pairs: int
     vocabulary: int
     sentences: int  # whose targets have about `batch_tokens` tokens together
     batch_tokens: int
     seq_len: int
-    d_model: int
-    num_heads: int
-    num_encoder_layers: int
-    num_decoder_layers: int
-    d_ff: int
-    dropout: float
     label_smoothing: float
+    model: ModelConfig
 
     def save(self, work: Path) -> None:
         (work / "task.json").write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
 
     @classmethod
     def load(cls, work: Path) -> "Task":
-        return cls(**json.loads((work / "task.json").read_text(encoding="utf-8")))
+        content = json.loads((work / "task.json").read_text(encoding="utf-8"))
+        return cls(**content | {"model": ModelConfig(**content["model"])})
 
 
 @dataclass(frozen=True)
@@ -54,59 +44,27 @@ class Flags:
     work: Path
     """Folder that `python -m benchmarks.training --work` prepared."""
     seconds: float = 30.0
-    """How long to measure, after warm-up."""
+    """Measured time, after warm-up."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Of matrix products."""
     processes: int = 1
-    """Processes that share the work."""
+    """Number of processes."""
     threads: int = len(os.sched_getaffinity(0))
     """Of each process."""
     batch_size: int = 0
-    """Sentences a process and step, where the trainer leaves the choice; 0 counts tokens."""
+    """Sentences per process and step, for trainers with this choice; 0 counts tokens instead."""
 
 
-def read_flags(about: str) -> tuple[Flags, Task]:
-    flags = tyro.cli(Flags, description=about, use_underscores=True)
+def read_flags(description: str | None) -> tuple[Flags, Task]:
+    flags = read_settings(Flags, description)
     return flags, Task.load(flags.work)
 
 
-def launcher(processes: int) -> list[str]:
-    """What starts a Python program on so many processes."""
-    if processes == 1:
-        return [sys.executable]
-    run = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    return [sys.executable, *run]
-
-
-def answer(tokens: float, seconds: float, steps: int, padding_share: float | None = None) -> None:
-    """Print the result, the last thing that a trainer does."""
+def print_result(
+    tokens: float, seconds: float, steps: int, padding_share: float | None = None
+) -> None:
+    """Print the result as a JSON line, which must be the last line of output."""
     result = {"target_tokens_per_second": tokens / seconds, "steps": steps, "seconds": seconds}
     if padding_share is not None:
         result["padding_share"] = padding_share
     print(json.dumps(result), flush=True)
-
-
-def follow(
-    command: list[str],
-    environment: Mapping[str, str],
-    log: Path,
-    has_enough: Callable[[], bool],
-) -> None:
-    """Run the command, its output in `log`, until `has_enough`; then ask it to stop.
-
-    Raises SystemExit, with the log's last line, if it ends before.
-    """
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | environment, stdout=out, stderr=subprocess.STDOUT
-        )
-        try:
-            while not has_enough():
-                if process.poll() is not None:
-                    lines = log.read_text(errors="replace").strip().splitlines()
-                    raise SystemExit(f"it ended by itself: {lines[-1] if lines else 'no output'}")
-                time.sleep(POLL_SECONDS)
-        finally:
-            with suppress(ProcessLookupError):
-                process.terminate()
-            process.wait()

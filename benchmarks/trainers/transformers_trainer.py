@@ -1,8 +1,9 @@
-"""Seq2SeqTrainer of `transformers` on a Pegasus of the same shape, as its documentation has it.
+"""Seq2SeqTrainer of `transformers` on a Pegasus of the same shape, set up as in its documentation.
 
-Batches of about the same number of target tokens, grouped by the length of the longer side, which
-pads half as much as its default, the source's length. It takes runs of a quarter of an epoch from
-long sentences to short ones, at most 50 batches: a window should be as long as one.
+Batches have about the same number of target tokens and are grouped by the length of the longer
+side, which needs half the padding of the default, the source's length. The trainer takes runs of a
+quarter of an epoch, at most 50 batches, from long sentences to short ones: the measured window
+should contain a whole run.
 """
 
 import os
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from datasets import Dataset
-from transformers import (
+from transformers import (  # pyright: ignore[reportMissingImports]
     DataCollatorForSeq2Seq,
     PegasusForConditionalGeneration,
     PreTrainedTokenizerFast,
@@ -23,7 +24,7 @@ from transformers import (
 )
 
 from benchmarks.trainers.clock import Clock
-from benchmarks.trainers.pegasus import build_model
+from benchmarks.trainers.pegasus import build_pegasus
 from benchmarks.trainers.task import Flags, Task, read_flags
 from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.tokenizer import EOS
@@ -32,10 +33,13 @@ IGNORED = -100  # a label that is padding
 
 
 def main() -> None:
-    flags, task = read_flags(__doc__ or "")
+    flags, task = read_flags(__doc__)
     torch.set_num_threads(flags.threads)
     torch.manual_seed(0)
-    model = build_model(task)
+    shape = task.model
+    model = build_pegasus(
+        shape, task.vocabulary, task.seq_len, dropout=shape.dropout, use_cache=False
+    )
     clock = Clock(flags.seconds)
     trainer = CountingTrainer(
         model=model,
@@ -46,7 +50,7 @@ def main() -> None:
     trainer.add_callback(Stopwatch(trainer, clock))
     trainer.train()
     if int(os.environ.get("RANK", 0)) == 0:
-        clock.answer()
+        clock.print_result()
     if dist.is_initialized():
         dist.destroy_process_group()
 
@@ -56,7 +60,7 @@ def arguments(task: Task, flags: Flags) -> Seq2SeqTrainingArguments:
         output_dir=str(flags.work / "transformers"),
         per_device_train_batch_size=task.sentences // flags.processes,
         train_sampling_strategy="group_by_length",
-        remove_unused_columns=False,  # it would remove the lengths before they are looked at
+        remove_unused_columns=False,  # it would remove the lengths before they are used
         max_steps=1_000_000,
         learning_rate=1e-3,
         warmup_steps=500,
@@ -99,7 +103,7 @@ def build_collator(
 
 
 class CountingTrainer(Seq2SeqTrainer):
-    """Keeps the counts of its last batch: target tokens, real positions, positions."""
+    """Keeps the counts of its last batch: target tokens, real tokens, positions."""
 
     def training_step(self, model: Any, inputs: dict[str, Any], *rest: Any, **named: Any) -> Any:
         target_tokens = int((inputs["labels"] != IGNORED).sum())
@@ -109,7 +113,7 @@ class CountingTrainer(Seq2SeqTrainer):
 
 
 class Stopwatch(TrainerCallback):
-    """Sums each step over all processes, and lets them stop at the same one."""
+    """Sums the counts of each step over all processes; all stop at the same step."""
 
     def __init__(self, trainer: CountingTrainer, clock: Clock) -> None:
         self.trainer, self.clock = trainer, clock

@@ -1,7 +1,7 @@
-"""The way of the usual DDP translation tutorial, in a few lines: nothing of it is tuned.
+"""The usual translation tutorial with PyTorch's own layers; nothing is tuned.
 
-Every sentence is padded to the longest that is allowed, eight of them in random order are a batch,
-masks are explicit, and all positions meet the vocabulary. The layers are PyTorch's own.
+Every sentence is padded to the maximum length, a batch is eight sentences in random order, masks
+are explicit, and the projection to the vocabulary is computed for all positions.
 """
 
 import math
@@ -52,16 +52,17 @@ class PaddedPairs(Dataset[dict[str, Tensor]]):
 class Translator(nn.Module):
     def __init__(self, task: Task) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(task.vocabulary, task.d_model)
-        self.register_buffer("positions_TD", positions(task.seq_len, task.d_model))
-        self.dropout = nn.Dropout(task.dropout)
+        shape = task.model
+        self.embedding = nn.Embedding(task.vocabulary, shape.d_model)
+        self.register_buffer("positions_TD", positions(task.seq_len, shape.d_model))
+        self.dropout = nn.Dropout(shape.dropout)
         self.transformer = nn.Transformer(
-            task.d_model,
-            task.num_heads,
-            task.num_encoder_layers,
-            task.num_decoder_layers,
-            task.d_ff,
-            task.dropout,
+            shape.d_model,
+            shape.num_heads,
+            shape.num_encoder_layers,
+            shape.num_decoder_layers,
+            shape.d_ff,
+            shape.dropout,
             batch_first=True,
         )
 
@@ -87,7 +88,7 @@ def positions(length: int, d_model: int) -> Tensor:
 
 
 def main() -> None:
-    flags, task = read_flags(__doc__ or "")
+    flags, task = read_flags(__doc__)
     torch.set_num_threads(flags.threads)
     device = default_device()
     pairs = PaddedPairs(load_prepared(Path(task.prepared)).train, task.seq_len)
@@ -112,7 +113,7 @@ def main() -> None:
             )
             if clock.is_over():
                 break
-    clock.answer()
+    clock.print_result()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,121 @@
+"""One measurement of a curve: `python -m benchmarks.curve_point`, a process of its own.
+
+Trains on random ids and prints the time of a step and the memory of rank 0 as a JSON line.
+"""
+
+import json
+import statistics
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from benchmarks.common import as_flags, python, read_settings
+from benchmarks.machine import status_mib, wait_for
+from benchmarks.workbench import open_training, random_pairs, take_steps
+from translate_ddp.errors import report_errors
+from translate_ddp.runtime.distributed import World
+
+STEPS_AT_LEAST = 3
+STEPS_PER_EPOCH = 4
+
+
+@dataclass(frozen=True)
+class Point:
+    """The settings of the measured trainer; all but one of a curve's points are equal."""
+
+    curve: str
+    x: int
+    precision: str
+    length: int = 32  # of all sentences, on both sides
+    d_model: int = 128
+    vocabulary: int = 4096
+    batch: int = 2048  # target tokens of a step
+    max_tokens: int = 2048
+    ranks: int = 1
+    threads: int = 0  # of each rank; 0 divides the cores
+    seconds: float = 3.0  # timed
+
+    @property
+    def name(self) -> str:
+        x = f"{self.ranks} x {self.threads}" if self.curve == "ranks" else f"{self.x:,}"
+        return f"{self.curve} {x}"
+
+    @property
+    def group(self) -> str:
+        return "batch" if self.curve == "one_pass" else self.curve
+
+    def flags(self) -> list[str]:
+        """Flags of train.py: 2+2 layers and heads of width 64, as is usual."""
+        settings = {
+            "d_model": self.d_model,
+            "num_heads": self.d_model // 64,
+            "d_ff": 4 * self.d_model,
+            "dropout": 0.1,
+            "seq_len": self.length,
+            "batch_tokens": self.batch,
+            "max_tokens": self.max_tokens,
+            "precision": self.precision,
+        }
+        return as_flags(settings)
+
+    def command(self) -> list[str]:
+        return [*python(self.ranks), "-m", "benchmarks.curve_point", *as_flags(asdict(self))]
+
+
+def main() -> None:
+    with report_errors():
+        measure(read_settings(Point, __doc__))
+
+
+def measure(point: Point) -> None:
+    """Train with the settings of this point and print time and memory of a step."""
+    sentences = point.batch // point.length
+    data = random_pairs(STEPS_PER_EPOCH * sentences, point.length, point.vocabulary)
+    with open_training(point.flags(), data) as training:
+        world = training.world
+        if point.threads:
+            torch.set_num_threads(point.threads)
+        start_mib = reset_peak(world)
+        training.warm_up()
+        steps = take_steps(training)
+        untimed, timed = [], []
+        limits = ((untimed, point.seconds / 3, 1), (timed, point.seconds, STEPS_AT_LEAST))
+        for taken, limit, least in limits:
+            # The clock of rank 0 decides: every rank must take the same steps.
+            while world.any(world.is_main and (len(taken) < least or sum(taken) < limit))[0]:
+                begin = time.perf_counter()
+                next(steps)
+                wait_for(world.device)
+                taken.append(time.perf_counter() - begin)
+        result = {
+            "step_seconds": statistics.median(timed),
+            "fastest": min(timed),
+            "slowest": max(timed),
+            "steps": len(timed),
+            "target_tokens": sentences * point.length,
+            "start_mib": start_mib,
+            "peak_mib": peak_mib(world),
+        }
+    if world.is_main:
+        print(json.dumps(result))
+
+
+def reset_peak(world: World) -> float:
+    """Reset the peak of the memory; returns the present size in MiB, which is 0 of a GPU."""
+    if world.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        return 0.0
+    Path("/proc/self/clear_refs").write_text("5")  # proc(5): sets VmHWM to VmRSS
+    return status_mib("VmRSS")
+
+
+def peak_mib(world: World) -> float:
+    if world.device.type == "cuda":
+        return torch.cuda.max_memory_allocated() / 2**20
+    return status_mib("VmHWM")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""The benchmarks' command lines, their shared parts, and the formulas behind their figures."""
+
+import importlib
+import json
+import math
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import benchmarks
+from benchmarks import common, rounds
+from benchmarks.common import Failed, as_flags, last_line, read_settings, select, work_folder
+from benchmarks.curve_fit import MEMORY, TIME, Curve
+from benchmarks.curve_point import Point
+from benchmarks.flops import step_flop
+from benchmarks.forecast import bucket_bytes, ring_bytes
+from benchmarks.report import Row, command_line, table, write_report
+from benchmarks.training import Entry, best_peer
+from translate_ddp.errors import UserError
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.settings import ModelConfig
+
+COMMANDS = (
+    "gpu.__main__ training decoding profile curves scaling quality neighbours startup".split()
+)
+PEERS = ("ctranslate2", "eole", "transformers", "matplotlib")
+
+
+def test_every_module_without_a_peer_imports():
+    found = pkgutil.walk_packages(benchmarks.__path__, "benchmarks.")
+    for name in (module.name for module in found):
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            assert error.name is not None and error.name.partition(".")[0] in PEERS, name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command_prints_help(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for peer in PEERS:
+        monkeypatch.setitem(sys.modules, peer, None)  # importing it would fail
+    monkeypatch.setattr(sys, "argv", ["benchmark", "--help"])
+    with pytest.raises(SystemExit) as exit_code:
+        importlib.import_module(f"benchmarks.{name}").main()
+    assert exit_code.value.code == 0
+    assert "--results" in capsys.readouterr().out
+
+
+def test_results_path_that_is_a_file_gives_one_message_and_exit_code_2(tmp_path: Path):
+    file = tmp_path / "file"
+    file.write_text("")
+    command = [sys.executable, "-m", "benchmarks.gpu", "--cpu", "--results", str(file)]
+    done = subprocess.run(command, cwd=common.ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == f"error: Cannot write to {file}: File exists. Choose another folder.\n"
+
+
+def test_settings_are_parsed_and_their_folder_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "argv", ["benchmark", "--results", str(tmp_path / "a" / "b")])
+    assert read_settings(common.Settings, "").results == tmp_path / "a" / "b"
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_flags_are_names_and_texts():
+    flags = as_flags({"seed": 3, "model_folder": Path("a b"), "preload": ""})
+    assert flags == ["--seed", "3", "--model_folder", "a b", "--preload", ""]
+
+
+def test_command_line_shortens_absolute_paths_except_results(monkeypatch: pytest.MonkeyPatch):
+    words = ["python3", "-m", "x", "--dataset", "/home/me/data/train", "--results", "/tmp/a/b/c"]
+    monkeypatch.setattr(sys, "orig_argv", words)
+    assert command_line() == "python -m x --dataset data/train --results /tmp/a/b/c"
+
+
+def test_work_folder_is_kept_only_if_it_is_chosen(tmp_path: Path):
+    with work_folder(str(tmp_path / "chosen")) as chosen, work_folder() as temporary:
+        assert chosen.is_dir() and temporary.is_dir() and temporary.is_absolute()
+    assert chosen.is_dir() and not temporary.exists()
+
+
+def test_only_selects_by_part_of_the_name():
+    entries = [Entry("ours", "ours"), Entry("peer", "peer", "bf16")]
+    assert select(entries, []) == entries
+    assert select(entries, ["bf16"]) == entries[1:]
+    with pytest.raises(UserError, match="matches none of: ours, fp32"):
+        select(entries, ["absent"])
+
+
+def test_last_line_skips_blank_lines():
+    assert last_line("a\n b \n\n  \n") == "b"
+    assert last_line("\n") == ""
+
+
+def test_rounds_are_interleaved_and_a_failed_contestant_is_not_repeated():
+    calls: list[str] = []
+
+    def measure(name: str) -> dict[str, Any]:
+        calls.append(name)
+        if name == "b":
+            raise Failed("no result")
+        return {"seconds": len(calls)}
+
+    outcomes = rounds.interleave({name: lambda n=name: measure(n) for name in "abc"}, 3)
+    assert calls == ["a", "b", "c", "a", "c", "a", "c"]
+    assert outcomes["b"].failure == "no result" and not outcomes["b"].rounds
+    assert [result["seconds"] for result in outcomes["a"].rounds] == [1, 4, 6]
+    assert outcomes["a"].median("seconds") == 4 and outcomes["a"].range("seconds") == (1, 6)
+    assert outcomes["a"].least_to_most("seconds", 1) == "1.0 to 6.0"
+
+
+def test_result_of_a_contestant_is_the_last_line_of_its_output():
+    program = "print('warm-up'); print('{\"seconds\": 2}')"
+    found = rounds.run_once([sys.executable, "-c", program], timeout=60)
+    assert found["seconds"] == 2 and found["peak_rss_mib"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("import sys; sys.exit('out of paper')", "out of paper"),
+        ("import sys; sys.exit(3)", "exit code 3"),
+        ("print('done')", "not a JSON object"),
+        ("import time; time.sleep(60)", "longer than 1 s"),
+    ],
+)
+def test_contestant_without_result_fails_with_a_reason(program: str, reason: str):
+    with pytest.raises(Failed, match=reason):
+        rounds.run_once([sys.executable, "-c", program], timeout=1 if "sleep" in program else 60)
+
+
+def test_descendants_include_grandchildren():
+    program = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        while len(found := rounds.descendants(os.getpid())) < 3:
+            pass
+        assert found[0] == os.getpid() and process.pid in found
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.close()
+
+
+def test_table_shows_three_digits_and_failures():
+    rows = [Row("a", {"x": 1234.5, "y": 0.12345}), Row("b", {"y": "text"}, "reason")]
+    assert table(rows, ["x", "y"], "name").splitlines() == [
+        "| name | x | y |",
+        "| --- | ---: | ---: |",
+        "| a | 1,234 | 0.123 |",
+        "| b | failed | text |",
+    ]
+
+
+def test_report_is_written_as_json_and_markdown(tmp_path: Path):
+    rows = [Row("a", {"x": 1.0}), Row("b", failure="reason")]
+    write_report("r", "Title", rows, ["x"], facts={"cpu": "c"}, raw=[1], folder=tmp_path)
+    content = json.loads((tmp_path / "r.json").read_text())
+    assert content["rows"][0] == {"label": "a", "values": {"x": 1.0}, "failure": ""}
+    assert content["facts"] == {"cpu": "c"} and content["raw"] == [1]
+    text = (tmp_path / "r.md").read_text()
+    assert "| a | 1 |" in text and "b failed: reason" in text and "Measured on: cpu: c." in text
+
+
+def test_best_peer_of_bf16_may_be_in_fp32():
+    ours, fp32, bf16 = Entry("translate_ddp", ""), Entry("p", ""), Entry("p", "", "bf16")
+    paces = {ours: 9.0, fp32: 5.0, bf16: 4.0}
+    assert best_peer("bf16", paces) == 5.0
+    assert best_peer("fp32", {ours: 9.0, bf16: 4.0}) is None
+
+
+def test_exponent_and_bend_of_an_exact_curve():
+    # Memory 60 + 2 x: the bend is at 30. Time 5 x: the exponent is 1.
+    points = [Point("length", x, "fp32") for x in (8, 16, 32, 64, 128, 256)]
+    results = [
+        {"step_seconds": 5e-6 * p.x, "target_tokens": 1, "start_mib": 0, "peak_mib": 60 + 2 * p.x}
+        for p in points
+    ]
+    curve = Curve("length", points, results)
+    assert math.isclose(curve.exponent(TIME), 1, rel_tol=1e-9)
+    assert math.isclose(curve.bend(MEMORY), 30, rel_tol=1e-6)
+
+
+def small_model() -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(ModelConfig(d_model=64, num_heads=2, d_ff=256), 500)
+
+
+def test_flop_of_a_step_by_hand():
+    # 2+2 layers, width d = 64, feed-forward 4 d, one sentence of 3 source and 5 target tokens.
+    flop = step_flop(small_model(), np.array([3]), np.array([5]))
+    d2 = 64 * 64
+    encoder, memory, decoder = 2 * 12 * d2, 2 * 2 * d2, 2 * (4 + 2 + 8) * d2
+    assert flop.linear == 6 * (3 * (encoder + memory) + 5 * decoder)
+    assert flop.attention == 12 * 64 * 2 * (3 * 3 + 5 * 5 + 5 * 3)
+    assert flop.projection == 6 * 500 * 64 * 5
+
+
+def test_ring_all_reduce_sends_almost_twice_its_size():
+    assert ring_bytes(100, 2) == 100 and ring_bytes(100, 4) == 150
+
+
+def test_buckets_are_those_of_ddp(tmp_path: Path):
+    model, cap_mb = small_model(), 0.25
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        ddp = DistributedDataParallel(model, bucket_cap_mb=cap_mb)
+        sizes: list[int] = []
+
+        def record(_: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+            sizes.append(bucket.buffer().nbytes)
+            future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+            future.set_result(bucket.buffer())
+            return future
+
+        ddp.register_comm_hook(None, record)
+        for _ in range(2):  # DDP orders its buckets after the first backward pass
+            sizes.clear()
+            ids_BT = torch.randint(4, 500, (2, 6))
+            ddp(ids_BT, ids_BT).sum().backward()
+        assert sizes == bucket_bytes(model, cap_mb, gradient_bytes=4)
+    finally:
+        dist.destroy_process_group()
