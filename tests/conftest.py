@@ -14,7 +14,7 @@ from translate_ddp.runtime.environment import set_defaults
 
 set_defaults(os.environ)  # as train.py does, before torch is imported
 
-pytest_plugins = ["tests.helpers.faults"]
+pytest_plugins = ["tests.helpers.faults", "tests.helpers.wandb_server"]
 
 
 @pytest.fixture(scope="session")

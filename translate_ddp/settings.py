@@ -7,6 +7,7 @@ line of the dataclasses. What a run finds around it, such as its rank and device
 import math
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -219,6 +220,12 @@ class LogbookConfig:
     """auto: online if there is an API key, else offline. The variable WANDB_MODE overrides it."""
     trackio_project: str = ""
     """trackio project to log to as well (pip install trackio); '': none."""
+
+    def __post_init__(self) -> None:
+        if self.trackio_project and find_spec("trackio") is None:
+            raise ValueError(
+                "trackio_project needs trackio, which is not installed: pip install trackio."
+            )
 
 
 @dataclass(frozen=True)

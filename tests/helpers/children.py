@@ -1,4 +1,4 @@
-"""Code in a child process, with a terminal or without, away from accounts and settings."""
+"""Code in a child process, with or without a terminal, without accounts and W&B settings."""
 
 import errno
 import json
@@ -7,36 +7,57 @@ import pty
 import subprocess
 import sys
 import termios
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 from tests.helpers.commands import ROOT
+from translate_ddp.training.state import LogOffset
+
+WANDB = "WandbSink(LogbookConfig(wandb_mode={mode!r}, wandb_group='g1'), folder, {arguments})"
+TRACKIO = "TrackioSink('p1', {arguments})"
+IMPORTS = """
+    from pathlib import Path
+    from translate_ddp.settings import LogbookConfig
+    from translate_ddp.training.logbook import Logbook, Sample
+    from translate_ddp.training.sinks.console import ConsoleSink
+    from translate_ddp.training.sinks.jsonl import JsonlSink
+    from translate_ddp.training.sinks.trackio_sink import TrackioSink
+    from translate_ddp.training.sinks.wandb_sink import WandbSink
+    from translate_ddp.training.state import LogOffset
+"""
 
 
 def child(
-    tmp_path: Path, script: str, mode: str = "disabled", before: str = "", **arguments: object
+    tmp_path: Path,
+    script: str,
+    tracker: str = WANDB,
+    mode: str = "disabled",
+    before: str = "",
+    run_id: str = "r1",
+    offset: LogOffset | None = None,
+    history: Sequence[tuple[int, dict[str, float]]] = (),
 ) -> list[str]:
-    """The command of a process that opens a logbook in `tmp_path / "run"`, then does `script`.
+    """The command of a process that opens a logbook in `tmp_path / "run"`, then runs `script`.
 
-    `before` comes before the opening.
+    The logbook has the console, metrics.jsonl and the `tracker`. `before` runs before it is opened.
     """
-    arguments = {"run_id": "r1", "about": {"lr": 0.5}, "position": None} | arguments
-    imports = """
-        from pathlib import Path
-        from translate_ddp.training.logbook import Logbook, LogbookConfig, Prefix, Sample
-    """
+    arguments = f"{run_id!r}, {{'lr': 0.5}}, logbook.message, {history!r}"
     opening = f"""
         folder = Path({str(tmp_path / "run")!r})
-        config = LogbookConfig(wandb_mode={mode!r}, wandb_group="g1")
-        logbook = Logbook(config, folder, active=True, **{arguments!r})
+        logbook = Logbook()
+        logbook.sinks += [ConsoleSink(), JsonlSink(folder, {offset!r}, logbook.message)]
+        tracker = {tracker.format(mode=mode, arguments=arguments)}
+        logbook.sinks.append(tracker)
     """
-    parts = [imports, before, opening, script, "logbook.close()"]
+    parts = [IMPORTS, before, opening, script, "logbook.close()"]
     return [sys.executable, "-c", "\n".join(dedent(part) for part in parts)]
 
 
 def environment(tmp_path: Path, more: dict[str, str] | None = None) -> dict[str, str]:
-    """No W&B settings, a home without an account, and no server but one that a test starts."""
-    prefixes = ("PYTHON", "WANDB_", "NETRC")
+    """No settings of trackers, a home without an account, and no server unless a test starts it."""
+    prefixes = ("PYTHON", "WANDB_", "TRACKIO_", "NETRC")
     others = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     ours = {
         "HOME": str(tmp_path / "home"),
@@ -49,15 +70,16 @@ def environment(tmp_path: Path, more: dict[str, str] | None = None) -> dict[str,
 def run_child(
     command: list[str], environment: dict[str, str]
 ) -> "subprocess.CompletedProcess[bytes]":
+    """Run the command. It must end with exit code 0 and print nothing on stderr."""
     ended = subprocess.run(command, env=environment, capture_output=True)
     assert (ended.returncode, ended.stderr) == (0, b""), ended.stderr.decode()
     return ended
 
 
-def on_terminal(
+def run_on_terminal(
     command: list[str], environment: dict[str, str], columns: int = 100
 ) -> tuple[int, str]:
-    """The exit code and all that was shown on a terminal at which nobody sits."""
+    """The exit code, and everything that was printed on a terminal without input."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (25, columns))
     process = subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
@@ -73,9 +95,16 @@ def on_terminal(
     return process.wait(), shown.decode()
 
 
-def records(folder: Path) -> list[dict]:
-    def refuse(constant: str) -> float:
+def records(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl, which must be strict JSON."""
+
+    def reject(constant: str) -> float:
         raise AssertionError(f"{constant} is not JSON")
 
     lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line, parse_constant=refuse) for line in lines]
+    return [json.loads(line, parse_constant=reject) for line in lines]
+
+
+def steps(folder: Path) -> list[int]:
+    """The steps of the lines of metrics.jsonl."""
+    return [record["step"] for record in records(folder)]

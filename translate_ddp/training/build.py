@@ -78,12 +78,12 @@ def open_logbook(
     if not world.is_main:
         return Logbook(shown=False)
     logbook = Logbook()
-    offset = resumed.state.log_offset if resumed.state is not None else None
-    metrics = JsonlSink(folder.path, offset, logbook.message)
+    state = resumed.state
+    metrics = JsonlSink(folder.path, state.log_offset if state else None, logbook.message)
     logbook.sinks += [ConsoleSink(), metrics]
     logbook.offset = metrics.offset
     settings = tracker_config(resumed.run.config, model, world)
-    history = metrics.records() if resumed.is_fork else []
+    history = metrics.records(state.position.global_step) if state and resumed.is_fork else []
     run_id, message = resumed.run.run_id, logbook.message
     logbook.sinks.append(WandbSink(config.logbook, folder.path, run_id, settings, message, history))
     if project := config.logbook.trackio_project:

@@ -14,13 +14,15 @@ from translate_ddp.training.state import LogOffset
 
 
 class Sample(NamedTuple):
+    """A sentence of the validation set, its reference, and the translation of the model."""
+
     source: str
     target: str
     predicted: str
 
 
 class Sink(Protocol):
-    """Receives what a run logs. None may raise: a sink that fails must not end the run."""
+    """Receives what a run logs. Its methods must not raise: that would end the run."""
 
     status: str
     """Where its records can be seen; "" if there is nothing to say."""
@@ -77,7 +79,7 @@ class Logbook:
     def close(self, seconds: float = math.inf, failed: bool = False) -> None:
         """Close every sink; a second call does nothing."""
         while self.sinks:
-            self.sinks.pop().close(seconds, failed)
+            self.sinks.pop(0).close(seconds, failed)  # the file before the slow trackers
 
     def __enter__(self) -> Self:
         return self

@@ -10,22 +10,24 @@ from tqdm import tqdm
 from translate_ddp.console import print_line, printable
 
 LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
-FORMAT = "{desc} {percentage:3.0f}%|{bar:8}| {n_fmt}/{total_fmt}{postfix}"
+COLUMNS = 80  # of a bar at most
+FORMAT = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}"
 LINE_FORMAT = "{desc} {percentage:3.0f}% {n_fmt}/{total_fmt}{postfix}"
 
 
 class Progress(tqdm):
-    """A bar of at most 80 columns that shows the time left.
+    """A bar of at most `COLUMNS` columns that shows the time left.
 
-    Without a terminal it prints a line every `LINE_SECONDS` and one at the end. A terminal that is
-    gone does not disturb the work.
+    Without a terminal it prints a line every `LINE_SECONDS` and one at the end. A terminal that
+    closes does not end the run.
     """
 
     monitor_interval = 0  # no thread that prints at other times
 
     def __init__(self, label: str, total: int, *, initial: int = 0, shown: bool = True) -> None:
         self.text = ""  # shown beside the count
-        self.lines = not on_terminal()
+        self.lines = terminal_columns() == 0
+        self._printed = -1  # the count of the last line
         self._began = time.monotonic()
         super().__init__(
             desc=printable(label),
@@ -35,7 +37,6 @@ class Progress(tqdm):
             bar_format=LINE_FORMAT if self.lines else FORMAT,
             mininterval=LINE_SECONDS if self.lines else 0.1,
             miniters=1,
-            ncols=None if self.lines else 80,
             delay=LINE_SECONDS if self.lines else 0,
             file=io.StringIO() if self.lines else None,  # lines are printed by `display`
         )
@@ -53,9 +54,11 @@ class Progress(tqdm):
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
         if self.lines:
-            if msg is None:  # not a request to clear the line
+            if msg is None and self.n != self._printed:  # not a request to clear the line
+                self._printed = self.n
                 print_line(str(self))
         else:
+            self.ncols = min(COLUMNS, terminal_columns())  # the window may have changed
             with suppress(OSError):
                 super().display(msg, pos)
 
@@ -68,9 +71,9 @@ class Progress(tqdm):
                 super().close()
 
 
-def on_terminal() -> bool:
-    """Whether stderr is a terminal that has a width: those in containers may have none."""
+def terminal_columns() -> int:
+    """The width of the terminal that shows stderr; 0 if there is none, or one without a width."""
     try:
-        return os.get_terminal_size(2).columns > 0
+        return os.get_terminal_size(2).columns
     except OSError:
-        return False
+        return 0

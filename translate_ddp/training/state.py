@@ -1,12 +1,13 @@
 """What a run must keep to be resumed: the only definition of a checkpoint's schema."""
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Self
 
 from translate_ddp import __version__
 from translate_ddp.errors import UserError, first_line
+
+if TYPE_CHECKING:
+    from torch import Tensor  # the logbook needs LogOffset, but not torch
 
 FORMAT = 2  # of the file; raised with every change that older code cannot read
 
@@ -60,7 +61,7 @@ class Run:
 class RunState:
     """The whole run at one step, as plain values and tensors: the content of one checkpoint."""
 
-    model: dict[str, Tensor]  # a state dict
+    model: "dict[str, Tensor]"  # a state dict
     optimizer: dict[str, Any]  # a state dict
     position: Position
     meters: dict[str, Any]  # what was measured since the last log record

@@ -30,7 +30,7 @@ class ConsoleSink:
         self._training |= training
         if validation:
             shown = {n: self._training[n] for n in WITH_VALIDATION if n in self._training}
-            print_line(validation_line(scalars["epoch"], step, validation, shown))
+            print_line(validation_line(step, scalars.get("epoch"), validation, shown))
 
     def samples(self, step: int, rows: Sequence[Sample]) -> None:
         for line in sample_lines(rows):
@@ -41,10 +41,11 @@ class ConsoleSink:
 
 
 def validation_line(
-    epoch: float, step: int, validation: Mapping[str, float], training: Mapping[str, float]
+    step: int, epoch: float | None, validation: Mapping[str, float], training: Mapping[str, float]
 ) -> str:
     """`epoch 3, step 801: validation loss 2.1 nats/token, BLEU 34.5; training loss ...`."""
-    line = f"epoch {number(epoch)}, step {step:,}: validation {with_units(validation)}"
+    where = f"step {step:,}" if epoch is None else f"epoch {number(epoch)}, step {step:,}"
+    line = f"{where}: validation {with_units(validation)}"
     return f"{line}; training {with_units(training)}" if training else line
 
 

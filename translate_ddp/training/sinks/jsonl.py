@@ -18,7 +18,7 @@ from translate_ddp.training.state import LogOffset
 
 
 class JsonlSink:
-    """Appends a line per record, at once on disk.
+    """Appends one line per record, without a buffer.
 
     A resumed run passes the `offset` of its checkpoint: later lines are cut off, since they will be
     written again. Without an offset a new run begins, and the file must not exist.
@@ -48,13 +48,14 @@ class JsonlSink:
     def samples(self, step: int, rows: Sequence[Sample]) -> None:
         pass
 
-    def records(self) -> list[tuple[int, dict[str, float]]]:
-        """Step and scalars of every line."""
+    def records(self, last_step: int) -> list[tuple[int, dict[str, float]]]:
+        """Step and scalars of every line up to `last_step`."""
         found = []
         for line in self.path.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
             step, _ = record.pop("step"), record.pop("time")
-            found.append((step, {name: float(value) for name, value in record.items()}))
+            if step <= last_step:  # a file that was not cut off may have later ones
+                found.append((step, {name: float(value) for name, value in record.items()}))
         return found
 
     def offset(self) -> LogOffset:

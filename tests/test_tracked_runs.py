@@ -1,0 +1,145 @@
+"""What whole runs log, and what trackers receive of their configuration."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from config import parse
+from tests.helpers import processes
+from tests.helpers.children import records
+from tests.helpers.runs import assert_same_state, metrics
+from tests.helpers.tiny_run import TINY_RUN
+from tests.helpers.wandb_server import WandbServer, read_stored_run
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.distributed import World
+from translate_ddp.training.report import tracker_config
+from translate_ddp.training.sinks import wandb_sink
+
+Stored = dict[str, list[dict[str, Any]]]  # a W&B run: records by type
+
+
+@pytest.fixture(scope="module")
+def folder(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two epochs that then went back to the end of the first, with W&B offline."""
+    folder = tmp_path_factory.mktemp("run")
+    flags = [*TINY_RUN, "--dataset", corpus, "--model_folder", str(folder)]
+    for more in ([], ["--preload", "1"]):
+        job = processes.train([*flags, *more], folder, WANDB_MODE="offline", HOME=str(folder))
+        assert "W&B stopped" not in job.succeed()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stored_runs(folder: Path) -> list[Stored]:
+    """The two W&B runs, as W&B's own tool reads them."""
+    parts = sorted(folder.glob("wandb/offline-run-*"), key=lambda part: part.stat().st_mtime_ns)
+    return [read_stored_run(part) for part in parts]
+
+
+def test_every_record_has_the_epoch(folder: Path):
+    logged = records(folder)
+    assert {name.partition("/")[0] for record in logged for name in record} == {
+        *("step", "time", "train", "validation", "epoch")
+    }
+    ends = [record for record in logged if "validation/loss" in record]
+    assert [record["epoch"] for record in ends] == [1.0, 2.0]
+    per_epoch, total = [record["step"] for record in ends]
+    assert total == 2 * per_epoch
+    assert [r["epoch"] for r in logged] == pytest.approx([r["step"] / per_epoch for r in logged])
+
+
+def test_run_that_goes_back_loses_no_point_in_wandb(folder: Path, stored_runs: list[Stored]):
+    # W&B ignores points before the last one of a run id, so the run has a new id.
+    first, second = stored_runs
+    assert first["run"][0]["run_id"] != second["run"][0]["run_id"]
+    last_step = first["history"][-1]["item"]["_step"]
+    assert records(folder / "earlier-001")[-1]["step"] == last_step
+
+    expected: dict[int, dict[str, float]] = {}
+    for record in records(folder):
+        point = expected.setdefault(record["step"], {"global_step": record["step"]})
+        point |= {name: value for name, value in record.items() if name not in ("step", "time")}
+    # W&B adds `_step` and the like; the samples are only in the run that made them.
+    received = {
+        record["item"]["_step"]: {
+            name: value
+            for name, value in record["item"].items()
+            if not name.startswith(("_", "validation/samples"))
+        }
+        for record in second["history"]
+    }
+    assert received == expected
+    assert list(received) == sorted(expected)
+    epoch_end = last_step // 2
+    assert sum(step <= epoch_end for step in received) >= 2  # the history
+    assert sum(epoch_end < step < last_step for step in received) >= 2  # trained again
+
+
+def test_wandb_receives_the_resolved_configuration(stored_runs: list[Stored]):
+    for stored in stored_runs:
+        config = stored["run"][0]["config"]["update"]
+        assert (config["world_size"], config["device"], config["precision"]) == (1, "cpu", "fp32")
+        assert (config["preset"], config["dataset"], config["d_model"]) == ("tiny", "train", 16)
+
+
+def test_tracker_config_holds_what_was_resolved_and_no_path(tmp_path: Path):
+    corpus = tmp_path / "CANARY" / "corpus"
+    corpus.parent.mkdir()
+    paths = {"dataset": corpus, "validation": corpus, "model_folder": corpus.parent}
+    paths |= {"tokenizer_file": corpus, "preload": corpus}
+    flags = [text for name, path in paths.items() for text in (f"--{name}", str(path))]
+    yaml = corpus.with_suffix(".yaml")
+    yaml.write_text("d_model: 16\nd_ff: 32\n")
+    flags += ["--config", str(yaml), "--num_encoder_layers", "1", "--num_decoder_layers", "1"]
+    settings = parse(flags)
+    model = Transformer(settings.model, 300, dtype=torch.bfloat16)
+    world = World(0, 8, torch.device("cuda"), node_leaders=(0, 4))
+
+    config = tracker_config(settings.to_dict(), model, world)
+    attention, feed_forward, norm = 4 * (16 * 16 + 16), 2 * 16 * 32 + 32 + 16, 2 * 16
+    parameters = 300 * 16 + 3 * attention + 2 * feed_forward + 7 * norm
+    resolved = {
+        **{"world_size": 8, "nodes": 2, "device": "cuda", "precision": "bf16", "preset": "small"},
+        **{"parameters": parameters, "dataset": "corpus", "lr": settings.optimizer.lr},
+    }
+    assert resolved.items() <= config.items()
+    assert "CANARY" not in json.dumps(config) and str(tmp_path) not in json.dumps(config)
+
+
+@pytest.mark.parametrize("name", ["demo", "Helsinki-NLP/opus_books", "opus100:train"])
+def test_tracker_config_keeps_names_of_datasets(name: str):
+    settings = parse(["--preset", "tiny", "--dataset", name])
+    model = Transformer(settings.model, 300, dtype=torch.float32)
+    assert tracker_config(settings.to_dict(), model, World())["dataset"] == name
+
+
+def train(arguments: list[str], bounds: dict[str, float]) -> None:
+    for name, seconds in bounds.items():
+        setattr(wandb_sink, name, seconds)
+    processes.run_train(arguments)
+
+
+def test_wandb_server_that_fails_changes_no_number_of_a_run(tiny_run: list[str], tmp_path: Path):
+    def begin(name: str, variables: dict[str, str], **bounds: float) -> processes.Job:
+        flags = [*tiny_run, "--num_epochs", "1", "--model_folder", str(tmp_path / name)]
+        return processes.start(train, tmp_path / f"{name}-output", 1, variables, flags, bounds)
+
+    with WandbServer("hangs") as hanging, WandbServer("shuts down after init") as closing:
+        online = {"WANDB_MODE": "online", "HOME": str(tmp_path)}
+        undisturbed = begin("undisturbed", {})
+        disturbed = {
+            "hanging": begin("hanging", online | hanging.variables, INIT_SECONDS=1),
+            "closing": begin(
+                "closing", online | closing.variables, END_SECONDS=1, TEARDOWN_SECONDS=0.5
+            ),
+        }
+        assert "W&B stopped" not in undisturbed.succeed()
+        outputs = {name: job.succeed() for name, job in disturbed.items()}
+    for name, message in [("hanging", "W&B cannot go online ("), ("closing", "W&B stopped (")]:
+        messages = outputs[name].count("W&B cannot") + outputs[name].count("W&B stopped")
+        assert messages == outputs[name].count(message) == 1
+        assert_same_state(tmp_path / "undisturbed", tmp_path / name)
+        assert metrics(tmp_path / "undisturbed") == metrics(tmp_path / name)

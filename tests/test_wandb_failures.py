@@ -1,0 +1,194 @@
+"""A failure of Weights & Biases costs one message at most, and no record of metrics.jsonl.
+
+W&B runs in child processes, with a home without an account and a local server.
+"""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.children import environment, run_child, steps
+from tests.helpers.wandb_server import KEY, WandbServer, stored_run, stored_steps, wandb_child
+
+pytestmark = pytest.mark.timeout(60)
+LOG_ONE_STEP = 'logbook.log(10, {"train/loss": 2.5})'
+LOG_TWO_STEPS = """
+    for step in (10, 20):
+        logbook.log(step, {"train/loss": 1.5})
+        logbook.samples(step, [Sample("Guten Tag", "Good day", "Good")])
+"""
+
+# Servers that fail
+
+
+def test_unreachable_server_gives_an_offline_run_and_one_message(tmp_path: Path):
+    assert_offline_with_one_message(tmp_path, {"WANDB_API_KEY": KEY})
+
+
+@pytest.mark.parametrize("wandb_server", ["hangs"], indirect=True)
+def test_server_that_never_responds_gives_an_offline_run_and_one_message(
+    tmp_path: Path, wandb_server: WandbServer
+):
+    assert_offline_with_one_message(tmp_path, wandb_server.variables)
+    assert wandb_server.received
+
+
+def assert_offline_with_one_message(tmp_path: Path, variables: dict[str, str]) -> None:
+    command = wandb_child(tmp_path, LOG_ONE_STEP, bounds={"INIT_SECONDS": 1})
+    output = run_child(command, environment(tmp_path, variables)).stdout.decode()
+    message, status = output.splitlines()
+    assert message.startswith("W&B cannot go online") and "CANARY" not in message
+    assert status.startswith("status: W&B offline, not connected; `wandb sync")
+    stored = stored_run(tmp_path, "offline-run-*-r1")
+    assert stored["history"][0]["item"]["train/loss"] == 2.5
+    assert steps(tmp_path / "run") == [10]
+
+
+@pytest.mark.parametrize(
+    ("wandb_server", "upload_seconds", "end", "reason"),
+    [
+        ("shuts down after init", 0.5, "logbook.close()", "Timed out finishing run"),
+        ("hangs after init", 24, "logbook.close(seconds=0.5)", "no result after 0.5 s"),
+    ],
+    indirect=["wandb_server"],
+)
+def test_server_lost_during_the_run_costs_one_message_and_no_record(
+    tmp_path: Path, wandb_server: WandbServer, upload_seconds: float, end: str, reason: str
+):
+    script = f"""
+        for step in range(10, 60, 10):
+            logbook.log(step, {{"train/loss": 1.5}})
+        {end}
+    """
+    bounds = {"UPLOAD_SECONDS": upload_seconds, "TEARDOWN_SECONDS": 0.5}
+    command = wandb_child(tmp_path, script, bounds=bounds)
+    output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
+    status, message = output.splitlines()
+    assert status.startswith("status: W&B online (")
+    assert message.startswith(f"W&B stopped (TimeoutError: {reason}")
+    assert f"`wandb sync {tmp_path}/run/wandb/run-*-r1` uploads what it has" in message
+    assert "CANARY" not in message
+    assert steps(tmp_path / "run") == [10, 20, 30, 40, 50]
+    assert stored_steps(tmp_path, "run-*-r1") == [10, 20, 30, 40, 50]
+
+
+@pytest.mark.parametrize("wandb_server", ["hangs after init"], indirect=True)
+def test_no_call_waits_for_a_server_that_hangs_for_a_while(
+    tmp_path: Path, wandb_server: WandbServer
+):
+    # Before it accepts a table, W&B itself waits for a response, up to a minute.
+    script = f"""{LOG_TWO_STEPS}
+    urlopen(os.environ["WANDB_BASE_URL"] + "/continue")
+    """
+    command = wandb_child(tmp_path, script)
+    output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
+    assert output.count("W&B") == output.count("status: W&B online") == 1
+    assert [item["global_step"] for item in wandb_server.history] == [10, 20]
+    assert all("validation/samples" in item for item in wandb_server.history)
+
+
+@pytest.mark.parametrize("wandb_server", ["rejects keys"], indirect=True)
+def test_table_that_the_server_rejects_costs_no_scalar(tmp_path: Path, wandb_server: WandbServer):
+    command = wandb_child(tmp_path, LOG_TWO_STEPS)
+    output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
+    assert output.count("W&B") == output.count("status: W&B online") == 1
+    assert [item["train/loss"] for item in wandb_server.history] == [1.5, 1.5]
+    assert not any("validation/samples" in item for item in wandb_server.history)
+
+
+# Other failures
+
+
+def assert_stopped_at_start(output: bytes, reason: str, folder: Path) -> None:
+    message, status = output.decode().splitlines()
+    assert message.startswith(f"W&B stopped ({reason}")
+    assert status == "status: "
+    assert steps(folder) == [10]
+
+
+def test_wandb_that_does_not_start_costs_one_message(tmp_path: Path):
+    (tmp_path / "wandb.py").write_text("import time; time.sleep(3600)")
+    command = wandb_child(
+        tmp_path,
+        LOG_ONE_STEP,
+        before=f"sys.path.insert(0, {str(tmp_path)!r})",
+        bounds={"START_SECONDS": 0.1, "TEARDOWN_SECONDS": 0.1},
+    )
+    output = run_child(command, environment(tmp_path)).stdout
+    assert_stopped_at_start(output, "TimeoutError: no result after 0.1 s)", tmp_path / "run")
+
+
+def test_killed_wandb_process_costs_one_message_and_nothing_that_was_stored(tmp_path: Path):
+    # By default W&B writes to disk every 15 s, and its exit hook prints a traceback.
+    script = """
+        logbook.log(10, {"train/loss": 2.5})
+        logbook.log(20, {"train/loss": 1.5})  # now W&B writes step 10
+        [file] = folder.glob("wandb/offline-run-*/*.wandb")
+        deadline = time.monotonic() + 10
+        while b"train/loss" not in file.read_bytes() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        [process] = [found for found in gc.get_objects() if type(found) is subprocess.Popen]
+        process.kill()
+        for step in range(30, 80, 10):
+            logbook.log(step, {"train/loss": 1.5})
+            time.sleep(0.1)
+        logbook.samples(80, [Sample("Guten Tag", "Good day", "Good")])
+    """
+    output = run_child(wandb_child(tmp_path, script), environment(tmp_path)).stdout.decode()
+    status, *lines = output.splitlines()
+    assert status.startswith("status: W&B offline")
+    messages = [line for line in lines if "W&B" in line]
+    assert len(messages) == 1 and messages[0].startswith("W&B stopped (")
+    assert steps(tmp_path / "run") == list(range(10, 80, 10))
+    assert stored_steps(tmp_path, "offline-run-*-r1") == [10]
+
+
+def test_folder_that_cannot_be_made_costs_one_message(tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "wandb").write_text("a file in its place")
+    output = run_child(wandb_child(tmp_path, LOG_ONE_STEP), environment(tmp_path)).stdout
+    assert_stopped_at_start(output, "FileExistsError", tmp_path / "run")
+
+
+def test_folder_that_is_full_from_the_start_costs_one_message(tmp_path: Path):
+    # W&B itself prints a traceback for each line that its log cannot take.
+    folder = tmp_path / "run" / "wandb"
+    command = wandb_child(tmp_path, LOG_ONE_STEP, before=f"fill({str(folder)!r})")
+    output = run_child(on_small_disk(folder, command), environment(tmp_path)).stdout
+    assert_stopped_at_start(output, "OSError: [Errno 28]", tmp_path / "run")
+
+
+def test_folder_that_fills_during_the_run_costs_one_message_at_once(tmp_path: Path):
+    # W&B itself drops what it cannot write, without an error.
+    folder = tmp_path / "run" / "wandb"
+    script = """
+        fill(folder / "wandb")
+        logging.getLogger("wandb").warning("x" * 10_000)
+        deadline = time.monotonic() + 10
+        while tracker.status and time.monotonic() < deadline:
+            logbook.log(10, {"train/loss": 1.5})
+            time.sleep(0.1)
+        logbook.log(20, {"train/loss": 1.5})
+        print("status:", tracker.status)
+    """
+    command = on_small_disk(folder, wandb_child(tmp_path, script))
+    output = run_child(command, environment(tmp_path)).stdout.decode()
+    before, message, after = output.splitlines()
+    assert before.startswith("status: W&B offline")
+    assert message.startswith("W&B stopped (OSError: [Errno 28]")
+    assert after == "status: "
+    assert set(steps(tmp_path / "run")) == {10, 20}
+
+
+def on_small_disk(folder: Path, command: list[str]) -> list[str]:
+    """The command in a mount namespace of its own, where the folder has room for 300 kB."""
+    folder.mkdir(parents=True)
+    enter = ["unshare", "--map-root-user", "--mount"]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)]
+    try:
+        subprocess.run([*enter, *mount], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no mount namespace: {error}")
+    return [*enter, "sh", "-c", f'{shlex.join(mount)} && exec "$@"', "sh", *command]
