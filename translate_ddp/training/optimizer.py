@@ -29,9 +29,9 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ad
 
 
 def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
-    """Allocate the optimizer's state, 8 bytes a parameter, otherwise done in its first step.
+    """Allocate the optimizer's state, 8 bytes per parameter, before its first step does.
 
-    Nothing is updated, and state that is there already stays as it is.
+    It updates nothing and keeps state that was already allocated.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for parameter in parameters:
@@ -51,8 +51,8 @@ def check_shapes(optimizer: torch.optim.Optimizer) -> None:
 
 
 def skip_if(flag: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """Let the next step do nothing if `flag` is 1.0, without waiting for the device to know.
+    """Make the next step do nothing if `flag` is 1.0, without waiting for the device.
 
-    It is what `torch.amp.GradScaler` tells a fused optimizer.
+    `torch.amp.GradScaler` sets the same attribute of a fused optimizer.
     """
     optimizer.found_inf = flag  # type: ignore[attr-defined]
