@@ -156,5 +156,5 @@ def read_yaml(path: Path) -> list[str]:
                 raise UserError(f"--config {path}: {name} must be true or false, not {value}.")
             flags.append("--compile" if value.lower() == "true" else "--no_compile")
         else:
-            flags += [f"--{name}", value]
+            flags.append(f"--{name}={value}")  # one word: a value may begin with a dash
     return flags

@@ -32,7 +32,10 @@ def read_command_line() -> Config:
     with report_errors(prints=launch.rank == 0):
         if not launch.restarts:
             configure_faults(os.environ.get(FAULT_VARIABLE, ""), launch.rank)
-        return parse(sys.argv[1:], prints=launch.rank == 0)
+        try:
+            return parse(sys.argv[1:], prints=launch.rank == 0)
+        except BrokenPipeError:
+            os._exit(0)  # the reader has closed the pipe, as in `--help | head`
 
 
 set_defaults(os.environ)
