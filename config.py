@@ -5,6 +5,7 @@ one wins.
 """
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -69,6 +70,7 @@ class Config:
         import yaml  # here: --help does not need it
 
         settings = {n: v for part in self.to_dict().values() for n, v in part.items()}
+        settings = {n: "inf" if v == math.inf else v for n, v in settings.items()}  # not `.inf`
         del settings["config"]
         settings["preset"], _ = choose_preset(self.run.preset, self.corpus.dataset)
         return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
@@ -110,7 +112,7 @@ def _silence() -> Iterator[None]:
 
 
 def _find(flags: Sequence[str], name: str) -> str | None:
-    """The last value of one flag. What is wrong with it or others the full parser will report."""
+    """The last value of one flag; the full parser reports what is wrong with it or with others."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument(f"--{name}")
     try:
@@ -154,5 +156,5 @@ def read_yaml(path: Path) -> list[str]:
                 raise UserError(f"--config {path}: {name} must be true or false, not {value}.")
             flags.append("--compile" if value.lower() == "true" else "--no_compile")
         else:
-            flags += [f"--{name}", value]
+            flags.append(f"--{name}={value}")  # one word: a value may begin with a dash
     return flags

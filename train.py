@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 
 if __name__ == "__main__":  # before imports that take long
     gc.disable()  # what imports allocate stays: searching it for garbage would take a second
@@ -31,7 +32,10 @@ def read_command_line() -> Config:
     with report_errors(prints=launch.rank == 0):
         if not launch.restarts:
             configure_faults(os.environ.get(FAULT_VARIABLE, ""), launch.rank)
-        return parse(sys.argv[1:], prints=launch.rank == 0)
+        try:
+            return parse(sys.argv[1:], prints=launch.rank == 0)
+        except BrokenPipeError:
+            os._exit(0)  # the reader has closed the pipe, as in `--help | head`
 
 
 set_defaults(os.environ)
@@ -73,7 +77,8 @@ def train(config: Config, world: World) -> None:
             resumed.messages += changes
             trainer.restore(resumed.state)
         if world.is_main:
-            write_atomically(folder.path / "config.yaml", config.to_yaml())
+            with suppress(OSError):  # the next save reports a full disk
+                write_atomically(folder.path / "config.yaml", config.to_yaml())
         for line in [*describe_run(settings, trainer), *resumed.messages]:
             logbook.message(line)
         is_finished = trainer.fit()

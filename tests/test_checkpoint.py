@@ -1,4 +1,4 @@
-"""Files: whole or not there, verified before they are parsed, found by name."""
+"""Checkpoint files: complete or absent, verified before they are parsed, found by name."""
 
 import io
 import os
@@ -13,12 +13,10 @@ import pytest
 import torch
 
 from tests.helpers import processes
+from tests.helpers.states import make_state
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint import PARTS, CheckpointStore, damage, load
-
-EMPTY = {name: kind() for name, kind in PARTS.items()}
-STATE = EMPTY | {"model": {"weights": torch.arange(1000.0)}, "position": {"epoch": 1}}
+from translate_ddp.training.checkpoint import CheckpointStore, damage, load
 
 
 @pytest.fixture
@@ -30,19 +28,19 @@ def names(store: CheckpointStore) -> list[str]:
     return sorted(path.name for path in store.folder.iterdir())
 
 
-def test_a_state_comes_back(store: CheckpointStore):
-    path = store.save(STATE, step=7)
+def test_saved_state_can_be_loaded(store: CheckpointStore):
+    path = store.save(make_state(7))
     assert re.fullmatch(r"tmodel_step_00000007-[0-9a-f]{8}\.pt", path.name)
     state = load(path.read_bytes(), path.name)
-    assert torch.equal(state["model"]["weights"], STATE["model"]["weights"])
-    assert state["position"] == {"epoch": 1}
-    assert names(store) == [path.name]  # nothing else is left behind
+    assert torch.equal(state.model["weights"], make_state(7).model["weights"])
+    assert state.position == make_state(7).position
+    assert names(store) == [path.name]  # no temporary file is left
 
 
-def test_the_newest_is_found_by_step_whatever_the_clock_says(store: CheckpointStore):
-    newest = store.save(STATE, step=10, epoch=1)
-    older = store.save(STATE, step=9)
-    store.save(STATE, step=10)  # the same step, before its epoch was finished
+def test_latest_is_found_by_step_not_by_time(store: CheckpointStore):
+    newest = store.save(make_state(10), epoch=1)
+    older = store.save(make_state(9))
+    store.save(make_state(10))  # the same step, before its epoch was finished
     os.utime(newest, (0, 0))
     os.utime(older, (2e9, 2e9))
     found, passed_over = store.find("latest")
@@ -51,8 +49,8 @@ def test_the_newest_is_found_by_step_whatever_the_clock_says(store: CheckpointSt
 
 
 @pytest.mark.parametrize("damaging", ["flip", "truncate", "empty", "append"])
-def test_a_damaged_file_is_passed_over_in_one_line(store: CheckpointStore, damaging: str):
-    older, newer = store.save(STATE, step=1), store.save(STATE, step=2)
+def test_damaged_file_is_passed_over_with_one_message(store: CheckpointStore, damaging: str):
+    older, newer = store.save(make_state(1)), store.save(make_state(2))
     data = bytearray(newer.read_bytes())
     if damaging == "flip":
         data[len(data) // 2] ^= 1
@@ -65,9 +63,9 @@ def test_a_damaged_file_is_passed_over_in_one_line(store: CheckpointStore, damag
     assert newer.exists()
 
 
-def test_no_flipped_bit_and_no_missing_byte_goes_unnoticed(store: CheckpointStore):
+def test_every_flipped_bit_and_missing_byte_is_found(store: CheckpointStore):
     # torch.load notices hardly any of these bits: the tensors would just be other ones.
-    path = store.save(STATE, step=1)
+    path = store.save(make_state(1))
     intact = path.read_bytes()
     generator = random.Random(0)
     for _ in range(300):
@@ -82,8 +80,8 @@ def test_no_flipped_bit_and_no_missing_byte_goes_unnoticed(store: CheckpointStor
     assert damage(path) is None
 
 
-def test_what_else_lies_in_the_folder_is_left_alone(store: CheckpointStore):
-    path = store.save(STATE, step=1)
+def test_other_files_in_the_folder_are_left_alone(store: CheckpointStore):
+    path = store.save(make_state(1))
     strays = ["tmodel_step_00000009.pt", "tmodel_00.pt", "x.pt", "tmodel_step_9-0123abcd.pt", "a b"]
     for name in strays:
         (store.folder / name).write_text("?")
@@ -98,18 +96,18 @@ def test_what_else_lies_in_the_folder_is_left_alone(store: CheckpointStore):
     assert names(store) == before
 
 
-def test_a_save_never_writes_through_a_link(store: CheckpointStore, tmp_path: Path):
+def test_save_does_not_write_through_a_link(store: CheckpointStore, tmp_path: Path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     store.folder.mkdir()
     (store.folder / ".tmodel.partial").symlink_to(victim)
-    path = store.save(STATE, step=1)
+    path = store.save(make_state(1))
     assert victim.read_text() == "precious"
     assert not path.is_symlink() and damage(path) is None
 
 
-def test_a_file_that_unpacks_to_more_than_it_is_gets_refused(store: CheckpointStore):
-    intact = store.save(EMPTY | {"model": {"zeros": torch.zeros(1_000_000)}}, step=1)
+def test_file_that_unpacks_to_more_than_its_size_is_rejected(store: CheckpointStore):
+    intact = store.save(make_state(1, model={"zeros": torch.zeros(1_000_000)}))
     bomb = io.BytesIO()
     with (
         zipfile.ZipFile(intact) as source,
@@ -121,43 +119,37 @@ def test_a_file_that_unpacks_to_more_than_it_is_gets_refused(store: CheckpointSt
         load(bomb.getvalue(), "bomb.pt")
 
 
-def test_a_file_that_lacks_a_part_is_refused_by_its_name(store: CheckpointStore):
-    path = store.save({k: v for k, v in STATE.items() if k != "window"}, step=1)
-    with pytest.raises(UserError, match="it lacks window"):
-        load(path.read_bytes(), "half.pt")
-
-
-def test_if_none_is_intact_nothing_is_started_anew_in_silence(store: CheckpointStore):
-    path = store.save(STATE, step=1)
+def test_without_an_intact_checkpoint_no_new_run_starts(store: CheckpointStore):
+    path = store.save(make_state(1))
     path.write_bytes(b"")
     with pytest.raises(UserError, match="No intact checkpoint is left"):
         store.find("latest")
 
 
-def test_an_empty_folder_has_no_latest(store: CheckpointStore):
+def test_empty_folder_has_no_latest(store: CheckpointStore):
     assert store.find("latest") == (None, [])
 
 
-def test_a_missing_epoch_lists_those_there_are(store: CheckpointStore):
-    store.save(STATE, step=5, epoch=1)
-    store.save(STATE, step=9, epoch=2)
-    store.save(STATE, step=12)
+def test_missing_epoch_lists_the_existing_ones(store: CheckpointStore):
+    store.save(make_state(5), epoch=1)
+    store.save(make_state(9), epoch=2)
+    store.save(make_state(12))
     with pytest.raises(UserError, match=r"epoch 3: .* epochs 1, 2 and steps 12"):
         store.find("3")
     with pytest.raises(UserError, match=r"No checkpoint at .*gone\.pt: .* epochs 1, 2"):
         store.find("gone.pt")
 
 
-def test_a_damaged_epoch_is_not_replaced_by_another(store: CheckpointStore):
-    store.save(STATE, step=5, epoch=1)
-    store.save(STATE, step=9, epoch=2).write_bytes(b"")
-    with pytest.raises(UserError, match="damaged") as refusal:
+def test_damaged_epoch_is_not_replaced_by_another(store: CheckpointStore):
+    store.save(make_state(5), epoch=1)
+    store.save(make_state(9), epoch=2).write_bytes(b"")
+    with pytest.raises(UserError, match="damaged") as raised:
         store.find("2")
-    assert "holds epochs 1, 2" in str(refusal.value) and "anew" not in str(refusal.value)
+    assert "holds epochs 1, 2" in str(raised.value) and "anew" not in str(raised.value)
 
 
-def test_a_file_may_be_named_and_renamed(store: CheckpointStore, tmp_path: Path):
-    copy = store.save(STATE, step=5).rename(tmp_path / "mine.pt")
+def test_file_may_be_named_and_renamed(store: CheckpointStore, tmp_path: Path):
+    copy = store.save(make_state(5)).rename(tmp_path / "mine.pt")
     found, _ = store.find(str(copy))
     assert found is not None and found.path == copy
 
@@ -166,13 +158,13 @@ def save_with_a_size_limit(folder: str) -> None:
     store = CheckpointStore(CheckpointConfig(folder))
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
     try:
-        store.save(STATE, step=2)
+        store.save(make_state(2))
     except UserError as error:
         Path(folder, "error.txt").write_text(str(error))
 
 
-def test_a_full_disk_is_named_and_loses_nothing(store: CheckpointStore, tmp_path: Path):
-    before = store.save(STATE, step=1)
+def test_full_disk_is_reported_and_loses_nothing(store: CheckpointStore, tmp_path: Path):
+    before = store.save(make_state(1))
     processes.start(save_with_a_size_limit, tmp_path, 1, None, str(store.folder)).succeed()
     message = (store.folder / "error.txt").read_text()
     assert "Could not save" in message and "File too large" in message
@@ -182,25 +174,25 @@ def test_a_full_disk_is_named_and_loses_nothing(store: CheckpointStore, tmp_path
 
 def save_and_die(folder: str) -> None:
     store = CheckpointStore(CheckpointConfig(folder))
-    os.fsync = lambda descriptor: os.kill(os.getpid(), 9)  # written, not yet published
-    store.save(STATE, step=2)
+    os.fsync = lambda descriptor: os.kill(os.getpid(), 9)  # written, but not published
+    store.save(make_state(2))
 
 
-def test_a_killed_save_leaves_the_previous_checkpoint_the_latest(
+def test_killed_save_leaves_the_previous_checkpoint_the_latest(
     store: CheckpointStore, tmp_path: Path
 ):
-    before = store.save(STATE, step=1)
+    before = store.save(make_state(1))
     assert processes.start(save_and_die, tmp_path, 1, None, str(store.folder)).wait() == [-9]
     found, passed_over = store.find("latest")
     assert found is not None and found.path == before and passed_over == []
-    store.save(STATE, step=2)  # takes the place of what was left half done
+    store.save(make_state(2))  # replaces the temporary file
     assert len(names(store)) == 2
 
 
 def test_only_named_files_are_pruned(store: CheckpointStore):
-    mine = [store.save(STATE, step=step).name for step in (1, 2, 3, 4)]
-    mine += [store.save(STATE, step=10 * epoch, epoch=epoch).name for epoch in (1, 2, 3, 4)]
-    foreign = store.save({**STATE, "other": 1}, step=1).name
+    mine = [store.save(make_state(step)).name for step in (1, 2, 3, 4)]
+    mine += [store.save(make_state(10 * epoch), epoch=epoch).name for epoch in (1, 2, 3, 4)]
+    foreign = store.save(make_state(1, environment={"other": 1})).name
     (store.folder / "notes.txt").touch()
     store.prune(mine, best_epoch=1)
     kept = [mine[2], mine[3], mine[4], mine[6], mine[7]]
@@ -217,21 +209,13 @@ class Payload:
         return os.system, (f"touch '{self.canary}'",)
 
 
-def test_a_checkpoint_cannot_run_code(tmp_path: Path):
+def test_checkpoint_cannot_run_code(tmp_path: Path):
     canary = tmp_path / "was-here"
-    torch.save({"format": 1, "payload": Payload(canary)}, tmp_path / "payload.pt")
+    torch.save({"format": 2, "payload": Payload(canary)}, tmp_path / "payload.pt")
     for data in (pickle.dumps(Payload(canary)), (tmp_path / "payload.pt").read_bytes()):
         with pytest.raises(UserError, match="is not a checkpoint of translate_ddp"):
             load(data, "strange.pt")
     assert not canary.exists()
-
-
-def test_a_newer_format_is_named(store: CheckpointStore, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("translate_ddp.training.checkpoint.FORMAT", 9)
-    path = store.save(STATE, step=1)
-    monkeypatch.undo()
-    with pytest.raises(UserError, match="has format 9, and this version reads format 1"):
-        load(path.read_bytes(), path.name)
 
 
 def test_names_cannot_leave_the_folder():
@@ -239,9 +223,9 @@ def test_names_cannot_leave_the_folder():
         CheckpointConfig(model_basename="../elsewhere")
 
 
-def test_what_is_set_aside_never_meets_what_was_before(store: CheckpointStore):
+def test_archives_are_new_folders(store: CheckpointStore):
     for name in ("earlier-002", "earlier-notes"):
         (store.folder / name).mkdir(parents=True)
-    path = store.save(STATE, step=1)
+    path = store.save(make_state(1))
     assert store.archive(None) == str(store.folder / "earlier-003")
     assert (store.folder / "earlier-003" / path.name).exists()

@@ -1,15 +1,20 @@
 """The command line: one list of flags from presets, a file and the user."""
 
+import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from config import Config, parse
+from tests.helpers import processes
+from tests.helpers.commands import ROOT
+from translate_ddp import __version__
 from translate_ddp.errors import UserError
-from translate_ddp.presets import PRESETS, parse
-
-ROOT = Path(__file__).resolve().parents[1]
+from translate_ddp.presets import PRESETS
 
 # The flags that scripts and habits rely on: those of the tutorial this descends from, and ours.
 FLAGS = """
@@ -17,7 +22,7 @@ FLAGS = """
     tokenizer_file wandb_group preset dataset validation vocab_size num_heads num_encoder_layers
     num_decoder_layers d_ff dropout label_smoothing batch_tokens max_tokens max_steps warmup_steps
     clip_grad_norm seed precision compile backend bucket_cap_mb log_every validate_every validate_on
-    save_every save_every_minutes keep_last wandb_project wandb_mode config
+    best_metric save_every save_every_minutes keep_last wandb_project wandb_mode config
 """.split()
 
 
@@ -26,43 +31,93 @@ def settings(*flags: str) -> dict[str, object]:
     return {name: value for part in parts.values() for name, value in part.items()}
 
 
-def test_every_flag_is_there_by_its_name():
+def help_of(capsys: pytest.CaptureFixture[str], *flags: str) -> str:
+    """The text of --help, without its boxes and line breaks."""
+    with pytest.raises(SystemExit) as raised:
+        parse([*flags, "--help"])
+    assert raised.value.code == 0
+    return re.sub(r"[│╭╮╰╯─\s]+", " ", capsys.readouterr().out)
+
+
+def test_every_flag_exists():
     assert set(FLAGS) <= set(settings())
 
 
-@pytest.mark.parametrize(("flags", "code"), [(["--help"], 0), (["--lr", "nope"], 2)])
-def test_help_and_complaints_do_not_wait_for_torch(flags: list[str], code: int):
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (["--help"], 0, ""),
+        (["--version"], 0, ""),
+        (["--lr", "nope"], 2, "--lr"),
+        (["--best_metric", "f1"], 2, "error: There is no validation metric 'f1': choose one of"),
+    ],
+)
+def test_help_and_errors_do_not_import_torch(flags: list[str], code: int, message: str):
     command = [sys.executable, "-X", "importtime", "train.py", *flags]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == code
-    imported = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
+    lines = done.stderr.splitlines()
+    imported = {line.split("|")[-1].strip() for line in lines if line.startswith("import time:")}
     assert "translate_ddp.settings" in imported and "torch" not in imported
+    printed = "\n".join(line for line in lines if not line.startswith("import time:"))
+    assert message in printed and "Traceback" not in printed
+    assert printed.count("error:") == message.count("error:")
+
+
+@pytest.mark.parametrize("words", [["train.py"], ["-m", "translate_ddp", "translate"]])
+def test_help_into_a_closed_pipe_prints_no_traceback(words: list[str]):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, *words, "--help"]
+    done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_help_explains_every_flag(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as stop:
-        parse(["--help"])
-    said = capsys.readouterr().out
-    assert stop.value.code == 0
+    text = help_of(capsys)
     for flag in FLAGS:
-        assert f"--{flag}" in said
+        assert f"--{flag}" in text
     for part in ("corpus", "model", "optimizer", "checkpoint", "distributed"):
-        assert f"{part} options" in said
+        assert f"{part} options" in text
+    undocumented = re.findall(r"--\w+ (?:STR|INT|FLOAT|\{\S+\}) \(default", text)
+    assert not undocumented
 
 
-def test_the_demo_is_tiny_and_other_corpora_small():
+def test_help_shows_the_values_of_the_preset(capsys: pytest.CaptureFixture[str]):
+    text = help_of(capsys, "--preset", "base")
+    assert "--d_model INT Model width. (default: 512)" in text
+    assert "--lr FLOAT Peak learning rate. (default: 0.0007)" in text
+    text = help_of(capsys)
+    assert "--d_model INT Model width. (default: 128)" in text
+    assert "BLEU, chrf, cer, wer or loss. (default: BLEU)" in text
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as raised:
+        parse(["--version"])
+    assert not raised.value.code
+    assert capsys.readouterr().out == f"translate_ddp {__version__}\n"
+    with pytest.raises(SystemExit):
+        parse(["--version"], prints=False)
+    assert capsys.readouterr().out == ""
+
+
+def test_auto_preset_is_tiny_for_the_demo_and_small_for_other_corpora():
     assert settings()["d_model"] == 128
     assert settings("--dataset", "some/where")["d_model"] == PRESETS["small"]["d_model"]
 
 
-def test_flags_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path):
+def test_flags_override_the_file_and_the_file_overrides_the_preset(tmp_path: Path):
     file = tmp_path / "run.yaml"
     file.write_text("preset: base\nd_model: 64\nd_ff: 99\n")
     found = settings("--config", str(file), "--d_ff", "77")
     assert (found["num_heads"], found["d_model"], found["d_ff"]) == (8, 64, 77)
+    found = settings("--config", str(file), "--preset", "big")
+    assert (found["num_heads"], found["d_model"], found["d_ff"]) == (16, 64, 99)
 
 
-def test_yaml_values_stay_the_text_they_are(tmp_path: Path):
+def test_yaml_values_are_read_as_text(tmp_path: Path):
     # YAML's own rules make `no` (Norwegian) false and 1e-4 a string.
     file = tmp_path / "run.yaml"
     file.write_text("lang_tgt: no\nlr: 1e-4\ncompile: true\ndataset: data/train\npreload: ''\n")
@@ -71,8 +126,34 @@ def test_yaml_values_stay_the_text_they_are(tmp_path: Path):
     assert found["preload"] == ""
 
 
+def assert_reads_back(config: Config, file: Path) -> None:
+    found = parse(["--config", str(file)])
+    assert replace(found, run=config.run) == config
+
+
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    "flags",
+    [
+        [],
+        ["--preset", "base", "--lr", "1e-5", "--compile"],
+        ["--dataset", "a b: 'c' #é", "--lang_src", "no", "--preload", ""],
+        ["--wandb_group=-x", "--timeout_minutes", "inf", "--clip_grad_norm", "inf"],
+    ],
+)
+def test_configuration_as_yaml_reads_back_the_same(tmp_path: Path, flags: list[str]):
+    file = tmp_path / "config.yaml"
+    file.write_text(parse(flags).to_yaml(), encoding="utf-8")
+    assert_reads_back(parse(flags), file)
+
+
+def test_run_writes_its_configuration_to_the_model_folder(tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--max_steps", "1", "--best_metric", "chrf"]
+    processes.train(flags, tmp_path, 2).succeed()
+    assert_reads_back(parse(flags), tmp_path / "model/config.yaml")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
     [
         (["--batch_siz", "3"], "--batch_size"),
         (["--lr", "fast"], "--lr"),
@@ -83,39 +164,44 @@ def test_yaml_values_stay_the_text_they_are(tmp_path: Path):
         (["--preset", "huge"], "--preset"),
     ],
 )
-def test_a_mistake_is_told_once_with_exit_code_2(
-    flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+def test_unusable_flag_is_one_message_with_exit_code_2(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ):
-    with pytest.raises(SystemExit) as stop:
+    with pytest.raises(SystemExit) as raised:
         parse(flags)
     captured = capsys.readouterr()
-    assert stop.value.code == 2
-    assert said in captured.err + captured.out and "Traceback" not in captured.err
-    with pytest.raises(SystemExit) as stop:
+    assert raised.value.code == 2
+    assert message in captured.err + captured.out and "Traceback" not in captured.err
+    with pytest.raises(SystemExit) as raised:
         parse(flags, prints=False)  # as on every other rank
     captured = capsys.readouterr()
-    assert stop.value.code == 2 and captured.err + captured.out == ""
+    assert raised.value.code == 2 and captured.err + captured.out == ""
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [("a: [1, 2]", "one plain value"), ("a: {", "no YAML"), ("just words", "name: value")],
+    ("text", "message"),
+    [
+        ("a: [1, 2]", "one plain value"),
+        ("a: {", "not YAML"),
+        ("just words", "name: value"),
+        ("compile: maybe", "true or false"),
+    ],
 )
-def test_an_unusable_file_is_named(tmp_path: Path, text: str, said: str):
+def test_unusable_file_is_named(tmp_path: Path, text: str, message: str):
     file = tmp_path / "run.yaml"
     file.write_text(text)
-    with pytest.raises(UserError, match=f"run.yaml.*{said}"):
+    with pytest.raises(UserError, match=f"run.yaml.*{message}"):
         parse(["--config", str(file)])
     with pytest.raises(UserError, match="missing.yaml cannot be read"):
         parse(["--config", str(tmp_path / "missing.yaml")])
 
 
-def test_a_typo_in_the_file_is_told_like_one_on_the_command_line(
+def test_unknown_setting_in_the_file_is_reported_like_an_unknown_flag(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     file = tmp_path / "run.yaml"
     file.write_text("batch_siz: 3\n")
-    with pytest.raises(SystemExit) as stop:
+    with pytest.raises(SystemExit) as raised:
         parse(["--config", str(file)])
     captured = capsys.readouterr()
-    assert stop.value.code == 2 and "--batch_size" in captured.err + captured.out
+    assert raised.value.code == 2 and "--batch_size" in captured.err + captured.out

@@ -13,7 +13,6 @@ from translate_ddp.training.step_flags import Copy, StepFlags
 
 
 def raise_flags_at_different_steps() -> None:
-
     with open_world(DistributedConfig()) as world:
         flags = StepFlags(world)
         seen = []
@@ -27,7 +26,7 @@ def raise_flags_at_different_steps() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_a_flag_of_one_rank_reaches_all_one_step_later(size: int, tmp_path: Path):
+def test_flag_of_one_rank_is_read_by_all_one_step_later(size: int, tmp_path: Path):
     if size == 2:
         processes.start(raise_flags_at_different_steps, tmp_path, size).succeed()
         return
@@ -38,8 +37,8 @@ def test_a_flag_of_one_rank_reaches_all_one_step_later(size: int, tmp_path: Path
     assert flags.of_previous_step() == (True, False)
 
 
-def test_a_save_by_time_is_asked_for_once(tiny_run: list[str], tmp_path: Path):
-    # It is always late: asked for in a step, saved at the end of the next, asked for again then.
+def test_save_by_time_is_requested_once(tiny_run: list[str], tmp_path: Path):
+    # A save is always due: requested in one step, done at the end of the next, due again.
     flags = ["--save_every", "0", "--save_every_minutes", "1e-9", "--keep_last", "0"]
     processes.train([*tiny_run, *flags, "--max_steps", "9"], tmp_path, 2).succeed()
     names = [path.name for path in (tmp_path / "model").glob("tmodel_step_*")]
@@ -59,7 +58,7 @@ class LateEvent:
             host.data.copy_(values)
 
 
-def test_values_are_read_once_the_device_has_sent_them():
+def test_values_are_read_after_the_copy_has_arrived():
     copy = Copy(torch.device("cpu"))
     copy._arrived = LateEvent()  # pyright: ignore[reportAttributeAccessIssue]
     LateEvent.copies.append((copy._values, torch.tensor([0.0, 1.0, 0.0])))

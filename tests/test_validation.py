@@ -1,8 +1,7 @@
-"""Scores, against the tools that define them and values worked by hand."""
+"""Validation, compared with decoding and scoring one sentence at a time."""
 
 import numpy as np
 import pytest
-import sacrebleu
 import torch
 
 from translate_ddp.data.dataset import ParallelDataset, Ragged
@@ -11,28 +10,10 @@ from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import ModelConfig, TokenizerConfig
-from translate_ddp.training.validation import ValidationSet, choose_samples, score_texts, validate
+from translate_ddp.training.metrics import METRICS, score_texts
+from translate_ddp.training.validation import ValidationSet, choose_samples, validate
 
 LINES = ["sun moon", "tree river stone", "bird", "fish wolf sun tree moon", "stone stone"]
-
-
-def test_texts_are_scored_by_the_fields_own_definitions():
-    references = ["the cat sat on the mat today", "one two three four"]
-    predictions = ["the cat sat on the mat today", "one two tree four"]
-    scores = score_texts(predictions, references)
-    assert scores["bleu"] == sacrebleu.corpus_bleu(predictions, [references]).score
-    assert scores["wer"] == pytest.approx(1 / 11)  # one word of eleven
-    assert scores["cer"] == pytest.approx(1 / 46)  # one letter missing of 46 characters
-    assert 0 < scores["chrf"] < 100
-    assert scores["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
-
-
-def test_perfect_and_empty_predictions():
-    references = ["the cat sat on the mat", "and it was so warm"]
-    perfect = score_texts(references, references)
-    assert perfect["bleu"] == pytest.approx(100) and perfect["wer"] == 0
-    empty = score_texts(["", ""], references)
-    assert empty["bleu"] == 0 and empty["cer"] == 1
 
 
 @pytest.fixture
@@ -46,15 +27,14 @@ def validation() -> tuple[Transformer, ValidationSet]:
     return model, ValidationSet(ParallelDataset(encoded, encoded), LINES, LINES)
 
 
-def test_loss_and_text_are_those_of_one_sentence_at_a_time(
-    validation: tuple[Transformer, ValidationSet],
+def test_scores_and_texts_equal_those_of_single_sentences(
+    validation: tuple[Transformer, ValidationSet], monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr("translate_ddp.training.validation.NUM_SAMPLES", len(LINES))
     model, data = validation
     tokenizer = train_tokenizer(LINES, TokenizerConfig(vocab_size=300))
     done: list[int] = []
-    scores = validate(
-        model, data, tokenizer, World(), "rank0", 40, show=range(5), on_done=done.append
-    )
+    result = validate(model, data, tokenizer, World(), "rank0", 40, on_done=done.append)
     assert model.training  # as it was before
     assert sum(done) == len(LINES)
 
@@ -74,11 +54,15 @@ def test_loss_and_text_are_those_of_one_sentence_at_a_time(
             if written[-1] == EOS:
                 break
         predictions.append(tokenizer.decode([written])[0])
-    assert scores["loss"] == pytest.approx(total / count, rel=1e-5)
-    assert scores["samples"] == list(zip(LINES, LINES, predictions, strict=True))
+    scores = result["scores"]
+    assert list(scores) == [metric.name for metric in METRICS]
+    assert scores.pop("loss") == pytest.approx(total / count, rel=1e-5)
+    assert scores == score_texts(LINES, predictions, LINES)
+    assert result["samples"] == list(zip(LINES, LINES, predictions, strict=True))
 
 
-def test_samples_differ_from_time_to_time_but_repeat():
-    assert choose_samples(3, 100, step=5) == choose_samples(3, 100, step=5)
-    assert choose_samples(3, 100, step=5) != choose_samples(3, 100, step=6)
-    assert choose_samples(3, 2, step=5) == [0, 1]
+def test_samples_are_the_same_sentences_at_every_validation():
+    assert choose_samples(3, 100) == choose_samples(3, 100)
+    rows = choose_samples(3, 100)
+    assert len(set(rows)) == 3 and set(rows) <= set(range(100)) and rows == sorted(rows)
+    assert choose_samples(3, 2) == [0, 1]

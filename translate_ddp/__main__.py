@@ -41,17 +41,17 @@ def main() -> None:
         sys.exit(2)
     config, run = COMMANDS[name]
     with report_errors():
-        chosen = tyro.cli(
-            config,
-            args=flags,
-            prog=f"translate_ddp {name}",
-            config=(tyro.conf.OmitArgPrefixes,),
-            use_underscores=True,
-        )
         try:
+            chosen = tyro.cli(
+                config,
+                args=flags,
+                prog=f"translate_ddp {name}",
+                config=(tyro.conf.OmitArgPrefixes,),
+                use_underscores=True,
+            )
             run(chosen)
         except BrokenPipeError:
-            os._exit(0)  # nobody reads any more, as in `translate | head`
+            os._exit(0)  # the reader has closed the pipe, as in `translate | head`
 
 
 if __name__ == "__main__":

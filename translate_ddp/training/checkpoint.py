@@ -96,8 +96,8 @@ class CheckpointStore:
     def prune(self, names: Iterable[str], *, best_epoch: int | None) -> None:
         """Delete all of the files `names` but the newest epochs and steps, and the best epoch.
 
-        A step that was saved again as the end of an epoch is deleted. Other files in the folder
-        stay.
+        A step that was saved again as the end of an epoch is deleted. Files that are not named,
+        such as those of another run, are left alone.
         """
         own = set(names)
         mine = [checkpoint for checkpoint in self.list() if checkpoint.path.name in own]
@@ -109,7 +109,7 @@ class CheckpointStore:
             superfluous += [c for c in epochs[self.keep_last :] if c.epoch != best_epoch]
             superfluous += [c for c in steps if c.step not in ends][self.keep_last :]
         for checkpoint in superfluous:
-            with suppress(OSError):  # a file that stays must not end the run
+            with suppress(OSError):  # a file too many must not end a run
                 fault_point("pruning")
                 checkpoint.path.unlink(missing_ok=True)
 
@@ -240,7 +240,7 @@ def _save(state: dict[str, Any], writer: "_HashingWriter") -> None:
     try:
         torch.save(state, cast("IO[bytes]", writer))
     except RuntimeError as error:
-        # torch reports a failed write as an internal error; the writer knows the disk's error.
+        # torch reports a failed write as an internal error; the writer keeps the disk's error.
         raise writer.error or error from error
 
 

@@ -64,8 +64,12 @@ class StepMeters:
         for sums in self.sums.values():
             sums.zero_()
 
+    def state(self, totals: Mapping[str, Tensor]) -> dict[str, Any]:
+        """What `restore` needs: the `totals` over all ranks, and the tokens."""
+        return {"totals": dict(totals), "tokens": self.tokens}
+
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Take over `{"totals": ..., "tokens": ...}`, unless it covers another number of steps."""
+        """Take over a `state`, unless it covers another number of steps."""
         if len(saved["tokens"]) != len(self.tokens):
             return
         self.tokens.copy_(saved["tokens"])

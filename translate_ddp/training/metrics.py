@@ -19,7 +19,8 @@ class Metric:
     """Of sources, predictions and references; None for the loss, which the model computes."""
 
     def is_better(self, score: float, best: float) -> bool:
-        return score > best if self.higher_is_better else score < best
+        """Whether `score` is better than `best`; any is better than NaN."""
+        return best != best or (score > best if self.higher_is_better else score < best)
 
 
 # sacreBLEU and jiwer are imported where they are used: they take a second, and training steps need
@@ -79,7 +80,7 @@ def find_metric(name: str) -> Metric:
 def score_texts(sources: Texts, predictions: Texts, references: Texts) -> dict[str, float]:
     """Every metric of the texts, by name."""
     return {
-        metric.name: metric.compute(sources, predictions, references)
+        metric.name: float(metric.compute(sources, predictions, references))
         for metric in METRICS
         if metric.compute is not None
     }

@@ -29,9 +29,9 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ad
 
 
 def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
-    """Allocate the optimizer's state, 8 bytes per parameter, which its first step would do.
+    """Allocate the optimizer's state, 8 bytes per parameter, before its first step does.
 
-    Updates nothing; existing state is unchanged.
+    It updates nothing and keeps state that was already allocated.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for parameter in parameters:
@@ -51,7 +51,7 @@ def check_shapes(optimizer: torch.optim.Optimizer) -> None:
 
 
 def skip_if(flag: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """Make the next step do nothing if `flag` is 1.0; the host does not wait for the flag.
+    """Make the next step do nothing if `flag` is 1.0, without waiting for the device.
 
     `torch.amp.GradScaler` sets the same attribute of a fused optimizer.
     """

@@ -23,7 +23,7 @@ class Resumed:
     run: Run
     state: RunState | None
     messages: list[str] = field(default_factory=list)
-    is_fork: bool = False  # it left its earlier course, and so has a new run id
+    is_fork: bool = False  # it went back or left its folder, and so has a new run id
 
 
 class Finding(TypedDict):
@@ -55,12 +55,17 @@ def resume_run(
     history = state.run.history if state is not None else None
     moved = world.on_main_then_each_node("archiving files", lambda: store.archive(history))
     messages += [f"Moved files that are not part of this run to {to}." for to in moved if to]
-    run_id = world.on_main("naming the run", lambda: uuid.uuid4().hex[:8])
+
+    def choose_run_id() -> str:
+        if state is None or any(moved) or path.parent.resolve() != store.folder.resolve():
+            return uuid.uuid4().hex[:8]
+        return state.run.run_id
+
+    run_id = world.on_main("naming the run", choose_run_id)
     if state is None:
         return Resumed(Run(run_id, config, identity), None, messages)
-    is_fork = any(moved) or path.parent != store.folder
-    run = Run(run_id if is_fork else state.run.run_id, config, identity, state.run.history)
-    return Resumed(run, state, messages, is_fork)
+    run = Run(run_id, config, identity, state.run.history)
+    return Resumed(run, state, messages, is_fork=run_id != state.run.run_id)
 
 
 def load_state(

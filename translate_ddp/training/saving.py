@@ -46,18 +46,18 @@ class RunSaver:
         # The clocks of the ranks differ.
         return self.world.is_main and 0 < minutes <= (time.monotonic() - self._saved_at) / 60
 
-    def save(self, state: Callable[[], RunState], epoch: int | None, *, is_last: bool) -> list[str]:
+    def save(self, state: Callable[[], RunState], epoch: int | None, *, is_last: bool) -> str:
         """Save what `state` returns on rank 0, as the end of an epoch if one is given.
 
-        Returns the names of the new files, none if the disk refused. Raises UserError on every
-        rank after `MAX_FAILED_SAVES` failures in a row, or the first one if it `is_last`.
+        Returns the name of the new file, "" if the disk refused. Raises UserError on every rank
+        after `MAX_FAILED_SAVES` failures in a row, or after the first one if it `is_last`.
         """
         written = self.world.on_main("saving a checkpoint", lambda: self._write(state, epoch))
         self._saved_at = time.monotonic()
         if not written["problem"]:
             self._failures = 0
             self.saved_name = written["name"]
-            return [self.saved_name]
+            return self.saved_name
         self._failures += 1
         if is_last or self._failures == MAX_FAILED_SAVES:
             raise UserError(written["problem"])
@@ -65,7 +65,7 @@ class RunSaver:
             f"{written['problem']} Training continues; the run ends if this fails "
             f"{MAX_FAILED_SAVES} times in a row."
         )
-        return []
+        return ""
 
     def _write(self, get_state: Callable[[], RunState], epoch: int | None) -> Written:
         if not self.folder.is_mine():
@@ -85,7 +85,7 @@ def check_sound(
 ) -> None:
     """Raise UserError on every rank if the weights differ between ranks or are not finite.
 
-    To be called before a state replaces good ones.
+    To be called before a state is saved and older ones are deleted.
     """
     moments = [t for state in optimizer.state.values() for t in state.values()]
     if odd := outliers(world.gather(checksum([*parameters, *moments]))):
@@ -94,7 +94,7 @@ def check_sound(
             f"at step {step}, which a memory fault can cause: nothing of it was saved. "
             "The same command resumes from the last checkpoint."
         )
-    # The same on every rank, as is known by now.
+    # The weights are equal on all ranks here, so all of them raise.
     if not all(bool(parameter.isfinite().all()) for parameter in parameters):
         raise UserError(
             f"The weights are not finite at step {step}: the last checkpoints are intact. "

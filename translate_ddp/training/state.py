@@ -1,13 +1,12 @@
 """What a run must keep to be resumed: the only definition of a checkpoint's schema."""
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, TypeVar, get_origin
 
 from translate_ddp import __version__
 from translate_ddp.errors import UserError, first_line
 
-if TYPE_CHECKING:
-    from torch import Tensor  # the logbook needs LogOffset, but not torch
+T = TypeVar("T")
 
 FORMAT = 2  # of the file; raised with every change that older code cannot read
 
@@ -49,7 +48,7 @@ class RunIdentity:
 
 @dataclass
 class Run:
-    """What names a run and stays the same while it lives."""
+    """The id of a run, its settings and its checkpoints."""
 
     run_id: str
     config: dict[str, dict[str, Any]]  # part -> setting -> value
@@ -61,7 +60,7 @@ class Run:
 class RunState:
     """The whole run at one step, as plain values and tensors: the content of one checkpoint."""
 
-    model: "dict[str, Tensor]"  # a state dict
+    model: dict[str, Any]  # a state dict of tensors
     optimizer: dict[str, Any]  # a state dict
     position: Position
     meters: dict[str, Any]  # what was measured since the last log record
@@ -91,20 +90,22 @@ class RunState:
         names = [part.name for part in fields(cls)]
         if missing := [part for part in names if part not in data]:
             raise UserError(f"{name} is not a whole checkpoint: it lacks {', '.join(missing)}.")
+        parts = {part: data[part] for part in names}
         try:
-            run = Run(**data["run"])
-            run.identity = RunIdentity(**data["run"]["identity"])
-            parts = {part: data[part] for part in names} | {
-                "position": Position(**data["position"]),
-                "run": run,
-                "log_offset": LogOffset(**data["log_offset"]),
-            }
-            for part, kind in _KINDS.items():
-                if not isinstance(parts[part], kind):
-                    raise TypeError(f"{part} is {type(parts[part]).__name__}")
-        except (TypeError, ValueError, KeyError) as error:
+            identity = _build(RunIdentity, parts["run"]["identity"])
+            parts["run"] = _build(Run, parts["run"] | {"identity": identity})
+            parts["position"] = _build(Position, parts["position"])
+            parts["log_offset"] = _build(LogOffset, parts["log_offset"])
+            return _build(cls, parts)
+        except (TypeError, KeyError) as error:
             raise UserError(f"{name} is not a whole checkpoint: {first_line(error)}.") from error
-        return cls(**parts)
 
 
-_KINDS = {"model": dict, "optimizer": dict, "meters": dict, "tokenizer": str, "environment": dict}
+def _build(kind: type[T], values: dict[str, Any]) -> T:
+    """The dataclass of these values. Raises TypeError if one is unknown or of another type."""
+    built = kind(**values)
+    for part in fields(kind):  # pyright: ignore[reportArgumentType]
+        value, wanted = getattr(built, part.name), get_origin(part.type) or part.type
+        if not isinstance(value, (int, float) if wanted is float else wanted):
+            raise TypeError(f"{part.name} is of type {type(value).__name__}")
+    return built

@@ -248,10 +248,10 @@ class Trainer:
         check_sound(list(self.model.parameters()), self.updater.optimizer, self.world, step)
         is_last = stopping or self.is_finished()
         with self.pace.paused():
-            names = self.saver.save(lambda: self.state(totals), epoch, is_last=is_last)
-        if names:
+            name = self.saver.save(lambda: self.state(totals), epoch, is_last=is_last)
+        if name:
             self.saver.saved_step = step
-            self.run.history += names
+            self.run.history.append(name)
 
     def state(self, totals: dict[str, Tensor]) -> RunState:
         """The run as it is now, with the meters' `totals` over all ranks. Rank 0 only."""
@@ -259,7 +259,7 @@ class Trainer:
             model=self.model.state_dict(),
             optimizer=self.updater.optimizer.state_dict(),
             position=self.position,
-            meters={"totals": totals, "tokens": self.meters.tokens},
+            meters=self.meters.state(totals),
             run=self.run,
             tokenizer=self.data.tokenizer.text,
             log_offset=self.logbook.offset(),
@@ -289,5 +289,5 @@ class Trainer:
             "max_tokens": self.loader.max_tokens,
             "device": self.world.device.type,
             "precision": str(self.model.dtype).removeprefix("torch."),
-            "torch": str(torch.__version__),  # a class of its own, which no safe load admits
+            "torch": str(torch.__version__),  # a subclass of str, which a safe load rejects
         }

@@ -1,0 +1,28 @@
+"""States of runs that never ran, to be saved, loaded and compared."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from translate_ddp.training.state import LogOffset, Position, Run, RunIdentity, RunState
+
+IDENTITY = RunIdentity(
+    always={"d_model": 16, "languages": "en-it"},
+    within_epoch={"seed": 0, "batch_tokens": 100, "data order": 3},
+)
+
+
+def make_state(step: int = 1, **changes: Any) -> RunState:
+    """A state after `step` steps, none of them in the current epoch."""
+    state = RunState(
+        model={"weights": torch.arange(1000.0)},
+        optimizer={"state": {0: {"step": torch.tensor(float(step))}}, "param_groups": []},
+        position=Position(epoch=1, global_step=step, best_epoch=1, best_score=12.5),
+        meters={"totals": {"loss": torch.tensor([1.5, 0.0])}, "tokens": torch.tensor([3, 0])},
+        run=Run("0123abcd", {"train": {"seed": 0}}, IDENTITY, ["tmodel_step_00000001-0.pt"]),
+        tokenizer="{}",
+        log_offset=LogOffset(7, "ab"),
+        environment={"world_size": 1},
+    )
+    return replace(state, **changes)

@@ -1,0 +1,106 @@
+"""Validation scores, against the tools that define them, values worked by hand and new entries."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sacrebleu
+
+from config import parse
+from tests.helpers import processes
+from tests.helpers.runs import last_state, metrics
+from translate_ddp.errors import UserError
+from translate_ddp.training.metrics import (
+    METRICS,
+    Metric,
+    bleu_signature,
+    find_metric,
+    score_texts,
+)
+
+
+def test_scores_equal_those_of_sacrebleu_and_counts_by_hand():
+    references = ["the cat sat on the mat today", "one two three four"]
+    predictions = ["the cat sat on the mat today", "one two tree four"]
+    scores = score_texts(["", ""], predictions, references)
+    assert scores["BLEU"] == sacrebleu.corpus_bleu(predictions, [references]).score
+    assert scores["chrf"] == sacrebleu.corpus_chrf(predictions, [references]).score
+    assert 0 < scores["chrf"] < 100
+    assert scores["wer"] == pytest.approx(1 / 11)  # one word of eleven
+    assert scores["cer"] == pytest.approx(1 / 46)  # one letter missing of 46 characters
+    assert bleu_signature().startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+
+
+def test_perfect_and_empty_predictions():
+    references = ["the cat sat on the mat", "and it was so warm"]
+    perfect = score_texts(["", ""], references, references)
+    assert perfect["BLEU"] == pytest.approx(100) and perfect["wer"] == 0
+    empty = score_texts(["", ""], ["", ""], references)
+    assert empty["BLEU"] == 0 and empty["cer"] == 1
+
+
+def test_better_is_higher_or_lower_and_anything_is_better_than_nan():
+    bleu, loss = find_metric("bleu"), find_metric("LOSS")
+    assert (bleu.name, loss.name) == ("BLEU", "loss")
+    assert bleu.is_better(2, 1) and not bleu.is_better(1, 2) and not bleu.is_better(1, 1)
+    assert loss.is_better(1, 2) and not loss.is_better(2, 1) and not loss.is_better(1, 1)
+    assert loss.is_better(9, float("nan")) and not loss.is_better(float("nan"), 9)
+
+
+def test_unknown_metric_lists_the_known_ones():
+    with pytest.raises(UserError, match="metric 'f1': choose one of loss, BLEU, chrf, cer, wer"):
+        find_metric("f1")
+
+
+def output_length(sources: object, predictions: list[str], references: object) -> float:
+    """A new metric. Like many a library, it returns a number of NumPy."""
+    return np.mean([len(text) for text in predictions])  # pyright: ignore[reportReturnType]
+
+
+def train_with_new_metric(flags: list[str]) -> None:
+    from translate_ddp.training import metrics
+
+    new = Metric("length", "characters", higher_is_better=True, compute=output_length)
+    metrics.METRICS = (*METRICS, new)
+    processes.run_train(flags)
+
+
+def test_new_entry_is_computed_logged_and_selectable(tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--best_metric", "length"]
+    with pytest.raises(UserError, match="no validation metric 'length'"):
+        parse(flags)
+    output = processes.start(train_with_new_metric, tmp_path, 1, None, flags).succeed()
+    records = [r for r in metrics(tmp_path / "model") if "validation/BLEU" in r]
+    lengths = [record["validation/length"] for record in records]
+    assert len(lengths) == 2 and "length " in output
+    position = last_state(tmp_path / "model")["position"]
+    assert position["best_metric"] == "length" and position["best_score"] == max(lengths)
+    assert position["best_epoch"] == 1 + lengths.index(max(lengths))
+    assert f"Best epoch: {position['best_epoch']}, length" in output
+
+
+def test_lowest_loss_selects_the_best_epoch(tiny_run: list[str], tmp_path: Path):
+    # The rate rises to 1, so that the loss falls in epoch 1 and rises again later.
+    flags = [*tiny_run, "--best_metric", "loss", "--num_epochs", "3"]
+    flags += ["--lr", "1", "--warmup_steps", "50", "--label_smoothing", "0"]
+    processes.train(flags, tmp_path).succeed()
+    losses = [r["validation/loss"] for r in metrics(tmp_path / "model") if "validation/loss" in r]
+    position = last_state(tmp_path / "model")["position"]
+    assert position["best_metric"] == "loss" and position["best_score"] == min(losses)
+    assert position["best_epoch"] == 1 + losses.index(min(losses))
+    assert losses.index(min(losses)) != losses.index(max(losses))
+
+
+def test_another_metric_on_resume_starts_a_new_best(tiny_run: list[str], tmp_path: Path):
+    # BLEU of the tiny run is far above 1, its error rates are not: the scores do not compare.
+    folder = tmp_path / "model"
+    processes.train([*tiny_run, "--best_metric", "chrf"], tmp_path).succeed()
+    position = last_state(folder)["position"]
+    assert position["best_metric"] == "chrf" and position["best_score"] > 1
+    flags = [*tiny_run, "--best_metric", "wer", "--num_epochs", "3"]
+    output = processes.train(flags, tmp_path).succeed()
+    assert "Changed: best_metric: chrf in the checkpoint, wer now." in output
+    position = last_state(folder)["position"]
+    last = [r["validation/wer"] for r in metrics(folder) if "validation/wer" in r][-1]
+    assert position["best_metric"] == "wer"
+    assert (position["best_epoch"], position["best_score"]) == (3, last)

@@ -1,0 +1,149 @@
+"""The schema of a checkpoint: what comes back, and what is rejected by name."""
+
+import ast
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import translate_ddp
+from config import Config
+from tests.helpers.commands import ROOT
+from tests.helpers.runs import tensors
+from tests.helpers.states import make_state
+from translate_ddp import __version__
+from translate_ddp.errors import UserError
+from translate_ddp.settings import CheckpointConfig
+from translate_ddp.training.checkpoint import CheckpointStore, load
+from translate_ddp.training.state import Position, RunState
+
+PARTS = [part.name for part in fields(RunState)]
+
+
+def assert_equal(one: RunState, other: RunState) -> None:
+    left, right = tensors(one.to_dict()), tensors(other.to_dict())
+    assert left.keys() == right.keys()
+    for name in left:
+        if isinstance(left[name], torch.Tensor):
+            assert torch.equal(left[name], right[name]), name
+        else:
+            assert left[name] == right[name], name
+
+
+def test_state_survives_torch_save():
+    state = make_state(7)
+    file = io.BytesIO()
+    torch.save(state.to_dict(), file)
+    file.seek(0)
+    loaded = RunState.from_dict(torch.load(file, weights_only=True), "x.pt")
+    assert_equal(loaded, state)
+    assert (loaded.position, loaded.run) == (state.position, state.run)
+    assert loaded.log_offset == state.log_offset
+
+
+def test_state_survives_checkpoint_store(tmp_path: Path):
+    state = make_state(7)
+    path = CheckpointStore(CheckpointConfig(str(tmp_path))).save(state)
+    assert_equal(load(path.read_bytes(), path.name), state)
+
+
+def test_names_in_the_file_are_stable():
+    # Other programs read these.
+    file = make_state(7).to_dict()
+    assert file.keys() == {"format", "version", *PARTS}
+    assert file["format"] == 2 and file["version"] == __version__
+    assert file["model"].keys() == {"weights"} and "state" in file["optimizer"]
+    assert file["position"]["global_step"] == 7
+
+
+def test_current_epoch_counts_the_epoch_that_has_begun():
+    assert Position().current_epoch == 0
+    assert Position(epoch=0, step_in_epoch=1).current_epoch == 1
+    assert Position(epoch=1, step_in_epoch=0).current_epoch == 1
+    assert Position(epoch=1, step_in_epoch=3).current_epoch == 2
+
+
+@pytest.mark.parametrize(
+    ("header", "written_by"),
+    [({"format": 1}, "before 0.2.0"), ({"format": 9, "version": "9.1"}, "9.1")],
+)
+def test_other_formats_are_rejected_by_name(header: dict[str, Any], written_by: str):
+    with pytest.raises(UserError) as raised:
+        RunState.from_dict(header, "old.pt")
+    assert str(raised.value).startswith(
+        f"old.pt has checkpoint format {header['format']} (written by translate_ddp {written_by}), "
+        f"but translate_ddp {__version__} reads format 2"
+    )
+
+
+@pytest.mark.parametrize("data", [None, [], {}, {"model": {}}])
+def test_files_of_other_programs_are_rejected(data: Any):
+    with pytest.raises(UserError, match=r"^x\.pt is not a checkpoint of translate_ddp"):
+        RunState.from_dict(data, "x.pt")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_missing_part_is_named(part: str):
+    data = make_state().to_dict()
+    del data[part]
+    with pytest.raises(UserError, match=rf"^x\.pt is not a whole checkpoint: it lacks {part}\.$"):
+        RunState.from_dict(data, "x.pt")
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("model", []),
+        ("optimizer", None),
+        ("position", [1]),
+        ("position", {"epoch": "one"}),
+        ("position", {"epoch": 1, "unknown": 2}),
+        ("meters", 3),
+        ("run", {}),
+        ("run", "text"),
+        ("run", {"run_id": "1", "config": {}, "identity": {}}),
+        ("run", {"run_id": 1, "config": {}, "identity": {"always": {}, "within_epoch": {}}}),
+        ("run", {"run_id": "1", "config": {}, "identity": {"always": 1, "within_epoch": {}}}),
+        ("tokenizer", b"{}"),
+        ("log_offset", 3),
+        ("log_offset", {"size": "3"}),
+        ("environment", ["cpu"]),
+    ],
+)
+def test_wrong_type_is_one_message_with_the_file(part: str, value: Any):
+    with pytest.raises(UserError) as raised:
+        RunState.from_dict(make_state().to_dict() | {part: value}, "x.pt")
+    assert re.fullmatch(r"x\.pt is not a whole checkpoint: .+\.", str(raised.value))
+
+
+def test_whole_numbers_are_scores_too():
+    data = make_state().to_dict()
+    data["position"]["best_score"] = 12
+    assert RunState.from_dict(data, "x.pt").position.best_score == 12
+
+
+def string_constants(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def test_only_state_knows_the_keys():
+    file = make_state().to_dict()
+    nested = (file["position"], file["run"], file["run"]["identity"], file["log_offset"])
+    keys = set().union(file, *nested)
+    # These name something else, too: settings, and what is logged or printed.
+    keys -= {part.name for part in fields(Config)}
+    keys -= {"config", "epoch", "global_step", "sha256", "size"}
+    assert {"log_offset", "step_in_epoch", "best_score", "identity", "meters"} <= keys
+    package = Path(translate_ddp.__file__).parent
+    modules = [*package.rglob("*.py"), ROOT / "train.py", ROOT / "config.py"]
+    for module in modules:
+        if module != package / "training/state.py":
+            known = keys.intersection(string_constants(module))
+            assert not known, f"{module} knows {known}"
