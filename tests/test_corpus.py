@@ -25,7 +25,7 @@ def test_common_language_codes_are_accepted(code: str):
 
 @pytest.mark.parametrize("code", ["", "e", "en/de", "../en", "en-", "e n", "en\n"])
 def test_invalid_language_code_raises(code: str):
-    with pytest.raises(ValueError, match="no language code"):
+    with pytest.raises(ValueError, match="is not a language code"):
         CorpusConfig(lang_tgt=code)
 
 

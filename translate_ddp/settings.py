@@ -224,7 +224,8 @@ class LogbookConfig:
     def __post_init__(self) -> None:
         if self.trackio_project and find_spec("trackio") is None:
             raise ValueError(
-                "trackio_project needs trackio, which is not installed: pip install -r requirements-trackio.txt."
+                "trackio_project needs trackio, which is not installed: run "
+                "pip install -r requirements-trackio.txt."
             )
 
 

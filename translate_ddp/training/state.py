@@ -106,6 +106,7 @@ def _build(kind: type[T], values: dict[str, Any]) -> T:
     built = kind(**values)
     for part in fields(kind):  # pyright: ignore[reportArgumentType]
         value, wanted = getattr(built, part.name), get_origin(part.type) or part.type
-        if not isinstance(value, (int, float) if wanted is float else wanted):
+        kinds: Any = (int, float) if wanted is float else wanted
+        if not isinstance(value, kinds):
             raise TypeError(f"{part.name} is of type {type(value).__name__}")
     return built
