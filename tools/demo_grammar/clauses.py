@@ -8,115 +8,81 @@ from dataclasses import dataclass
 
 from tools.demo_grammar import english, italian
 from tools.demo_grammar.agreement import Agreement, Tense
-from tools.demo_grammar.phrases import Nominal, Phrase, join, join_words
+from tools.demo_grammar.phrases import EMPTY, Nominal, Phrase, join, join_words
 
 Pair = tuple[str, str]  # an English sentence and its Italian translation
 
 
 @dataclass(frozen=True)
-class Verb:
-    english: str  # base form, with its preposition: "look for"
-    italian: str  # infinitive
+class Verb(Phrase):
+    """An infinitive; the English one with its preposition: "look for"."""
+
     preposition: str = ""  # Italian preposition before the object
 
     @property
     def stative(self) -> bool:
-        return self.italian in italian.STATIVE_VERBS
+        return italian.is_stative(self.italian)
+
+
+BE = Verb("be", "essere")
+# NEVER negates the Italian verb (non ... mai) but not the English one.
+NOT, NEVER = Phrase("not", ""), Phrase("never", "mai")
+WHO = Nominal("who", "chi", Agreement("m", "singular"))
 
 
 @dataclass(frozen=True)
 class Clause:
-    """Subject, verb and complements: the input of `statement`, `question` and `predicate`."""
+    """Subject, verb and complements."""
 
     subject: Nominal
     verb: Verb
     tense: Tense
     complements: tuple[Phrase, ...] = ()
-    negative: bool = False
-    adverb: Phrase | None = None
+    adverb: Phrase = EMPTY  # of frequency, or `NOT`
 
+    def _italian_verb(self) -> str:
+        agreement = self.subject.agreement
+        finite, participle = italian.conjugate(self.verb.italian, self.tense, agreement)
+        negation = "non" if self.adverb in (NOT, NEVER) else ""
+        return join_words(negation, finite, self.adverb.italian, participle)
 
-BE = Verb("be", "essere")
-NEVER = Phrase("never", "mai")  # negates the Italian verb (non ... mai) but not the English one
-WHO = Nominal("who", "chi", Agreement("m", "singular"))
+    def _english_verb(self, do: bool) -> tuple[str, str]:
+        return english.verb_group(self.verb.english, self.tense, self.subject.agreement, do)
 
+    def predicate(self) -> Phrase:
+        """The clause without its subject."""
+        auxiliary, main = self._english_verb(do=self.adverb == NOT)
+        verb = join_words(auxiliary, self.adverb.english, main).replace("can not", "cannot")
+        return join(Phrase(verb, self._italian_verb()), *self.complements)
 
-def object_phrase(verb: Verb, nominal: Nominal) -> Phrase:
-    """A noun phrase as the object of a verb, with the verb's Italian preposition."""
-    return Phrase(nominal.english, italian.contract(verb.preposition, nominal.italian))
+    def statement(self) -> Phrase:
+        """Subject and predicate; a question if the subject is `WHO`."""
+        return join(self.subject, self.predicate())
 
+    def question(self, word: Phrase = EMPTY, inverted: bool = False) -> Phrase:
+        """A yes-or-no question, or one that begins with a question word.
 
-def infinitive(verb: Verb, to: bool) -> Phrase:
-    """ "to eat" or "eat", "mangiare"."""
-    return Phrase(f"to {verb.english}" if to else verb.english, verb.italian)
+        `inverted` places the Italian subject after the verb, as is usual after most question words.
+        """
+        assert self.adverb != NOT, "A question takes an affirmative clause."
+        auxiliary, main = self._english_verb(do=True)
+        verb, subject = self._italian_verb(), self.subject.italian
+        core = Phrase(
+            join_words(auxiliary, self.subject.english, self.adverb.english, main),
+            join_words(verb, subject) if inverted else join_words(subject, verb),
+        )
+        return join(word, core, *self.complements)
 
-
-def _italian_verb(clause: Clause) -> str:
-    finite, participle = italian.conjugate(
-        clause.verb.italian, clause.tense, clause.subject.agreement
-    )
-    adverb = clause.adverb.italian if clause.adverb else ""
-    negative = clause.negative or clause.adverb == NEVER
-    return join_words("non" if negative else "", finite, adverb, participle)
-
-
-def predicate(clause: Clause) -> Phrase:
-    """The clause without its subject."""
-    assert not (clause.negative and clause.adverb), "A clause takes `not` or an adverb, not both."
-    auxiliary, main = english.verb_group(
-        clause.verb.english, clause.tense, clause.subject.agreement, do=clause.negative
-    )
-    if clause.negative:
-        auxiliary = "cannot" if auxiliary == "can" else f"{auxiliary} not"
-    adverb = clause.adverb.english if clause.adverb else ""
-    verb = Phrase(join_words(auxiliary, adverb, main), _italian_verb(clause))
-    return join(verb, *clause.complements)
-
-
-def statement(clause: Clause) -> Phrase:
-    """Subject and predicate; a question if the subject is `WHO`."""
-    return join(clause.subject, predicate(clause))
-
-
-def question(clause: Clause, word: Phrase | None = None, inverted: bool = False) -> Phrase:
-    """A yes-or-no question, or one that begins with a question word; the clause is affirmative.
-
-    `inverted` places the Italian subject after the verb, as is usual after most question words.
-    """
-    assert not clause.negative, "A question takes an affirmative clause."
-    auxiliary, main = english.verb_group(
-        clause.verb.english, clause.tense, clause.subject.agreement, do=True
-    )
-    adverb = clause.adverb.english if clause.adverb else ""
-    verb, subject = _italian_verb(clause), clause.subject.italian
-    core = Phrase(
-        join_words(auxiliary, clause.subject.english, adverb, main),
-        join_words(verb, subject) if inverted else join_words(subject, verb),
-    )
-    return join(*([word] if word else []), core, *clause.complements)
-
-
-def linked(first: Phrase, conjunction: Phrase, second: Phrase) -> Phrase:
-    """Two clauses, or two predicates, linked by a conjunction."""
-    phrase = join(first, conjunction, second)
-    if conjunction.italian == "e":
-        return Phrase(phrase.english, italian.join_with_and(first.italian, second.italian))
-    return phrase
-
-
-def with_relative_clause(clause: Clause) -> Nominal:
-    """The subject with the rest of the clause as a relative clause: "the man who sings"."""
-    subject, rest = clause.subject, predicate(clause)
-    return Nominal(
-        f"{subject.english} who {rest.english}",
-        f"{subject.italian} che {rest.italian}",
-        subject.agreement,
-    )
+    def relative(self) -> Nominal:
+        """The subject with the rest of the clause as a relative clause: "the man who sings"."""
+        phrase = join(self.subject, Phrase("who", "che"), self.predicate())
+        return Nominal(phrase.english, phrase.italian, self.subject.agreement)
 
 
 def sentence(phrase: Phrase, mark: str = ".") -> Pair:
     """The phrase as a pair of sentences: capitalized, with the final punctuation mark."""
-    english_text, italian_text = (
-        text[0].upper() + text[1:] + mark for text in (phrase.english, phrase.italian)
+    in_english, in_italian = phrase.english, phrase.italian
+    return (
+        in_english[0].upper() + in_english[1:] + mark,
+        in_italian[0].upper() + in_italian[1:] + mark,
     )
-    return english_text, italian_text

@@ -1,90 +1,66 @@
 """Sentence patterns of two clauses; each docstring is an example."""
 
-from dataclasses import replace
-from random import Random
-
 from tools.demo_grammar import frames
-from tools.demo_grammar.clauses import (
-    BE,
-    Clause,
-    Pair,
-    linked,
-    object_phrase,
-    predicate,
-    sentence,
-    statement,
-    with_relative_clause,
-)
-from tools.demo_grammar.lexicon import nouns
-from tools.demo_grammar.phrases import Adjective, Nominal, Phrase, predicative, pronoun_for
-from tools.demo_grammar.sampling import (
-    draw_clause,
-    draw_nominal,
-    draw_person,
-    draw_subject,
-    draw_tense,
-    maybe,
-)
+from tools.demo_grammar.clauses import BE, Clause, Pair, sentence
+from tools.demo_grammar.lexicon import ADJECTIVES, nouns
+from tools.demo_grammar.phrases import AND, Phrase, join, predicative, prepositional, pronoun_for
+from tools.demo_grammar.sampling import Sampler
 
-AND, BUT = Phrase("and", "e"), Phrase("but", "ma")
-BECAUSE, WHEN = Phrase("because", "perché"), Phrase("when", "quando")
 STRANGERS = nouns("person")
 MEETING = frames.select(frames.TRANSITIVE, "know", "see", "meet", "help", "talk to", "wait for")
 RELATIVE = (*frames.ACTIONS, *frames.select(frames.INTRANSITIVE, "live"))
 
 
-def reason(rng: Random) -> Pair:
+def reason(draw: Sampler) -> Pair:
     """The girls drink some water because they are thirsty."""
-    frame, feelings = rng.choice(frames.REASONS)
-    tense = "past" if maybe(rng, 0.45) else "present"
-    clause = draw_clause(rng, frame, draw_subject(rng), tense)
-    conjunction = WHEN if tense == "present" and maybe(rng, 0.4) else BECAUSE
-    feeling = _feeling(pronoun_for(clause.subject), rng.choice(feelings))
-    cause = statement(replace(feeling, tense=tense))
-    return sentence(linked(statement(clause), conjunction, cause))
+    frame = draw.choice(frames.REASONS)
+    tense = "past" if draw.maybe(0.45) else "present"
+    clause = draw.clause(frame, draw.subject(), tense)
+    conjunction = Phrase("because", "perché")
+    if tense == "present" and draw.maybe(0.4):
+        conjunction = Phrase("when", "quando")
+    person, feeling = pronoun_for(clause.subject), draw.choice(frame.notes)
+    if feeling in ADJECTIVES:
+        cause = Clause(person, BE, tense, (predicative(ADJECTIVES[feeling], person),))
+    else:
+        cause = Clause(person, frames.FEEL, tense, (frames.FEELINGS[feeling],))
+    return sentence(join(clause.statement(), conjunction, cause.statement()))
 
 
-def _feeling(subject: Nominal, feeling: Adjective | Phrase) -> Clause:
-    if isinstance(feeling, Adjective):
-        return Clause(subject, BE, "present", (predicative(feeling, subject),))
-    return Clause(subject, frames.FEEL, "present", (feeling,))
-
-
-def two_people(rng: Random) -> Pair:
+def two_people(draw: Sampler) -> Pair:
     """My father drinks some wine and Maria cleans the window."""
-    first, second = rng.sample(frames.ACTIONS, 2)
-    tense = draw_tense(rng, first.verb, second.verb)
-    one = draw_clause(rng, first, draw_subject(rng), tense)
-    other = draw_clause(rng, second, draw_person(rng), tense)
-    return sentence(linked(statement(one), AND, statement(other)))
+    first, second = draw.sample(frames.ACTIONS, 2)
+    tense = draw.tense(first.verb, second.verb)
+    one = draw.clause(first, draw.subject(), tense)
+    other = draw.clause(second, draw.person(), tense)
+    return sentence(join(one.statement(), AND, other.statement()))
 
 
-def contrast(rng: Random) -> Pair:
+def contrast(draw: Sampler) -> Pair:
     """I drink some water but Anna drinks some wine."""
-    frame = rng.choice(frames.TRANSITIVE_ACTIONS)
-    tense = draw_tense(rng, frame.verb)
-    one = draw_clause(rng, frame, draw_subject(rng), tense)
-    other = draw_clause(rng, frame, draw_person(rng), tense)
+    frame = draw.choice(frames.TRANSITIVE_ACTIONS)
+    tense = draw.tense(frame.verb)
+    one = draw.clause(frame, draw.subject(), tense)
+    other = draw.clause(frame, draw.person(), tense)
     while other.complements == one.complements:
-        other = draw_clause(rng, frame, draw_person(rng), tense)
-    return sentence(linked(statement(one), BUT, statement(other)))
+        other = draw.clause(frame, draw.person(), tense)
+    return sentence(join(one.statement(), Phrase("but", "ma"), other.statement()))
 
 
-def two_actions(rng: Random) -> Pair:
+def two_actions(draw: Sampler) -> Pair:
     """The boy closed the door and opened the window."""
-    first, second = rng.sample(frames.ACTIONS, 2)
-    subject, tense = draw_subject(rng), draw_tense(rng, first.verb, second.verb)
-    one = draw_clause(rng, first, subject, tense)
-    other = draw_clause(rng, second, subject, tense)
-    return sentence(linked(statement(one), AND, predicate(other)))
+    first, second = draw.sample(frames.ACTIONS, 2)
+    subject, tense = draw.subject(), draw.tense(first.verb, second.verb)
+    one = draw.clause(first, subject, tense)
+    other = draw.clause(second, subject, tense)
+    return sentence(join(one.statement(), AND, other.predicate()))
 
 
-def relative_clause(rng: Random) -> Pair:
+def relative_clause(draw: Sampler) -> Pair:
     """I know the woman who works at the hospital."""
-    relative_frame = rng.choice(RELATIVE)
-    person = draw_nominal(rng, STRANGERS, "definite", described=0.0)
-    relative = draw_clause(rng, relative_frame, person, draw_tense(rng, relative_frame.verb))
-    frame = rng.choice(MEETING)
-    met = object_phrase(frame.verb, with_relative_clause(relative))
-    clause = Clause(draw_subject(rng), frame.verb, draw_tense(rng, frame.verb), (met,))
-    return sentence(statement(clause))
+    relative_frame = draw.choice(RELATIVE)
+    person = draw.nominal(STRANGERS, "definite", described=0.0)
+    relative = draw.clause(relative_frame, person, draw.tense(relative_frame.verb)).relative()
+    verb = draw.choice(MEETING).verb
+    met = prepositional("", verb.preposition, relative)
+    return sentence(Clause(draw.subject(), verb, draw.tense(verb), (met,)).statement())

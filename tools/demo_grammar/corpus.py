@@ -4,17 +4,17 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import cycle
-from random import Random
 
 from tools.demo_grammar import compounds, questions, statements
 from tools.demo_grammar.clauses import Pair
+from tools.demo_grammar.sampling import Sampler
 
 NUM_TRAIN, NUM_VALIDATION, NUM_TEST = 13_000, 500, 500
 ENGLISH_LENGTHS, ITALIAN_LENGTHS = range(4, 17), range(3, 17)  # in words
 MIN_TRAIN_OCCURRENCES = 5  # in the training split, of every word of the other splits
 SEED = 2017
 
-PATTERNS: tuple[Callable[[Random], Pair], ...] = (
+PATTERNS: tuple[Callable[[Sampler], Pair], ...] = (
     statements.transitive_action,
     statements.intransitive_action,
     statements.journey,
@@ -60,11 +60,11 @@ def demo_tsv() -> str:
 
 def distinct_pairs(num_pairs: int) -> list[Pair]:
     """Pairs of all patterns in turn; a repeated sentence or one of unfit length is redrawn."""
-    rng = Random(SEED)
+    draw = Sampler(SEED)
     pairs: list[Pair] = []
     seen: set[str] = set()
     for pattern in cycle(PATTERNS):
-        while not _lengths_fit(pair := pattern(rng)) or not seen.isdisjoint(pair):
+        while not _lengths_fit(pair := pattern(draw)) or not seen.isdisjoint(pair):
             pass
         pairs.append(pair)
         seen.update(pair)

@@ -1,142 +1,70 @@
-"""English word forms: plurals, a or an, verb forms, comparatives."""
+"""English word forms: plurals, a or an, verb forms, comparatives; english.toml has irregular ones.
 
-from functools import cache
+Of verbs of several words ("look for") the first one is inflected.
+"""
 
 from tools.demo_grammar.agreement import Agreement, Tense
+from tools.demo_grammar.tables import load
 
 VOWELS = "aeiou"
-
-IRREGULAR_PLURALS = {
-    "child": "children",
-    "knife": "knives",
-    "man": "men",
-    "mouse": "mice",
-    "shelf": "shelves",
-    "wolf": "wolves",
-    "woman": "women",
-    "piano": "pianos",
-}
-CONSONANT_SOUND = {"university", "useful"}  # written with a vowel, but with `a`
-
-IRREGULAR_PASTS = {
-    "break": "broke",
-    "build": "built",
-    "buy": "bought",
-    "come": "came",
-    "drink": "drank",
-    "eat": "ate",
-    "fall": "fell",
-    "find": "found",
-    "forget": "forgot",
-    "give": "gave",
-    "go": "went",
-    "have": "had",
-    "know": "knew",
-    "leave": "left",
-    "lose": "lost",
-    "meet": "met",
-    "put": "put",
-    "read": "read",
-    "run": "ran",
-    "see": "saw",
-    "sell": "sold",
-    "send": "sent",
-    "sing": "sang",
-    "sleep": "slept",
-    "swim": "swam",
-    "take": "took",
-    "tell": "told",
-    "think": "thought",
-    "understand": "understood",
-    "wear": "wore",
-    "write": "wrote",
-}
-TO_BE = {
-    "present": ("am", "are", "is", "are", "are", "are"),
-    "past": ("was", "were", "was", "were", "were", "were"),
-}
-MODALS = {"can", "must"}
-# Words of one syllable, or of two in -y, take -er; all others take `more`.
-SHORT_ADJECTIVES = {
-    *("big", "clean", "cold", "dirty", "easy", "fast", "fresh", "happy", "heavy", "hot", "kind"),
-    *("lazy", "long", "new", "nice", "old", "quiet", "sad", "small", "strong", "sweet", "tall"),
-    "young",
-}
+FORMS = load("english.toml")
 
 
-def _ends_in_consonant_y(word: str) -> bool:
-    return word.endswith("y") and word[-2] not in VOWELS
+def _with_ending(word: str, ending: str) -> str:
+    """The word with -s, -ed or -er in regular spelling: boxes, cherries, closed, easier."""
+    if word.endswith("y") and word[-2] not in VOWELS:
+        return word[:-1] + "ie" + ending.removeprefix("e")
+    if ending == "s":
+        return word + ("es" if word.endswith(("s", "sh", "ch", "x", "o")) else "s")
+    return word.removesuffix("e") + ending
 
 
-def _with_s(word: str) -> str:
-    if _ends_in_consonant_y(word):
-        return word[:-1] + "ies"
-    return word + ("es" if word.endswith(("s", "sh", "ch", "x", "o")) else "s")
-
-
-@cache
 def plural(noun: str) -> str:
-    """Plural of a noun; of several words the last one is inflected."""
-    *before, last = noun.split()
-    return " ".join([*before, IRREGULAR_PLURALS.get(last) or _with_s(last)])
+    """Plural of a noun."""
+    return FORMS["plurals"].get(noun) or _with_ending(noun, "s")
 
 
 def with_a(phrase: str) -> str:
     """`phrase` with a or an in front."""
-    takes_an = phrase[0].lower() in VOWELS and phrase.split()[0] not in CONSONANT_SOUND
+    takes_an = phrase[0].lower() in VOWELS and phrase.split()[0] not in FORMS["consonant_sound"]
     return f"{'an' if takes_an else 'a'} {phrase}"
 
 
-@cache
 def third_person(verb: str) -> str:
-    """Third person singular of the present; of several words the first one is inflected."""
+    """Third person singular of the present."""
     head, *rest = verb.split()
-    return " ".join(["has" if head == "have" else _with_s(head), *rest])
+    return " ".join([FORMS["third_persons"].get(head) or _with_ending(head, "s"), *rest])
 
 
-@cache
 def past(verb: str) -> str:
-    """The simple past; of several words the first one is inflected."""
+    """The simple past."""
     head, *rest = verb.split()
-    if head in IRREGULAR_PASTS:
-        form = IRREGULAR_PASTS[head]
-    elif head.endswith("e"):
-        form = head + "d"
-    else:
-        form = head[:-1] + "ied" if _ends_in_consonant_y(head) else head + "ed"
-    return " ".join([form, *rest])
+    return " ".join([FORMS["pasts"].get(head) or _with_ending(head, "ed"), *rest])
 
 
-@cache
 def verb_group(verb: str, tense: Tense, agreement: Agreement, do: bool) -> tuple[str, str]:
     """Auxiliary and main part: ("", "eats"), ("does", "eat"), ("will", "eat"), ("is", "").
 
     `do` adds the auxiliary of negations and questions. Modals have only a present.
     """
-    slot = agreement.slot
+    is_third_singular = agreement.slot == 2
     if tense == "future":
         return "will", verb
     if verb == "be":
-        return TO_BE[tense][slot], ""
-    if verb in MODALS:
+        return FORMS["be"][tense].split()[agreement.slot], ""
+    if verb in FORMS["modals"]:
         assert tense == "present", f"The modal {verb!r} has no {tense}."
         return verb, ""
-    if do:
-        return ("did" if tense == "past" else "does" if slot == 2 else "do"), verb
     if tense == "past":
-        return "", past(verb)
-    return "", third_person(verb) if slot == 2 else verb
+        return ("did", verb) if do else ("", past(verb))
+    if do:
+        return "does" if is_third_singular else "do", verb
+    return "", third_person(verb) if is_third_singular else verb
 
 
-@cache
 def comparative(adjective: str) -> str:
     """`taller`, `bigger`, `heavier`, `more famous`."""
-    if adjective not in SHORT_ADJECTIVES:
+    if adjective not in FORMS["comparatives"]["short"].split():
         return f"more {adjective}"
-    if adjective.endswith("e"):
-        return adjective + "r"
-    if _ends_in_consonant_y(adjective):
-        return adjective[:-1] + "ier"
-    if adjective in ("big", "hot", "sad"):
-        return adjective + adjective[-1] + "er"
-    return adjective + "er"
+    doubled = adjective[-1] if adjective in FORMS["comparatives"]["doubled_consonant"] else ""
+    return _with_ending(adjective + doubled, "er")

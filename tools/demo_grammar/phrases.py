@@ -4,15 +4,13 @@ The Italian is a function of the English: `you` is always singular (tu), `you al
 English does not show gender (I, you, we, they, friend), Italian is masculine.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from tools.demo_grammar import english, italian
 from tools.demo_grammar.agreement import Agreement, Gender, Number
-
-Direction = Literal[
-    "at", "to", "reaching", "from"
-]  # reaching: arrive at the park, arrivare al parco
+from tools.demo_grammar.tables import load
 
 
 @dataclass(frozen=True)
@@ -36,14 +34,15 @@ class Noun:
     italian: str
     gender: Gender
     kind: str
-    numbers: tuple[Number, ...] = ("singular", "plural")
+    numbers: tuple[Number, ...]
 
 
 @dataclass(frozen=True)
 class Adjective:
     english: str
     italian: str
-    before: bool  # precedes the Italian noun
+    position: Literal["before", "after", "classifying"]  # in Italian; see words.toml
+    gradable: bool  # has a comparative
 
 
 @dataclass(frozen=True)
@@ -57,50 +56,23 @@ class Place:
     bare: bool  # takes no Italian article ("in cucina") unless it has an adjective
 
 
+_FUNCTION_WORDS = load("function_words.toml")
 PRONOUNS = {
-    "I": Nominal("I", "", Agreement("m", "singular", 1)),
-    "you": Nominal("you", "", Agreement("m", "singular", 2)),
-    "he": Nominal("he", "", Agreement("m", "singular")),
-    "she": Nominal("she", "", Agreement("f", "singular")),
-    "we": Nominal("we", "", Agreement("m", "plural", 1)),
-    "you all": Nominal("you all", "", Agreement("m", "plural", 2)),
-    "they": Nominal("they", "", Agreement("m", "plural")),
+    word: Nominal(word, "", Agreement(**features))
+    for word, features in _FUNCTION_WORDS["pronouns"].items()
 }
-POSSESSIVES = {
-    "my": "mio",
-    "your": "tuo",
-    "his": "suo",
-    "her": "suo",
-    "our": "nostro",
-    "their": "loro",
-}
-NUMBERS = {
-    "two": "due",
-    "three": "tre",
-    "four": "quattro",
-    "five": "cinque",
-    "six": "sei",
-    "seven": "sette",
-    "eight": "otto",
-    "nine": "nove",
-    "ten": "dieci",
-}
-ARTICLES = {
-    "the": italian.THE,
-    "some": italian.SOME,
-    "this": italian.THIS,
-    "that": italian.THAT,
-    "a": italian.A,
-}
-QUANTIFIERS = {"many": "molto", "how many": "quanto", "which": "quale"}
-PLURAL_DEMONSTRATIVES = {"this": "these", "that": "those"}
+POSSESSIVES: dict[str, str] = _FUNCTION_WORDS["possessives"]
+QUANTIFIERS: dict[str, str] = _FUNCTION_WORDS["quantifiers"]
+NUMBERS: dict[str, str] = _FUNCTION_WORDS["numbers"]
+EMPTY, AND = Phrase("", ""), Phrase("and", "e")
 
 
 def join(*phrases: Phrase) -> Phrase:
-    """The phrases in sequence, separated by blanks."""
+    """The phrases in sequence, separated by blanks; `e` becomes `ed` before another e."""
+    italian_words = join_words(*(phrase.italian for phrase in phrases))
     return Phrase(
         join_words(*(phrase.english for phrase in phrases)),
-        join_words(*(phrase.italian for phrase in phrases)),
+        re.sub(r"\be (?=[eèE])", "ed ", italian_words),
     )
 
 
@@ -117,22 +89,20 @@ def noun_phrase(
 ) -> Nominal:
     """Determiner, adjectives in English order, and noun.
 
-    The determiner is a key of `ARTICLES`, `POSSESSIVES`, `QUANTIFIERS` or `NUMBERS`, or "all the",
-    or "" for none.
+    The determiner is an article, or a word of function_words.toml, or "all the", or "" for none.
     """
-    agreement = Agreement(noun.gender, number)
-    singular = number == "singular"
+    agreement, singular = Agreement(noun.gender, number), number == "singular"
     inner_english = join_words(
         *(adjective.english for adjective in adjectives),
         noun.english if singular else english.plural(noun.english),
     )
     inner_italian = noun.italian if singular else italian.plural(noun.italian, noun.gender)
     for adjective in adjectives:
-        if not adjective.before:
+        if adjective.position != "before":
             inner_italian += " " + italian.inflect(adjective.italian, agreement)
     for adjective in reversed(adjectives):
-        if adjective.before:
-            inner_italian = italian.prepend_adjective(adjective.italian, inner_italian, agreement)
+        if adjective.position == "before":
+            inner_italian = italian.prepend(adjective.italian, inner_italian, agreement)
 
     # A singular family noun takes no article with a possessive (mia madre), unless it has an
     # adjective (la mia cara madre) or the possessive is loro (la loro madre).
@@ -148,24 +118,21 @@ def _with_english_determiner(determiner: str, inner: str, number: Number) -> str
     if determiner == "a":
         return english.with_a(inner)
     if number == "plural":
-        determiner = PLURAL_DEMONSTRATIVES.get(determiner, determiner)
+        determiner = {"this": "these", "that": "those"}.get(determiner, determiner)
     return join_words(determiner, inner)
 
 
 def _with_italian_determiner(
     determiner: str, inner: str, agreement: Agreement, omits_article: bool
 ) -> str:
-    if determiner in ARTICLES:
-        return italian.prepend(ARTICLES[determiner], inner, agreement)
+    if determiner in NUMBERS or not determiner:
+        return join_words(NUMBERS.get(determiner, ""), inner)
     if determiner in POSSESSIVES:
-        owned = f"{italian.inflect(POSSESSIVES[determiner], agreement)} {inner}"
-        return owned if omits_article else italian.prepend(italian.THE, owned, agreement)
+        owned = italian.prepend(POSSESSIVES[determiner], inner, agreement)
+        return owned if omits_article else italian.prepend("the", owned, agreement)
     if determiner == "all the":
-        rest = italian.prepend(italian.THE, inner, agreement)
-        return f"{italian.inflect('tutto', agreement)} {rest}"
-    if determiner in QUANTIFIERS:
-        return f"{italian.inflect(QUANTIFIERS[determiner], agreement)} {inner}"
-    return join_words(NUMBERS[determiner] if determiner else "", inner)
+        return italian.prepend("tutto", italian.prepend("the", inner, agreement), agreement)
+    return italian.prepend(QUANTIFIERS.get(determiner, determiner), inner, agreement)
 
 
 def possessive(
@@ -184,12 +151,9 @@ def possessive(
 
 def conjoined(first: Nominal, second: Nominal) -> Nominal:
     """Both joined by `and`; feminine only if both are."""
+    both = join(first, AND, second)
     all_feminine = first.agreement.gender == second.agreement.gender == "f"
-    return Nominal(
-        f"{first.english} and {second.english}",
-        italian.join_with_and(first.italian, second.italian),
-        Agreement("f" if all_feminine else "m", "plural"),
-    )
+    return Nominal(both.english, both.italian, Agreement("f" if all_feminine else "m", "plural"))
 
 
 def pronoun_for(person: Nominal) -> Nominal:
@@ -197,15 +161,14 @@ def pronoun_for(person: Nominal) -> Nominal:
     if person in PRONOUNS.values():
         return person
     agreement = person.agreement
-    if agreement.number == "plural":
-        return Nominal("they", "", agreement)
-    return Nominal("he" if agreement.gender == "m" else "she", "", agreement)
+    singular = "he" if agreement.gender == "m" else "she"
+    return Nominal("they" if agreement.number == "plural" else singular, "", agreement)
 
 
 def prepositional(english_preposition: str, italian_preposition: str, nominal: Nominal) -> Phrase:
-    """Preposition and noun phrase: "near the door", "vicino alla porta"."""
+    """Preposition and noun phrase: "near the door", "vicino alla porta"; either may be ""."""
     return Phrase(
-        f"{english_preposition} {nominal.english}",
+        join_words(english_preposition, nominal.english),
         italian.contract(italian_preposition, nominal.italian),
     )
 
@@ -218,25 +181,26 @@ def predicative(adjective: Adjective, subject: Nominal) -> Phrase:
 def compared(adjective: Adjective, subject: Nominal, other: Nominal) -> Phrase:
     """A comparative with its standard: "taller than Anna", "più alto di Anna"."""
     inflected = italian.inflect(adjective.italian, subject.agreement)
-    return Phrase(
-        f"{english.comparative(adjective.english)} than {other.english}",
-        f"più {inflected} {italian.contract('di', other.italian)}",
-    )
+    comparative = Phrase(english.comparative(adjective.english), f"più {inflected}")
+    return join(comparative, prepositional("than", "di", other))
 
 
 def place_phrase(
-    place: Place,
-    direction: Direction,
-    determiner: str = "the",
-    adjectives: tuple[Adjective, ...] = (),
+    place: Place, direction: str, determiner: str = "the", adjectives: tuple[Adjective, ...] = ()
 ) -> Phrase:
-    """The place with the preposition of the direction: "to the new museum", "al nuovo museo"."""
-    english_preposition = place.english_at if direction in ("at", "reaching") else direction
-    italian_preposition = {"at": place.italian_at, "from": "da"}.get(direction, place.italian_to)
+    """The place with the preposition of the direction: "to the new museum", "al nuovo museo".
+
+    The directions are at, to, from, and reaching (arrive at the park, arrivare al parco).
+    """
+    in_english, in_italian = {
+        "at": (place.english_at, place.italian_at),
+        "to": ("to", place.italian_to),
+        "reaching": (place.english_at, place.italian_to),
+        "from": ("from", "da"),
+    }[direction]
     nominal = noun_phrase(place.noun, determiner, adjectives=adjectives)
     if place.bare and direction != "from" and determiner == "the" and not adjectives:
-        bare_italian = f"{italian_preposition} {place.noun.italian}"
-        return Phrase(f"{english_preposition} {nominal.english}", bare_italian)
-    if determiner == "a" and italian_preposition == "a":
-        italian_preposition = "in"  # al museo, but in un museo
-    return prepositional(english_preposition, italian_preposition, nominal)
+        return Phrase(f"{in_english} {nominal.english}", f"{in_italian} {place.noun.italian}")
+    if determiner == "a" and in_italian == "a":
+        in_italian = "in"  # al museo, but in un museo
+    return prepositional(in_english, in_italian, nominal)

@@ -1,86 +1,72 @@
 """Sentence patterns of questions; each docstring is an example."""
 
-from random import Random
-
 from tools.demo_grammar import frames
-from tools.demo_grammar.clauses import WHO, Clause, Pair, question, sentence, statement
+from tools.demo_grammar.clauses import WHO, Clause, Pair, sentence
 from tools.demo_grammar.phrases import Phrase, noun_phrase
-from tools.demo_grammar.sampling import (
-    draw_clause,
-    draw_journey,
-    draw_location,
-    draw_object,
-    draw_pronoun,
-    draw_subject,
-    draw_tense,
-    draw_time,
-    maybe,
-)
+from tools.demo_grammar.sampling import Sampler
 
 
-def yes_or_no(rng: Random) -> Pair:
+def _with_time(draw: Sampler, phrase: Phrase, clause: Clause) -> Pair:
+    return sentence(draw.with_time(phrase, clause, in_front=False), "?")
+
+
+def yes_or_no(draw: Sampler) -> Pair:
     """Did the engineer visit the museum yesterday?"""
-    frame = rng.choice((*frames.TRANSITIVE, *frames.INTRANSITIVE))
-    complements = (*draw_object(rng, frame, "negatable"), *draw_location(rng, frame, 0.4))
-    clause = Clause(draw_subject(rng), frame.verb, draw_tense(rng, frame.verb), complements)
-    if maybe(rng, 0.2):
-        clause = draw_journey(rng)
-    return _with_time(rng, question(clause), clause)
+    frame = draw.choice((*frames.TRANSITIVE, *frames.INTRANSITIVE))
+    complements = (*draw.object_of(frame, "negatable"), *draw.location(frame, 0.4))
+    clause = Clause(draw.subject(), frame.verb, draw.tense(frame.verb), complements)
+    if draw.maybe(0.2):
+        clause = draw.journey()
+    return _with_time(draw, clause.question(), clause)
 
 
-def where(rng: Random) -> Pair:
+def where(draw: Sampler) -> Pair:
     """Where did you buy these shoes?"""
-    frame = rng.choice(frames.LOCATED)
+    frame = draw.choice(frames.LOCATED)
     # A subject after the Italian verb would be next to the object, so it must be a pronoun then.
-    subject = draw_pronoun(rng) if frame.objects else draw_subject(rng)
-    objects = draw_object(rng, frame, "negatable")
-    clause = Clause(subject, frame.verb, draw_tense(rng, frame.verb), objects)
-    return _with_time(rng, question(clause, Phrase("where", "dove"), inverted=True), clause)
+    subject = draw.pronoun() if frame.objects else draw.subject()
+    objects = draw.object_of(frame, "negatable")
+    clause = Clause(subject, frame.verb, draw.tense(frame.verb), objects)
+    return _with_time(draw, clause.question(Phrase("where", "dove"), inverted=True), clause)
 
 
-def when(rng: Random) -> Pair:
+def when(draw: Sampler) -> Pair:
     """When will the actors arrive in Rome?"""
-    clause = draw_journey(rng)
-    if maybe(rng, 0.4):
-        frame = rng.choice(frames.TRANSITIVE_ACTIONS)
-        clause = draw_clause(rng, frame, draw_pronoun(rng), draw_tense(rng, frame.verb))
-    return sentence(question(clause, Phrase("when", "quando"), inverted=True), "?")
+    clause = draw.journey()
+    if draw.maybe(0.4):
+        frame = draw.choice(frames.TRANSITIVE_ACTIONS)
+        clause = draw.clause(frame, draw.pronoun(), draw.tense(frame.verb))
+    return sentence(clause.question(Phrase("when", "quando"), inverted=True), "?")
 
 
-def why(rng: Random) -> Pair:
+def why(draw: Sampler) -> Pair:
     """Why did the child sell his bicycle?"""
-    frame = rng.choice(frames.ACTIONS)
-    clause = draw_clause(rng, frame, draw_subject(rng), draw_tense(rng, frame.verb))
-    return sentence(question(clause, Phrase("why", "perché")), "?")
+    frame = draw.choice(frames.ACTIONS)
+    clause = draw.clause(frame, draw.subject(), draw.tense(frame.verb))
+    return sentence(clause.question(Phrase("why", "perché")), "?")
 
 
-def what(rng: Random) -> Pair:
+def what(draw: Sampler) -> Pair:
     """How many oranges do you eat every day?"""
-    frame = rng.choice(frames.WITH_INANIMATE_OBJECT)
-    noun = rng.choice(frame.objects)
+    frame = draw.choice(frames.WITH_INANIMATE_OBJECT)
+    noun = draw.choice(frame.objects)
     word = Phrase("what", "che cosa")
-    if "plural" in noun.numbers and maybe(rng, 0.6):
-        word = noun_phrase(noun, "which", rng.choice(noun.numbers))
-        if maybe(rng, 0.6):
+    if "plural" in noun.numbers and draw.maybe(0.6):
+        word = noun_phrase(noun, "which", draw.choice(noun.numbers))
+        if draw.maybe(0.6):
             word = noun_phrase(noun, "how many", "plural")
-    location = draw_location(rng, frame, 0.5)
-    clause = Clause(draw_subject(rng), frame.verb, draw_tense(rng, frame.verb), location)
-    return _with_time(rng, question(clause, word, inverted=True), clause)
+    location = draw.location(frame, 0.5)
+    clause = Clause(draw.subject(), frame.verb, draw.tense(frame.verb), location)
+    return _with_time(draw, clause.question(word, inverted=True), clause)
 
 
-def who(rng: Random) -> Pair:
+def who(draw: Sampler) -> Pair:
     """Who opened the window this morning?"""
-    if maybe(rng, 0.35):
-        frame = rng.choice(frames.WITH_HUMAN_OBJECT)
-        location = draw_location(rng, frame, 0.8)
-        clause = Clause(draw_pronoun(rng), frame.verb, draw_tense(rng, frame.verb), location)
-        phrase = question(clause, Phrase("who", "chi"), inverted=True)
-    else:
-        frame = rng.choice((*frames.TRANSITIVE, *frames.INTRANSITIVE))
-        clause = draw_clause(rng, frame, WHO, draw_tense(rng, frame.verb))
-        phrase = statement(clause)
-    return _with_time(rng, phrase, clause)
-
-
-def _with_time(rng: Random, phrase: Phrase, clause: Clause) -> Pair:
-    return sentence(draw_time(rng, phrase, clause, in_front=False), "?")
+    if draw.maybe(0.35):
+        frame = draw.choice(frames.WITH_HUMAN_OBJECT)
+        location = draw.location(frame, 0.8)
+        clause = Clause(draw.pronoun(), frame.verb, draw.tense(frame.verb), location)
+        return _with_time(draw, clause.question(WHO, inverted=True), clause)
+    frame = draw.choice((*frames.TRANSITIVE, *frames.INTRANSITIVE))
+    clause = draw.clause(frame, WHO, draw.tense(frame.verb))
+    return _with_time(draw, clause.statement(), clause)

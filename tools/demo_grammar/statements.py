@@ -1,22 +1,12 @@
 """Sentence patterns of one clause, mostly statements; each docstring is an example."""
 
 from dataclasses import replace
-from random import Random
 
-from tools.demo_grammar import adverbials, frames
-from tools.demo_grammar.clauses import (
-    BE,
-    Clause,
-    Pair,
-    Verb,
-    infinitive,
-    object_phrase,
-    question,
-    sentence,
-    statement,
-)
-from tools.demo_grammar.lexicon import ADJECTIVES_OF, NAMES, NOUNS, nouns
+from tools.demo_grammar import frames
+from tools.demo_grammar.clauses import BE, NOT, Clause, Pair, Verb, sentence
+from tools.demo_grammar.lexicon import ADJECTIVES_OF, MANNER, NAMES, NOUNS, nouns
 from tools.demo_grammar.phrases import (
+    EMPTY,
     Nominal,
     Noun,
     Phrase,
@@ -25,43 +15,15 @@ from tools.demo_grammar.phrases import (
     predicative,
     prepositional,
 )
-from tools.demo_grammar.sampling import (
-    POSSESSIONS,
-    draw_any_tense,
-    draw_clause,
-    draw_company,
-    draw_indefinite,
-    draw_journey,
-    draw_location,
-    draw_nominal,
-    draw_object,
-    draw_person,
-    draw_place,
-    draw_possessive,
-    draw_spot,
-    draw_statement,
-    draw_subject,
-    draw_tense,
-    draw_time,
-    draw_travel_adverbial,
-    maybe,
-    negate,
-)
+from tools.demo_grammar.sampling import Sampler
 
-HAVE = Verb("have", "avere")
-PUT = Verb("put", "mettere")
-CAN = Verb("can", "potere")
-MUST = Verb("must", "dovere")
-WANT = Verb("want", "volere")
-THERE_IS = Verb("be", "esserci")
+MODALS = Verb("can", "potere"), Verb("must", "dovere"), Verb("want to", "volere")
 HANDLING = frames.select(frames.TRANSITIVE, "look for", "find", "lose", "take", "forget")
-
 ANIMALS = nouns("animals")
 SMALL_THINGS = nouns("things", "book", "letter", "press", "clothing")
+POSSESSIONS = nouns("pet", "vehicle", "instrument", "tool", "luggage")
 DESCRIBED = tuple(
-    noun
-    for noun, adjectives in ADJECTIVES_OF.items()
-    if adjectives.all and noun.kind not in ("family", "sight")
+    n for n in NOUNS.values() if ADJECTIVES_OF[n] and n.kind not in ("family", "sight")
 )
 COMPARABLE = tuple(
     nouns(*kinds.split())
@@ -73,144 +35,139 @@ def _with_complement(clause: Clause, complement: Phrase) -> Clause:
     return replace(clause, complements=(*clause.complements, complement))
 
 
-def transitive_action(rng: Random) -> Pair:
+def _statement_or_question(draw: Sampler, clause: Clause, question_probability: float) -> Pair:
+    if clause.adverb != NOT and draw.maybe(question_probability):
+        return sentence(clause.question(), "?")
+    return sentence(clause.statement())
+
+
+def transitive_action(draw: Sampler) -> Pair:
     """The old doctor did not read the letter in the garden yesterday."""
-    frame = rng.choice(frames.TRANSITIVE)
-    clause = draw_clause(rng, frame, draw_subject(rng), draw_any_tense(rng), negated=0.2)
-    return sentence(draw_statement(rng, clause))
+    frame = draw.choice(frames.TRANSITIVE)
+    clause = draw.clause(frame, draw.subject(), draw.any_tense(), negated=0.2)
+    return sentence(draw.statement(clause))
 
 
-def intransitive_action(rng: Random) -> Pair:
+def intransitive_action(draw: Sampler) -> Pair:
     """My sister walks slowly in the park with her son."""
-    frame = rng.choice(frames.INTRANSITIVE)
-    clause = draw_clause(rng, frame, draw_subject(rng), draw_any_tense(rng), negated=0.2)
-    if frame.verb.english in ("work", "walk", "dance", "swim", "run") and maybe(rng, 0.4):
-        manner = rng.choice(adverbials.MANNER)
-        clause = replace(clause, complements=(manner, *clause.complements))
-    if maybe(rng, 0.25):
-        clause = _with_complement(clause, draw_company(rng))
-    return sentence(draw_statement(rng, clause))
+    frame = draw.choice(frames.INTRANSITIVE)
+    clause = draw.clause(frame, draw.subject(), draw.any_tense(), negated=0.2)
+    if frame.verb.english in ("work", "walk", "dance", "swim", "run") and draw.maybe(0.4):
+        clause = replace(clause, complements=(draw.choice(MANNER), *clause.complements))
+    if draw.maybe(0.25):
+        clause = _with_complement(clause, draw.company())
+    return sentence(draw.statement(clause))
 
 
-def journey(rng: Random) -> Pair:
+def journey(draw: Sampler) -> Pair:
     """They returned from the sea by train last Sunday."""
-    clause = draw_journey(rng)
-    if maybe(rng, 0.35):
-        clause = _with_complement(clause, draw_travel_adverbial(rng))
-    return sentence(draw_statement(rng, negate(rng, clause) if maybe(rng, 0.15) else clause))
+    clause = draw.journey()
+    if draw.maybe(0.35):
+        clause = _with_complement(clause, draw.travel_adverbial())
+    return sentence(draw.statement(draw.negated(clause) if draw.maybe(0.15) else clause))
 
 
-def giving(rng: Random) -> Pair:
+def giving(draw: Sampler) -> Pair:
     """We will show the new bicycle to Marco."""
-    if maybe(rng, 0.6):
-        frame, receiver = rng.choice(frames.GIVING), prepositional("to", "a", draw_person(rng))
+    if draw.maybe(0.6):
+        frame, receiver = draw.choice(frames.GIVING), prepositional("to", "a", draw.person())
     else:
-        frame = rng.choice(frames.BENEFICIAL)
-        receiver = prepositional("for", "per", draw_person(rng))
-    clause = draw_clause(rng, frame, draw_subject(rng), draw_any_tense(rng), negated=0.15)
-    return sentence(draw_statement(rng, _with_complement(clause, receiver)))
+        frame, receiver = draw.choice(frames.BENEFICIAL), prepositional("for", "per", draw.person())
+    clause = draw.clause(frame, draw.subject(), draw.any_tense(), negated=0.15)
+    return sentence(draw.statement(_with_complement(clause, receiver)))
 
 
-def possessive_object(rng: Random) -> Pair:
+def possessive_object(draw: Sampler) -> Pair:
     """Luca found my sister's green umbrella."""
-    frame, noun = rng.choice(HANDLING), rng.choice(POSSESSIONS)
-    thing = object_phrase(frame.verb, draw_possessive(rng, noun))
-    clause = Clause(draw_subject(rng), frame.verb, draw_any_tense(rng), (thing,))
-    return sentence(draw_statement(rng, negate(rng, clause) if maybe(rng, 0.2) else clause))
+    verb, noun = draw.choice(HANDLING).verb, draw.choice(POSSESSIONS)
+    thing = draw.possessive(noun)
+    clause = Clause(draw.subject(), verb, draw.any_tense(), (thing,))
+    return sentence(draw.statement(draw.negated(clause) if draw.maybe(0.2) else clause))
 
 
-def putting(rng: Random) -> Pair:
+def putting(draw: Sampler) -> Pair:
     """My grandmother put the letter in the drawer yesterday."""
-    thing = draw_nominal(rng, SMALL_THINGS, "any")
-    clause = Clause(draw_subject(rng), PUT, draw_any_tense(rng), (thing, draw_spot(rng)))
-    return sentence(draw_time(rng, statement(clause), clause, probability=0.2))
+    thing, put = draw.nominal(SMALL_THINGS, "any"), Verb("put", "mettere")
+    clause = Clause(draw.subject(), put, draw.any_tense(), (thing, draw.spot()))
+    return sentence(draw.with_time(clause.statement(), clause, probability=0.2))
 
 
-def animal_action(rng: Random) -> Pair:
+def animal_action(draw: Sampler) -> Pair:
     """Some white cats slept in the garden last week."""
-    subject = draw_nominal(rng, ANIMALS, "any", described=0.4)
-    clause = draw_clause(rng, rng.choice(frames.ANIMAL), subject, draw_any_tense(rng))
-    return sentence(draw_statement(rng, clause))
+    subject = draw.nominal(ANIMALS, "any", described=0.4)
+    clause = draw.clause(draw.choice(frames.ANIMAL), subject, draw.any_tense())
+    return sentence(draw.statement(clause))
 
 
-def modal(rng: Random) -> Pair:
+def modal(draw: Sampler) -> Pair:
     """The children want to eat an orange in the kitchen."""
-    modal_verb = rng.choice((CAN, MUST, WANT))
-    frame, negative = rng.choice(frames.ACTIONS), maybe(rng, 0.25)
+    verb, frame = draw.choice(MODALS), draw.choice(frames.ACTIONS)
+    negation = draw.negation(0.25)
     complements = (
-        infinitive(frame.verb, to=modal_verb == WANT),
-        *draw_object(rng, frame, "negatable"),
-        *draw_location(rng, frame, 0.5),
+        frame.verb,
+        *draw.object_of(frame, "negatable"),
+        *draw.location(frame, 0.5),
     )
-    clause = Clause(draw_subject(rng), modal_verb, "present", complements, negative)
-    return _statement_or_question(rng, clause, 0.25)
+    clause = Clause(draw.subject(), verb, "present", complements, negation)
+    return _statement_or_question(draw, clause, 0.25)
 
 
-def having(rng: Random) -> Pair:
+def having(draw: Sampler) -> Pair:
     """My uncle has two dogs and a black horse."""
-    first, second = rng.sample(POSSESSIONS, 2)
-    owned, negative = draw_indefinite(rng, first), maybe(rng, 0.2)
-    if not negative and maybe(rng, 0.5):
-        owned = conjoined(owned, draw_indefinite(rng, second))
-    clause = Clause(draw_subject(rng), HAVE, draw_tense(rng), (owned,), negative)
-    return sentence(statement(clause))
+    first, second = draw.sample(POSSESSIONS, 2)
+    owned, negation = draw.indefinite(first), draw.negation(0.2)
+    if negation == EMPTY and draw.maybe(0.5):
+        owned = conjoined(owned, draw.indefinite(second))
+    have = Verb("have", "avere")
+    return sentence(Clause(draw.subject(), have, draw.tense(), (owned,), negation).statement())
 
 
-def quality(rng: Random) -> Pair:
+def quality(draw: Sampler) -> Pair:
     """Anna's old bicycle was not expensive."""
-    noun = rng.choice(DESCRIBED)
-    if noun in POSSESSIONS and maybe(rng, 0.4):
-        subject = draw_possessive(rng, noun)
-    elif noun.kind == "person" and maybe(rng, 0.6):
-        subject, noun = draw_subject(rng), NOUNS["cook"]  # its adjectives fit every person
+    noun = draw.choice(DESCRIBED)
+    if noun in POSSESSIONS and draw.maybe(0.4):
+        subject = draw.possessive(noun)
+    elif noun.kind == "person" and draw.maybe(0.6):
+        subject, noun = draw.subject(), NOUNS["cook"]  # its adjectives fit every person
     else:
-        subject = draw_nominal(rng, (noun,), "definite", described=0.0)
-    complement = predicative(rng.choice(ADJECTIVES_OF[noun].all), subject)
-    clause = Clause(subject, BE, draw_tense(rng), (complement,), maybe(rng, 0.2))
-    return _statement_or_question(rng, clause, 0.2)
+        subject = draw.nominal((noun,), "definite", described=0.0)
+    complement = predicative(draw.choice(ADJECTIVES_OF[noun]), subject)
+    clause = Clause(subject, BE, draw.tense(), (complement,), draw.negation(0.2))
+    return _statement_or_question(draw, clause, 0.2)
 
 
-def comparison(rng: Random) -> Pair:
+def comparison(draw: Sampler) -> Pair:
     """This letter is more interesting than my book."""
-    first, second = rng.sample(rng.choice(COMPARABLE), 2)
-    shared = [
-        adjective
-        for adjective in ADJECTIVES_OF[first].gradable
-        if adjective in ADJECTIVES_OF[second].gradable
-    ]
-    subject, other = _draw_definite(rng, first), _draw_definite(rng, second)
-    complement = compared(rng.choice(shared), subject, other)
-    clause = Clause(subject, BE, draw_tense(rng), (complement,), maybe(rng, 0.15))
-    return sentence(statement(clause))
+    first, second = draw.sample(draw.choice(COMPARABLE), 2)
+    fitting = ADJECTIVES_OF[second]
+    shared = [a for a in ADJECTIVES_OF[first] if a.gradable and a in fitting]
+    subject, other = _draw_definite(draw, first), _draw_definite(draw, second)
+    complement = compared(draw.choice(shared), subject, other)
+    clause = Clause(subject, BE, draw.tense(), (complement,), draw.negation(0.15))
+    return sentence(clause.statement())
 
 
-def _draw_definite(rng: Random, noun: Noun) -> Nominal:
-    if noun.kind == "person" and maybe(rng, 0.4):
-        return rng.choice(NAMES)
-    return draw_nominal(rng, (noun,), "definite", described=0.1)
+def _draw_definite(draw: Sampler, noun: Noun) -> Nominal:
+    if noun.kind == "person" and draw.maybe(0.4):
+        return draw.choice(NAMES)
+    return draw.nominal((noun,), "definite", described=0.1)
 
 
-def location(rng: Random) -> Pair:
+def location(draw: Sampler) -> Pair:
     """The keys are under the newspaper."""
-    if maybe(rng, 0.6):
-        subject, place = draw_nominal(rng, SMALL_THINGS, "definite"), draw_spot(rng)
+    if draw.maybe(0.6):
+        subject, place = draw.nominal(SMALL_THINGS, "definite"), draw.spot()
     else:
-        subject, place = draw_subject(rng), draw_place(rng, frames.ANYWHERE, "at")
-    clause = Clause(subject, BE, draw_any_tense(rng), (place,), maybe(rng, 0.15))
-    if not clause.negative and maybe(rng, 0.25):
-        return sentence(question(clause), "?")
-    return sentence(draw_time(rng, statement(clause), clause, probability=0.25))
+        subject, place = draw.subject(), draw.place(frames.ANYWHERE, "at")
+    clause = Clause(subject, BE, draw.any_tense(), (place,), draw.negation(0.15))
+    if clause.adverb != NOT and draw.maybe(0.25):
+        return sentence(clause.question(), "?")
+    return sentence(draw.with_time(clause.statement(), clause, probability=0.25))
 
 
-def existence(rng: Random) -> Pair:
+def existence(draw: Sampler) -> Pair:
     """There are two cats under the table."""
-    found = draw_indefinite(rng, rng.choice((*SMALL_THINGS, *nouns("pet"))))
+    found = draw.indefinite(draw.choice((*SMALL_THINGS, *nouns("pet"))))
     there = Nominal("there", "", found.agreement)
-    clause = Clause(there, THERE_IS, draw_tense(rng), (found, draw_spot(rng)))
-    return _statement_or_question(rng, clause, 0.35)
-
-
-def _statement_or_question(rng: Random, clause: Clause, question_probability: float) -> Pair:
-    if not clause.negative and maybe(rng, question_probability):
-        return sentence(question(clause), "?")
-    return sentence(statement(clause))
+    clause = Clause(there, Verb("be", "esserci"), draw.tense(), (found, draw.spot()))
+    return _statement_or_question(draw, clause, 0.35)

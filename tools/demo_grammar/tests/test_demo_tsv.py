@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -15,6 +14,7 @@ from tools.demo_grammar.__main__ import SHIPPED
 from tools.demo_grammar.clauses import Pair
 from tools.demo_grammar.corpus import PATTERNS
 from tools.demo_grammar.lexicon import ADJECTIVES, NOUNS
+from tools.demo_grammar.sampling import Sampler
 
 # Words that must not stand together.
 VOWEL, CLUSTER = "[aeiouàèìòù]", "(?:z|gn|ps|s[^aeiouàèìòù])"
@@ -106,11 +106,11 @@ def test_every_noun_verb_and_adjective_occurs_in_training(splits: dict[str, list
 
 def test_every_english_sentence_has_one_translation():
     # More sentences than the corpus holds, from all patterns in turn.
-    rng = Random(1)
+    draw = Sampler(1)
     italian_of: dict[str, str] = {}
     for _ in range(1_000):
         for pattern in PATTERNS:
-            in_english, in_italian = pattern(rng)
+            in_english, in_italian = pattern(draw)
             assert italian_of.setdefault(in_english, in_italian) == in_italian, in_english
     assert len(italian_of) > 20_000
 

@@ -1,53 +1,46 @@
-"""English word forms against hand-written ones."""
+"""English word forms against the hand-written ones of english.toml."""
 
 import pytest
 
 from tools.demo_grammar import english
 from tools.demo_grammar.agreement import Agreement, Tense
+from tools.demo_grammar.tables import load, rows
 
-M = Agreement("m", "singular")
-MM = Agreement("m", "plural")
-
-
-def test_a_or_an_by_initial_sound():
-    for phrase in ("an apple", "an old man", "an umbrella", "a man", "a useful knife"):
-        assert english.with_a(phrase.split(" ", 1)[1]) == phrase
-    assert english.with_a("university") == "a university"
+ME, HE = Agreement("m", "singular", 1), Agreement("m", "singular")
+THEY = Agreement("m", "plural")
+EXPECTED = load("tests/english.toml")
 
 
-def test_plurals():
-    pairs = "book books, box boxes, church churches, glass glasses, cherry cherries, boy boys, "
-    pairs += "man men, woman women, child children, mouse mice, wolf wolves, knife knives, "
-    pairs += "shelf shelves, piano pianos, key keys"
-    for singular, plural in (pair.split() for pair in pairs.split(", ")):
-        assert english.plural(singular) == plural
+@pytest.mark.parametrize("phrase", EXPECTED["with_article"])
+def test_a_or_an_by_initial_sound(phrase: str):
+    assert english.with_a(phrase.split(" ", 1)[1]) == phrase
 
 
-def test_third_person_and_past():
-    forms = "eat eats ate, go goes went, watch watches watched, study studies studied, "
-    forms += "play plays played, have has had, take takes took, close closes closed, "
-    forms += "cry cries cried, put puts put, read reads read, wash washes washed"
-    for base, third, past in (entry.split() for entry in forms.split(", ")):
-        assert (english.third_person(base), english.past(base)) == (third, past)
-    assert english.third_person("look for") == "looks for"
-    assert english.past("think of") == "thought of"
+@pytest.mark.parametrize("singular, plural", rows(EXPECTED["plurals"]))
+def test_plurals(singular: str, plural: str):
+    assert english.plural(singular) == plural
+
+
+@pytest.mark.parametrize("base, third, past", rows(EXPECTED["third_person_and_past"]))
+def test_third_person_and_past(base: str, third: str, past: str):
+    assert (english.third_person(base), english.past(base)) == (third, past)
 
 
 @pytest.mark.parametrize(
     "verb, tense, agreement, do, expected",
     [
-        ("eat", "present", M, False, ("", "eats")),
-        ("eat", "present", MM, False, ("", "eat")),
-        ("eat", "past", M, False, ("", "ate")),
-        ("eat", "present", M, True, ("does", "eat")),
-        ("eat", "present", MM, True, ("do", "eat")),
-        ("eat", "past", M, True, ("did", "eat")),
-        ("eat", "future", M, True, ("will", "eat")),
-        ("have", "present", M, True, ("does", "have")),
-        ("be", "present", Agreement("m", "singular", 1), True, ("am", "")),
-        ("be", "past", MM, True, ("were", "")),
-        ("be", "future", MM, False, ("will", "be")),
-        ("can", "present", M, True, ("can", "")),
+        ("eat", "present", HE, False, ("", "eats")),
+        ("eat", "present", THEY, False, ("", "eat")),
+        ("eat", "past", HE, False, ("", "ate")),
+        ("eat", "present", HE, True, ("does", "eat")),
+        ("eat", "present", THEY, True, ("do", "eat")),
+        ("eat", "past", HE, True, ("did", "eat")),
+        ("eat", "future", HE, True, ("will", "eat")),
+        ("have", "present", HE, True, ("does", "have")),
+        ("be", "present", ME, True, ("am", "")),
+        ("be", "past", THEY, True, ("were", "")),
+        ("be", "future", THEY, False, ("will", "be")),
+        ("can", "present", HE, True, ("can", "")),
     ],
 )
 def test_auxiliaries(
@@ -56,7 +49,6 @@ def test_auxiliaries(
     assert english.verb_group(verb, tense, agreement, do) == expected
 
 
-def test_comparatives():
-    pairs = {"tall": "taller", "big": "bigger", "sad": "sadder", "heavy": "heavier"}
-    pairs |= {"nice": "nicer", "famous": "more famous", "tired": "more tired"}
-    assert {adjective: english.comparative(adjective) for adjective in pairs} == pairs
+@pytest.mark.parametrize("adjective, comparative", rows(EXPECTED["comparatives"]))
+def test_comparatives(adjective: str, comparative: str):
+    assert english.comparative(adjective) == comparative

@@ -1,0 +1,41 @@
+"""Reads the TOML files beside this one, which hold the words and the irregular forms."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_ENTRY = re.compile(r"([^=]+)=([^:>@]+)(?::([^>@]+))?(?:>([^@]+))?(?:@(.+))?")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a table: `english = italian : notes > objects @ places`."""
+
+    english: str  # `_` stands for a blank
+    italian: str
+    notes: tuple[str, ...]
+    objects: tuple[str, ...]
+    places: tuple[str, ...]
+
+
+def load(name: str) -> dict[str, Any]:
+    """The content of a TOML file of this folder."""
+    return tomllib.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
+
+
+def entries(table: str) -> list[Entry]:
+    """The entries of a table, which are separated by commas or line breaks."""
+    read: list[Entry] = []
+    for text in filter(str.strip, re.split(r"[,\n]", table)):
+        match = _ENTRY.fullmatch(text)
+        assert match, f"{text!r} does not have the form of an entry (see `Entry`)."
+        english, italian, *lists = ((part or "").strip() for part in match.groups())
+        read.append(Entry(english.replace("_", " "), italian, *(tuple(e.split()) for e in lists)))
+    return read
+
+
+def rows(table: str) -> list[list[str]]:
+    """The rows of a table without `=`: words separated by blanks; `_` stands for a blank."""
+    return [[word.replace("_", " ") for word in row.split()] for row in table.split(",")]
