@@ -1,4 +1,4 @@
-"""trackio, an extra, receives what a run logs. Most tests need it: `pip install trackio`.
+"""trackio, an extra, receives what a run logs. Most tests need it.
 
 They read its SQLite database.
 """
@@ -162,4 +162,4 @@ def test_trackio_that_is_not_installed_is_one_error_before_the_run(
     assert ended.value.code == 2
     shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert shown.count("Error parsing logbook: trackio_project needs trackio, which is not ") == 1
-    assert "pip install trackio" in shown
+    assert "pip install -r requirements-trackio.txt" in shown

@@ -42,7 +42,7 @@ class JsonlSink:
             self._write()
         except OSError as error:
             self._message(
-                f"Could not write to {self.path}: {error.strerror}. It will be tried again."
+                f"Could not write to {self.path}: {error.strerror}. The next record tries it again."
             )
 
     def samples(self, step: int, rows: Sequence[Sample]) -> None:

@@ -1,7 +1,7 @@
 """Weights & Biases: one sink of the logbook, which never prompts, blocks or ends a run.
 
 All calls run on a background thread. Only the start and the end wait for it, for a bounded time,
-and after the first failed call there is no other. W&B receives what is passed here and the load of
+and after the first failed call no other is made. W&B receives what is passed here and the load of
 the machine: no command line, environment variable, path, host name, repository, package list or
 console output.
 """
@@ -37,8 +37,8 @@ ROOM_BYTES = 1 << 16  # more than W&B writes at once
 class WandbSink:
     """Logs to the W&B run `run_id`, which a resumed run continues.
 
-    `history` holds earlier records of this run that W&B does not have under this id. `status` says
-    where the run can be seen; `message` prints warnings.
+    `history` holds earlier records of this run that W&B does not have under this id. `message`
+    prints failures and warnings.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class WandbSink:
             self._give_up(error)
             return
         self.status = f"W&B {self._started.status}"
-        if self._started.trouble:
-            message(self._started.trouble)
+        if self._started.warning:
+            message(self._started.warning)
         for step, scalars in history:
             self.log(step, scalars)
 
@@ -137,12 +137,15 @@ class WandbSink:
 
 @dataclass(frozen=True)
 class Started:
+    """An open W&B run."""
+
     run: "wandb.Run"
     status: str
+    """Where the run can be seen."""
     upload: str
     """The command that uploads what is on disk."""
-    trouble: str = ""
-    """Why the run is not online, if it was to be."""
+    warning: str = ""
+    """Why the run is not online although that was asked for."""
 
 
 def resolve_mode(mode: WandbMode) -> WandbMode:
@@ -167,8 +170,8 @@ def start(mode: WandbMode, arguments: dict[str, Any], folder: Path) -> Started:
     require_room(folder)
     import wandb
 
-    wandb.setup(_settings())  # silent from the first message on
-    reason, trouble = "as chosen", ""
+    wandb.setup(_wandb_settings())  # silent from the first message on
+    reason, warning = "as chosen", ""
     if mode != "offline":
         try:
             if wandb.login(prompt=False, verify=False):
@@ -178,12 +181,12 @@ def start(mode: WandbMode, arguments: dict[str, Any], folder: Path) -> Started:
             reason = "no API key"
         except Exception as error:
             reason = "not connected"
-            trouble = f"W&B cannot go online ({_brief(error)}): the run is recorded offline"
+            warning = f"W&B cannot go online ({_brief(error)}): the run is recorded offline"
             _teardown()  # else the run id is still in use
-            wandb.setup(_settings())
+            wandb.setup(_wandb_settings())
     run = _open_run(arguments, "offline")
     upload = _sync_command(folder, f"offline-run-*-{run.id}")
-    return Started(run, f"offline, {reason}; {upload} uploads it", upload, trouble)
+    return Started(run, f"offline, {reason}; {upload} uploads it", upload, warning)
 
 
 def require_room(folder: Path) -> None:
@@ -195,7 +198,7 @@ def require_room(folder: Path) -> None:
 def _open_run(arguments: dict[str, Any], mode: Literal["online", "offline"]) -> "wandb.Run":
     import wandb
 
-    run = wandb.init(**arguments, mode=mode, settings=_settings())
+    run = wandb.init(**arguments, mode=mode, settings=_wandb_settings())
     for handler in logging.getLogger("wandb").handlers:
         handler.handleError = lambda record: None  # else a full disk prints a traceback per line
     run.define_metric("global_step")
@@ -203,7 +206,7 @@ def _open_run(arguments: dict[str, Any], mode: Literal["online", "offline"]) -> 
     return run
 
 
-def _settings() -> "wandb.Settings":
+def _wandb_settings() -> "wandb.Settings":
     import wandb
 
     chosen: dict[str, Any] = {
