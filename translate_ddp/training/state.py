@@ -3,8 +3,6 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self, TypeVar, get_origin
 
-from torch import Tensor
-
 from translate_ddp import __version__
 from translate_ddp.errors import UserError, first_line
 
@@ -62,7 +60,7 @@ class Run:
 class RunState:
     """The whole run at one step, as plain values and tensors: the content of one checkpoint."""
 
-    model: dict[str, Tensor]  # a state dict
+    model: dict[str, Any]  # a state dict of tensors
     optimizer: dict[str, Any]  # a state dict
     position: Position
     meters: dict[str, Any]  # what was measured since the last log record
@@ -108,6 +106,7 @@ def _build(kind: type[T], values: dict[str, Any]) -> T:
     built = kind(**values)
     for part in fields(kind):  # pyright: ignore[reportArgumentType]
         value, wanted = getattr(built, part.name), get_origin(part.type) or part.type
-        if not isinstance(value, (int, float) if wanted is float else wanted):
+        kinds: Any = (int, float) if wanted is float else wanted
+        if not isinstance(value, kinds):
             raise TypeError(f"{part.name} is of type {type(value).__name__}")
     return built
