@@ -77,7 +77,7 @@ class Config:
 
 
 def parse(arguments: Sequence[str], prints: bool = True) -> Config:
-    """The configuration that a command line asks for.
+    """The configuration of a command line.
 
     `prints` is false off rank 0: help and messages are printed once. Raises UserError for an
     unusable YAML file, and SystemExit, with code 2 and one message, for unusable flags.

@@ -73,8 +73,7 @@ def train(config: Config, world: World) -> None:
     with open_logbook(config, resumed, folder, model, world) as logbook:
         trainer = build_trainer(config, model, data, resumed.run, folder, logbook, world)
         if resumed.state is not None:
-            changes = describe_changes(resumed.state, settings, trainer.environment())
-            resumed.messages += changes
+            resumed.messages += describe_changes(resumed.state, settings, trainer.environment())
             trainer.restore(resumed.state)
         if world.is_main:
             with suppress(OSError):  # the next save reports a full disk

@@ -13,6 +13,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.training.metrics import (
     METRICS,
     Metric,
+    Texts,
     bleu_signature,
     find_metric,
     score_texts,
@@ -52,7 +53,7 @@ def test_unknown_metric_lists_the_known_ones():
         find_metric("f1")
 
 
-def output_length(sources: object, predictions: list[str], references: object) -> float:
+def output_length(sources: Texts, predictions: Texts, references: Texts) -> float:
     """A new metric. Like many a library, it returns a number of NumPy."""
     return np.mean([len(text) for text in predictions])  # pyright: ignore[reportReturnType]
 

@@ -34,12 +34,6 @@ from translate_ddp.settings import DistributedConfig
 
 T = TypeVar("T")
 
-__all__ = [
-    "World",
-    "open_world",
-    "record",
-]
-
 __all__ = ["World", "open_world", "record"]
 
 LOWER_MEMORY = "lower --max_tokens, choose a smaller model (--preset), or end other programs"

@@ -26,6 +26,8 @@ NUM_SAMPLES = 3  # translations shown at each validation
 
 @dataclass(frozen=True)
 class ValidationSet:
+    """Pairs to decode, encoded and as text."""
+
     pairs: ParallelDataset
     sources: list[str]
     references: list[str]
