@@ -27,9 +27,8 @@ pytestmark = pytest.mark.usefixtures("folder")  # an empty cache, and no hub
 def demo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = "train\ta dog\tun cane\ntrain\ta cat\tun gatto\n"
     rows += "validation\ta fish\tun pesce\ntest\ta bird\tun uccello\n"
-    monkeypatch.setattr(
-        sources_module, "DEMO", write(folder / "demo.tsv", f"split\ten\tit\n{rows}")
-    )
+    file = write(folder / "demo.tsv", f"split\ten\tit\n{rows}")
+    monkeypatch.setattr(sources_module, "DEMO", Path(file))
 
 
 @pytest.mark.usefixtures("demo")
