@@ -162,6 +162,11 @@ class CheckpointStore:
             "Pass --preload latest, one of these epochs, or a file."
         )
 
+    def count_archives(self) -> int:
+        """The number of the last folder `earlier-NNN`; 0 if there is none."""
+        folders = self.folder.glob("earlier-[0-9][0-9][0-9]")
+        return max((int(path.name.removeprefix("earlier-")) for path in folders), default=0)
+
     def archive(self, history: Sequence[str] | None) -> str | None:
         """Move files that are not part of the run into a folder `earlier-NNN` of their own.
 
@@ -175,8 +180,7 @@ class CheckpointStore:
         metrics = self.folder / "metrics.jsonl"
         if len(mine) == len(held) and (mine or not metrics.exists()):
             return None
-        numbers = [int(path.name[8:]) for path in self.folder.glob("earlier-[0-9][0-9][0-9]")]
-        archive = self.folder / f"earlier-{max(numbers, default=0) + 1:03d}"
+        archive = self.folder / f"earlier-{self.count_archives() + 1:03d}"
         archive.mkdir()
         for checkpoint in held:
             if checkpoint not in mine:

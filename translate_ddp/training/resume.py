@@ -1,5 +1,6 @@
 """What a run resumes from, agreed by all ranks, and whether it is still the same run."""
 
+import hashlib
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,16 +57,17 @@ def resume_run(
     moved = world.on_main_then_each_node("archiving files", lambda: store.archive(history))
     messages += [f"Moved files that are not part of this run to {to}." for to in moved if to]
 
-    def choose_run_id() -> str:
-        if state is None or any(moved) or path.parent.resolve() != store.folder.resolve():
-            return uuid.uuid4().hex[:8]
-        return state.run.run_id
-
-    run_id = world.on_main("naming the run", choose_run_id)
+    archives = world.on_main("counting archives", store.count_archives)
     if state is None:
-        return Resumed(Run(run_id, config, identity), None, messages)
-    run = Run(run_id, config, identity, state.run.history)
-    return Resumed(run, state, messages, is_fork=run_id != state.run.run_id)
+        run_id = world.on_main("naming the run", lambda: uuid.uuid4().hex[:8])
+        return Resumed(Run(run_id, config, identity, archives), None, messages)
+    run_id, folder = state.run.run_id, store.folder.resolve()
+    # An archive that is newer than the state has what followed it.
+    is_fork = archives > state.run.archives or path.parent.resolve() != folder
+    if is_fork:  # the same id again if the run is killed before it saves
+        run_id = hashlib.sha256(f"{run_id} {archives} {folder}".encode()).hexdigest()[:8]
+    run = Run(run_id, config, identity, archives, state.run.history)
+    return Resumed(run, state, messages, is_fork)
 
 
 def load_state(
