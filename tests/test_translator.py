@@ -10,6 +10,7 @@ from tests.helpers.commands import translate
 from tests.helpers.faults import Run
 from tests.helpers.runs import last_state
 from translate_ddp.errors import UserError
+from translate_ddp.modeling.decoding import decode
 from translate_ddp.translator import Translator
 
 LINES = ["sun moon river", "", "tree", " \t", "stone bird fish wolf tree", "caf\udce9 ☃"]
@@ -32,10 +33,24 @@ def test_translations_equal_what_the_command_prints(trained: Path, beam_width: i
 def test_blank_lines_stay_blank_and_order_is_kept(trained: Path):
     translator = Translator.open(str(trained))
     translations = translator.translate(LINES)
-    assert [bool(line) for line in translations] == [bool(line.strip()) for line in LINES]
+    assert translations[1] == translations[3] == "" != translations[0]
     alone = [translator.translate([line])[0] for line in LINES]
     assert translations == alone
     assert translator.translate([]) == [] and translator.translate(["", " "]) == ["", ""]
+
+
+def test_beam_width_is_that_of_the_search(trained: Path):
+    translator, lines = Translator.open(str(trained)), ["sun moon river", "fish", "moon moon"]
+    ids = translator.tokenizer.encode(lines)
+    found = {}
+    for width in (1, 4):
+        hypotheses = decode(
+            translator.model.start, ids, translator.device, beam_width=width, max_tokens=4096
+        )
+        found[width] = translator.tokenizer.decode([each.ids for each in hypotheses])
+        assert translator.translate(lines, width) == found[width]
+    assert found[1] != found[4]
+    assert translator.translate(lines) == found[4]
 
 
 def test_epoch_and_file_open_the_same_model(trained: Path, tmp_path: Path):
