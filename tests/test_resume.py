@@ -207,7 +207,9 @@ def test_run_that_goes_back_or_leaves_its_folder_gets_a_new_id(tiny_run: list[st
     processes.train([*elsewhere, "--preload", str(epoch_2)], tmp_path).succeed()
     assert run_id(other) != first and run_id(folder) == first
 
-    processes.train([*flags, "--preload", "2"], tmp_path).succeed()
+    processes.train([*flags, "--preload", "2"], tmp_path, TRANSLATE_DDP_FAULT="batch=kill").wait()
+    assert run_id(folder) == first  # killed before it could save its new id
+    processes.train(flags, tmp_path).succeed()
     second = run_id(folder)
     assert second not in (first, run_id(other))
     processes.train([*flags, "--num_epochs", "4"], tmp_path).succeed()

@@ -60,13 +60,13 @@ def resume_run(
     archives = world.on_main("counting archives", store.count_archives)
     if state is None:
         run_id = world.on_main("naming the run", lambda: uuid.uuid4().hex[:8])
-        return Resumed(Run(run_id, config, identity, archives), None, messages)
+        return Resumed(Run(run_id, config, identity, archives=archives), None, messages)
     run_id, folder = state.run.run_id, store.folder.resolve()
     # An archive that is newer than the state has what followed it.
     is_fork = archives > state.run.archives or path.parent.resolve() != folder
     if is_fork:  # the same id again if the run is killed before it saves
         run_id = hashlib.sha256(f"{run_id} {archives} {folder}".encode()).hexdigest()[:8]
-    run = Run(run_id, config, identity, archives, state.run.history)
+    run = Run(run_id, config, identity, state.run.history, archives)
     return Resumed(run, state, messages, is_fork)
 
 

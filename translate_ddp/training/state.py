@@ -53,8 +53,8 @@ class Run:
     run_id: str
     config: dict[str, dict[str, Any]]  # part -> setting -> value
     identity: RunIdentity
-    archives: int = 0  # in its folder when the run got its id
     history: list[str] = field(default_factory=list)  # names of the checkpoints it wrote
+    archives: int = 0  # in its folder when it got its id
 
 
 @dataclass
