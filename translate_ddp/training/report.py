@@ -122,9 +122,9 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
     duration = describe_seconds(time.monotonic() - started)
     if stop_reason:
         saved = trainer.saver.saved_step == position.global_step
-        outcome = "saved" if saved else "not saved, since its last steps were not finite"
+        outcome = "and saved" if saved else "but not saved, since its last steps were not finite"
         return (
-            f"Stopped on request ({stop_reason}) at {where}, after {duration}: {outcome}. "
+            f"Stopped at {where}, on request ({stop_reason}), {outcome}, after {duration}. "
             "The same command resumes from the last checkpoint."
         )
     best = ""
