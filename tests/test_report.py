@@ -77,10 +77,10 @@ def test_stop_is_reported_with_its_reason_and_place(tiny_run: list[str], tmp_pat
     position, found = last_state(folder)["position"], status(folder)
     epoch, step = position["epoch"] + (position["step_in_epoch"] > 0), position["global_step"]
     assert (found["state"], found["epoch"], found["step"]) == ("preempted", epoch, step)
-    (line,) = [line for line in output.splitlines() if line.startswith("Stopped")]
-    where = f"epoch {epoch}, step {step:,}"
-    assert line.startswith(f"Stopped at {where}, on request ({found['reason']}), and saved, after ")
-    assert line.endswith(" s. The same command resumes from the last checkpoint.")
+    (line,) = [line for line in output.splitlines() if line.startswith("Stopped at")]
+    place = f"epoch {epoch}, step {step:,}, on request ({found['reason']}), and saved, after "
+    assert line.startswith(f"Stopped at {place}")
+    assert line.endswith(". The same command resumes from the last checkpoint.")
     assert (folder / str(found["checkpoint"])).exists()
 
 
