@@ -66,12 +66,12 @@ class Config:
         return asdict(self)
 
     def to_yaml(self) -> str:
-        """Every setting, one per line, as `--config` reads it."""
+        """Every setting, one per line, as `--config` reads it, but for what one start asks for."""
         import yaml  # here: --help does not need it
 
         settings = {n: v for part in self.to_dict().values() for n, v in part.items()}
         settings = {n: "inf" if v == math.inf else v for n, v in settings.items()}  # not `.inf`
-        del settings["config"]
+        del settings["config"], settings["preload"]
         settings["preset"], _ = choose_preset(self.run.preset, self.corpus.dataset)
         return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
 

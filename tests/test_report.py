@@ -22,9 +22,9 @@ def test_sixteen_ranks_have_a_line_each():
 def test_more_ranks_have_a_line_per_host():
     ranks = [f"node{rank // 8}: cuda:{rank % 8} (NVIDIA H100)" for rank in range(24)]
     assert describe_ranks(ranks) == [
-        "ranks 0-7  node0: 8 processes",
-        "ranks 8-15  node1: 8 processes",
-        "ranks 16-23  node2: 8 processes",
+        "8 ranks  node0: cuda (NVIDIA H100)",
+        "8 ranks  node1: cuda (NVIDIA H100)",
+        "8 ranks  node2: cuda (NVIDIA H100)",
     ]
 
 

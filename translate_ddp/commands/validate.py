@@ -7,7 +7,7 @@ from translate_ddp.commands.translate import SavedModel
 from translate_ddp.console import print_line
 from translate_ddp.data.dataset import ParallelDataset, Ragged, load_prepared, prepare
 from translate_ddp.data.files import read_parallel
-from translate_ddp.errors import UserError
+from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.decoding import default_max_tokens
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
@@ -77,13 +77,12 @@ def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
     Raises UserError if the corpus has changed since.
     """
     config = translator.state.run.config
-    prepared = prepare(
-        CorpusConfig(**config["corpus"]),
-        TokenizerConfig(**config["tokenizer"]),
-        config["batches"]["seq_len"],
-        Path(saved.model_folder) / "data",
-    )
-    data = load_prepared(prepared)
+    try:
+        corpus, tokenizer = CorpusConfig(**config["corpus"]), TokenizerConfig(**config["tokenizer"])
+    except TypeError as error:  # a setting of another version
+        raise UserError(f"{first_line(error)}: pass --source and --reference.") from error
+    folder = Path(saved.model_folder) / "data"
+    data = load_prepared(prepare(corpus, tokenizer, config["batches"]["seq_len"], folder))
     if data.tokenizer.fingerprint != translator.tokenizer.fingerprint:
         raise UserError(
             f"The corpus {config['corpus']['dataset']} has changed since the checkpoint was "

@@ -2,11 +2,12 @@
 
 import math
 import os
+import re
 import shlex
 import socket
 import sys
 import time
-from itertools import groupby
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +71,11 @@ def describe_rank(world: World) -> str:
 
 
 def describe_ranks(ranks: list[str]) -> list[str]:
-    """A line for each rank; with many ranks, a line for each host."""
+    """A line for each rank; with many ranks, a line for each host and kind of device."""
     if len(ranks) <= MAX_RANK_LINES:
         return [f"rank {rank}  {text}" for rank, text in enumerate(ranks)]
-    lines = []
-    for host, group in groupby(enumerate(ranks), key=lambda item: item[1].partition(":")[0]):
-        numbers = [rank for rank, _ in group]
-        lines.append(f"ranks {numbers[0]}-{numbers[-1]}  {host}: {len(numbers)} processes")
-    return lines
+    kinds = Counter(re.sub(r"cuda:\d+", "cuda", text) for text in ranks)
+    return [f"{count} ranks  {kind}" for kind, count in kinds.items()]
 
 
 def describe_warnings(precision: Any, world: World) -> list[str]:
