@@ -51,3 +51,14 @@ def test_flags_exist():
     for page in (page for page in PAGES if page.name != "CHANGELOG.md"):
         used = set(re.findall(r"(?<![\w-])--[a-z]\w*(?:-\w+)*", page.read_text()))
         assert used <= known, f"{page.name}: {sorted(used - known)}"
+
+
+def test_paths_exist():
+    # A path is relative to the checkout, the package or, in launch/ and tests/, as written.
+    roots = (ROOT, ROOT / "translate_ddp")
+    pattern = r"`((?:[\w.-]+/)*[\w-]+\.(?:py|sh|toml|txt|md)|(?:[\w.-]+/)+)`"
+    for page in PAGES:
+        for path in set(re.findall(pattern, page.read_text())):
+            if path.startswith(("weights/", "earlier-", "data/train", "run.")):
+                continue
+            assert any((root / path).exists() for root in roots), f"{page.name}: {path}"
