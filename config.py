@@ -1,4 +1,4 @@
-"""The configuration of a run: the settings of all parts together, and the command line.
+"""The configuration of a run, read from its command line.
 
 Values come from the preset, then from `--config file.yaml`, then from the user's flags; the last
 one wins.
@@ -10,70 +10,16 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal
 
 import tyro
 
 from translate_ddp import __version__
 from translate_ddp.errors import UserError
 from translate_ddp.presets import PRESETS, choose_preset
-from translate_ddp.settings import (
-    BatchConfig,
-    CheckpointConfig,
-    CorpusConfig,
-    DistributedConfig,
-    LogbookConfig,
-    LossConfig,
-    ModelConfig,
-    OptimizerConfig,
-    TokenizerConfig,
-    TrainConfig,
-)
+from translate_ddp.settings import Config, CorpusConfig
 from translate_ddp.training.metrics import find_metric
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Settings that choose the defaults of others."""
-
-    preset: Literal["auto", "tiny", "small", "base", "big"] = "auto"
-    """Model size and schedule to start from; auto: tiny for the demo, small for other corpora. On
-    8 GPUs add --batch_tokens 200000 --lr 1e-3 to base and big."""
-    config: str = ""
-    """YAML file of settings, one `name: value` per line; flags override it."""
-
-
-@dataclass(frozen=True)
-class Config:
-    """Train a Transformer for translation, in one process or under torchrun."""
-
-    run: Choice = field(default_factory=Choice)
-    corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    batches: BatchConfig = field(default_factory=BatchConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
-    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-    logbook: LogbookConfig = field(default_factory=LogbookConfig)
-    distributed: DistributedConfig = field(default_factory=DistributedConfig)
-
-    def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Plain values, by part and name."""
-        return asdict(self)
-
-    def to_yaml(self) -> str:
-        """Every setting, one per line, as `--config` reads it, but for what one start asks for."""
-        import yaml  # here: --help does not need it
-
-        settings = {n: v for part in self.to_dict().values() for n, v in part.items()}
-        settings = {n: "inf" if v == math.inf else v for n, v in settings.items()}  # not `.inf`
-        del settings["config"], settings["preload"]
-        settings["preset"], _ = choose_preset(self.run.preset, self.corpus.dataset)
-        return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
 
 
 def parse(arguments: Sequence[str], prints: bool = True) -> Config:
@@ -158,3 +104,14 @@ def read_yaml(path: Path) -> list[str]:
         else:
             flags.append(f"--{name}={value}")  # one word: a value may begin with a dash
     return flags
+
+
+def to_yaml(config: Config) -> str:
+    """Every setting, one per line, as `--config` reads it, but for what one start asks for."""
+    import yaml  # here: --help does not need it
+
+    settings = {n: v for part in config.to_dict().values() for n, v in part.items()}
+    settings = {n: "inf" if v == math.inf else v for n, v in settings.items()}  # not `.inf`
+    del settings["config"], settings["preload"]
+    settings["preset"], _ = choose_preset(config.run.preset, config.corpus.dataset)
+    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)

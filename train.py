@@ -16,12 +16,13 @@ if __name__ == "__main__":  # before imports that take long
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C prints no traceback
 
-from config import Config, parse
+from config import parse, to_yaml
 from translate_ddp.errors import report_errors
 from translate_ddp.runtime.environment import set_defaults
 from translate_ddp.runtime.fault_injection import VARIABLE as FAULT_VARIABLE
 from translate_ddp.runtime.fault_injection import configure_faults
 from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.settings import Config
 
 STARTED = time.monotonic()
 
@@ -77,7 +78,7 @@ def train(config: Config, world: World) -> None:
             trainer.restore(resumed.state)
         if world.is_main:
             with suppress(OSError):  # the next save reports a full disk
-                write_atomically(folder.path / "config.yaml", config.to_yaml())
+                write_atomically(folder.path / "config.yaml", to_yaml(config))
         for line in [*describe_run(settings, trainer), *resumed.messages]:
             logbook.message(line)
         is_finished = trainer.fit()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from config import Config, parse
+from config import Config, parse, to_yaml
 from tests.helpers import processes
 from tests.helpers.commands import ROOT
 from translate_ddp import __version__
@@ -144,7 +144,7 @@ def assert_reads_back(config: Config, file: Path) -> None:
 )
 def test_configuration_as_yaml_reads_back_the_same(tmp_path: Path, flags: list[str]):
     file = tmp_path / "config.yaml"
-    file.write_text(parse(flags).to_yaml(), encoding="utf-8")
+    file.write_text(to_yaml(parse(flags)), encoding="utf-8")
     assert_reads_back(parse(flags), file)
 
 

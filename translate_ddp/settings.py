@@ -6,10 +6,10 @@ line of the dataclasses. What a run finds around it, such as its rank and device
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 Precision = Literal["auto", "fp32", "bf16"]
 ValidateOn = Literal["rank0", "all"]
@@ -243,3 +243,35 @@ class DistributedConfig:
             raise ValueError(f"timeout_minutes must be positive, but is {self.timeout_minutes}.")
         if self.bucket_cap_mb < 1:
             raise ValueError(f"bucket_cap_mb must be at least 1, but is {self.bucket_cap_mb}.")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings that choose the defaults of others."""
+
+    preset: Literal["auto", "tiny", "small", "base", "big"] = "auto"
+    """Model size and schedule to start from; auto: tiny for the demo, small for other corpora. On
+    8 GPUs add --batch_tokens 200000 --lr 1e-3 to base and big."""
+    config: str = ""
+    """YAML file of settings, one `name: value` per line; flags override it."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Train a Transformer for translation, in one process or under torchrun."""
+
+    run: Choice = field(default_factory=Choice)
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    batches: BatchConfig = field(default_factory=BatchConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    logbook: LogbookConfig = field(default_factory=LogbookConfig)
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Plain values, by part and name."""
+        return asdict(self)

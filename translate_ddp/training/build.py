@@ -2,7 +2,6 @@
 
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler
 from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
@@ -13,6 +12,7 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.settings import Config
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.optimizer import build_optimizer
@@ -27,9 +27,6 @@ from translate_ddp.training.state import Run
 from translate_ddp.training.trainer import Trainer
 from translate_ddp.training.updater import Updater, reseed
 
-if TYPE_CHECKING:
-    from config import Config  # which imports the package
-
 
 def lock_run_folder(path: str, world: World) -> RunFolder:
     """The run's folder, locked against other runs until this process ends."""
@@ -43,7 +40,7 @@ def lock_run_folder(path: str, world: World) -> RunFolder:
     return folder
 
 
-def prepare_data(config: "Config", folder: Path, world: World) -> PreparedData:
+def prepare_data(config: Config, folder: Path, world: World) -> PreparedData:
     """The encoded corpus, prepared below `folder` once per node, mapped into memory by every rank.
 
     Raises UserError if the nodes read different data.
@@ -59,7 +56,7 @@ def prepare_data(config: "Config", folder: Path, world: World) -> PreparedData:
     return load_prepared(Path(prepared[world.node_index][0]))
 
 
-def build_model(config: "Config", data: PreparedData, world: World) -> Transformer:
+def build_model(config: Config, data: PreparedData, world: World) -> Transformer:
     """A new model on this rank's device, the same on every rank."""
     if world.device.type == "cpu":
         keep_freed_memory()
@@ -72,7 +69,7 @@ def build_model(config: "Config", data: PreparedData, world: World) -> Transform
 
 
 def open_logbook(
-    config: "Config", resumed: Resumed, folder: RunFolder, model: Transformer, world: World
+    config: Config, resumed: Resumed, folder: RunFolder, model: Transformer, world: World
 ) -> Logbook:
     """The logbook with all its sinks on rank 0, and an empty one elsewhere."""
     if not world.is_main:
@@ -91,14 +88,14 @@ def open_logbook(
     return logbook
 
 
-def build_updater(config: "Config", model: Transformer, world: World) -> Updater:
+def build_updater(config: Config, model: Transformer, world: World) -> Updater:
     """What trains the model: loss, DDP and optimizer."""
     objective = world.replicate(Objective(model, config.loss.label_smoothing), config.distributed)
     optimizer = build_optimizer(model, config.optimizer)
     return Updater(objective, optimizer, config.optimizer, world, config.train.seed)
 
 
-def build_loader(config: "Config", data: PreparedData, world: World) -> BatchLoader:
+def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoader:
     """This rank's shard of every step."""
     sampler = StepSampler(
         Lengths.of(data.train),
@@ -112,7 +109,7 @@ def build_loader(config: "Config", data: PreparedData, world: World) -> BatchLoa
 
 
 def build_trainer(
-    config: "Config",
+    config: Config,
     model: Transformer,
     data: PreparedData,
     run: Run,
