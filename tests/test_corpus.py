@@ -100,18 +100,11 @@ def smallest_hashes(pairs: list[tuple[str, str]], count: int) -> list[tuple[str,
     return sorted(set(pairs), key=key)[:count]
 
 
-def test_split_does_not_depend_on_order_of_rows(folder: Path):
-    pairs = [(f"source {number % 40}", f"target {number % 90}") for number in range(400)]
-    shuffled = random.Random(0).sample(pairs, len(pairs))
-    one, other = split_of(folder, pairs), split_of(folder, shuffled)
-    assert pairs_of(one.validation) == pairs_of(other.validation)
-    assert sorted(pairs_of(one.train)) == sorted(pairs_of(other.train))
-
-
 def test_validation_is_two_percent_with_smallest_hashes_of_the_source(folder: Path):
     # Another split changes all published scores, and resumed runs would validate on pairs that
     # they were trained on: change it only together with a note to users.
     pairs = [(f"source {number % 30}", f"target {number % 120}") for number in range(360)]
+    random.Random(0).shuffle(pairs)  # the split does not depend on the order of the rows
     corpus = split_of(folder, pairs)
     validation = pairs_of(corpus.validation)
     assert validation == smallest_hashes(pairs, 7)

@@ -8,7 +8,6 @@ from tests.helpers.models import small_model
 from translate_ddp.modeling import inference_weights
 from translate_ddp.modeling.inference_weights import (
     PackedWeights,
-    has_packed_products,
     ready_to_decode,
 )
 from translate_ddp.modeling.kernels import Linear
@@ -75,15 +74,6 @@ def test_all_products_are_packed_in_a_dtype_that_the_cpu_has(
     assert kinds.count(PackedWeights) == (linear + 1 if packs else 0)  # and the logits
     assert kinds.count(Linear) == (0 if packs else linear)
     assert ready_to_decode(ready) is ready
-
-
-@pytest.mark.skipif(not ON_X86, reason="not an x86 CPU, or torch without oneDNN")
-def test_torch_has_packed_products():
-    assert has_packed_products(), (
-        f"torch {torch.__version__} has changed torch.ops.mkldnn._reorder_linear_weight or "
-        "_linear_pointwise: CPUs decode with weights that are not packed, which is slower. "
-        "Adapt PackedWeights."
-    )
 
 
 @pytest.mark.parametrize("error", [AttributeError, RuntimeError, TypeError])

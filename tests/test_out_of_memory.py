@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from tests.helpers import processes
+from tests.helpers.models import small_model
 from translate_ddp.data.batches import Step
-from translate_ddp.data.tokenizer import EOS
-from translate_ddp.modeling.decoding import decode
+from translate_ddp.modeling.decoding import SearchState, decode
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
 from translate_ddp.settings import ModelConfig, OptimizerConfig
@@ -65,34 +64,24 @@ def test_out_of_memory_gives_one_message_with_the_phase(
 
 def test_decoding_halves_batches_that_do_not_fit(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one batch at a time
+    model = small_model().eval()
     tried = []
 
-    class Repeat:
-        """Translates a source to its first token; out of memory with more than three rows."""
-
-        def __init__(self, source_BS: torch.Tensor) -> None:
-            tried.append(len(source_BS))
-            if len(source_BS) > 3:
-                raise torch.OutOfMemoryError("more than three rows")
-            self.first, self.steps = source_BS[:, 0], 0
-
-        def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
-            self.steps += 1
-            wanted_N = self.first if self.steps == 1 else torch.full_like(self.first, EOS)
-            return F.one_hot(wanted_N, 30).float()
-
-        def select(self, sentences_B: torch.Tensor, rows_N: torch.Tensor) -> None:
-            self.first = self.first[sentences_B]
+    def start(source_BS: torch.Tensor) -> SearchState:
+        tried.append(len(source_BS))
+        if len(source_BS) > 3:
+            raise torch.OutOfMemoryError("more than three rows")
+        return model.start(source_BS)
 
     sources = [[n] * 4 for n in range(4, 14)]
-    found = decode(Repeat, sources, CPU, max_tokens=1000)
-    assert [hypothesis.ids for hypothesis in found] == [[n] for n in range(4, 14)]
+    expected = decode(model.start, sources, CPU, max_tokens=1000)
+    assert decode(start, sources, CPU, max_tokens=1000) == expected
     assert tried == [10, 5, *[2, 3] * 2]  # a size that did not fit is not tried again
     tried.clear()
-    assert len(decode(Repeat, sources * 2, CPU, max_tokens=50)) == 20
+    assert decode(start, sources * 2, CPU, max_tokens=50) == expected * 2
     assert tried == [10, 5, *[2, 3] * 4]  # not by later batches either
 
-    def fail(source_BS: torch.Tensor) -> Repeat:
+    def fail(source_BS: torch.Tensor) -> SearchState:
         raise torch.OutOfMemoryError("not even one")
 
     with pytest.raises(OutOfMemory, match="a sentence of 4 tokens with a beam of 1: end other"):
