@@ -10,34 +10,11 @@ from tests.helpers import processes
 from tests.helpers.models import small_model
 from translate_ddp.data.batches import Step
 from translate_ddp.modeling.decoding import SearchState, decode
-from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
-from translate_ddp.settings import ModelConfig, OptimizerConfig
-from translate_ddp.training.optimizer import allocate_moments, build_optimizer
 from translate_ddp.training.updater import Updater
 
 CPU = torch.device("cpu")
 PASS = r"a pass of (\d+) sentences of (\d+) source and (\d+) target tokens.* --max_tokens (\d+)"
-
-
-def test_optimizer_moments_allocated_before_the_first_step_change_nothing():
-    torch.manual_seed(0)
-    transformer = Transformer(ModelConfig(), vocabulary=40)
-    before = [parameter.clone() for parameter in transformer.parameters()]
-    optimizer = build_optimizer(transformer, OptimizerConfig())
-    allocate_moments(optimizer)
-    states = list(optimizer.state.values())
-    assert len(states) == len(before)
-    assert all(float(state["step"]) == 0 and not state["exp_avg_sq"].any() for state in states)
-    transformer(torch.full((2, 5), 7), torch.full((2, 6), 7)).sum().backward()
-    optimizer.step()
-    moments = [state["exp_avg"].clone() for state in states]
-    weights = [parameter.detach().clone() for parameter in transformer.parameters()]
-    allocate_moments(optimizer)  # as after a resume
-    assert all(float(state["step"]) == 1 for state in states)
-    assert all(torch.equal(a, b["exp_avg"]) for a, b in zip(moments, states, strict=True))
-    assert all(torch.equal(a, b) for a, b in zip(weights, transformer.parameters(), strict=True))
-    assert all(parameter.grad is None for parameter in transformer.parameters())
 
 
 @pytest.mark.parametrize(
