@@ -11,7 +11,6 @@ import shutil
 import signal
 import tempfile
 import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,16 +63,13 @@ def train_with_nonfinite_steps(flags: list[str]) -> None:
 
 def wait_like_a_launcher(job: processes.Job) -> list[int]:
     """Wait until all ranks exit; send SIGTERM once one has failed, or after 10 s."""
-    started_at, is_signalled = time.monotonic(), False
-    while any(rank.is_alive() for rank in job.ranks):
-        has_failed = any(rank.exitcode for rank in job.ranks)
-        if not is_signalled and (has_failed or time.monotonic() - started_at > 10):
-            is_signalled = True
-            time.sleep(0.1)  # torchrun checks ten times a second
-            for rank in range(2):
-                send(job, signal.SIGTERM, rank)
-        assert time.monotonic() - started_at < processes.SECONDS, job.text()
-        time.sleep(0.02)
+    deadline = time.monotonic() + 10
+    while any(rank.is_alive() for rank in job.ranks) and time.monotonic() < deadline:
+        if any(rank.exitcode for rank in job.ranks):
+            break
+        time.sleep(0.1)  # torchrun checks ten times a second
+    for rank in range(2):
+        send(job, signal.SIGTERM, rank)
     return job.wait()
 
 
@@ -91,7 +87,7 @@ def main() -> None:
     generator = random.Random(options.seed)
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     flags = [*TINY_RUN, "--dataset", write_corpus(folder), "--model_folder"]
-    exits: Counter[str] = Counter()
+    starts = 0
     deadline = time.monotonic() + 60 * options.minutes
     model = folder / "model"
     while time.monotonic() < deadline:
@@ -104,7 +100,7 @@ def main() -> None:
             send(job, number, generator.randrange(2))
         codes = wait_like_a_launcher(job)
         assert all(code in EXPECTED for code in codes), f"{fault}: {codes}\n{job.text()}"
-        exits[str(sorted(codes))] += 1
+        starts += 1
         position = last_state(model)["position"] if list(model.glob("*.pt")) else {}
         print(f"{fault:<22} {codes}  step {position.get('global_step', 0)}", flush=True)
     epochs = str(last_state(model)["position"]["epoch"] + 1)
@@ -116,7 +112,7 @@ def main() -> None:
     assert_same_state(folder / "straight", model)
     assert metrics(folder / "straight") == metrics(model)
     steps = last_state(model)["position"]["global_step"]
-    print(f"{sum(exits.values())} starts, {steps:,} steps, exit codes {dict(exits)}.")
+    print(f"{starts} starts, {steps:,} steps.")
     print("Weights, optimizer, position and metrics equal those of the uninterrupted run.")
     shutil.rmtree(folder)
 

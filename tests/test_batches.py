@@ -1,6 +1,7 @@
 """The plan of an epoch, the shards of the ranks, and the tensors of a batch."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,31 +46,24 @@ def sampler(
     return StepSampler(Lengths.of(dataset), config, seed=3, rank=rank, world_size=size)
 
 
-def rows_of_rank(
-    dataset: ParallelDataset, rank: int = 0, size: int = 1, config: BatchConfig = CONFIG
-) -> list[np.ndarray]:
+def rows_of_rank(dataset: ParallelDataset, *arguments: Any) -> list[np.ndarray]:
     """The rows of each step of the first epoch that one rank takes."""
-    mine = sampler(dataset, rank, size, config)
+    mine = sampler(dataset, *arguments)
     return [mine.shard(rows) for rows in mine]
 
 
-@pytest.mark.parametrize("size", RANKS)
-def test_ranks_together_take_every_pair_once_per_epoch(dataset: ParallelDataset, size: int):
-    rows = [
-        row for rank in range(size) for rows in rows_of_rank(dataset, rank, size) for row in rows
-    ]
-    assert sorted(rows) == list(range(500))
+def plan(lengths: Lengths, world_size: int = 1, **settings: int) -> list[np.ndarray]:
+    config = BatchConfig(seq_len=60, **settings)
+    return plan_epoch(lengths, config, seed=3, epoch=0, world_size=world_size)
 
 
 @pytest.mark.parametrize("size", RANKS)
-def test_all_ranks_have_the_same_number_of_steps(dataset: ParallelDataset, size: int):
-    # Unequal numbers hang the last all-reduce of an epoch.
-    assert len({len(rows_of_rank(dataset, rank, size)) for rank in range(size)}) == 1
-
-
-@pytest.mark.parametrize("size", RANKS)
-def test_pairs_of_a_step_do_not_depend_on_world_size(dataset: ParallelDataset, size: int):
+def test_an_epoch_has_every_pair_once_in_the_same_steps_for_any_world_size(
+    dataset: ParallelDataset, size: int
+):
     one_rank = [sorted(rows.tolist()) for rows in rows_of_rank(dataset)]
+    assert sorted(itertools.chain(*one_rank)) == list(range(500))
+    # Unequal numbers of steps, which `zip` rejects, hang the last all-reduce of an epoch.
     by_ranks = zip(*(rows_of_rank(dataset, rank, size) for rank in range(size)), strict=True)
     assert [sorted(np.concatenate(step).tolist()) for step in by_ranks] == one_rank
 
@@ -78,10 +72,9 @@ def test_pairs_of_a_step_do_not_depend_on_world_size(dataset: ParallelDataset, s
 def test_steps_are_within_batch_tokens_and_nearly_full(
     dataset: ParallelDataset, budget: int, filled: float
 ):
-    config = BatchConfig(batch_tokens=budget, max_tokens=100, seq_len=60)
     lengths = Lengths.of(dataset)
-    plan = plan_epoch(lengths, config, seed=3, epoch=0, world_size=1)
-    sizes = [len(rows) * int(lengths.longest_side[rows].max()) for rows in plan]
+    steps = plan(lengths, batch_tokens=budget, max_tokens=100)
+    sizes = [len(rows) * int(lengths.longest_side[rows].max()) for rows in steps]
     assert max(sizes) <= budget
     assert np.median(sizes) > filled * budget
 
@@ -91,12 +84,10 @@ def test_all_ranks_have_the_same_number_of_passes(size: int):
     random = np.random.default_rng(0)
     lengths = np.clip(random.gamma(4, 3, 3000), 1, 50).astype(int)
     pairs = ParallelDataset(*(Ragged.of([[5] * n for n in lengths]) for _ in range(2)))
-    config = BatchConfig(batch_tokens=1600, max_tokens=400, seq_len=60)
-    plan = plan_epoch(Lengths.of(pairs), config, seed=3, epoch=0, world_size=size)
     uneven = 0
-    for rows in plan:
+    for rows in plan(Lengths.of(pairs), size, batch_tokens=1600, max_tokens=400):
         shards = [shard(rows, rank, size) for rank in range(size)]
-        passes = {len(split_into_passes(pairs, part, config.max_tokens)) for part in shards}
+        passes = {len(split_into_passes(pairs, part, 400)) for part in shards}
         uneven += passes != {max(1, 4 // size)}
     assert uneven <= 2  # the last step of the corpus, and that of the few longest rows
 
@@ -104,11 +95,10 @@ def test_all_ranks_have_the_same_number_of_passes(size: int):
 @pytest.mark.parametrize(("budget", "divisor"), [(90, 1), (207, 2), (423, 4), (810, 8)])
 def test_number_of_pairs_of_a_step_is_a_multiple_of_ranks(budget: int, divisor: int):
     lengths = np.full(1000, 9)
-    config = BatchConfig(batch_tokens=budget, seq_len=60)
-    plan = plan_epoch(Lengths(lengths, lengths), config, seed=3, epoch=0, world_size=1)
+    steps = plan(Lengths(lengths, lengths), batch_tokens=budget)
     fit = budget // 9  # 10, 23, 47 and 90
     usual = fit - fit % divisor
-    assert sorted(len(rows) for rows in plan)[1:] == [usual] * (999 // usual)
+    assert sorted(len(rows) for rows in steps)[1:] == [usual] * (999 // usual)
 
 
 def test_passes_are_as_large_as_max_tokens_allows():
@@ -129,19 +119,15 @@ def test_groups_equal_those_of_a_search_by_hand():
     assert group_by_tokens(np.array([], dtype=int), lengths, max_tokens=10) == []
 
 
-def test_steps_have_less_padding_than_plain_sorting(
-    dataset: ParallelDataset,
-):
+def test_steps_have_less_padding_than_plain_sorting(dataset: ParallelDataset):
     lengths = Lengths.of(dataset)
     order = np.lexsort((lengths.source, lengths.target))
 
     def source_padding(steps: list[np.ndarray]) -> int:
         return sum(int((lengths.source[rows].max() - lengths.source[rows]).sum()) for rows in steps)
 
-    config = BatchConfig(batch_size=10, seq_len=60)
-    ours = plan_epoch(lengths, config, seed=3, epoch=0, world_size=1)
     plain = np.split(order, range(10, len(order), 10))
-    assert source_padding(ours) < 0.9 * source_padding(plain)
+    assert source_padding(plan(lengths, batch_size=10)) < 0.9 * source_padding(plain)
 
 
 @pytest.mark.parametrize("size", RANKS)
@@ -186,10 +172,6 @@ def test_batch_size_counts_pairs_per_rank(dataset: ParallelDataset):
     counts = sorted({len(rows) for rank in steps for rows in rank})
     assert counts == [2, 8]  # 500 = 31 * 16 + 4
     assert sorted(row for rank in steps for rows in rank for row in rows) == list(range(500))
-
-
-def test_padding_of_steps_is_small(dataset: ParallelDataset):
-    assert padding_share(sampler(dataset), max_tokens=100) < 0.15
 
 
 def test_padding_of_a_real_corpus_is_small():

@@ -29,11 +29,6 @@ def test_invalid_language_code_raises(code: str):
         CorpusConfig(lang_tgt=code)
 
 
-def test_equal_languages_raise():
-    with pytest.raises(ValueError, match="must differ"):
-        CorpusConfig(lang_src="it", lang_tgt="it")
-
-
 def test_import_of_corpus_does_not_import_datasets():
     code = "import sys, translate_ddp.data.corpus; sys.exit('datasets' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent.parent)
@@ -105,24 +100,11 @@ def smallest_hashes(pairs: list[tuple[str, str]], count: int) -> list[tuple[str,
     return sorted(set(pairs), key=key)[:count]
 
 
-def test_validation_is_two_percent_with_smallest_hashes(folder: Path):
+def test_validation_is_two_percent_with_smallest_hashes_of_the_source(folder: Path):
     # Another split changes all published scores, and resumed runs would validate on pairs that
     # they were trained on: change it only together with a note to users.
-    corpus = split_of(folder, numbered_pairs(300))
-    assert pairs_of(corpus.validation) == smallest_hashes(numbered_pairs(300), 6)
-    assert len(corpus.train) == 294 and corpus.dropped == {}
-
-
-def test_split_does_not_depend_on_order_of_rows(folder: Path):
-    pairs = [(f"source {number % 40}", f"target {number % 90}") for number in range(400)]
-    shuffled = random.Random(0).sample(pairs, len(pairs))
-    one, other = split_of(folder, pairs), split_of(folder, shuffled)
-    assert pairs_of(one.validation) == pairs_of(other.validation)
-    assert sorted(pairs_of(one.train)) == sorted(pairs_of(other.train))
-
-
-def test_split_does_not_share_source_sentences(folder: Path):
     pairs = [(f"source {number % 30}", f"target {number % 120}") for number in range(360)]
+    random.Random(0).shuffle(pairs)  # the split does not depend on the order of the rows
     corpus = split_of(folder, pairs)
     validation = pairs_of(corpus.validation)
     assert validation == smallest_hashes(pairs, 7)

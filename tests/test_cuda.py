@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ from typing import Any
 import pytest
 
 from tests.helpers.gpus import VISIBLE_GPUS
-from tests.helpers.runs import last_state, losses, metrics, tensors
+from tests.helpers.runs import last_state, losses, metrics
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 400
+pytestmark = [pytest.mark.cuda, pytest.mark.timeout(2 * SECONDS)]
 # Wider than the demo's model, so that the GPU and bf16 are used.
 RUN = [
     *("--d_model", "256", "--d_ff", "1024", "--dropout", "0.1", "--lr", "2e-3"),
@@ -84,9 +86,22 @@ def train(folder: Path, *flags: str, ranks: int = 1) -> str:
     return run(*torchrun, "train.py", *RUN, "--model_folder", str(folder), *flags)
 
 
-def new_folder(path: Path, prepared: Path) -> Path:
-    shutil.copytree(prepared, path / "data")
-    return path
+@pytest.fixture
+def new_folder(prepared: Path, tmp_path: Path) -> Callable[[str], Path]:
+    """Makes a model folder of this name with the prepared demo."""
+    return lambda name: shutil.copytree(prepared, tmp_path / name / "data").parent
+
+
+def signal_when(folder: Path, number: int, condition: Callable[[], object], *flags: str) -> int:
+    """The exit code of a run that gets this signal once the condition holds."""
+    command = [sys.executable, "train.py", *RUN, "--model_folder", str(folder), *flags]
+    with subprocess.Popen(command, cwd=ROOT, env=environment()) as process:
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(number)
+        return process.wait(SECONDS)
 
 
 def status(folder: Path) -> dict[str, Any]:
@@ -96,36 +111,27 @@ def status(folder: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def trained(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder and the output of a finished run of two epochs."""
-    folder = new_folder(tmp_path_factory.mktemp("cuda") / "trained", prepared)
+    folder = tmp_path_factory.mktemp("trained")
+    shutil.copytree(prepared, folder / "data")
     return folder, train(folder)
 
 
-@pytest.mark.cuda
-@pytest.mark.timeout(SECONDS)
 def test_run_of_two_epochs_finishes_on_the_gpu(trained: tuple[Path, str]):
     folder, output = trained
     assert "cuda:0" in output and "bf16" in output
     assert status(folder)["state"] == "finished"
     assert last_state(folder)["position"]["epoch"] == 2
     assert losses(folder)[-1] < 0.8 * losses(folder)[0]
-    assert all(
-        str(tensor.dtype) == "torch.float32" for tensor in last_state(folder)["model"].values()
-    )
+    weights = last_state(folder)["model"].values()
+    assert {str(tensor.dtype) for tensor in weights} == {"torch.float32"}
 
 
-@pytest.mark.cuda
-@pytest.mark.timeout(2 * SECONDS)
 def test_resume_after_kill_gives_losses_of_uninterrupted_run(
-    trained: tuple[Path, str], prepared: Path, tmp_path: Path
+    trained: tuple[Path, str], new_folder: Callable[[str], Path]
 ):
-    folder = new_folder(tmp_path / "killed", prepared)
-    command = ["train.py", *RUN, "--model_folder", str(folder), "--save_every", "10"]
-    with subprocess.Popen([sys.executable, *command], cwd=ROOT, env=environment()) as process:
-        deadline = time.monotonic() + SECONDS
-        while not list(folder.glob("tmodel_step_*")):
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
+    folder = new_folder("killed")
+    is_saved = lambda: list(folder.glob("tmodel_step_*"))  # noqa: E731
+    assert signal_when(folder, signal.SIGKILL, is_saved, "--save_every", "10") == -signal.SIGKILL
     assert status(folder)["state"] == "running"
     assert "Resuming from" in train(folder)
     assert status(folder)["state"] == "finished"
@@ -135,24 +141,14 @@ def test_resume_after_kill_gives_losses_of_uninterrupted_run(
     assert steps[0] == steps[1]
 
 
-@pytest.mark.cuda
-@pytest.mark.timeout(SECONDS)
-def test_sigterm_mid_epoch_saves_and_stops(prepared: Path, tmp_path: Path):
-    folder = new_folder(tmp_path / "stopped", prepared)
-    command = ["train.py", *RUN, "--model_folder", str(folder), "--num_epochs", "9999"]
-    with subprocess.Popen([sys.executable, *command], cwd=ROOT, env=environment()) as process:
-        deadline = time.monotonic() + SECONDS
-        while not (folder / "metrics.jsonl").exists() or len(losses(folder)) < 4:
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(SECONDS) == 0
+def test_sigterm_mid_epoch_saves_and_stops(new_folder: Callable[[str], Path]):
+    folder = new_folder("stopped")
+    has_losses = lambda: (folder / "metrics.jsonl").exists() and len(losses(folder)) >= 4  # noqa: E731
+    assert signal_when(folder, signal.SIGTERM, has_losses, "--num_epochs", "9999") == 0
     assert status(folder)["state"] == "preempted" and status(folder)["reason"] == "SIGTERM"
     assert status(folder)["step"] == last_state(folder)["position"]["global_step"]
 
 
-@pytest.mark.cuda
-@pytest.mark.timeout(SECONDS)
 def test_translate_and_validate_run_on_the_gpu(trained: tuple[Path, str]):
     folder = ["--model_folder", str(trained[0])]
     sentences = ["The old doctor reads the letter in the garden.", "The cat sleeps."]
@@ -165,43 +161,37 @@ def test_translate_and_validate_run_on_the_gpu(trained: tuple[Path, str]):
     assert f"BLEU {bleu:.4g}" in output
 
 
-@pytest.mark.cuda
-@pytest.mark.timeout(SECONDS)
-def test_bf16_losses_are_close_to_fp32(trained: tuple[Path, str], prepared: Path, tmp_path: Path):
-    folder = new_folder(tmp_path / "fp32", prepared)
+def test_bf16_losses_are_close_to_fp32(
+    trained: tuple[Path, str], new_folder: Callable[[str], Path]
+):
+    folder = new_folder("fp32")
     assert "fp32" in train(folder, "--precision", "fp32")
     assert losses(trained[0]) == pytest.approx(losses(folder), rel=0.05)
 
 
-@pytest.mark.cuda
-@pytest.mark.timeout(2 * SECONDS)
 def test_compiled_losses_are_close_to_eager(
-    trained: tuple[Path, str], prepared: Path, tmp_path: Path
+    trained: tuple[Path, str], new_folder: Callable[[str], Path]
 ):
     if find_spec("triton") is None or not any(map(shutil.which, ("cc", "gcc", "clang"))):
         pytest.skip("needs triton and a C compiler")
-    folder = new_folder(tmp_path / "compiled", prepared)
+    folder = new_folder("compiled")
     train(folder, "--compile")
     assert losses(folder) == pytest.approx(losses(trained[0]), rel=0.1)  # other dropout masks
 
 
-@pytest.mark.cuda
-@pytest.mark.timeout(SECONDS)
-def test_max_tokens_does_not_change_losses(prepared: Path, tmp_path: Path):
+def test_max_tokens_does_not_change_losses(new_folder: Callable[[str], Path]):
     curves = []
     for max_tokens in ("2048", "512"):
-        folder = new_folder(tmp_path / max_tokens, prepared)
+        folder = new_folder(max_tokens)
         flags = ["--precision", "fp32", "--dropout", "0", "--max_steps", "20"]
         train(folder, *flags, "--max_tokens", max_tokens)
         curves.append(losses(folder))
     assert curves[1] == pytest.approx(curves[0], rel=1e-3)
 
 
-@pytest.mark.cuda
-@pytest.mark.timeout(SECONDS)
-def test_out_of_memory_prints_one_message(prepared: Path, tmp_path: Path):
+def test_out_of_memory_prints_one_message(new_folder: Callable[[str], Path]):
     # The process may use a thousandth of the memory.
-    folder = new_folder(tmp_path / "model", prepared)
+    folder = new_folder("model")
     script = (
         "import runpy, sys, torch; torch.cuda.set_per_process_memory_fraction(0.001); "
         "sys.argv = sys.argv[1:]; runpy.run_path('train.py', run_name='__main__')"
@@ -215,13 +205,11 @@ def test_out_of_memory_prints_one_message(prepared: Path, tmp_path: Path):
 
 
 @pytest.mark.cuda(gpus=2)
-@pytest.mark.timeout(2 * SECONDS)
-def test_two_nccl_ranks_give_losses_of_one(prepared: Path, tmp_path: Path):
+def test_two_nccl_ranks_give_losses_of_one(new_folder: Callable[[str], Path]):
     flags = ["--precision", "fp32", "--dropout", "0"]
-    one, two = (new_folder(tmp_path / name, prepared) for name in ("one", "two"))
+    one, two = new_folder("one"), new_folder("two")
     train(one, *flags)
     # Each save checks that the ranks have the same weights.
     assert "backend nccl" in train(two, *flags, ranks=2)
     assert losses(two) == pytest.approx(losses(one), rel=0.02)
-    left, right = (tensors(last_state(folder)["model"]) for folder in (one, two))
-    assert left.keys() == right.keys()
+    assert last_state(one)["model"].keys() == last_state(two)["model"].keys()

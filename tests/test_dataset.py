@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.corpora import write_parallel
-from translate_ddp.data.dataset import PreparedData, Ragged, load_prepared, prepare
+from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
 from translate_ddp.data.tokenizer import train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
@@ -36,23 +36,18 @@ def prepare_and_load(config: CorpusConfig, folder: Path, seq_len: int = 100) -> 
     return load_prepared(prepare(config, SMALL, seq_len, folder))
 
 
-def test_prepared_data_equals_the_corpus(config: CorpusConfig, tmp_path: Path, pairs: Pairs):
+def test_prepared_data_equals_the_corpus_and_is_memory_mapped(
+    config: CorpusConfig, tmp_path: Path, pairs: Pairs
+):
     data = prepare_and_load(config, tmp_path / "data")
     assert len(data.train) == 40 and len(data.validation) == 2
-    decoded = [
-        tuple(data.tokenizer.decode([ids.tolist() for ids in data.train[row]])) for row in range(40)
-    ]
-    assert decoded == pairs
+    for row, pair in enumerate(pairs):
+        assert tuple(data.tokenizer.decode([ids.tolist() for ids in data.train[row]])) == pair
     assert data.validation_sources == ["a new one", "two"]
     assert data.validation_references == ["uno nuovo", "due"]
     assert data.dropped == {}
-
-
-def test_token_ids_are_memory_mapped(config: CorpusConfig, tmp_path: Path):
-    data = prepare_and_load(config, tmp_path / "data")
-    assert isinstance(data.train.source.tokens, np.memmap)
-    assert data.train.source.tokens.dtype == np.int32
-    assert not data.train.source.tokens.flags.writeable
+    tokens = data.train.source.tokens
+    assert isinstance(tokens, np.memmap) and tokens.dtype == np.int32 and not tokens.flags.writeable
 
 
 def test_prepared_corpus_is_reused(
@@ -124,19 +119,6 @@ def test_tokenizer_is_trained_on_training_pairs_only(
     assert data.tokenizer.text == train_tokenizer([*sum(pairs, ())], SMALL).text
 
 
-def test_corpus_is_prepared_again_after_kill(
-    config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("translate_ddp.data.dataset._publish", die)
-    with pytest.raises(KeyboardInterrupt):
-        prepare(config, SMALL, 100, tmp_path / "data")
-    monkeypatch.undo()
-    assert len(prepare_and_load(config, tmp_path / "data").train) == 40
-
-
 def test_error_for_full_disk_names_the_folder(
     config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -147,11 +129,3 @@ def test_error_for_full_disk_names_the_folder(
     with pytest.raises(UserError, match="Could not write .*data: No space left on device"):
         prepare(config, SMALL, 100, tmp_path / "data")
     assert list((tmp_path / "data").iterdir()) == []
-
-
-def test_ragged_rows_are_saved_and_loaded(tmp_path: Path):
-    rows = [[5, 6, 7], [], [8]]
-    Ragged.of(rows).save(tmp_path / "x")
-    again = Ragged.open(tmp_path / "x")
-    assert [again[row].tolist() for row in range(3)] == rows
-    assert again.lengths.tolist() == [3, 0, 1]

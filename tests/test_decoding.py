@@ -7,28 +7,13 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from tests.helpers.models import VOCABULARY, small_model
 from translate_ddp.data.tokenizer import EOS, SOS
-from translate_ddp.modeling.decoding import (
-    LENGTH_REWARD,
-    Hypothesis,
-    beam,
-    decode,
-    greedy,
-)
+from translate_ddp.modeling.decoding import LENGTH_REWARD, Hypothesis, beam, decode, greedy
 from translate_ddp.modeling.inference_weights import ready_to_decode
-from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.settings import ModelConfig
 
 CPU = torch.device("cpu")
 A, B = 4, 5
-VOCABULARY = 8
-
-
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 Chain = dict[int, dict[int, float]]
@@ -60,18 +45,6 @@ class ChainState:
 
     def select(self, sentences_B: torch.Tensor, rows_N: torch.Tensor) -> None:
         self.chains = [self.chains[sentence] for sentence in sentences_B.tolist()]
-
-
-class EndlessState(ChainState):
-    """Sentences that end only at their limits; records the number of rows of each step."""
-
-    def __init__(self, sentences: int) -> None:
-        super().__init__([{SOS: {A: 1.0}, A: {A: 1.0}}] * sentences)
-        self.counts: list[int] = []
-
-    def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
-        self.counts.append(len(tokens_N))
-        return super().step(tokens_N)
 
 
 def random_chain(seed: int) -> Chain:
@@ -127,83 +100,58 @@ def test_wide_enough_beam_equals_enumeration(seed: int):
         assert ours.score == pytest.approx(best.score)
 
 
-def test_longer_translation_can_beat_a_more_probable_short_one():
-    # A [EOS] has probability 0.30, B c d [EOS] 0.28: normalised by length, the second is better.
-    c, d = 6, 7
-    chain: Chain = {SOS: {A: 0.3, B: 0.28}, A: {EOS: 1.0}, B: {c: 1.0}, c: {d: 1.0}, d: {EOS: 1.0}}
-    assert ids_of(beam(ChainState([chain]), [10], CPU, width=2)) == [[B, c, d]]
+class EndlessState(ChainState):
+    """Sentences that end only at their limits; records the number of rows of each step."""
+
+    def __init__(self, sentences: int) -> None:
+        super().__init__([{SOS: {A: 1.0}, A: {A: 1.0}}] * sentences)
+        self.counts: list[int] = []
+
+    def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
+        self.counts.append(len(tokens_N))
+        return super().step(tokens_N)
 
 
-@pytest.mark.parametrize("width", [1, 3])
-def test_no_translation_is_longer_than_its_limit(width: int):
-    endless: Chain = {SOS: {A: 1.0}, A: {A: 1.0}}
-    found = beam(ChainState([endless, endless]), [3, 5], CPU, width)
-    assert ids_of(found) == [[A] * 3, [A] * 5]
-    assert ids_of(greedy(ChainState([endless, endless]), [3, 5], CPU)) == ids_of(found)
-
-
-def test_greedy_drops_finished_rows_in_multiples_of_16():
-    limits = [
-        1 + n * 7 % 40 for n in range(40)
-    ]  # 1 to 40, out of order: one is finished at each step
+def test_sentences_end_at_their_limits_and_finished_rows_are_dropped_in_multiples():
+    # The limits are out of order, and one sentence is finished at each step.
+    limits = [1 + n * 7 % 40 for n in range(40)]
     state = EndlessState(40)
-    found = greedy(state, limits, CPU)
-    assert ids_of(found) == [[A] * limit for limit in limits]
+    assert ids_of(greedy(state, limits, CPU)) == [[A] * limit for limit in limits]
     assert state.counts == [40] * 8 + [32] * 16 + [16] * 8 + [8] * 4 + [4] * 2 + [2, 1]
 
-
-def test_beam_drops_finished_sentences_in_multiples():
-    limits = [3, 9, 1, 7, 5, 2, 8, 6, 4, 10]  # one is finished at each step
+    limits = [3, 9, 1, 7, 5, 2, 8, 6, 4, 10]
     state = EndlessState(10)
-    found = beam(state, limits, CPU, width=5)
-    assert ids_of(found) == [[A] * limit for limit in limits]
+    assert ids_of(beam(state, limits, CPU, width=5)) == [[A] * limit for limit in limits]
     assert state.counts == [5 * sentences for sentences in [10, 9, 9, 9, 6, 6, 6, 3, 3, 1]]
 
 
-@pytest.mark.parametrize("beam_width", [1, 2])
-def test_translations_are_in_the_order_of_the_sources(beam_width: int):
-    # Each source is "translated" to its first token, once for each of its tokens.
-    class Repeat:
-        def __init__(self, source_BS: torch.Tensor) -> None:
-            self.left = (source_BS > EOS).sum(dim=1)
-            self.first = source_BS[:, 0]
-
-        def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
-            logits_NV = torch.zeros(len(tokens_N), 30)
-            wanted_B = torch.where(self.left > 0, self.first, EOS)
-            wanted_N = wanted_B.repeat_interleave(len(tokens_N) // len(wanted_B))
-            logits_NV[torch.arange(len(tokens_N)), wanted_N] = 20.0
-            self.left = self.left - 1
-            return logits_NV
-
-        def select(self, sentences_B: torch.Tensor, rows_N: torch.Tensor) -> None:
-            self.left, self.first = self.left[sentences_B], self.first[sentences_B]
-
-    sources = [[n] * (1 + n % 7) for n in range(4, 29)]
-    for max_tokens in (1, 30, 1000):
-        found = decode(Repeat, sources, CPU, beam_width=beam_width, max_tokens=max_tokens)
-        assert ids_of(found) == sources
-
-
-@pytest.mark.parametrize("beam_width", [1, 3])
-def test_threads_and_batches_change_no_translation(beam_width: int, restored_threads: None):
-    torch.manual_seed(0)
-    plain = Transformer(ModelConfig(d_model=32, num_heads=2, d_ff=64), vocabulary=40).eval()
-    model = ready_to_decode(plain)
-    sources = [torch.randint(4, 40, (1 + n % 9,)).tolist() for n in range(40)]
-    found = []
-    for threads, max_tokens in ((1, 1), (1, 500), (4, 60)):
-        torch.set_num_threads(threads)
-        found.append(
-            ids_of(decode(model.start, sources, CPU, beam_width=beam_width, max_tokens=max_tokens))
-        )
-        assert torch.get_num_threads() == threads
-    assert found[0] == found[1] == found[2]
-
-
-def test_error_of_a_thread_or_callback_ends_decoding(restored_threads: None):
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
     torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
 
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("beam_width", [1, 3])
+def test_translations_are_those_of_each_source_alone_in_order(beam_width: int):
+    model = ready_to_decode(small_model().eval())
+    sources = [torch.randint(4, VOCABULARY, (1 + n % 9,)).tolist() for n in range(40)]
+
+    def translate(some: list[list[int]], max_tokens: int) -> list[list[int]]:
+        return ids_of(decode(model.start, some, CPU, beam_width=beam_width, max_tokens=max_tokens))
+
+    alone = [ids for source in sources for ids in translate([source], 500)]
+    assert len({tuple(ids) for ids in alone}) > 9  # not the same for sources of one length
+    for threads, max_tokens in ((1, 1), (1, 500), (2, 60)):
+        torch.set_num_threads(threads)
+        assert translate(sources, max_tokens) == alone
+        assert torch.get_num_threads() == threads
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_error_of_a_thread_or_callback_ends_decoding():
     def fail(source_BS: torch.Tensor) -> ChainState:
         raise RuntimeError("failed")
 

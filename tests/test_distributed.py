@@ -117,20 +117,6 @@ def test_work_on_rank_0_is_done_before_that_of_other_nodes(tmp_path: Path):
     processes.start(create_file_in_order, tmp_path, 3, None, str(tmp_path)).succeed()
 
 
-def crash_on_main() -> None:
-    with open_world(DistributedConfig()) as world:
-        world.on_main("crashing", lambda: 1 // 0)
-
-
-def test_crash_of_rank_0_ends_the_ranks_that_wait_for_it(tmp_path: Path):
-    job = processes.start(crash_on_main, tmp_path, 2)
-    assert job.wait() == [1, 1]
-    output = job.text()
-    assert output.count("error: Rank 0 failed at crashing: ZeroDivisionError") == 1
-    assert output.count("Traceback") == 1
-    assert "Stack of rank 1" in output and "on_main" in output
-
-
 def test_single_process_needs_no_launcher_and_no_group():
     with open_world(DistributedConfig()) as world:
         assert (world.rank, world.size, world.store) == (0, 1, None)

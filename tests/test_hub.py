@@ -1,10 +1,11 @@
 """Datasets of the hub: in the cache, out of reach, and unknown."""
 
 import socket
+import sys
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import datasets
 import pytest
@@ -38,33 +39,24 @@ def test_offline_mode_sends_no_request(monkeypatch: pytest.MonkeyPatch):
     assert "HF_HUB_OFFLINE is set" in error_of("wmt/wmt14")
 
 
-@pytest.fixture
-def empty_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+class NothingFound(BaseHTTPRequestHandler):
     """A hub that answers and holds no dataset."""
 
-    class NothingFound(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(404)
-            self.send_header("X-Error-Code", "RepoNotFound")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def do_GET(self) -> None:
+        self.send_response(404)
+        self.send_header("X-Error-Code", "RepoNotFound")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
-        do_HEAD = do_GET
+    do_HEAD = do_GET
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
 
+def test_unknown_hub_dataset_raises(monkeypatch: pytest.MonkeyPatch):
     with HTTPServer(("127.0.0.1", 0), NothingFound) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr("datasets.config.HF_ENDPOINT", url)
-        yield
+        monkeypatch.setattr(config, "HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        assert "'wmt/wmt99' doesn't exist on the Hub" in error_of("wmt/wmt99")
         server.shutdown()
-
-
-@pytest.mark.usefixtures("empty_hub")
-def test_unknown_hub_dataset_raises():
-    assert "'wmt/wmt99' doesn't exist on the Hub" in error_of("wmt/wmt99")
 
 
 def test_cached_hub_dataset_needs_no_network(tmp_path: Path):
@@ -74,3 +66,12 @@ def test_cached_hub_dataset_needs_no_network(tmp_path: Path):
     builder.download_and_prepare(str(cached))
     pairs = read_pairs("Helsinki-NLP/opus_books", "it", "en")
     assert pairs_of(pairs) == [(f"i{n}", f"e{n}") for n in range(4)]
+
+
+@pytest.mark.parametrize("module", [None, object(), SimpleNamespace(Cache=lambda: None)])
+def test_hub_is_used_where_the_cache_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, module: object | None
+):
+    # The class `Cache` is not documented: other versions of `datasets` may lack or change it.
+    monkeypatch.setitem(sys.modules, "datasets.packaged_modules.cache.cache", module)
+    assert "does not answer" in error_of("opus_books", ("en", "it"))

@@ -3,17 +3,16 @@
 import pytest
 import torch
 
+from tests.helpers.models import random_ids as ids
+from tests.helpers.models import small_model
 from translate_ddp.modeling import inference_weights
 from translate_ddp.modeling.inference_weights import (
     PackedWeights,
-    has_packed_products,
     ready_to_decode,
 )
 from translate_ddp.modeling.kernels import Linear
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.settings import ModelConfig
 
-VOCABULARY = 50
 DTYPES = [torch.float32, torch.bfloat16]
 ON_X86 = (
     torch.backends.mkldnn.is_available()
@@ -23,17 +22,11 @@ ON_X86 = (
 
 @pytest.fixture
 def model() -> Transformer:
-    torch.manual_seed(0)
-    config = ModelConfig(d_model=32, num_heads=4, d_ff=64)
-    model = Transformer(config, VOCABULARY).eval()
+    model = small_model().eval()
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):  # biases start as zeros
             torch.nn.init.normal_(parameter)
     return model
-
-
-def ids(*shape: int) -> torch.Tensor:
-    return torch.randint(4, VOCABULARY, shape, generator=torch.Generator().manual_seed(1))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -55,9 +48,7 @@ def test_ready_to_decode_does_not_change_the_model(model: Transformer, dtype: to
     ready = ready_to_decode(model)
     if ready is not model:
         assert not any(parameter.requires_grad for parameter in ready.parameters())
-    after = model.state_dict()
-    assert after.keys() == before.keys()
-    assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
     assert all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
 
 
@@ -83,15 +74,6 @@ def test_all_products_are_packed_in_a_dtype_that_the_cpu_has(
     assert kinds.count(PackedWeights) == (linear + 1 if packs else 0)  # and the logits
     assert kinds.count(Linear) == (0 if packs else linear)
     assert ready_to_decode(ready) is ready
-
-
-@pytest.mark.skipif(not ON_X86, reason="not an x86 CPU, or torch without oneDNN")
-def test_torch_has_packed_products():
-    assert has_packed_products(), (
-        f"torch {torch.__version__} has changed torch.ops.mkldnn._reorder_linear_weight or "
-        "_linear_pointwise: CPUs decode with weights that are not packed, which is slower. "
-        "Adapt PackedWeights."
-    )
 
 
 @pytest.mark.parametrize("error", [AttributeError, RuntimeError, TypeError])

@@ -1,38 +1,23 @@
 """The fast versions compute what the plain ones do, and `plain()` switches all of them off."""
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from translate_ddp.data.batches import Batch, collate
-from translate_ddp.data.dataset import ParallelDataset, Ragged
+from tests.helpers.models import small_batch, small_model
 from translate_ddp.modeling import inference_weights, kernels
 from translate_ddp.modeling.decoding import decode
 from translate_ddp.modeling.inference_weights import PaddedWeights, ready_to_decode
 from translate_ddp.modeling.kernels import Dropout, Linear, cast_weights, dropout_mask
-from translate_ddp.modeling.loss import Objective, token_loss
+from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer, padding_mask
-from translate_ddp.settings import ModelConfig
 
 CPU = torch.device("cpu")
 DTYPES = [torch.float32, torch.bfloat16]
 
 
-def small_model(dtype: torch.dtype, dropout: float) -> Transformer:
-    torch.manual_seed(0)
-    config = ModelConfig(d_model=32, num_heads=2, d_ff=64, dropout=dropout)
-    return Transformer(config, vocabulary=40, dtype=dtype).train()
-
-
-def small_batch() -> Batch:
-    random = np.random.default_rng(0)
-    sides = (Ragged.of(random.integers(4, 40, n) for n in (5, 9, 12)) for _ in range(2))
-    return collate(ParallelDataset(*sides))
-
-
 def loss_and_grads(model: Transformer) -> list[torch.Tensor]:
-    model.zero_grad()
+    model.train().zero_grad()
     torch.manual_seed(1)
     sums = Objective(model, 0.1)(small_batch())
     sums["loss"].backward()
@@ -79,7 +64,9 @@ def test_plain_uses_no_fast_version(owner: object, name: str, monkeypatch: pytes
         train_and_decode()
 
 
-def test_plain_adds_no_columns_for_a_gpu():
+def test_columns_are_added_for_a_gpu_only_and_not_by_plain():
+    on_cpu_VD = torch.randn(11, 5)
+    assert kernels.pad_vocabulary(on_cpu_VD) is on_cpu_VD
     weights_VD, mask_B11M = torch.empty(11, 5, device="meta"), torch.zeros(2, 1, 1, 5)
     assert len(kernels.pad_vocabulary(weights_VD)) == 64
     assert kernels.align_mask(mask_B11M).stride()[0] == 8
@@ -90,7 +77,7 @@ def test_plain_adds_no_columns_for_a_gpu():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_fast_model_gives_loss_and_gradients_of_plain_model(dtype: torch.dtype):
-    model = small_model(dtype, dropout=0.0)
+    model = small_model(dtype)
     fast = loss_and_grads(model)
     with kernels.plain():
         plain = loss_and_grads(model)
@@ -147,13 +134,6 @@ def test_every_pass_casts_the_current_weights():
     assert not torch.equal(linear(x), before)
 
 
-def test_torch_has_foreach_copy():
-    assert hasattr(torch, "_foreach_copy_"), (
-        f"torch {torch.__version__} has no torch._foreach_copy_: kernels.cast_all copies weights "
-        "one by one, which is slow on a GPU. Look for its successor."
-    )
-
-
 def test_cast_without_foreach_copy_gives_same_bits(monkeypatch: pytest.MonkeyPatch):
     tensors = [torch.randn(3, 4), torch.randn(5)]
     together = kernels.cast_all(tensors, torch.bfloat16)
@@ -204,34 +184,10 @@ def test_dropout_depends_on_seed_and_is_off_in_evaluation():
 # --- a padded vocabulary ---
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_padded_vocabulary_changes_neither_loss_nor_gradients(
-    monkeypatch: pytest.MonkeyPatch, smoothing: float
-):
-    torch.manual_seed(0)
-    hidden_RD = torch.randn(7, 5, requires_grad=True)
-    embedding_VD = torch.randn(11, 5, requires_grad=True)
-    labels_R = torch.randint(11, (7,))
-
-    def run() -> list[torch.Tensor]:
-        loss, nll = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
-        return [loss, nll, *torch.autograd.grad(loss, (hidden_RD, embedding_VD))]
-
-    unpadded = run()
-    monkeypatch.setattr(kernels, "pad_vocabulary", lambda x_VD: F.pad(x_VD, (0, 0, 0, 53)))
-    for ours, expected in zip(run(), unpadded, strict=True):
-        torch.testing.assert_close(ours, expected, rtol=1e-6, atol=1e-6)
-
-
 def test_padded_columns_are_cut_off_the_logits(monkeypatch: pytest.MonkeyPatch):
-    model = small_model(torch.float32, dropout=0.0)
+    model = small_model()
     monkeypatch.setattr(kernels, "pad_vocabulary", lambda x_VD: F.pad(x_VD, (0, 0, 0, 5)))
     projection = PaddedWeights(model.embedding.weight)
     hidden_BD = torch.randn(3, 32)
     torch.testing.assert_close(projection(hidden_BD), model.logits(hidden_BD))
-    assert projection.padded_PD.shape == (45, 32)
-
-
-def test_cpu_vocabulary_is_not_padded():
-    weights_VD = torch.randn(11, 5)
-    assert kernels.pad_vocabulary(weights_VD) is weights_VD
+    assert len(projection.padded_PD) == len(model.embedding.weight) + 5

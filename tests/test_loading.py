@@ -7,47 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from tests.helpers import processes
+from tests.helpers.models import random_pairs
 from tests.helpers.runs import assert_same_state, last_state, metrics
 from translate_ddp.data import batches
-from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler, prefetch
-from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.settings import BatchConfig
-
-CPU = torch.device("cpu")
+from translate_ddp.data.batches import prefetch
 
 
-@pytest.fixture
-def dataset() -> ParallelDataset:
+def test_take_returns_the_rows_in_order():
     random = np.random.default_rng(0)
-    sides = [Ragged.of(random.integers(4, 90, random.integers(1, 20)) for _ in range(300))] * 2
-    return ParallelDataset(*sides)
-
-
-def test_take_returns_the_rows_in_order(dataset: ParallelDataset):
+    dataset = random_pairs(random.integers(1, 20, 300).tolist(), random)
     rows = np.array([7, 3, 3, 299, 0])
     taken = dataset.take(rows)
     for place, row in enumerate(rows):
         assert np.array_equal(taken.source[place], dataset.source[row])
         assert np.array_equal(taken.target[place], dataset.target[row])
     assert len(dataset.take([])) == 0
-
-
-def test_prefetching_does_not_change_batches(
-    dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
-):
-    def all_tensors(prefetched: int) -> list[torch.Tensor]:
-        monkeypatch.setitem(batches.PREFETCHED_STEPS, "cpu", prefetched)
-        config = BatchConfig(batch_tokens=100, seq_len=60)
-        sampler = StepSampler(Lengths.of(dataset), config, seed=3, rank=0, world_size=1)
-        loader = BatchLoader(dataset, sampler, 50, CPU)
-        return [tensor for step in loader for batch in step.passes for tensor in batch]
-
-    plain, ahead = all_tensors(0), all_tensors(4)
-    assert len(plain) == len(ahead) > 40
-    assert all(torch.equal(a, b) for a, b in zip(plain, ahead, strict=True))
 
 
 def prefetching_threads() -> list[str]:
@@ -81,13 +57,10 @@ def train_with_prefetching(flags: list[str]) -> None:
 
 
 def test_prefetching_run_stops_and_resumes_exactly(tiny_run: list[str], tmp_path: Path):
-    plain, prefetching = (
-        [*tiny_run, "--model_folder", str(tmp_path / name)] for name in ("a", "b")
-    )
+    plain, prefetching = ([*tiny_run, "--model_folder", str(tmp_path / x)] for x in ("a", "b"))
     processes.train(plain, tmp_path, 2).succeed()
-    job = processes.start(
-        train_with_prefetching, tmp_path, 2, None, [*prefetching, "--num_epochs", "9999"]
-    )
+    endless = [*prefetching, "--num_epochs", "9999"]
+    job = processes.start(train_with_prefetching, tmp_path, 2, None, endless)
     job.signal_when(lambda: list((tmp_path / "b").glob("tmodel_step*")), signal.SIGTERM, rank=1)
     assert "on request (SIGTERM), and saved" in job.succeed()
     epochs = str(max(2, last_state(tmp_path / "b")["position"]["epoch"] + 1))

@@ -15,15 +15,20 @@ from translate_ddp.runtime.fault_injection import VARIABLE
 SHORT_TIMEOUT = ["--timeout_minutes", "0.05"]  # 3 s
 
 
+def assert_failed(run: Run, output: str, message: str, stacks: str) -> None:
+    """The run has failed with one error that starts so, and prints the stacks of these ranks."""
+    assert output.count("error: ") == 1 and f"error: {message}" in output, output
+    assert run.status["state"] == "failed" and message in run.status["reason"]
+    for rank in "012":
+        assert (f"Stack of rank {rank}" in output) == (rank in stacks)
+
+
 def test_killed_rank_is_named_with_step_and_phase(run: Run):
     job = run.start(*MANY_EPOCHS, size=3, fault="batch:5@1=kill")
     assert sorted(job.wait()) == [-signal.SIGKILL, 75, 75]
-    output = job.text()
     message = "Rank 1 died or disconnected at step 5, computing gradients. Run the same command"
-    assert output.count("error: ") == 1 and f"error: {message}" in output
-    assert "Stack of rank 0" in output and "Stack of rank 2" in output
-    assert "Traceback" not in output
-    assert run.status["state"] == "failed" and message in run.status["reason"]
+    assert_failed(run, job.text(), message, stacks="02")
+    assert "Traceback" not in job.text()
 
 
 @pytest.mark.parametrize(
@@ -43,11 +48,9 @@ def test_hanging_rank_ends_the_run_and_is_named(run: Run, fault: str, message: s
         job.ranks[0].join(processes.SECONDS)
         job.ranks[1].kill()
     assert job.wait() == [75, -signal.SIGKILL if is_stopped else 75]
-    output = job.text()
-    assert output.count("error: ") == 1 and f"error: {message}: no progress for 3 s" in output
-    assert "Stack of rank 0" in output and ("Stack of rank 1" in output) != is_stopped
-    assert "Traceback" not in output
-    assert run.status["state"] == "failed" and message in run.status["reason"]
+    message += ": no progress for 3 s"
+    assert_failed(run, job.text(), message, stacks="0" if is_stopped else "01")
+    assert "Traceback" not in job.text()
 
 
 def test_rank_stopped_while_it_waits_is_named_by_the_rank_that_works(run: Run):
@@ -63,14 +66,19 @@ def test_rank_stopped_while_it_waits_is_named_by_the_rank_that_works(run: Run):
     assert re.search(message, job.text())
 
 
-def test_rank_that_raises_ends_the_run_and_is_named(run: Run):
-    job = run.start(*MANY_EPOCHS, size=2, fault="gradients:5@1=raise")
-    assert sorted(job.wait()) == [1, 1]
-    output = job.text()
-    message = "Rank 1 failed at step 5, computing gradients: RuntimeError: injected fault"
-    assert output.count("error: ") == 1 and f"error: {message}" in output
-    assert output.count("Traceback") == 1 and "Stack of rank 0" in output
-    assert run.status["state"] == "failed"
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("gradients:5@1=raise", "Rank 1 failed at step 5, computing gradients"),
+        ("validating@0=raise", "Rank 0 failed at step 15, validating"),  # while rank 1 waits for it
+    ],
+)
+def test_rank_that_raises_ends_the_run_and_is_named(run: Run, fault: str, message: str):
+    job = run.start(*MANY_EPOCHS, size=2, fault=fault)
+    assert job.wait() == [1, 1]
+    message += ": RuntimeError: injected fault"
+    assert_failed(run, job.text(), message, stacks="0" if "Rank 1" in message else "1")
+    assert job.text().count("Traceback") == 1
 
 
 def train_without_stderr(flags: list[str]) -> None:

@@ -35,17 +35,23 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory, corpus: str) -> Path
     return folder
 
 
-def assert_uninterrupted(folder: Path, uninterrupted: Path) -> None:
-    assert_same_state(folder, uninterrupted)
-    assert metrics(folder) == metrics(uninterrupted)
+@pytest.fixture
+def disks(tmp_path: Path) -> list[Path]:
+    """A model folder on the disk of each node."""
+    return [tmp_path / "disk0", tmp_path / "disk1"]
 
 
-def flags_with_own_disks(flags: Sequence[str], folders: Sequence[Path]) -> list[list[str]]:
+def flags_of_nodes(flags: Sequence[str], folders: Sequence[Path]) -> list[list[str]]:
     return [[*flags, "--model_folder", str(folder)] for folder in folders]
 
 
 def status(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "STATUS.json").read_text())
+
+
+def assert_uninterrupted(folder: Path, uninterrupted: Path) -> None:
+    assert_same_state(folder, uninterrupted)
+    assert metrics(folder) == metrics(uninterrupted)
 
 
 def test_restart_after_killed_node_gives_same_weights(
@@ -68,11 +74,10 @@ def test_restart_after_killed_node_gives_same_weights(
 
 
 def test_restart_after_killed_saving_node_uses_the_checkpoints_on_its_disk(
-    nodes: Nodes, tiny_run: list[str], uninterrupted: Path, tmp_path: Path
+    nodes: Nodes, tiny_run: list[str], uninterrupted: Path, disks: list[Path], tmp_path: Path
 ):
     # The killed rank saves, hosts the store and holds the lock.
-    disks = tmp_path / "disk0", tmp_path / "disk1"
-    flags = flags_with_own_disks(tiny_run, disks)
+    flags = flags_of_nodes(tiny_run, disks)
     job = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT="batch:6@0=stop")
     wait_until_stopped(job.ranks[0].pid)
     job.ranks[0].kill()
@@ -88,12 +93,11 @@ def test_restart_after_killed_saving_node_uses_the_checkpoints_on_its_disk(
 
 
 def test_cut_link_ends_both_nodes_and_restart_gives_same_weights(
-    nodes: Nodes, tiny_run: list[str], uninterrupted: Path, tmp_path: Path
+    nodes: Nodes, tiny_run: list[str], uninterrupted: Path, disks: list[Path], tmp_path: Path
 ):
     if not nodes.are_linked:
         pytest.skip("network namespaces with a link need root and the command ip")
-    disks = tmp_path / "disk0", tmp_path / "disk1"
-    flags = flags_with_own_disks([*tiny_run, "--timeout_minutes", "0.1"], disks)
+    flags = flags_of_nodes([*tiny_run, "--timeout_minutes", "0.1"], disks)
     job = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT="batch:6=stop")
     pids = [rank.pid for rank in job.ranks]
     wait_until_stopped(*pids)
@@ -137,19 +141,18 @@ def test_ranks_save_and_exit_when_the_rendezvous_host_dies(
 
 
 def test_second_run_in_a_folder_in_use_is_an_error_on_either_node(
-    nodes: Nodes, tiny_run: list[str], uninterrupted: Path, tmp_path: Path
+    nodes: Nodes, tiny_run: list[str], uninterrupted: Path, disks: list[Path], tmp_path: Path
 ):
-    disks = tmp_path / "disk0", tmp_path / "disk1"
-    first = nodes.train(
-        flags_with_own_disks(tiny_run, disks), tmp_path, TRANSLATE_DDP_FAULT="batch:6=stop"
-    )
+    flags = flags_of_nodes(tiny_run, disks)
+    first = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT="batch:6=stop")
     holders = [rank.pid for rank in first.ranks]
     wait_until_stopped(*holders)
     new = tmp_path / "new0", tmp_path / "new1"
     for node, folders in enumerate([(disks[0], new[1]), (new[0], disks[1])]):
-        second = nodes.train(flags_with_own_disks(tiny_run, folders), tmp_path, lock_seconds=0.5)
-        output = second.fail()
+        flags = flags_of_nodes(tiny_run, folders)
+        output = nodes.train(flags, tmp_path, lock_seconds=0.5).fail()
         whose = f"{disks[node]} is in use by process {holders[node]} on {socket.gethostname()}: "
+        assert f"\n{whose}waiting until it ends." in f"\n{output}"
         assert output.count(f"error: {whose}") == 1 and "another --model_folder" in output
         assert "Traceback" not in output
 
@@ -177,16 +180,15 @@ def test_run_whose_folder_was_taken_over_saves_nothing(
 
 
 def test_new_node_resumes_from_the_checkpoint_of_the_other(
-    nodes: Nodes, tiny_run: list[str], tmp_path: Path
+    nodes: Nodes, tiny_run: list[str], disks: list[Path], tmp_path: Path
 ):
     # The checkpoint is on the second node only: the first was replaced.
-    folders = [tmp_path / "node0", tmp_path / "node1"]
-    first = [*tiny_run, "--max_steps", "4", "--model_folder", str(folders[1])]
+    first = [*tiny_run, "--max_steps", "4", "--model_folder", str(disks[1])]
     processes.train(first, tmp_path, 2).succeed()
-    flags = flags_with_own_disks([*tiny_run, "--max_steps", "8"], folders)
+    flags = flags_of_nodes([*tiny_run, "--max_steps", "8"], disks)
     output = nodes.train(flags, tmp_path).succeed()
     assert output.count("Resuming from") == 1
-    assert f"{folders[1]}/tmodel_step_00000004" in output and "on node 1" in output
+    assert f"{disks[1]}/tmodel_step_00000004" in output and "on node 1" in output
     assert "Finished at epoch 1, step 8" in output
     # Each node maps the corpus that it prepared itself.
-    assert all(list((folder / "data").glob("en-it-*/prepared.json")) for folder in folders)
+    assert all(list((folder / "data").glob("en-it-*/prepared.json")) for folder in disks)

@@ -34,21 +34,6 @@ def test_only_the_first_termination_is_accepted_and_all_ranks_read_it(peers: lis
     assert [rank.termination() for rank in peers] == [first] * 3
 
 
-def test_all_ranks_read_a_stop_request(peers: list[Peers]):
-    assert peers[0].stop_request() is None
-    peers[2].request_stop("SIGUSR1")
-    assert [rank.stop_request() for rank in peers] == ["SIGUSR1"] * 3
-
-
-def test_ranks_without_new_heartbeats_are_unresponsive(peers: list[Peers]):
-    peers[0].send_heartbeat(beat(1))
-    peers[1].send_heartbeat(beat(1))  # and no more; rank 2 never sends one
-    numbers = iter(range(2, 100))
-    states = peers[0].observe(lambda: beat(next(numbers)))
-    assert states.unresponsive == [1, 2]
-    assert states.heartbeats == {0: beat(4), 1: beat(1)}
-
-
 def test_slowest_ranks_have_entered_fewest_phases_and_do_not_wait():
     heartbeats = {0: beat(9, 5, True), 1: beat(9, 5), 2: beat(9, 6), 3: beat(9, 5)}
     assert PeerStates(heartbeats, []).slowest == [1, 3]

@@ -1,39 +1,28 @@
 """bf16 changes losses and gradients a little, and nothing else; dtypes and warnings by device."""
 
-import numpy as np
 import pytest
 import torch
 
-from translate_ddp.data.batches import Batch, collate
-from translate_ddp.data.dataset import ParallelDataset, Ragged
+from tests.helpers.models import small_batch, small_model
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.precision import choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.device import fix_cuda_kernels
-from translate_ddp.settings import ModelConfig
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture
 def model() -> Transformer:
-    torch.manual_seed(0)
-    return Transformer(ModelConfig(d_model=64, num_heads=4, d_ff=128), vocabulary=40)
+    return small_model(d_model=64)
 
 
-@pytest.fixture
-def batch() -> Batch:
-    random = np.random.default_rng(0)
-    sides = (Ragged.of(random.integers(4, 40, length) for length in (5, 9, 12)) for _ in range(2))
-    return collate(ParallelDataset(*sides))
-
-
-def test_bf16_loss_and_gradients_are_close_to_fp32(model: Transformer, batch: Batch):
+def test_bf16_loss_and_gradients_are_close_to_fp32(model: Transformer):
     losses, grads = [], []
     for dtype in (torch.float32, torch.bfloat16):
         model.zero_grad()
         model.dtype = dtype
-        loss = Objective(model, 0.1)(batch)["loss"]
+        loss = Objective(model, 0.1)(small_batch())["loss"]
         loss.backward()
         losses.append(loss.item())
         grads.append({name: p.grad.clone() for name, p in model.named_parameters()})  # pyright: ignore
@@ -47,15 +36,13 @@ def test_bf16_loss_and_gradients_are_close_to_fp32(model: Transformer, batch: Ba
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_gradients_become_ready_layer_by_layer(
-    model: Transformer, batch: Batch, dtype: torch.dtype
-):
+def test_gradients_become_ready_layer_by_layer(model: Transformer, dtype: torch.dtype):
     # DDP sums the gradients of a layer over the ranks while it computes those of the next.
     ready: list[str] = []
     for name, parameter in model.named_parameters():
         parameter.register_post_accumulate_grad_hook(lambda _, name=name: ready.append(name))
     model.dtype = dtype
-    Objective(model, 0.1)(batch)["loss"].backward()
+    Objective(model, 0.1)(small_batch())["loss"].backward()
     backwards = ["decoder_norm", "decoder_layers.1", "decoder_layers.0", "encoder_norm"]
     backwards += ["encoder_layers.1", "encoder_layers.0", "embedding"]
     # `encode` applies cross_attention.key_value, so its gradients come after its decoder layer's.
@@ -66,12 +53,10 @@ def test_gradients_become_ready_layer_by_layer(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_backward_has_no_copies_for_in_place_changes(
-    model: Transformer, batch: Batch, dtype: torch.dtype
-):
+def test_backward_has_no_copies_for_in_place_changes(model: Transformer, dtype: torch.dtype):
     model.dtype = dtype
     model.train()
-    loss = Objective(model, 0.1)(batch)["loss"]
+    loss = Objective(model, 0.1)(small_batch())["loss"]
     found, to_visit = set(), [loss.grad_fn]
     while to_visit:
         if (node := to_visit.pop()) is not None and node not in found:
@@ -81,26 +66,22 @@ def test_backward_has_no_copies_for_in_place_changes(
     assert "ReluBackward0" in names and not any("CopySlices" in name for name in names)
 
 
-def test_all_activations_but_embeddings_are_bf16(model: Transformer, batch: Batch):
+def test_all_activations_but_embeddings_are_bf16(model: Transformer):
     seen: list[torch.dtype] = []
     for module in model.modules():
         module.register_forward_hook(
             lambda *call: seen.append(call[-1].dtype) if torch.is_tensor(call[-1]) else None
         )
     model.dtype = torch.bfloat16
-    Objective(model, 0.1)(batch)
+    Objective(model, 0.1)(small_batch())
     # The two embedding look-ups are fp32.
     assert seen.count(torch.float32) == 2 and seen.count(torch.bfloat16) > 20
 
 
 def test_auto_is_bf16_on_cpus_with_its_instructions(monkeypatch: pytest.MonkeyPatch):
-    for name, dtype in (
-        ("avx512_bf16", torch.bfloat16),
-        ("amx_tile", torch.bfloat16),
-        ("avx2", torch.float32),
-    ):
+    for name in ("avx512_bf16", "amx_tile", "avx2"):
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda name=name: {name: True})
-        assert choose_dtype("auto", CPU) == dtype
+        assert choose_dtype("auto", CPU) == (torch.float32 if name == "avx2" else torch.bfloat16)
         assert choose_dtype("fp32", CPU) == torch.float32
         assert choose_dtype("bf16", CPU) == torch.bfloat16
 
@@ -109,12 +90,10 @@ def test_fix_cuda_kernels_overrides_defaults_of_torch():
     torch.backends.cuda.enable_cudnn_sdp(True)
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True
     fix_cuda_kernels()
-    assert (
-        not torch.backends.cuda.cudnn_sdp_enabled()
-    )  # NaN gradients, and a slow plan for each shape
-    assert (
-        torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
-    )
+    # cuDNN's attention gives NaN gradients, and makes a slow plan for each shape.
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    assert torch.backends.cuda.flash_sdp_enabled()
+    assert torch.backends.cuda.mem_efficient_sdp_enabled()
     assert not torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
     assert torch.get_float32_matmul_precision() == "highest"
 

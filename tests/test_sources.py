@@ -32,15 +32,11 @@ def demo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_demo_is_default_with_validation_split():
+def test_demo_is_default_in_both_directions_with_validation_split():
     corpus = read_corpus(CorpusConfig())
     assert pairs_of(corpus.train) == [("a dog", "un cane"), ("a cat", "un gatto")]
     assert pairs_of(corpus.validation) == [("a fish", "un pesce")]
     assert corpus.dropped == {}
-
-
-@pytest.mark.usefixtures("demo")
-def test_demo_can_be_read_in_reverse_direction():
     corpus = read_corpus(CorpusConfig(lang_src="it", lang_tgt="en"))
     assert pairs_of(corpus.validation) == [("un pesce", "a fish")]
 

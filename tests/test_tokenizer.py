@@ -27,14 +27,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "il gatto dorme",
-        "così è",
-        "中文 😀👩‍👩‍👧",
-        "two  spaces\tand a tab",
-        " edges ",
-        "русский עברית",
-    ],
+    ["il gatto", "così è", "中文 😀👩‍👩‍👧", "two  spaces\tand a tab", " edges ", "русский עברית"],
 )
 def test_bpe_round_trip_is_exact(tokenizer: Tokenizer, text: str):
     assert tokenizer.decode(tokenizer.encode([text])) == [text]
@@ -51,10 +44,6 @@ def test_special_tokens_in_text_are_encoded_as_text(tokenizer: Tokenizer):
 def test_special_tokens_are_not_decoded(tokenizer: Tokenizer):
     (ids,) = tokenizer.encode(["il gatto"])
     assert tokenizer.decode([[SOS, *ids, EOS, PAD, PAD]]) == ["il gatto"]
-
-
-def test_training_twice_gives_the_same_tokenizer(tokenizer: Tokenizer):
-    assert train_tokenizer(LINES, TokenizerConfig(vocab_size=300)).text == tokenizer.text
 
 
 def test_composed_and_decomposed_accents_are_encoded_alike(tokenizer: Tokenizer):

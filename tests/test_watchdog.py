@@ -7,15 +7,21 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.helpers import processes
 from translate_ddp.runtime.watchdog import open_watchdog, ranks
 
 
-def test_exit_of_a_child_process_is_no_stop_request():
+@pytest.mark.parametrize("number", [signal.SIGCHLD, signal.SIGUSR1])
+def test_only_stop_signals_stop_and_handlers_are_restored(number: int):
     # SIGCHLD handlers of torch's loader workers, inductor and W&B wake the watchdog too.
-    before = signal.signal(signal.SIGCHLD, lambda *_: None)
+    def handler(*_: object) -> None: ...
+
+    before = signal.signal(number, handler)
     try:
         with open_watchdog(0, 1, under_torchrun=False) as watchdog:
+            assert (signal.getsignal(number) is handler) == (number == signal.SIGCHLD)
             watchdog.begin_training()  # before that, a stop request ends the process
             for _ in range(3):
                 subprocess.run([sys.executable, "-c", ""], check=True)
@@ -23,20 +29,9 @@ def test_exit_of_a_child_process_is_no_stop_request():
             while watchdog.stop_reason is None:
                 time.sleep(0.01)
             assert watchdog.stop_reason == "SIGUSR1"
+        assert signal.getsignal(number) is handler
     finally:
-        signal.signal(signal.SIGCHLD, before)
-
-
-def test_signal_handlers_are_restored():
-    def handler(*_: object) -> None: ...
-
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        with open_watchdog(0, 1, under_torchrun=False):
-            assert signal.getsignal(signal.SIGUSR1) is not handler
-        assert signal.getsignal(signal.SIGUSR1) is handler
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+        signal.signal(number, before)
 
 
 def hang() -> None:

@@ -11,7 +11,7 @@ own. The fake tensors and the renaming are private parts of torch.
 import collections
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +24,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from translate_ddp.modeling.kernels import MASK_ALIGNMENT
 
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
 # Operations on shapes, allocations and properties: they launch no kernel.
 WITHOUT_KERNEL = frozenset(
     "_unsafe_view alias as_strided chunk detach device empty empty_like empty_strided expand "
@@ -41,12 +42,13 @@ def fake_gpu() -> Iterator[torch.device]:
         yield torch.device("fake_gpu", 0)
 
 
-def to_fake(module: nn.Module, device: torch.device) -> None:
-    """Replace the module's parameters by fake ones."""
+def to_fake(module: ModuleT, device: torch.device) -> ModuleT:
+    """The module, whose parameters are replaced by fake ones."""
     for part in module.modules():
         for name, parameter in list(part.named_parameters(recurse=False)):
             fake = torch.empty(parameter.shape, dtype=parameter.dtype, device=device)
             setattr(part, name, nn.Parameter(fake))
+    return module
 
 
 class Launches(TorchDispatchMode):
@@ -107,9 +109,8 @@ def attention(
         flash = torch.ops.aten._scaled_dot_product_flash_attention
         return flash(q_BHTK, k_BHMK, v_BHMK, 0.0, is_causal)[0]
     assert attn_mask.dtype == q_BHTK.dtype, "attention casts the mask at each call"
-    assert all(stride % MASK_ALIGNMENT == 0 for stride in attn_mask.stride()[:-1]), (
-        "attention copies it"
-    )
+    is_aligned = all(stride % MASK_ALIGNMENT == 0 for stride in attn_mask.stride()[:-1])
+    assert is_aligned, "attention copies the mask"
     mask_BHTM = attn_mask.expand(*q_BHTK.shape[:3], k_BHMK.shape[2])
     efficient = torch.ops.aten._scaled_dot_product_efficient_attention
     return efficient(q_BHTK, k_BHMK, v_BHMK, mask_BHTM, torch.is_grad_enabled())[0]
