@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import child, environment, records, run_child
+from tests.helpers.children import child, environment, run_child
+from tests.helpers.runs import records
 from translate_ddp.console import printable
 from translate_ddp.training.logbook import Sample
 from translate_ddp.training.sinks.console import SAMPLE_CHARACTERS, ConsoleSink

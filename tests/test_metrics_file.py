@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.children import records, steps
+from tests.helpers.runs import records, steps
 from translate_ddp.errors import NotSaved
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.sinks import jsonl

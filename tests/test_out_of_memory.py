@@ -28,6 +28,7 @@ def test_optimizer_moments_allocated_before_the_first_step_change_nothing():
     allocate_moments(optimizer)
     states = list(optimizer.state.values())
     assert len(states) == len(before)
+    assert all(torch.equal(a, b) for a, b in zip(before, transformer.parameters(), strict=True))
     assert all(float(state["step"]) == 0 and not state["exp_avg_sq"].any() for state in states)
     transformer(torch.full((2, 5), 7), torch.full((2, 6), 7)).sum().backward()
     optimizer.step()

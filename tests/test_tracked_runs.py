@@ -9,8 +9,7 @@ import torch
 
 from config import parse
 from tests.helpers import processes
-from tests.helpers.children import records
-from tests.helpers.runs import assert_same_state, metrics
+from tests.helpers.runs import assert_same_state, metrics, records
 from tests.helpers.tiny_run import TINY_RUN
 from tests.helpers.wandb_server import WandbServer, read_stored_run
 from translate_ddp.modeling.transformer import Transformer

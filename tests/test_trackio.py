@@ -16,7 +16,8 @@ import pytest
 
 from config import parse
 from tests.helpers import processes
-from tests.helpers.children import TRACKIO, child, environment, records, run_child, steps
+from tests.helpers.children import TRACKIO, child, environment, run_child
+from tests.helpers.runs import records, steps
 
 needs_trackio = pytest.mark.skipif(find_spec("trackio") is None, reason="trackio is not installed")
 pytestmark = pytest.mark.timeout(120)

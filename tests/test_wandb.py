@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import environment, run_child, run_on_terminal, steps
+from tests.helpers.children import environment, run_child, run_on_terminal
+from tests.helpers.runs import steps
 from tests.helpers.wandb_server import WandbServer, stored_run, stored_steps, wandb_child
 from translate_ddp.training.state import LogOffset
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import environment, run_child, steps
+from tests.helpers.children import environment, run_child
+from tests.helpers.runs import steps
 from tests.helpers.wandb_server import KEY, WandbServer, stored_run, stored_steps, wandb_child
 
 pytestmark = pytest.mark.timeout(60)
