@@ -1,6 +1,7 @@
 """What whole runs log, and what trackers receive of their configuration."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from config import parse
 from tests.helpers import processes
+from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_state, metrics, records
 from tests.helpers.tiny_run import TINY_RUN
 from tests.helpers.wandb_server import WandbServer, read_stored_run
@@ -109,24 +111,24 @@ def train(arguments: list[str], bounds: dict[str, float]) -> None:
     processes.run_train(arguments)
 
 
-def test_wandb_server_that_fails_changes_no_number_of_a_run(tiny_run: list[str], tmp_path: Path):
-    def begin(name: str, variables: dict[str, str], **bounds: float) -> processes.Job:
+def test_wandb_server_that_fails_changes_no_number_of_a_run(
+    tiny_run: list[str], tmp_path: Path, uninterrupted: Callable[..., Run]
+):
+    def begin(server: WandbServer, name: str, **bounds: float) -> processes.Job:
         flags = [*tiny_run, "--num_epochs", "1", "--model_folder", str(tmp_path / name)]
-        return processes.start(train, tmp_path / f"{name}-output", 1, variables, flags, bounds)
+        online = server.variables | {"WANDB_MODE": "online", "HOME": str(tmp_path)}
+        return processes.start(train, tmp_path / f"{name}-output", 1, online, flags, bounds)
 
     with WandbServer("hangs") as hanging, WandbServer("shuts down after init") as closing:
-        online = {"WANDB_MODE": "online", "HOME": str(tmp_path)}
-        undisturbed = begin("undisturbed", {})
-        disturbed = {
-            "hanging": begin("hanging", online | hanging.variables, INIT_SECONDS=1),
-            "closing": begin(
-                "closing", online | closing.variables, END_SECONDS=1, TEARDOWN_SECONDS=0.5
-            ),
+        jobs = {
+            "W&B cannot go online (": begin(hanging, "hanging", INIT_SECONDS=1),
+            "W&B stopped (": begin(closing, "closing", END_SECONDS=1, TEARDOWN_SECONDS=0.5),
         }
-        assert "W&B stopped" not in undisturbed.succeed()
-        outputs = {name: job.succeed() for name, job in disturbed.items()}
-    for name, message in [("hanging", "W&B cannot go online ("), ("closing", "W&B stopped (")]:
-        messages = outputs[name].count("W&B cannot") + outputs[name].count("W&B stopped")
-        assert messages == outputs[name].count(message) == 1
-        assert_same_state(tmp_path / "undisturbed", tmp_path / name)
-        assert metrics(tmp_path / "undisturbed") == metrics(tmp_path / name)
+        outputs = {message: job.succeed() for message, job in jobs.items()}
+    for message, output in outputs.items():
+        messages = output.count("W&B cannot") + output.count("W&B stopped")
+        assert messages == output.count(message) == 1
+    undisturbed = uninterrupted(epochs=1).folder
+    for name in ("hanging", "closing"):
+        assert_same_state(undisturbed, tmp_path / name)
+        assert metrics(undisturbed) == metrics(tmp_path / name)

@@ -62,22 +62,16 @@ def test_trackio_stores_scalars_samples_and_configuration(tmp_path: Path):
 
 
 @needs_trackio
-def test_resumed_run_continues_in_trackio_under_the_same_name(tmp_path: Path):
-    for folder, step in ("first", 10), ("second", 20):
-        script = f'logbook.log({step}, {{"train/loss": 1.5}})'
-        run_child(child(tmp_path / folder, script, TRACKIO), trackio_environment(tmp_path))
-    logged = [(name, step) for name, step, _ in points(tmp_path)]
-    assert logged == [("r1", 10), ("r1", 20)]
-    assert len(set(query(tmp_path, "run_id from metrics"))) == 1
-
-
-@needs_trackio
-def test_trackio_receives_the_history_before_new_points(tmp_path: Path):
+def test_resumed_run_continues_in_trackio_under_the_same_name_after_its_history(tmp_path: Path):
     history = [(10, {"train/loss": 3.0}), (20, {"train/loss": 2.0})]
-    command = child(tmp_path, LOG_ONE_STEP, TRACKIO, history=history)
-    run_child(command, trackio_environment(tmp_path))
-    logged = [(step, values["train/loss"]) for _, step, values in points(tmp_path)]
-    assert logged == [(10, 3.0), (20, 2.0), (30, 1.0)]
+    for folder, step in ("first", 30), ("second", 40):
+        script = f'logbook.log({step}, {{"train/loss": 1.0}})'
+        command = child(tmp_path / folder, script, TRACKIO, history=history)
+        run_child(command, trackio_environment(tmp_path))
+        history = []
+    logged = [(name, step, values["train/loss"]) for name, step, values in points(tmp_path)]
+    assert logged == [("r1", 10, 3.0), ("r1", 20, 2.0), ("r1", 30, 1.0), ("r1", 40, 1.0)]
+    assert len(set(query(tmp_path, "run_id from metrics"))) == 1
 
 
 def failures(output: bytes) -> list[str]:

@@ -15,7 +15,9 @@ import pytest
 from tests.helpers.children import child
 
 KEY = "CANARYkey" * 5
-Behavior = Literal["works", "rejects keys", "hangs", "hangs after init", "shuts down after init"]
+Behavior = Literal[
+    "works", "is gone", "rejects keys", "hangs", "hangs after init", "shuts down after init"
+]
 
 
 class WandbServer(ThreadingHTTPServer):
@@ -115,6 +117,8 @@ class Handler(BaseHTTPRequestHandler):
 def wandb_server(request: pytest.FixtureRequest) -> Iterator[WandbServer]:
     """A server that works, or has the behavior that is the fixture's parameter."""
     with WandbServer(getattr(request, "param", "works")) as server:
+        if server.behavior == "is gone":
+            server.server_close()
         yield server
 
 
@@ -162,7 +166,6 @@ def read_stored_run(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def stored_steps(tmp_path: Path, pattern: str) -> list[int]:
+def stored_steps(stored: dict[str, list[dict[str, Any]]]) -> list[int]:
     """The global steps of the points of that run."""
-    history = stored_run(tmp_path, pattern)["history"]
-    return [record["item"]["global_step"] for record in history]
+    return [record["item"]["global_step"] for record in stored["history"]]
