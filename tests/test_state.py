@@ -15,7 +15,7 @@ from tests.helpers.commands import ROOT
 from tests.helpers.states import make_state
 from translate_ddp import __version__
 from translate_ddp.errors import UserError
-from translate_ddp.training.state import Position, RunState
+from translate_ddp.training.state import RunState
 
 PARTS = [part.name for part in fields(RunState)]
 
@@ -27,13 +27,6 @@ def test_names_in_the_file_are_stable():
     assert file["format"] == 2 and file["version"] == __version__
     assert file["model"].keys() == {"weights"} and "state" in file["optimizer"]
     assert file["position"]["global_step"] == 7
-
-
-def test_current_epoch_counts_the_epoch_that_has_begun():
-    assert Position().current_epoch == 0
-    assert Position(epoch=0, step_in_epoch=1).current_epoch == 1
-    assert Position(epoch=1, step_in_epoch=0).current_epoch == 1
-    assert Position(epoch=1, step_in_epoch=3).current_epoch == 2
 
 
 @pytest.mark.parametrize(

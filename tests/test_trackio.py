@@ -88,36 +88,35 @@ def test_trackio_that_does_not_start_costs_one_message(tmp_path: Path):
     assert steps(tmp_path / "run") == [30]
 
 
-def test_trackio_that_hangs_costs_one_message_and_a_bounded_time(tmp_path: Path):
-    (tmp_path / "trackio.py").write_text("import time; time.sleep(3600)")
+@pytest.mark.parametrize(
+    ("failing", "body", "reason"),
+    [
+        ("init", "time.sleep(3600)", "TimeoutError: no result after 0.1 s"),
+        ("log", "1 / 0", "ZeroDivisionError: division by zero"),
+        ("finish", "1 / 0", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_call_of_trackio_that_fails_costs_one_message(
+    tmp_path: Path, failing: str, body: str, reason: str
+):
+    functions = {name: "pass" for name in ("init", "log", "finish")} | {failing: body}
+    lines = [f"def {name}(*_, **__): {body}" for name, body in functions.items()]
+    (tmp_path / "trackio.py").write_text("\n".join(["import time", *lines]))
     before = f"""
         import sys
         from translate_ddp.training.sinks import trackio_sink
         sys.path.insert(0, {str(tmp_path)!r})
-        trackio_sink.SECONDS = 0.1
+        trackio_sink.SECONDS = {0.1 if failing == "init" else 60}
     """
-    script = f'print("status:", tracker.status)\n{LOG_ONE_STEP}'
-    command = child(tmp_path, script, TRACKIO, before=before)
-    message, status = run_child(command, environment(tmp_path)).stdout.decode().splitlines()
-    assert message.startswith("trackio stopped (TimeoutError: no result after 0.1 s)")
-    assert status == "status: "
-    assert steps(tmp_path / "run") == [30]
-
-
-@pytest.mark.parametrize("failing", ["log", "finish"])
-def test_call_of_trackio_that_fails_costs_one_message(tmp_path: Path, failing: str):
-    functions = {name: "pass" for name in ("init", "log", "finish")} | {failing: "1 / 0"}
-    (tmp_path / "trackio.py").write_text(
-        "".join(f"def {name}(*_, **__): {body}\n" for name, body in functions.items())
-    )
-    before = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
     script = """
         for step in range(10, 60, 10):
             logbook.log(step, {"train/loss": 1.5})
+        print(f"status: {tracker.status}.")
     """
     output = run_child(child(tmp_path, script, TRACKIO, before=before), environment(tmp_path))
-    [message] = output.stdout.decode().splitlines()
-    assert message.startswith("trackio stopped (ZeroDivisionError: division by zero)")
+    [message] = failures(output.stdout)
+    assert message.startswith(f"trackio stopped ({reason})")
+    assert failing != "init" or b"status: ." in output.stdout
     assert steps(tmp_path / "run") == [10, 20, 30, 40, 50]
 
 

@@ -6,6 +6,7 @@ W&B runs in child processes, with a home without an account and a local server.
 import shlex
 import subprocess
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -67,28 +68,24 @@ def test_server_lost_during_the_run_costs_one_message_and_no_record(
     assert stored_steps(stored_run(tmp_path, "run-*-r1")) == [10, 20, 30, 40, 50]
 
 
-@pytest.mark.parametrize("wandb_server", ["hangs after init"], indirect=True)
-def test_no_call_waits_for_a_server_that_hangs_for_a_while(
-    tmp_path: Path, wandb_server: WandbServer
-):
+CONTINUE = 'urlopen(os.environ["WANDB_BASE_URL"] + "/continue")'
+
+
+@pytest.mark.parametrize(
+    ("wandb_server", "end", "has_tables"),
     # Before it accepts a table, W&B itself waits for a response, up to a minute.
-    script = f"""{LOG_TWO_STEPS}
-    urlopen(os.environ["WANDB_BASE_URL"] + "/continue")
-    """
-    command = wandb_child(tmp_path, script)
-    output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
-    assert output.count("W&B") == output.count("status: W&B online") == 1
-    assert [item["global_step"] for item in wandb_server.history] == [10, 20]
-    assert all("validation/samples" in item for item in wandb_server.history)
-
-
-@pytest.mark.parametrize("wandb_server", ["rejects keys"], indirect=True)
-def test_table_that_the_server_rejects_costs_no_scalar(tmp_path: Path, wandb_server: WandbServer):
-    command = wandb_child(tmp_path, LOG_TWO_STEPS)
+    [("hangs after init", CONTINUE, True), ("rejects keys", "", False)],
+    indirect=["wandb_server"],
+)
+def test_server_that_hangs_for_a_while_or_rejects_tables_costs_no_scalar(
+    tmp_path: Path, wandb_server: WandbServer, end: str, has_tables: bool
+):
+    command = wandb_child(tmp_path, dedent(LOG_TWO_STEPS) + end)
     output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
     assert output.count("W&B") == output.count("status: W&B online") == 1
     assert [item["train/loss"] for item in wandb_server.history] == [1.5, 1.5]
-    assert not any("validation/samples" in item for item in wandb_server.history)
+    tables = ["validation/samples" in item for item in wandb_server.history]
+    assert tables == [has_tables] * 2
 
 
 # Other failures

@@ -43,16 +43,18 @@ class WandbServer(ThreadingHTTPServer):
 
     def after_init(self) -> None:
         if self.behavior == "shuts down after init":
-            self.shutdown()
-            self.server_close()
+            self.close()
         elif self.behavior == "hangs after init":
             self.behavior = "works"  # it hangs only once
             self.responds.clear()
 
-    def __exit__(self, *_: object) -> None:
-        self.responds.set()
+    def close(self) -> None:
         self.shutdown()
         self.server_close()
+
+    def __exit__(self, *_: object) -> None:
+        self.responds.set()
+        self.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):  # of a client that has ended
@@ -118,7 +120,7 @@ def wandb_server(request: pytest.FixtureRequest) -> Iterator[WandbServer]:
     """A server that works, or has the behavior that is the fixture's parameter."""
     with WandbServer(getattr(request, "param", "works")) as server:
         if server.behavior == "is gone":
-            server.server_close()
+            server.close()
         yield server
 
 
