@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.helpers import processes
+from tests.helpers.runs import assert_same_tree
 from tests.helpers.states import make_state
-from translate_ddp.errors import UserError
+from translate_ddp.errors import NotSaved, UserError
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore, damage, load
 
@@ -32,8 +32,7 @@ def test_saved_state_can_be_loaded(store: CheckpointStore):
     path = store.save(make_state(7))
     assert re.fullmatch(r"tmodel_step_00000007-[0-9a-f]{8}\.pt", path.name)
     state = load(path.read_bytes(), path.name)
-    assert torch.equal(state.model["weights"], make_state(7).model["weights"])
-    assert state.position == make_state(7).position
+    assert_same_tree(vars(state), vars(make_state(7)))
     assert names(store) == [path.name]  # no temporary file is left
 
 
@@ -48,15 +47,9 @@ def test_latest_is_found_by_step_not_by_time(store: CheckpointStore):
     assert passed_over == []
 
 
-@pytest.mark.parametrize("damaging", ["flip", "truncate", "empty", "append"])
-def test_damaged_file_is_passed_over_with_one_message(store: CheckpointStore, damaging: str):
+def test_damaged_file_is_passed_over_with_one_message(store: CheckpointStore):
     older, newer = store.save(make_state(1)), store.save(make_state(2))
-    data = bytearray(newer.read_bytes())
-    if damaging == "flip":
-        data[len(data) // 2] ^= 1
-    newer.write_bytes(
-        {"flip": data, "truncate": data[:-1], "empty": b"", "append": data + b"\0"}[damaging]
-    )
+    newer.write_bytes(newer.read_bytes() + b"\0")
     found, passed_over = store.find("latest")
     assert found is not None and found.path == older
     assert len(passed_over) == 1 and newer.name in passed_over[0] and "damaged" in passed_over[0]
@@ -126,10 +119,6 @@ def test_without_an_intact_checkpoint_no_new_run_starts(store: CheckpointStore):
         store.find("latest")
 
 
-def test_empty_folder_has_no_latest(store: CheckpointStore):
-    assert store.find("latest") == (None, [])
-
-
 def test_missing_epoch_lists_the_existing_ones(store: CheckpointStore):
     store.save(make_state(5), epoch=1)
     store.save(make_state(9), epoch=2)
@@ -148,45 +137,17 @@ def test_damaged_epoch_is_not_replaced_by_another(store: CheckpointStore):
     assert "holds epochs 1, 2" in str(raised.value) and "anew" not in str(raised.value)
 
 
-def test_file_may_be_named_and_renamed(store: CheckpointStore, tmp_path: Path):
-    copy = store.save(make_state(5)).rename(tmp_path / "mine.pt")
-    found, _ = store.find(str(copy))
-    assert found is not None and found.path == copy
-
-
-def save_with_a_size_limit(folder: str) -> None:
-    store = CheckpointStore(CheckpointConfig(folder))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+def test_full_disk_is_reported_and_loses_nothing(store: CheckpointStore):
+    before = store.save(make_state(1))
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, unlimited[1]))
     try:
-        store.save(make_state(2))
-    except UserError as error:
-        Path(folder, "error.txt").write_text(str(error))
-
-
-def test_full_disk_is_reported_and_loses_nothing(store: CheckpointStore, tmp_path: Path):
-    before = store.save(make_state(1))
-    processes.start(save_with_a_size_limit, tmp_path, 1, None, str(store.folder)).succeed()
-    message = (store.folder / "error.txt").read_text()
-    assert "Could not save" in message and "File too large" in message
-    assert names(store) == ["error.txt", before.name]
+        with pytest.raises(NotSaved, match="Could not save .* File too large"):
+            store.save(make_state(2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert names(store) == [before.name]
     assert damage(before) is None
-
-
-def save_and_die(folder: str) -> None:
-    store = CheckpointStore(CheckpointConfig(folder))
-    os.fsync = lambda descriptor: os.kill(os.getpid(), 9)  # written, but not published
-    store.save(make_state(2))
-
-
-def test_killed_save_leaves_the_previous_checkpoint_the_latest(
-    store: CheckpointStore, tmp_path: Path
-):
-    before = store.save(make_state(1))
-    assert processes.start(save_and_die, tmp_path, 1, None, str(store.folder)).wait() == [-9]
-    found, passed_over = store.find("latest")
-    assert found is not None and found.path == before and passed_over == []
-    store.save(make_state(2))  # replaces the temporary file
-    assert len(names(store)) == 2
 
 
 def test_only_named_files_are_pruned(store: CheckpointStore):

@@ -43,18 +43,13 @@ def test_every_sink_receives_what_is_logged_in_order():
     ]
 
 
-def test_sinks_are_closed_once():
+def test_sinks_are_closed_once_and_know_whether_the_run_failed():
     calls: list[tuple] = []
     with Logbook([ListSink(calls)]) as logbook:
         logbook.close(5.0)
-    assert calls == [("close", "", 5.0, False)]
-
-
-def test_sinks_learn_that_the_run_failed():
-    calls: list[tuple] = []
     with pytest.raises(ZeroDivisionError), Logbook([ListSink(calls)]):
         raise ZeroDivisionError
-    assert calls == [("close", "", float("inf"), True)]
+    assert calls == [("close", "", 5.0, False), ("close", "", float("inf"), True)]
 
 
 def test_logbook_without_sinks_and_console_does_nothing(

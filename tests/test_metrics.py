@@ -8,8 +8,11 @@ import sacrebleu
 
 from config import parse
 from tests.helpers import processes
-from tests.helpers.runs import last_state, metrics
+from tests.helpers.faults import Run
+from tests.helpers.runs import last_state, validations
 from translate_ddp.errors import UserError
+from translate_ddp.settings import CheckpointConfig
+from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.metrics import (
     METRICS,
     Metric,
@@ -71,8 +74,7 @@ def test_new_entry_is_computed_logged_and_selectable(tiny_run: list[str], tmp_pa
     with pytest.raises(UserError, match="no validation metric 'length'"):
         parse(flags)
     output = processes.start(train_with_new_metric, tmp_path, 1, None, flags).succeed()
-    records = [r for r in metrics(tmp_path / "model") if "validation/BLEU" in r]
-    lengths = [record["validation/length"] for record in records]
+    lengths = validations(tmp_path / "model", "length")
     assert len(lengths) == 2 and "length " in output
     position = last_state(tmp_path / "model")["position"]
     assert position["best_metric"] == "length" and position["best_score"] == max(lengths)
@@ -80,28 +82,26 @@ def test_new_entry_is_computed_logged_and_selectable(tiny_run: list[str], tmp_pa
     assert f"Best epoch: {position['best_epoch']}, length" in output
 
 
-def test_lowest_loss_selects_the_best_epoch(tiny_run: list[str], tmp_path: Path):
+def test_newest_checkpoints_and_that_of_lowest_loss_are_kept(run: Run):
     # The rate rises to 1, so that the loss falls in epoch 1 and rises again later.
-    flags = [*tiny_run, "--best_metric", "loss", "--num_epochs", "3"]
-    flags += ["--lr", "1", "--warmup_steps", "50", "--label_smoothing", "0"]
-    processes.train(flags, tmp_path).succeed()
-    losses = [r["validation/loss"] for r in metrics(tmp_path / "model") if "validation/loss" in r]
-    position = last_state(tmp_path / "model")["position"]
+    flags = ["--best_metric", "loss", "--num_epochs", "4", "--max_steps", "50", "--keep_last", "1"]
+    run.start(*flags, "--lr", "1", "--warmup_steps", "50", "--label_smoothing", "0").succeed()
+    *losses, _ = validations(run.folder, "loss")  # at the ends of epochs, and at the last step
+    position = last_state(run.folder)["position"]
+    best = position["best_epoch"]
     assert position["best_metric"] == "loss" and position["best_score"] == min(losses)
-    assert position["best_epoch"] == 1 + losses.index(min(losses))
-    assert losses.index(min(losses)) != losses.index(max(losses))
+    assert best == 1 + losses.index(min(losses)) and best not in (3, 1 + losses.index(max(losses)))
+    held = CheckpointStore(CheckpointConfig(str(run.folder))).list()
+    assert [(c.epoch, c.step) for c in held] == [(None, 50), (3, 45), (best, 15 * best)]
 
 
-def test_another_metric_on_resume_starts_a_new_best(tiny_run: list[str], tmp_path: Path):
-    # No loss of the tiny run is below its word error rate: the two scores must not be compared.
-    folder = tmp_path / "model"
-    processes.train([*tiny_run, "--best_metric", "wer"], tmp_path).succeed()
-    before = last_state(folder)["position"]
-    assert before["best_metric"] == "wer"
-    flags = [*tiny_run, "--best_metric", "loss", "--num_epochs", "3"]
-    output = processes.train(flags, tmp_path).succeed()
-    assert "Changed: best_metric: wer in the checkpoint, loss now." in output
-    position = last_state(folder)["position"]
-    last = [r["validation/loss"] for r in metrics(folder) if "validation/loss" in r][-1]
-    assert position["best_metric"] == "loss" and last > before["best_score"]
+def test_another_metric_on_resume_starts_a_new_best(finished: Run):
+    # No loss of the tiny run is below its BLEU: the two scores must not be compared.
+    before = last_state(finished.folder)["position"]
+    output = finished.start("--best_metric", "loss", "--num_epochs", "3").succeed()
+    assert "Changed: best_metric: BLEU in the checkpoint, loss now." in output
+    position = last_state(finished.folder)["position"]
+    last = validations(finished.folder, "loss")[-1]
+    assert before["best_metric"] == "BLEU" and last > before["best_score"]
+    assert position["best_metric"] == "loss"
     assert (position["best_epoch"], position["best_score"]) == (3, last)

@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step, and AdamW's updates."""
+"""The learning rate as a function of the step, weight decay, and settings that are rejected."""
 
 import pytest
 import torch
@@ -30,35 +30,12 @@ def test_biases_and_norms_have_no_weight_decay():
         assert (decays[id(parameter)] > 0) == is_matrix, name
 
 
-def test_first_update_is_that_of_adam():
-    # First update of Adam: both moments are their own corrections, so the step is lr * sign.
-    model = torch.nn.Linear(1, 1)
-    optimizer = build_optimizer(model, OptimizerConfig(lr=0.1))
-    before = model.bias.detach().clone()
-    model.bias.grad = torch.tensor([3.0])
-    optimizer.step()
-    assert (before - model.bias).item() == pytest.approx(0.1, rel=1e-5)
-
-
 @pytest.mark.parametrize(
     "wrong", [{"lr": 0.0}, {"lr": float("nan")}, {"warmup_steps": 0}, {"clip_grad_norm": -1.0}]
 )
 def test_unusable_settings_are_rejected_by_name(wrong: dict[str, float]):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         OptimizerConfig(**wrong)  # pyright: ignore[reportArgumentType]
-
-
-def test_moments_are_allocated_without_an_update():
-    model = torch.nn.Linear(2, 3)
-    optimizer = build_optimizer(model, OptimizerConfig())
-    before = model.weight.detach().clone()
-    allocate_moments(optimizer)
-    assert torch.equal(model.weight, before) and model.weight.grad is None
-    assert optimizer.state[model.weight]["exp_avg"].shape == (3, 2)
-    assert optimizer.state[model.weight]["step"] == 0
-    optimizer.state[model.weight]["exp_avg"].fill_(7.0)
-    allocate_moments(optimizer)
-    assert (optimizer.state[model.weight]["exp_avg"] == 7.0).all()
 
 
 def test_moments_of_another_shape_are_rejected():

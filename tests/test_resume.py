@@ -1,6 +1,5 @@
 """What a run resumes from, whether it is the same run, and when it gets a new run id."""
 
-import shutil
 from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from config import Config
-from tests.helpers import processes
+from tests.helpers.faults import Run
 from tests.helpers.runs import checkpoints, last_state, metrics
 from tests.helpers.states import make_state
 from translate_ddp.errors import UserError
@@ -52,28 +51,23 @@ def test_new_model_setting_without_parameters_is_part_of_the_identity():
 
 
 @pytest.mark.parametrize(
-    ("changes", "name"),
+    ("part", "name"),
     [
-        ({"batches": {"batch_tokens": 7}}, "batch_tokens"),
-        ({"batches": {"batch_size": 7}}, "batch_size"),
-        ({"batches": {"shuffle": 7}}, "shuffle"),  # a setting that does not exist yet
-        ({"train": {"seed": 7}}, "seed"),
+        ("batches", "batch_tokens"),
+        ("batches", "batch_size"),
+        ("batches", "shuffle"),  # a setting that does not exist yet
+        ("train", "seed"),
+        ("", "data order"),
     ],
 )
-def test_batches_may_change_between_epochs_only(changes: dict[str, Any], name: str):
-    saved, now = identity(), identity(**changes)
+def test_batches_may_change_between_epochs_only(part: str, name: str):
+    saved = identity()
+    now = identity(**{part: {name: 7}}) if part else identity()
+    now.within_epoch[name] = 7 if not part else now.within_epoch[name]
     check_same_run(state_of(saved), now)
     with pytest.raises(UserError, match=f"{name}: .* in the checkpoint, 7 now") as raised:
         check_same_run(state_of(saved, step_in_epoch=3), now)
     assert "--preload EPOCH" in str(raised.value)
-
-
-def test_order_of_the_data_may_change_between_epochs_only():
-    now = identity()
-    saved = replace(now, within_epoch=now.within_epoch | {"data order": 1})
-    check_same_run(state_of(saved), now)
-    with pytest.raises(UserError, match="data order: 1 in the checkpoint, 3 now"):
-        check_same_run(state_of(saved, step_in_epoch=3), now)
 
 
 def test_number_of_ranks_and_passes_may_change_within_an_epoch():
@@ -87,7 +81,7 @@ def test_number_of_ranks_and_passes_may_change_within_an_epoch():
         check_same_run(state_of(saved, step_in_epoch=3), now)
 
 
-@pytest.mark.parametrize("name", ["threads", "torch"])
+@pytest.mark.parametrize("name", ["world_size", "threads", "torch"])
 def test_environment_that_changes_the_last_bits_is_one_message(name: str):
     now = {"world_size": 1, "threads": 2, "max_tokens": 2048, "device": "cpu", "torch": "2.13.0"}
     (message,) = describe_changes(make_state(environment=now | {name: "other"}), {}, now)
@@ -96,121 +90,77 @@ def test_environment_that_changes_the_last_bits_is_one_message(name: str):
     assert describe_changes(make_state(environment=now), {}, now) == []
 
 
-def test_changed_settings_and_ranks_are_reported(tiny_run: list[str], tmp_path: Path):
-    processes.train([*tiny_run, "--max_steps", "4"], tmp_path).succeed()
-    flags = [*tiny_run, "--max_steps", "5", "--lr", "0.001"]
-    output = processes.train(flags, tmp_path, 2).succeed()
-    assert "Changed: lr: 0.002 in the checkpoint, 0.001 now" in output
-    assert "not bit for bit the same results: " in output
-    assert "world_size: 1 in the checkpoint, 2 now" in output
-
-
-def test_another_model_corpus_or_seed_is_rejected(tiny_run: list[str], tmp_path: Path):
-    processes.train([*tiny_run, "--max_steps", "4"], tmp_path).succeed()
-    before = checkpoints(tmp_path / "model")
-    output = processes.train([*tiny_run, "--d_model", "32"], tmp_path, 2).fail()
+def test_another_model_or_tokenizer_is_rejected_with_one_message(finished: Run):
+    before = checkpoints(finished.folder)
+    output = finished.start("--d_model", "32", "--tokenizer", "word", size=2).fail()
     assert output.count("belongs to another run") == 1  # printed by rank 0 only
-    assert "d_model: 16 in the checkpoint, 32 now" in output
+    assert "d_model: 16 in the checkpoint, 32 now" in output and "tokenizer: " in output
     assert "Traceback" not in output
-    output = processes.train([*tiny_run, "--tokenizer", "word"], tmp_path).fail()
-    assert "tokenizer: " in output
-    output = processes.train([*tiny_run, "--seed", "5"], tmp_path).fail()
-    assert "seed: 0 in the checkpoint, 5 now" in output
-    assert checkpoints(tmp_path / "model") == before
+    assert checkpoints(finished.folder) == before
 
 
-def test_more_epochs_resume_a_finished_run(tiny_run: list[str], tmp_path: Path):
-    folder = tmp_path / "model"
-    output = processes.train([*tiny_run, "--num_epochs", "1"], tmp_path).succeed()
-    assert f"No checkpoint in {folder}: starting from scratch." in output
-    output = processes.train([*tiny_run, "--num_epochs", "2"], tmp_path).succeed()
-    (epoch_1,) = folder.glob("tmodel_epoch_0001_*")
-    assert f"Resuming from {epoch_1}" in output
-    assert "epoch 2/2" in output and "epoch 1/2" not in output
-    again = processes.train([*tiny_run, "--num_epochs", "2"], tmp_path).succeed()
+def test_more_epochs_resume_a_finished_run(finished: Run):
+    again = finished.start().succeed()
     assert "Finished at epoch 2" in again and "epoch 2/2" not in again
+    latest = finished.folder / checkpoints(finished.folder)[0]
+    output = finished.start("--num_epochs", "3").succeed()
+    assert f"Resuming from {latest}" in output and "bit for bit" not in output
+    assert "epoch 3/3" in output and "epoch 2/3" not in output
 
 
-def test_preload_is_an_epoch_a_file_or_empty(tiny_run: list[str], tmp_path: Path):
-    folder = tmp_path / "model"
-    processes.train(tiny_run, tmp_path).succeed()
-    (epoch_1,) = folder.glob("tmodel_epoch_0001_*")
-
-    for preload in ("1", str(epoch_1)):
-        output = processes.train([*tiny_run, "--preload", preload], tmp_path).succeed()
-        assert f"Resuming from {epoch_1}" in output
-
-    output = processes.train([*tiny_run, "--preload", "7"], tmp_path).fail()
-    assert "No checkpoint of epoch 7" in output and "epochs 1, 2" in output
-
-    before = checkpoints(folder)
-    output = processes.train([*tiny_run, "--preload", ""], tmp_path).succeed()
+def test_empty_preload_starts_from_scratch_and_archives_the_earlier_run(finished: Run):
+    folder, before = finished.folder, checkpoints(finished.folder)
+    output = finished.start("--preload", "").succeed()
     assert "Resuming" not in output
-    archive = sorted(folder.glob("earlier-*"))[-1]
-    assert f"Moved files that are not part of this run to {archive}" in output
-    assert {path.name for path in archive.iterdir()} == {*before, "metrics.jsonl"}
-    assert len(metrics(folder)) == len(metrics(archive))
-
-
-def test_resuming_an_earlier_epoch_archives_the_later_ones(tiny_run: list[str], tmp_path: Path):
-    # Otherwise the next `latest` would be the last step of the abandoned course.
-    folder = tmp_path / "model"
-    processes.train(tiny_run, tmp_path).succeed()
-    (epoch_1,) = folder.glob("tmodel_epoch_0001_*")
-    (epoch_2,) = folder.glob("tmodel_epoch_0002_*")
-    stop_early = ["--max_steps", str(int(epoch_1.name.split("_")[4].split("-")[0]) + 1)]
-    output = processes.train([*tiny_run, "--preload", "1", *stop_early], tmp_path).succeed()
     archive = folder / "earlier-001"
     assert f"Moved files that are not part of this run to {archive}" in output
-    assert (archive / epoch_2.name).exists() and not epoch_2.exists()
-    assert epoch_1.exists() and not (archive / epoch_1.name).exists()
-    assert len(metrics(archive)) > len(metrics(folder))
-    assert last_state(folder)["position"]["epoch"] == 1
+    assert {path.name for path in archive.iterdir()} == {*before, "metrics.jsonl"}
+    assert metrics(folder) == metrics(archive)
 
 
 def run_id(folder: Path) -> str:
     return last_state(folder)["run"]["run_id"]
 
 
-def test_run_id_is_kept_after_a_kill_and_for_any_name_of_the_folder(
-    tiny_run: list[str], tmp_path: Path
-):
-    folder = tmp_path / "model"
-    job = processes.train([*tiny_run, "--num_epochs", "1"], tmp_path)
-    job.kill_when(lambda: list(folder.glob("tmodel_step_00000008-*")))
-    first = run_id(folder)
-    processes.train([*tiny_run, "--num_epochs", "1"], tmp_path).succeed()
-    assert run_id(folder) == first
+def test_run_id_is_kept_after_a_kill_and_for_any_name_of_the_folder(run: Run, tmp_path: Path):
+    job = run.start("--num_epochs", "1")
+    job.kill_when(lambda: list(run.folder.glob("tmodel_step_00000008-*")))
+    first = run_id(run.folder)
+    run.start("--num_epochs", "1").succeed()
+    assert run_id(run.folder) == first
 
-    (epoch_1,) = folder.glob("tmodel_epoch_0001_*")
-    link = tmp_path / "link"
-    link.symlink_to(folder)
-    one_more_step = ["--max_steps", str(last_state(folder)["position"]["global_step"] + 1)]
-    for preload in ("latest", "1", str(epoch_1), str(link / epoch_1.name)):
-        flags = [*tiny_run, "--preload", preload, *one_more_step]
-        processes.train(flags, tmp_path).succeed()
-        assert run_id(folder) == first, preload
-        for path in folder.glob("tmodel_step_*"):
+    (epoch_1,) = run.folder.glob("tmodel_epoch_0001_*")
+    (tmp_path / "link").symlink_to(run.folder)
+    one_more_step = ["--max_steps", str(run.saved_steps[-1] + 1)]
+    for preload in ("1", str(tmp_path / "link" / epoch_1.name)):
+        output = run.start("--preload", preload, *one_more_step).succeed()
+        assert "Resuming from" in output and epoch_1.name in output
+        assert run_id(run.folder) == first, preload
+        for path in run.folder.glob("tmodel_step_*"):
             path.unlink()  # epoch 1 is the latest again
-    assert not list(folder.glob("earlier-*"))
+    assert not list(run.folder.glob("earlier-*"))
 
 
-def test_run_that_goes_back_or_leaves_its_folder_gets_a_new_id(tiny_run: list[str], tmp_path: Path):
-    # Trackers cannot rewrite what they hold under an id.
-    folder, other = tmp_path / "model", tmp_path / "other"
-    flags = [*tiny_run, "--num_epochs", "3"]
-    processes.train(flags, tmp_path).succeed()
+def test_run_that_goes_back_archives_what_followed_and_gets_a_new_id(finished: Run):
+    # The next `latest` would be of the abandoned course, and trackers cannot rewrite what they
+    # hold under an id.
+    folder, first = finished.folder, run_id(finished.folder)
+    (epoch_1,) = folder.glob("tmodel_epoch_0001_*")
     (epoch_2,) = folder.glob("tmodel_epoch_0002_*")
-    first = run_id(folder)
-    shutil.copytree(folder / "data", other / "data")
-    elsewhere = [*flags, "--model_folder", str(other)]
-    processes.train([*elsewhere, "--preload", str(epoch_2)], tmp_path).succeed()
-    assert run_id(other) != first and run_id(folder) == first
+    other = finished.copy("other")
+    other.start("--preload", str(epoch_1)).succeed()
+    assert run_id(other.folder) != first and run_id(folder) == first
 
-    processes.train([*flags, "--preload", "2"], tmp_path, TRANSLATE_DDP_FAULT="batch=kill").wait()
+    job = finished.start("--preload", "1", fault="batch=kill")
+    job.kill_rest()
+    archive = folder / "earlier-001"
+    assert f"Moved files that are not part of this run to {archive}" in job.text()
+    assert (archive / epoch_2.name).exists() and not epoch_2.exists()
+    assert epoch_1.exists() and not (archive / epoch_1.name).exists()
+    assert metrics(folder) == metrics(archive)[: len(metrics(folder))] != metrics(archive)
     assert run_id(folder) == first  # killed before it could save its new id
-    processes.train(flags, tmp_path).succeed()
+    finished.start().succeed()
     second = run_id(folder)
-    assert second not in (first, run_id(other))
-    processes.train([*flags, "--num_epochs", "4"], tmp_path).succeed()
+    assert second not in (first, run_id(other.folder))
+    finished.start("--num_epochs", "3").succeed()
     assert run_id(folder) == second

@@ -34,7 +34,7 @@ def test_static_launch_on_two_nodes_gives_same_weights_as_one_torchrun(
     assert "Finished at epoch 1" in outputs[0] and "Finished" not in outputs[1]
 
     usual = [*TORCHRUN, f"--nproc_per_node={sum(processes)}", "train.py", *flags]
-    done = command("env", "OMP_NUM_THREADS=1", *usual, "--model_folder", str(tmp_path / "usual"))
+    done = command(*usual, "--model_folder", str(tmp_path / "usual"), **environment)
     assert done.returncode == 0, done.stderr
     assert_same_state(tmp_path / "static", tmp_path / "usual")
     assert metrics(tmp_path / "static") == metrics(tmp_path / "usual")

@@ -1,6 +1,7 @@
 """What whole runs log, and what trackers receive of their configuration."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import torch
 
 from config import parse
 from tests.helpers import processes
-from tests.helpers.children import records
-from tests.helpers.runs import assert_same_state, metrics
+from tests.helpers.faults import Run
+from tests.helpers.runs import assert_same_state, metrics, records
 from tests.helpers.tiny_run import TINY_RUN
 from tests.helpers.wandb_server import WandbServer, read_stored_run
 from translate_ddp.modeling.transformer import Transformer
@@ -37,18 +38,6 @@ def stored_runs(folder: Path) -> list[Stored]:
     """The two W&B runs, as W&B's own tool reads them."""
     parts = sorted(folder.glob("wandb/offline-run-*"), key=lambda part: part.stat().st_mtime_ns)
     return [read_stored_run(part) for part in parts]
-
-
-def test_every_record_has_the_epoch(folder: Path):
-    logged = records(folder)
-    assert {name.partition("/")[0] for record in logged for name in record} == {
-        *("step", "time", "train", "validation", "epoch")
-    }
-    ends = [record for record in logged if "validation/loss" in record]
-    assert [record["epoch"] for record in ends] == [1.0, 2.0]
-    per_epoch, total = [record["step"] for record in ends]
-    assert total == 2 * per_epoch
-    assert [r["epoch"] for r in logged] == pytest.approx([r["step"] / per_epoch for r in logged])
 
 
 def test_run_that_goes_back_loses_no_point_in_wandb(folder: Path, stored_runs: list[Stored]):
@@ -122,24 +111,24 @@ def train(arguments: list[str], bounds: dict[str, float]) -> None:
     processes.run_train(arguments)
 
 
-def test_wandb_server_that_fails_changes_no_number_of_a_run(tiny_run: list[str], tmp_path: Path):
-    def begin(name: str, variables: dict[str, str], **bounds: float) -> processes.Job:
+def test_wandb_server_that_fails_changes_no_number_of_a_run(
+    tiny_run: list[str], tmp_path: Path, uninterrupted: Callable[..., Run]
+):
+    def begin(server: WandbServer, name: str, **bounds: float) -> processes.Job:
         flags = [*tiny_run, "--num_epochs", "1", "--model_folder", str(tmp_path / name)]
-        return processes.start(train, tmp_path / f"{name}-output", 1, variables, flags, bounds)
+        online = server.variables | {"WANDB_MODE": "online", "HOME": str(tmp_path)}
+        return processes.start(train, tmp_path / f"{name}-output", 1, online, flags, bounds)
 
     with WandbServer("hangs") as hanging, WandbServer("shuts down after init") as closing:
-        online = {"WANDB_MODE": "online", "HOME": str(tmp_path)}
-        undisturbed = begin("undisturbed", {})
-        disturbed = {
-            "hanging": begin("hanging", online | hanging.variables, INIT_SECONDS=1),
-            "closing": begin(
-                "closing", online | closing.variables, END_SECONDS=1, TEARDOWN_SECONDS=0.5
-            ),
+        jobs = {
+            "W&B cannot go online (": begin(hanging, "hanging", INIT_SECONDS=1),
+            "W&B stopped (": begin(closing, "closing", END_SECONDS=1, TEARDOWN_SECONDS=0.5),
         }
-        assert "W&B stopped" not in undisturbed.succeed()
-        outputs = {name: job.succeed() for name, job in disturbed.items()}
-    for name, message in [("hanging", "W&B cannot go online ("), ("closing", "W&B stopped (")]:
-        messages = outputs[name].count("W&B cannot") + outputs[name].count("W&B stopped")
-        assert messages == outputs[name].count(message) == 1
-        assert_same_state(tmp_path / "undisturbed", tmp_path / name)
-        assert metrics(tmp_path / "undisturbed") == metrics(tmp_path / name)
+        outputs = {message: job.succeed() for message, job in jobs.items()}
+    for message, output in outputs.items():
+        messages = output.count("W&B cannot") + output.count("W&B stopped")
+        assert messages == output.count(message) == 1
+    undisturbed = uninterrupted(epochs=1).folder
+    for name in ("hanging", "closing"):
+        assert_same_state(undisturbed, tmp_path / name)
+        assert metrics(undisturbed) == metrics(tmp_path / name)

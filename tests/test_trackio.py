@@ -16,7 +16,8 @@ import pytest
 
 from config import parse
 from tests.helpers import processes
-from tests.helpers.children import TRACKIO, child, environment, records, run_child, steps
+from tests.helpers.children import TRACKIO, child, environment, run_child
+from tests.helpers.runs import records, steps
 
 needs_trackio = pytest.mark.skipif(find_spec("trackio") is None, reason="trackio is not installed")
 pytestmark = pytest.mark.timeout(120)
@@ -61,22 +62,16 @@ def test_trackio_stores_scalars_samples_and_configuration(tmp_path: Path):
 
 
 @needs_trackio
-def test_resumed_run_continues_in_trackio_under_the_same_name(tmp_path: Path):
-    for folder, step in ("first", 10), ("second", 20):
-        script = f'logbook.log({step}, {{"train/loss": 1.5}})'
-        run_child(child(tmp_path / folder, script, TRACKIO), trackio_environment(tmp_path))
-    logged = [(name, step) for name, step, _ in points(tmp_path)]
-    assert logged == [("r1", 10), ("r1", 20)]
-    assert len(set(query(tmp_path, "run_id from metrics"))) == 1
-
-
-@needs_trackio
-def test_trackio_receives_the_history_before_new_points(tmp_path: Path):
+def test_resumed_run_continues_in_trackio_under_the_same_name_after_its_history(tmp_path: Path):
     history = [(10, {"train/loss": 3.0}), (20, {"train/loss": 2.0})]
-    command = child(tmp_path, LOG_ONE_STEP, TRACKIO, history=history)
-    run_child(command, trackio_environment(tmp_path))
-    logged = [(step, values["train/loss"]) for _, step, values in points(tmp_path)]
-    assert logged == [(10, 3.0), (20, 2.0), (30, 1.0)]
+    for folder, step in ("first", 30), ("second", 40):
+        script = f'logbook.log({step}, {{"train/loss": 1.0}})'
+        command = child(tmp_path / folder, script, TRACKIO, history=history)
+        run_child(command, trackio_environment(tmp_path))
+        history = []
+    logged = [(name, step, values["train/loss"]) for name, step, values in points(tmp_path)]
+    assert logged == [("r1", 10, 3.0), ("r1", 20, 2.0), ("r1", 30, 1.0), ("r1", 40, 1.0)]
+    assert len(set(query(tmp_path, "run_id from metrics"))) == 1
 
 
 def failures(output: bytes) -> list[str]:
@@ -93,36 +88,35 @@ def test_trackio_that_does_not_start_costs_one_message(tmp_path: Path):
     assert steps(tmp_path / "run") == [30]
 
 
-def test_trackio_that_hangs_costs_one_message_and_a_bounded_time(tmp_path: Path):
-    (tmp_path / "trackio.py").write_text("import time; time.sleep(3600)")
+@pytest.mark.parametrize(
+    ("failing", "body", "reason"),
+    [
+        ("init", "time.sleep(3600)", "TimeoutError: no result after 0.1 s"),
+        ("log", "1 / 0", "ZeroDivisionError: division by zero"),
+        ("finish", "1 / 0", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_call_of_trackio_that_fails_costs_one_message(
+    tmp_path: Path, failing: str, body: str, reason: str
+):
+    functions = {name: "pass" for name in ("init", "log", "finish")} | {failing: body}
+    lines = [f"def {name}(*_, **__): {body}" for name, body in functions.items()]
+    (tmp_path / "trackio.py").write_text("\n".join(["import time", *lines]))
     before = f"""
         import sys
         from translate_ddp.training.sinks import trackio_sink
         sys.path.insert(0, {str(tmp_path)!r})
-        trackio_sink.SECONDS = 0.1
+        trackio_sink.SECONDS = {0.1 if failing == "init" else 60}
     """
-    script = f'print("status:", tracker.status)\n{LOG_ONE_STEP}'
-    command = child(tmp_path, script, TRACKIO, before=before)
-    message, status = run_child(command, environment(tmp_path)).stdout.decode().splitlines()
-    assert message.startswith("trackio stopped (TimeoutError: no result after 0.1 s)")
-    assert status == "status: "
-    assert steps(tmp_path / "run") == [30]
-
-
-@pytest.mark.parametrize("failing", ["log", "finish"])
-def test_call_of_trackio_that_fails_costs_one_message(tmp_path: Path, failing: str):
-    functions = {name: "pass" for name in ("init", "log", "finish")} | {failing: "1 / 0"}
-    (tmp_path / "trackio.py").write_text(
-        "".join(f"def {name}(*_, **__): {body}\n" for name, body in functions.items())
-    )
-    before = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
     script = """
         for step in range(10, 60, 10):
             logbook.log(step, {"train/loss": 1.5})
+        print(f"status: {tracker.status}.")
     """
     output = run_child(child(tmp_path, script, TRACKIO, before=before), environment(tmp_path))
-    [message] = output.stdout.decode().splitlines()
-    assert message.startswith("trackio stopped (ZeroDivisionError: division by zero)")
+    [message] = failures(output.stdout)
+    assert message.startswith(f"trackio stopped ({reason})")
+    assert failing != "init" or b"status: ." in output.stdout
     assert steps(tmp_path / "run") == [10, 20, 30, 40, 50]
 
 

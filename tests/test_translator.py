@@ -1,4 +1,4 @@
-"""The Python API, compared with the command, and files that it rejects."""
+"""The Python API, and files that it rejects."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.helpers.commands import translate
 from tests.helpers.faults import Run
 from tests.helpers.runs import last_state
 from translate_ddp.errors import UserError
@@ -21,15 +20,6 @@ def trained(uninterrupted: Callable[..., Run]) -> Path:
     return uninterrupted().folder
 
 
-@pytest.mark.parametrize("beam_width", [1, 4])
-def test_translations_equal_what_the_command_prints(trained: Path, beam_width: int):
-    translations = Translator.open(str(trained)).translate(LINES, beam_width)
-    flags = ["--model_folder", str(trained), "--beam_width", str(beam_width)]
-    done = translate("translate", *LINES, *flags)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "".join(f"{line}\n" for line in translations)
-
-
 def test_blank_lines_stay_blank_and_order_is_kept(trained: Path):
     translator = Translator.open(str(trained))
     translations = translator.translate(LINES)
@@ -39,18 +29,18 @@ def test_blank_lines_stay_blank_and_order_is_kept(trained: Path):
     assert translator.translate([]) == [] and translator.translate(["", " "]) == ["", ""]
 
 
-def test_beam_width_is_that_of_the_search(trained: Path):
+def test_beam_width_is_four_unless_another_is_given(trained: Path):
     translator, lines = Translator.open(str(trained)), ["sun moon river", "fish", "moon moon"]
-    ids = translator.tokenizer.encode(lines)
-    found = {}
-    for width in (1, 4):
-        hypotheses = decode(
-            translator.model.start, ids, translator.device, beam_width=width, max_tokens=4096
-        )
-        found[width] = translator.tokenizer.decode([each.ids for each in hypotheses])
-        assert translator.translate(lines, width) == found[width]
-    assert found[1] != found[4]
-    assert translator.translate(lines) == found[4]
+    assert translator.translate(lines) == translator.translate(lines, 4)
+    hypotheses = decode(
+        translator.model.start,
+        translator.tokenizer.encode(lines),
+        translator.device,
+        beam_width=1,
+        max_tokens=4096,
+    )
+    greedy = translator.tokenizer.decode([each.ids for each in hypotheses])
+    assert translator.translate(lines, 1) == greedy != translator.translate(lines)
 
 
 def test_epoch_and_file_open_the_same_model(trained: Path, tmp_path: Path):
@@ -69,11 +59,6 @@ def test_epoch_and_file_open_the_same_model(trained: Path, tmp_path: Path):
     assert torch.equal(weights[0], weights[1]) and torch.equal(weights[0], weights[2])
     assert not torch.equal(weights[0], weights[3])
     assert opened[0].translate(LINES) == opened[1].translate(LINES) == opened[2].translate(LINES)
-
-
-def test_folder_without_a_checkpoint_is_named(tmp_path: Path):
-    with pytest.raises(UserError, match=f"{tmp_path} holds no checkpoint named tmodel_"):
-        Translator.open(str(tmp_path))
 
 
 @pytest.mark.parametrize(

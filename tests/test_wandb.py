@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import environment, run_child, run_on_terminal, steps
+from tests.helpers.children import environment, run_child, run_on_terminal
+from tests.helpers.runs import steps
 from tests.helpers.wandb_server import WandbServer, stored_run, stored_steps, wandb_child
 from translate_ddp.training.state import LogOffset
 
@@ -81,24 +82,18 @@ def test_online_run_sends_what_was_logged_and_no_secret(tmp_path: Path, wandb_se
     assert "CANARY" not in output
 
 
-def test_resumed_run_continues_under_the_same_id(tmp_path: Path):
+def test_resumed_run_continues_under_the_same_id_after_its_history(tmp_path: Path):
     (tmp_path / "run").mkdir()
     record = b'{"step": 10}\n'
     size = (tmp_path / "run" / "metrics.jsonl").write_bytes(record)
     offset = LogOffset(size, hashlib.sha256(record).hexdigest())
-    command = wandb_child(tmp_path, LOG_ONE_STEP, run_id="abc123", offset=offset)
-    run_child(command, environment(tmp_path))
-    run = stored_run(tmp_path, "offline-run-*")["run"][0]
-    assert (run["run_id"], run["resume"]) == ("abc123", True)
-    assert steps(tmp_path / "run") == [10, 20]
-
-
-def test_history_is_logged_before_new_points(tmp_path: Path):
     history = [(5, {"train/loss": 3.5}), (10, {"train/loss": 2.5})]
-    command = wandb_child(tmp_path, LOG_ONE_STEP, history=history)
+    command = wandb_child(tmp_path, LOG_ONE_STEP, run_id="abc1", offset=offset, history=history)
     run_child(command, environment(tmp_path))
-    assert stored_steps(tmp_path, "offline-run-*-r1") == [5, 10, 20]
-    assert steps(tmp_path / "run") == [20]
+    stored = stored_run(tmp_path, "offline-run-*")
+    assert (stored["run"][0]["run_id"], stored["run"][0]["resume"]) == ("abc1", True)
+    assert stored_steps(stored) == [5, 10, 20]
+    assert steps(tmp_path / "run") == [10, 20]
 
 
 def test_no_prompt_for_a_key_on_a_terminal(tmp_path: Path):

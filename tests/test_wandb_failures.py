@@ -6,11 +6,13 @@ W&B runs in child processes, with a home without an account and a local server.
 import shlex
 import subprocess
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
-from tests.helpers.children import environment, run_child, steps
-from tests.helpers.wandb_server import KEY, WandbServer, stored_run, stored_steps, wandb_child
+from tests.helpers.children import environment, run_child
+from tests.helpers.runs import steps
+from tests.helpers.wandb_server import WandbServer, stored_run, stored_steps, wandb_child
 
 pytestmark = pytest.mark.timeout(60)
 LOG_ONE_STEP = 'logbook.log(10, {"train/loss": 2.5})'
@@ -23,21 +25,13 @@ LOG_TWO_STEPS = """
 # Servers that fail
 
 
-def test_unreachable_server_gives_an_offline_run_and_one_message(tmp_path: Path):
-    assert_offline_with_one_message(tmp_path, {"WANDB_API_KEY": KEY})
-
-
-@pytest.mark.parametrize("wandb_server", ["hangs"], indirect=True)
+@pytest.mark.parametrize("wandb_server", ["hangs", "is gone"], indirect=True)
 def test_server_that_never_responds_gives_an_offline_run_and_one_message(
     tmp_path: Path, wandb_server: WandbServer
 ):
-    assert_offline_with_one_message(tmp_path, wandb_server.variables)
-    assert wandb_server.received
-
-
-def assert_offline_with_one_message(tmp_path: Path, variables: dict[str, str]) -> None:
     command = wandb_child(tmp_path, LOG_ONE_STEP, bounds={"INIT_SECONDS": 1})
-    output = run_child(command, environment(tmp_path, variables)).stdout.decode()
+    output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
+    assert bool(wandb_server.received) == (wandb_server.behavior == "hangs")
     message, status = output.splitlines()
     assert message.startswith("W&B cannot go online") and "CANARY" not in message
     assert status.startswith("status: W&B offline, not connected; `wandb sync")
@@ -71,53 +65,56 @@ def test_server_lost_during_the_run_costs_one_message_and_no_record(
     assert f"`wandb sync {tmp_path}/run/wandb/run-*-r1` uploads what it has" in message
     assert "CANARY" not in message
     assert steps(tmp_path / "run") == [10, 20, 30, 40, 50]
-    assert stored_steps(tmp_path, "run-*-r1") == [10, 20, 30, 40, 50]
+    assert stored_steps(stored_run(tmp_path, "run-*-r1")) == [10, 20, 30, 40, 50]
 
 
-@pytest.mark.parametrize("wandb_server", ["hangs after init"], indirect=True)
-def test_no_call_waits_for_a_server_that_hangs_for_a_while(
-    tmp_path: Path, wandb_server: WandbServer
-):
+CONTINUE = 'urlopen(os.environ["WANDB_BASE_URL"] + "/continue")'
+
+
+@pytest.mark.parametrize(
+    ("wandb_server", "end", "has_tables"),
     # Before it accepts a table, W&B itself waits for a response, up to a minute.
-    script = f"""{LOG_TWO_STEPS}
-    urlopen(os.environ["WANDB_BASE_URL"] + "/continue")
-    """
-    command = wandb_child(tmp_path, script)
-    output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
-    assert output.count("W&B") == output.count("status: W&B online") == 1
-    assert [item["global_step"] for item in wandb_server.history] == [10, 20]
-    assert all("validation/samples" in item for item in wandb_server.history)
-
-
-@pytest.mark.parametrize("wandb_server", ["rejects keys"], indirect=True)
-def test_table_that_the_server_rejects_costs_no_scalar(tmp_path: Path, wandb_server: WandbServer):
-    command = wandb_child(tmp_path, LOG_TWO_STEPS)
+    [("hangs after init", CONTINUE, True), ("rejects keys", "", False)],
+    indirect=["wandb_server"],
+)
+def test_server_that_hangs_for_a_while_or_rejects_tables_costs_no_scalar(
+    tmp_path: Path, wandb_server: WandbServer, end: str, has_tables: bool
+):
+    command = wandb_child(tmp_path, dedent(LOG_TWO_STEPS) + end)
     output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
     assert output.count("W&B") == output.count("status: W&B online") == 1
     assert [item["train/loss"] for item in wandb_server.history] == [1.5, 1.5]
-    assert not any("validation/samples" in item for item in wandb_server.history)
+    tables = ["validation/samples" in item for item in wandb_server.history]
+    assert tables == [has_tables] * 2
 
 
 # Other failures
 
 
-def assert_stopped_at_start(output: bytes, reason: str, folder: Path) -> None:
-    message, status = output.decode().splitlines()
-    assert message.startswith(f"W&B stopped ({reason}")
-    assert status == "status: "
-    assert steps(folder) == [10]
+HANGING_WANDB = """
+    Path("{0}/wandb.py").write_text("import time; time.sleep(3600)")
+    sys.path.insert(0, "{0}")
+    wandb_sink.START_SECONDS = wandb_sink.TEARDOWN_SECONDS = 0.1
+"""
 
 
-def test_wandb_that_does_not_start_costs_one_message(tmp_path: Path):
-    (tmp_path / "wandb.py").write_text("import time; time.sleep(3600)")
-    command = wandb_child(
-        tmp_path,
-        LOG_ONE_STEP,
-        before=f"sys.path.insert(0, {str(tmp_path)!r})",
-        bounds={"START_SECONDS": 0.1, "TEARDOWN_SECONDS": 0.1},
-    )
-    output = run_child(command, environment(tmp_path)).stdout
-    assert_stopped_at_start(output, "TimeoutError: no result after 0.1 s)", tmp_path / "run")
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (HANGING_WANDB, "TimeoutError: no result after 0.1 s)"),
+        ("Path('{0}/run').mkdir(); Path('{0}/run/wandb').touch()", "FileExistsError"),
+        # W&B itself prints a traceback for each line that its log cannot take.
+        ("fill('{0}/run/wandb')", "OSError: [Errno 28]"),
+    ],
+)
+def test_wandb_that_does_not_start_costs_one_message(tmp_path: Path, before: str, reason: str):
+    command = wandb_child(tmp_path, LOG_ONE_STEP, before=before.format(tmp_path))
+    if "fill" in before:
+        command = on_small_disk(tmp_path / "run" / "wandb", command)
+    output = run_child(command, environment(tmp_path)).stdout.decode()
+    message, status = output.splitlines()
+    assert message.startswith(f"W&B stopped ({reason}") and status == "status: "
+    assert steps(tmp_path / "run") == [10]
 
 
 def test_killed_wandb_process_costs_one_message_and_nothing_that_was_stored(tmp_path: Path):
@@ -142,22 +139,7 @@ def test_killed_wandb_process_costs_one_message_and_nothing_that_was_stored(tmp_
     messages = [line for line in lines if "W&B" in line]
     assert len(messages) == 1 and messages[0].startswith("W&B stopped (")
     assert steps(tmp_path / "run") == list(range(10, 80, 10))
-    assert stored_steps(tmp_path, "offline-run-*-r1") == [10]
-
-
-def test_folder_that_cannot_be_made_costs_one_message(tmp_path: Path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "wandb").write_text("a file in its place")
-    output = run_child(wandb_child(tmp_path, LOG_ONE_STEP), environment(tmp_path)).stdout
-    assert_stopped_at_start(output, "FileExistsError", tmp_path / "run")
-
-
-def test_folder_that_is_full_from_the_start_costs_one_message(tmp_path: Path):
-    # W&B itself prints a traceback for each line that its log cannot take.
-    folder = tmp_path / "run" / "wandb"
-    command = wandb_child(tmp_path, LOG_ONE_STEP, before=f"fill({str(folder)!r})")
-    output = run_child(on_small_disk(folder, command), environment(tmp_path)).stdout
-    assert_stopped_at_start(output, "OSError: [Errno 28]", tmp_path / "run")
+    assert stored_steps(stored_run(tmp_path, "offline-run-*-r1")) == [10]
 
 
 def test_folder_that_fills_during_the_run_costs_one_message_at_once(tmp_path: Path):

@@ -1,7 +1,6 @@
 """Code in a child process, with or without a terminal, without accounts and W&B settings."""
 
 import errno
-import json
 import os
 import pty
 import subprocess
@@ -10,7 +9,6 @@ import termios
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 from tests.helpers.commands import ROOT
 from translate_ddp.training.state import LogOffset
@@ -93,18 +91,3 @@ def run_on_terminal(
     finally:
         os.close(ours)
     return process.wait(), shown.decode()
-
-
-def records(folder: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl, which must be strict JSON."""
-
-    def reject(constant: str) -> float:
-        raise AssertionError(f"{constant} is not JSON")
-
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line, parse_constant=reject) for line in lines]
-
-
-def steps(folder: Path) -> list[int]:
-    """The steps of the lines of metrics.jsonl."""
-    return [record["step"] for record in records(folder)]

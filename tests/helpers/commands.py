@@ -19,18 +19,16 @@ def environment() -> dict[str, str]:
     return kept | {"WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1"}
 
 
-def command(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
+def command(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         words,
         cwd=ROOT,
-        env=environment(),
+        env=environment() | variables,
         capture_output=True,
         text=True,
         timeout=processes.SECONDS,
         check=False,
-        **options,  # pyright: ignore[reportArgumentType, reportCallIssue]
     )
-    return done
 
 
 def background(words: list[str], **variables: str) -> subprocess.Popen[str]:
@@ -44,5 +42,14 @@ def background(words: list[str], **variables: str) -> subprocess.Popen[str]:
     )
 
 
-def translate(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return command(sys.executable, "-m", "translate_ddp", *words, **options)
+def translate_ddp(folder: Path, *words: str) -> tuple[int, str]:
+    """The exit code and the output of that command, in a process that has imported everything."""
+    job = processes.start(run_translate_ddp, folder, 1, None, words)
+    return job.wait()[0], job.text()
+
+
+def run_translate_ddp(words: tuple[str, ...]) -> None:
+    from translate_ddp.__main__ import main
+
+    sys.argv = ["translate_ddp", *words]
+    main()

@@ -72,6 +72,13 @@ def run(corpus: str, tmp_path: Path, uninterrupted: Callable[..., Run]) -> Run:
 
 
 @pytest.fixture
+def finished(run: Run, uninterrupted: Callable[..., Run]) -> Run:
+    """A copy of the finished run of two epochs on one rank."""
+    shutil.copytree(uninterrupted().folder, run.folder, dirs_exist_ok=True)
+    return run
+
+
+@pytest.fixture
 def assert_uninterrupted(uninterrupted: Callable[..., Run]) -> Callable[..., None]:
     """Asserts that a run has ended like the one without faults, and left no temporary file."""
 

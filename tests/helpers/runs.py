@@ -1,6 +1,7 @@
 """What a run left in its folder, and whether two runs left the same."""
 
 import json
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,29 @@ from translate_ddp.training.checkpoint import CheckpointStore, load
 NOT_COMPARED = ("time", "train/tokens_per_second")
 
 
+def records(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl, which must be strict JSON."""
+
+    def reject(constant: str) -> float:
+        raise AssertionError(f"{constant} is not JSON")
+
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line, parse_constant=reject) for line in lines]
+
+
+def steps(folder: Path) -> list[int]:
+    return [record["step"] for record in records(folder)]
+
+
 def metrics(folder: Path) -> list[dict[str, Any]]:
     """What a run recorded, without what depends on the clock."""
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
-    return [{k: v for k, v in r.items() if k not in NOT_COMPARED} for r in records]
+    return [{k: v for k, v in r.items() if k not in NOT_COMPARED} for r in records(folder)]
+
+
+def validations(folder: Path, score: str) -> list[float]:
+    """That score at each validation."""
+    name = f"validation/{score}"
+    return [record[name] for record in metrics(folder) if name in record]
 
 
 def losses(folder: Path) -> list[float]:
@@ -40,14 +59,17 @@ def tensors(tree: Any, name: str = "") -> dict[str, Any]:
     return {name: tree}
 
 
+def assert_same_tree(one: Any, other: Any) -> None:
+    """Every leaf of nested dicts and lists is equal, bit for bit."""
+    left, right = tensors(one), tensors(other)
+    assert left.keys() == right.keys()
+    for name, value in left.items():
+        same = torch.equal if isinstance(value, torch.Tensor) else eq
+        assert same(value, right[name]), name
+
+
 def assert_same_state(one: Path, other: Path) -> None:
     """Weights, optimizer and position are equal bit for bit."""
-    states = [last_state(folder) for folder in (one, other)]
+    left, right = last_state(one), last_state(other)
     for part in ("model", "optimizer", "position"):
-        left, right = (tensors(state[part]) for state in states)
-        assert left.keys() == right.keys()
-        for name in left:
-            if isinstance(left[name], torch.Tensor):
-                assert torch.equal(left[name], right[name]), f"{part}{name}"
-            else:
-                assert left[name] == right[name], f"{part}{name}"
+        assert_same_tree(left[part], right[part])

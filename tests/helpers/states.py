@@ -18,7 +18,7 @@ def make_state(step: int = 1, **changes: Any) -> RunState:
     state = RunState(
         model={"weights": torch.arange(1000.0)},
         optimizer={"state": {0: {"step": torch.tensor(float(step))}}, "param_groups": []},
-        position=Position(epoch=1, global_step=step, best_epoch=1, best_score=12.5),
+        position=Position(epoch=1, global_step=step, best_epoch=1, best_score=12),
         meters={"totals": {"loss": torch.tensor([1.5, 0.0])}, "tokens": torch.tensor([3, 0])},
         run=Run("0123abcd", {"train": {"seed": 0}}, IDENTITY, ["tmodel_step_00000001-0.pt"]),
         tokenizer="{}",

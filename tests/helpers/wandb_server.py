@@ -15,7 +15,9 @@ import pytest
 from tests.helpers.children import child
 
 KEY = "CANARYkey" * 5
-Behavior = Literal["works", "rejects keys", "hangs", "hangs after init", "shuts down after init"]
+Behavior = Literal[
+    "works", "is gone", "rejects keys", "hangs", "hangs after init", "shuts down after init"
+]
 
 
 class WandbServer(ThreadingHTTPServer):
@@ -41,16 +43,18 @@ class WandbServer(ThreadingHTTPServer):
 
     def after_init(self) -> None:
         if self.behavior == "shuts down after init":
-            self.shutdown()
-            self.server_close()
+            self.close()
         elif self.behavior == "hangs after init":
             self.behavior = "works"  # it hangs only once
             self.responds.clear()
 
-    def __exit__(self, *_: object) -> None:
-        self.responds.set()
+    def close(self) -> None:
         self.shutdown()
         self.server_close()
+
+    def __exit__(self, *_: object) -> None:
+        self.responds.set()
+        self.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):  # of a client that has ended
@@ -115,6 +119,8 @@ class Handler(BaseHTTPRequestHandler):
 def wandb_server(request: pytest.FixtureRequest) -> Iterator[WandbServer]:
     """A server that works, or has the behavior that is the fixture's parameter."""
     with WandbServer(getattr(request, "param", "works")) as server:
+        if server.behavior == "is gone":
+            server.close()
         yield server
 
 
@@ -162,7 +168,6 @@ def read_stored_run(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def stored_steps(tmp_path: Path, pattern: str) -> list[int]:
+def stored_steps(stored: dict[str, list[dict[str, Any]]]) -> list[int]:
     """The global steps of the points of that run."""
-    history = stored_run(tmp_path, pattern)["history"]
-    return [record["item"]["global_step"] for record in history]
+    return [record["item"]["global_step"] for record in stored["history"]]
