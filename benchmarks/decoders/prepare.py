@@ -28,13 +28,13 @@ def train_demo(folder: Path) -> str:
 
 
 def prepare_task(
-    work: Path, model_folder: Path, preload: str, source: str, reference: str, sentences: int
+    work: Path, model_folder: Path, source: str, reference: str, sentences: int
 ) -> tuple[Trained, Task, list[str]]:
     """The model, the task, which is saved in `work`, and the references, if there are any.
 
     The sentences are those of the file `source`, or, if '', of the corpus of the training run.
     """
-    checkpoint, _ = CheckpointStore(CheckpointConfig(str(model_folder))).find(preload)
+    checkpoint, _ = CheckpointStore(CheckpointConfig(str(model_folder))).find("latest")
     if checkpoint is None:
         raise UserError(f"No checkpoint in {model_folder}: train a model first.")
     task = Task(work, str(checkpoint.path.absolute()), [])

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from benchmarks.common import ROOT, Values, last_line
-from benchmarks.gpu.case import Case, Found, Missing, Setup, require
+from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable, require
 
 FILE = "tests/test_cuda.py"
 NEEDED = ("pytest", "pytest_timeout", "sacrebleu", "jiwer", "tqdm", "yaml")
@@ -20,9 +20,9 @@ def tests(setup: Setup) -> Iterator[Case]:
     yield Case(FILE, lambda: run_tests(setup), 20)
 
 
-def run_tests(setup: Setup) -> Found:
+def run_tests(setup: Setup) -> Measurement:
     if not (ROOT / FILE).exists():
-        raise Missing(FILE)
+        raise Unavailable("missing", FILE)
     require(*NEEDED)
     # No -q: the project's settings have one, and a second one would hide the counts.
     command = [sys.executable, "-m", "pytest", "-m", "cuda", "-p", "no:cacheprovider", FILE]
@@ -40,9 +40,9 @@ def run_tests(setup: Setup) -> Found:
     return found(done.stdout, "" if passed else f"pytest ended with exit code {done.returncode}")
 
 
-def found(output: bytes, problem: str) -> Found:
+def found(output: bytes, problem: str) -> Measurement:
     """The counts in pytest's last line, and the end of its output."""
     text = output.decode(errors="replace")[-TAIL_CHARACTERS:]
     counts = {name: int(number) for number, name in COUNT.findall(last_line(text))}
     values: Values = {**counts} if counts else {"outcome": "no tests ran"}
-    return Found(values, {"output": text}, problem)
+    return Measurement(values, {"output": text}, problem, "failed" if problem else "done")
