@@ -6,16 +6,14 @@ Trains on random ids and prints the time of a step and the memory of rank 0 as a
 import json
 import statistics
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import torch
 
 from benchmarks.common import as_flags, module_command, read_settings
-from benchmarks.machine import status_mib
+from benchmarks.machine import peak_mib, reset_peak
 from benchmarks.random_pairs import random_pairs
 from benchmarks.workbench import open_training, take_steps, time_steps
 from translate_ddp.errors import report_errors
-from translate_ddp.runtime.distributed import World
 
 STEPS_AT_LEAST = 3
 STEPS_PER_EPOCH = 4
@@ -73,7 +71,7 @@ def measure(point: Point) -> None:
         world = training.world
         if point.threads:
             torch.set_num_threads(point.threads)
-        start_mib = reset_peak(world)
+        start_mib = reset_peak(world.device)
         training.warm_up()
         steps = take_steps(training)
         time_steps(training, steps, 1, point.seconds / 3)
@@ -85,25 +83,10 @@ def measure(point: Point) -> None:
             "steps": len(timed),
             "target_tokens": sentences * point.length,
             "start_mib": start_mib,
-            "peak_mib": peak_mib(world),
+            "peak_mib": peak_mib(world.device),
         }
     if world.is_main:
         print(json.dumps(result))
-
-
-def reset_peak(world: World) -> float:
-    """Reset the peak of the memory; returns the present size in MiB, which is 0 of a GPU."""
-    if world.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        return 0.0
-    Path("/proc/self/clear_refs").write_text("5")  # proc(5): sets VmHWM to VmRSS
-    return status_mib("VmRSS")
-
-
-def peak_mib(world: World) -> float:
-    if world.device.type == "cuda":
-        return torch.cuda.max_memory_allocated() / 2**20
-    return status_mib("VmHWM")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,6 @@ batch, one at a time, starting from one small model; and steps per second agains
 point is a process of its own that trains on random ids. The points run in random order, so that a
 change of the machine's speed does not bend a curve.
 
-An exponent is the slope of a least-squares line through the logarithms over the last half of a
-curve, where the fixed cost matters least. The bend is the x at which the growing cost equals the
-fixed cost, by a fit of a + b x^p with the theoretical power p to all points with equal weight.
 Memory is the peak resident size in training minus that of the process with the model just built:
 gradients, optimizer and activations. On a GPU it is the peak that torch allocated, model included.
 """

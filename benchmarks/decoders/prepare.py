@@ -16,6 +16,7 @@ from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConf
 from translate_ddp.training.checkpoint import CheckpointStore
 
 DEMO_STEPS = 300
+PEERS = ("transformers", "ctranslate2")
 
 
 def train_demo(folder: Path) -> str:
@@ -70,11 +71,4 @@ def task_facts(trained: Trained, task: Task) -> dict[str, Any]:
         "parameters": f"{sum(p.numel() for p in trained.model.parameters()):,}",
         "sentences": len(task.sources),
         "source tokens": sum(map(len, task.sources)),
-    } | {package: version(package) for package in ("transformers", "ctranslate2")}
-
-
-def version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
+    } | {d.name: d.version for d in metadata.distributions() if d.name in PEERS}

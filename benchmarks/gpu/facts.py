@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 
@@ -12,7 +11,7 @@ import torch
 from benchmarks import machine
 from benchmarks.common import Values
 from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable
-from benchmarks.machine import matrix_peaks, wait_for
+from benchmarks.machine import matrix_peaks, seconds_of
 
 # Dense bf16 TFLOP/s of the data sheets; the first name contained in the GPU's name is used.
 DATA_SHEET_TFLOPS = {
@@ -31,7 +30,6 @@ OPTIONAL = (
     "matplotlib"
 ).split()
 COPIED_BYTES = {"cuda": 2**30, "cpu": 2**26}
-COPIES = 10  # timed, after 2 untimed ones
 DRIVER_FACTS = "driver_version,clocks.max.sm,power.limit"
 
 
@@ -90,20 +88,9 @@ def peaks(setup: Setup) -> Measurement:
     values: Values = {f"{name} product, TFLOP/s": gflops / 1e3 for name, gflops in products.items()}
     if not setup.cpu and (tflops := data_sheet_tflops(torch.cuda.get_device_name())):
         values["bf16 of data sheet, %"] = products["bf16"] / 10 / tflops
-    values["copy, GB/s"] = copy_pace(torch.device(setup.device)) / 1e9
+    source = torch.ones(COPIED_BYTES[setup.device], dtype=torch.uint8, device=setup.device)
+    target = torch.empty_like(source)
+    seconds = seconds_of(lambda: target.copy_(source), source.device)
+    values["copy, GB/s"] = 2 * source.numel() / seconds / 1e9
     note = "Products of random square matrices; a copy counts bytes read plus bytes written."
     return Measurement(values, {"note": note, "gflops": products})
-
-
-def copy_pace(device: torch.device) -> float:
-    """Bytes per second, read plus written, of a large copy on the device."""
-    source = torch.ones(COPIED_BYTES[device.type], dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
-    begin = 0.0
-    for turn in range(2 + COPIES):
-        if turn == 2:
-            wait_for(device)
-            begin = time.perf_counter()
-        target.copy_(source)
-    wait_for(device)
-    return 2 * source.numel() * COPIES / (time.perf_counter() - begin)

@@ -17,7 +17,8 @@ from torch import nn
 from benchmarks.clock import Clock
 from benchmarks.gpu.case import Case, Measurement, Setup, require
 from benchmarks.gpu.defaults import torch_defaults
-from benchmarks.gpu.steps import measure_steps, pace_values, peak_memory
+from benchmarks.gpu.steps import measure_steps, pace_values
+from benchmarks.machine import peak_mib, reset_peak
 from benchmarks.random_pairs import random_pairs
 from config import parse
 from translate_ddp.data.batches import Batch, collate
@@ -37,7 +38,7 @@ def peer(setup: Setup) -> Iterator[Case]:
     def ours() -> Measurement:
         found = measure_steps(setup, flags)
         paces["ours"] = float(found.values[PACE])
-        keep = (PACE, "step ms", "padding %", *peak_memory(torch.device(setup.device)))
+        keep = (PACE, "step ms", "padding %", "peak GiB")
         return Measurement({name: found.values[name] for name in keep})
 
     def theirs() -> Measurement:
@@ -66,8 +67,7 @@ def train_peer(setup: Setup, flags: list[str]) -> Measurement:
     )
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
+    reset_peak(device)
     clock = Clock(setup.sizes.window_seconds, device)
     for batch in peer_batches(data, sentences):
         step(model, optimizer, batch, config.loss.label_smoothing, device)
@@ -79,7 +79,7 @@ def train_peer(setup: Setup, flags: list[str]) -> Measurement:
     result = clock.result()
     attention = str(getattr(model.config, "_attn_implementation", "unknown"))
     raw = {"note": " ".join((__doc__ or "").split()), "attention": attention}
-    return Measurement(pace_values(result) | peak_memory(device), raw | result)
+    return Measurement(pace_values(result) | {"peak GiB": peak_mib(device) / 1024}, raw | result)
 
 
 def peer_batches(data: ParallelDataset, sentences: int) -> Iterator[Batch]:

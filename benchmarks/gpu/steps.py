@@ -14,7 +14,7 @@ from benchmarks.flops import step_flop
 from benchmarks.gpu.case import Measurement, Setup
 from benchmarks.gpu.facts import data_sheet_tflops
 from benchmarks.gpu.record import Record
-from benchmarks.machine import matrix_peaks, status_mib, wait_for
+from benchmarks.machine import matrix_peaks, peak_mib, reset_peak, wait_for
 from benchmarks.random_pairs import random_pairs
 from benchmarks.step_parts import profile_steps
 from benchmarks.workbench import (
@@ -53,8 +53,7 @@ def measure_steps(setup: Setup, flags: list[str], data: PreparedData | None = No
         wait_for(device)
         warm_up_seconds = time.perf_counter() - begin
         steps = take_steps(training)
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
+        reset_peak(device)
         clock = Clock(setup.sizes.window_seconds, device, untimed)
         rows = np.concatenate(run_clock(training, steps, clock)[untimed:])
         result = clock.result()
@@ -63,7 +62,7 @@ def measure_steps(setup: Setup, flags: list[str], data: PreparedData | None = No
             "MFU of measured peak %": 100 * flop_per_second / 1e9 / peaks[precision(training)],
             "MFU of data sheet %": data_sheet_mfu(flop_per_second, device),
         }
-        values |= host_time(training, steps) | peak_memory(device)
+        values |= host_time(training, steps) | {"peak GiB": peak_mib(device) / 1024}
         if "--compile" in flags:
             values |= {"warm-up, s": warm_up_seconds} | graph_counts()
         raw = {"note": NOTE, "flags": flags, "precision": precision(training), "peaks": peaks}
@@ -111,12 +110,6 @@ def host_time(training: Training, steps: Iterator[np.ndarray]) -> Values:
         "host ms": 1e3 * statistics.median(launched),
         f"host ms, {FEW_SENTENCES} sentences": 1e3 * statistics.median(few),
     }
-
-
-def peak_memory(device: torch.device) -> Values:
-    if device.type == "cuda":
-        return {"peak GiB": torch.cuda.max_memory_allocated() / 2**30}
-    return {"peak RSS, GiB": status_mib("VmHWM") / 1024}
 
 
 def graph_counts() -> Values:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable, require
 from benchmarks.gpu.steps import kernel_groups, measure_steps
 from benchmarks.random_pairs import random_pairs
-from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
 
 PRESETS = ("base", "big")
 SWEEP_TOKENS = (8_000, 25_000, 50_000, 100_000)
@@ -20,21 +19,11 @@ def training(setup: Setup) -> Iterator[Case]:
 
 
 def sweep(setup: Setup) -> Iterator[Case]:
-    """Steps in one pass; ends after the first number of tokens that does not fit into memory."""
-    full: list[int] = []
-
-    def measure(tokens: int) -> Measurement:
-        try:
-            return measure_steps(setup, setup.flags("base", tokens))
-        except Exception as error:
-            if isinstance(error, OutOfMemory) or is_out_of_memory(error):
-                full.append(tokens)
-            raise
-
+    """Steps in one pass, until memory is full."""
     for tokens in SWEEP_TOKENS:
-        if not full:
-            name = f"base, {setup.tokens(tokens):,} tokens"
-            yield Case(name, lambda tokens=tokens: measure(tokens), 8)
+        flags = setup.flags("base", tokens)
+        name = f"base, {setup.tokens(tokens):,} tokens"
+        yield Case(name, lambda flags=flags: measure_steps(setup, flags), 8)
 
 
 def compiled(setup: Setup) -> Iterator[Case]:
