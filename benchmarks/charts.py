@@ -1,52 +1,47 @@
 """Charts as SVG files. Only these functions import matplotlib."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import OWN, Row, shown
+from benchmarks.common import OWN
+from benchmarks.report import shown
+from benchmarks.rounds import Outcomes
 
 COLOURS = {True: "#c44e52", False: "#8c96a3"}  # ours, others
-Range = tuple[float, float]  # minimum and maximum
 
 
 @contextmanager
 def figure(
-    path: Path, rows: int = 1, columns: int = 1, **options: Any
-) -> Iterator[tuple[Any, Any]]:
-    """A matplotlib figure and its grid of axes, saved to `path` at the end of the block."""
+    path: Path, title: str, rows: int = 1, columns: int = 1, **options: Any
+) -> Iterator[Any]:
+    """The grid of axes of a matplotlib figure, saved to `path` at the end of the block."""
     import matplotlib
 
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
     drawing, grid = plt.subplots(rows, columns, layout="constrained", squeeze=False, **options)
-    yield drawing, grid
+    drawing.suptitle(title)
+    yield grid
     with plt.rc_context({"svg.hashsalt": "translate_ddp"}):  # the same data give the same file
         drawing.savefig(path, metadata={"Date": None})
     plt.close(drawing)
 
 
-def draw_bars(
-    rows: Sequence[Row], ranges: Sequence[Range | None], column: str, title: str, path: Path
-) -> None:
-    """One horizontal bar per row, the first on top, with a line from minimum to maximum."""
-    bars = [(row.label, row.values[column], r) for row, r in zip(rows, ranges, strict=True) if r]
-    with figure(path, figsize=(9, 1.2 + 0.34 * len(bars))) as (_, grid):
+def draw_bars(outcomes: Outcomes, key: str, label: str, title: str, path: Path) -> None:
+    """A horizontal bar per contestant, the median, with a line from minimum to maximum."""
+    done = {name: outcome for name, outcome in outcomes.items() if not outcome.failure}
+    with figure(path, title, figsize=(9, 1.2 + 0.34 * len(done))) as grid:
         axes = grid[0, 0]
-        for place, (label, length, (least, most)) in enumerate(bars):
-            axes.barh(place, length, color=COLOURS[label.startswith(OWN)])
-            axes.hlines(place, least, most, color="black", linewidth=1)
-            axes.annotate(
-                shown(length),
-                (most, place),
-                xytext=(4, 0),
-                textcoords="offset points",
-                va="center",
-            )
-        axes.set_yticks(range(len(bars)), [label for label, _, _ in bars])
-        axes.set(title=title, xlabel=column)
+        for place, (name, outcome) in enumerate(done.items()):
+            values, length = outcome.all(key), outcome.median(key)
+            axes.barh(place, length, color=COLOURS[name.startswith(OWN)])
+            axes.hlines(place, min(values), max(values), color="black", linewidth=1)
+            axes.text(max(values), place, f" {shown(length)}", va="center")
+        axes.set_yticks(range(len(done)), list(done))
+        axes.set_xlabel(label)
         axes.margins(x=0.12)
         axes.invert_yaxis()
         axes.spines[["top", "right"]].set_visible(False)

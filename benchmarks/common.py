@@ -6,11 +6,10 @@ memory is measured.
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import tyro
 
@@ -19,8 +18,10 @@ from translate_ddp.errors import UserError
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path("benchmarks/results")
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}  # variables of contestants
+OWN = "translate_ddp"  # labels of our own contestants start with it
 
 Values = dict[str, str | float]  # of a row of a table, by column
+Parsed = TypeVar("Parsed")
 
 
 class Failed(Exception):
@@ -34,16 +35,10 @@ class Settings:
     results: Path = RESULTS
     """Folder that receives the report; it is created if missing."""
 
-    def require_at_least(self, minimum: float, *names: str) -> None:
-        """Raises ValueError if one of these settings is below `minimum`."""
-        for name in names:
-            if getattr(self, name) < minimum:
-                raise ValueError(
-                    f"{name} must be at least {minimum}, but is {getattr(self, name)}."
-                )
-
-
-Parsed = TypeVar("Parsed")
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, int | float) and not isinstance(value, bool) and value <= 0:
+                raise ValueError(f"{name} must be positive, but is {value}.")
 
 
 def read_settings(settings: type[Parsed], description: str | None) -> Parsed:
@@ -70,29 +65,18 @@ def _options(description: str | None) -> dict[str, Any]:
 
 
 def _with_folder(found: Parsed) -> Parsed:
+    """Creates the results folder if it is missing."""
     if isinstance(found, Settings):
-        make_folder(found.results)
+        try:
+            found.results.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=found.results):
+                pass
+        except OSError as error:
+            raise UserError(
+                f"Cannot write to {found.results}: {error.strerror or error}. "
+                "Choose another folder."
+            ) from None
     return found
-
-
-def make_folder(folder: Path) -> None:
-    """Create the folder if it is missing. Raises UserError if nothing can be written to it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        reason = error.strerror or error
-        raise UserError(f"Cannot write to {folder}: {reason}. Choose another folder.") from None
-
-
-@contextmanager
-def work_folder(chosen: str = "") -> Iterator[Path]:
-    """An absolute path: the folder `chosen`, which is kept, or, if '', a temporary folder."""
-    with nullcontext(chosen) if chosen else tempfile.TemporaryDirectory() as name:
-        folder = Path(name).absolute()
-        make_folder(folder)
-        yield folder
 
 
 def as_flags(settings: Mapping[str, Any]) -> list[str]:
@@ -108,26 +92,22 @@ def python(processes: int = 1) -> list[str]:
     return [sys.executable, *launcher]
 
 
+def module_command(module: str, settings: Mapping[str, Any], processes: int = 1) -> list[str]:
+    """The command that starts a module of the benchmarks with these settings."""
+    return [*python(processes), "-m", f"benchmarks.{module}", *as_flags(settings)]
+
+
 def last_line(text: str) -> str:
     """The last line that is not blank; '' if there is none."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
-class Named(Protocol):
-    @property
-    def name(self) -> str: ...
+def select(names: Sequence[str], only: Sequence[str]) -> list[str]:
+    """The names that contain one of `only`, or all if `only` is empty.
 
-
-Entry = TypeVar("Entry", bound=Named)
-
-
-def select(entries: Sequence[Entry], only: Sequence[str]) -> list[Entry]:
-    """The entries whose name contains one of `only`, or all if `only` is empty.
-
-    Raises UserError if no name does.
+    Raises UserError if none does.
     """
-    chosen = [entry for entry in entries if not only or any(part in entry.name for part in only)]
+    chosen = [name for name in names if not only or any(part in name for part in only)]
     if not chosen:
-        names = "; ".join(entry.name for entry in entries)
-        raise UserError(f"--only {' '.join(only)} matches none of: {names}.")
+        raise UserError(f"--only {' '.join(only)} matches none of: {'; '.join(names)}.")
     return chosen

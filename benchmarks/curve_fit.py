@@ -1,15 +1,14 @@
 """Exponents and bends of measured curves, and their drawing."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.charts import figure
-from benchmarks.curve_point import Point
+from benchmarks.common import Values
 from benchmarks.report import Row
 
 LEAST_SPAN = 8  # of a y axis, as a factor
@@ -32,96 +31,64 @@ POWERS = {
 }
 
 
-@dataclass(frozen=True)
 class Curve:
-    """The measured points of a curve, in order of x."""
+    """The measured points of a curve, in order of x; `y` holds each quantity."""
 
-    name: str
-    points: list[Point]
-    results: list[dict[str, Any]]
+    def __init__(self, name: str, x: Sequence[float], results: Sequence[Values]) -> None:
+        self.name, self.x = name, np.array(x, dtype=float)
+        self.y = {q: np.array([float(r[q]) for r in results]) for q in (TIME, MEMORY, PACE)}
 
-    @property
-    def x(self) -> np.ndarray:
-        return np.array([point.x for point in self.points], dtype=float)
-
-    def y(self, quantity: str) -> np.ndarray:
-        return np.array([quantities(result)[quantity] for result in self.results])
-
-    def exponent(self, quantity: str) -> float:
-        """Slope of the logarithms over the last half of the curve; NaN if it has one point."""
-        rest = len(self.points) // 2
-        if len(self.points) - rest < 2:
-            return math.nan
-        return float(np.polyfit(np.log(self.x[rest:]), np.log(self.y(quantity)[rest:]), 1)[0])
+    def line(self, quantity: str) -> tuple[float, float]:
+        """Exponent and factor of a x^p, fitted to the last half of the curve; NaN if one point."""
+        rest = slice(len(self.x) // 2, None)
+        if len(self.x[rest]) < 2:
+            return math.nan, math.nan
+        slope, height = np.polyfit(np.log(self.x[rest]), np.log(self.y[quantity][rest]), 1)
+        return float(slope), math.exp(height)
 
     def bend(self, quantity: str) -> float:
         """The x at which b x^p equals a in the fit of a + b x^p; NaN if a or b is not positive."""
-        power, y = POWERS[self.name][quantity], self.y(quantity)
+        power, y = POWERS[self.name][quantity], self.y[quantity]
         if len(y) < 3:
             return math.nan
-        terms = np.stack([np.ones_like(self.x), self.x**power], axis=1)
-        # Division by y gives all points the same weight.
-        fixed, growing = np.linalg.lstsq(terms / y[:, None], np.ones_like(y))[0]
+        # Weights of 1 / y: all points count equally.
+        growing, fixed = np.polyfit(self.x**power, y, 1, w=1 / y)
         return float((fixed / growing) ** (1 / power)) if min(fixed, growing) > 0 else math.nan
 
-
-def quantities(result: dict[str, Any]) -> dict[str, float]:
-    return {
-        TIME: 1e6 * result["step_seconds"] / result["target_tokens"],
-        MEMORY: result["peak_mib"] - result["start_mib"],
-        PACE: 1 / result["step_seconds"],
-    }
-
-
-def fit_row(curve: Curve) -> Row:
-    """Exponents and bends of time and memory."""
-    values: dict[str, str | float] = {}
-    for quantity in (TIME, MEMORY):
-        bend = curve.bend(quantity)
-        shown = "-" if math.isnan(bend) else f"{bend:,.0f}"
-        values[f"{quantity}: exponent"] = f"{curve.exponent(quantity):.2f}"
-        values[f"{quantity}: bend"] = f"{shown} ({POWERS[curve.name][quantity]})"
-    return Row(LABELS[curve.name], values)
+    def fit_row(self) -> Row:
+        """Exponents and bends of time and memory."""
+        values: Values = {}
+        for quantity in (TIME, MEMORY):
+            bend, power = self.bend(quantity), POWERS[self.name][quantity]
+            values[f"{quantity}: exponent"] = f"{self.line(quantity)[0]:.2f}"
+            values[f"{quantity}: bend"] = f"{'-' if math.isnan(bend) else f'{bend:,.0f}'} ({power})"
+        return Row(LABELS[self.name], values)
 
 
 def draw(curves: Mapping[str, Curve], title: str, path: Path) -> None:
-    """Time in the first row, memory in the second; processes as bars in the last column."""
-    names = list(dict.fromkeys(curve.points[0].group for curve in curves.values()))
-    with figure(path, 2, len(names), figsize=(3.4 * len(names), 6)) as (drawing, grid):
-        for column, name in zip(grid.T, names, strict=True):
+    """Time in the first row, memory in the second; a column for each x axis."""
+    names = [name for name in curves if name not in ("one_pass", "ranks")]
+    with figure(path, title, 2, max(1, len(names)), figsize=(3.4 * len(names) + 1, 6)) as grid:
+        for column, name in zip(grid.T, names, strict=False):
             for axes, quantity in zip(column, (TIME, MEMORY), strict=True):
-                if name == "ranks":
-                    _draw_bars(axes, curves[name], PACE if quantity == TIME else MEMORY)
-                    continue
-                for curve in curves.values():
-                    if curve.points[0].group == name:
-                        _draw_curve(axes, curve, quantity)
+                _draw_curve(axes, curves[name], quantity, "o-")
+                if name == "batch" and "one_pass" in curves:
+                    _draw_curve(axes, curves["one_pass"], quantity, "s--")
                 axes.set(xlabel=LABELS[name].partition(",")[0], ylabel=quantity)
                 low, high = axes.get_ylim()
                 widen = max(1.0, LEAST_SPAN * low / high) ** 0.5  # noise must not look like a slope
                 axes.set_ylim(low / widen, high * widen)
-                for axis in (axes.xaxis, axes.yaxis):
-                    axis.set_major_formatter(lambda value, _: _short(value))
-        drawing.suptitle(title)
 
 
-def _draw_bars(axes: Any, curve: Curve, quantity: str) -> None:
-    labels = [f"{point.ranks} x {point.threads}" for point in curve.points]
-    bars = axes.bar(labels, curve.y(quantity))
-    axes.margins(y=0.12)
-    axes.bar_label(bars, fmt="%.2f" if quantity == PACE else "%.0f")
-    axes.set(xlabel=LABELS[curve.name], ylabel=quantity)
-
-
-def _draw_curve(axes: Any, curve: Curve, quantity: str) -> None:
-    exponent, x, y = curve.exponent(quantity), curve.x, curve.y(quantity)
-    style, label = ("s--", "in one pass, ") if curve.name == "one_pass" else ("o-", "")
-    axes.loglog(x, y, style, base=2, label=f"{label}exponent {exponent:.2f}")
-    rest = slice(len(x) // 2, None)
-    factor = np.exp(np.log(y[rest]).mean() - exponent * np.log(x[rest]).mean())
-    axes.plot(x[rest], factor * x[rest] ** exponent, color="black", linewidth=0.8)
+def _draw_curve(axes: Any, curve: Curve, quantity: str, style: str) -> None:
+    (exponent, factor), x = curve.line(quantity), curve.x
+    label = "in one pass, " if curve.name == "one_pass" else ""
+    axes.loglog(x, curve.y[quantity], style, base=2, label=f"{label}exponent {exponent:.2f}")
+    rest = x[len(x) // 2 :]
+    axes.plot(rest, factor * rest**exponent, color="black", linewidth=0.8)
     axes.legend(frameon=False, fontsize="small")
-    axes.spines[["top", "right"]].set_visible(False)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: _short(value))
 
 
 def _short(value: float) -> str:

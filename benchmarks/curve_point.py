@@ -5,17 +5,15 @@ Trains on random ids and prints the time of a step and the memory of rank 0 as a
 
 import json
 import statistics
-import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import torch
 
-from benchmarks.common import as_flags, python, read_settings
-from benchmarks.machine import status_mib, wait_for
-from benchmarks.workbench import open_training, random_pairs, take_steps
+from benchmarks.common import as_flags, module_command, read_settings
+from benchmarks.machine import peak_mib, reset_peak
+from benchmarks.random_pairs import random_pairs
+from benchmarks.workbench import open_training, take_steps, time_steps
 from translate_ddp.errors import report_errors
-from translate_ddp.runtime.distributed import World
 
 STEPS_AT_LEAST = 3
 STEPS_PER_EPOCH = 4
@@ -42,10 +40,6 @@ class Point:
         x = f"{self.ranks} x {self.threads}" if self.curve == "ranks" else f"{self.x:,}"
         return f"{self.curve} {x}"
 
-    @property
-    def group(self) -> str:
-        return "batch" if self.curve == "one_pass" else self.curve
-
     def flags(self) -> list[str]:
         """Flags of train.py: 2+2 layers and heads of width 64, as is usual."""
         settings = {
@@ -61,7 +55,7 @@ class Point:
         return as_flags(settings)
 
     def command(self) -> list[str]:
-        return [*python(self.ranks), "-m", "benchmarks.curve_point", *as_flags(asdict(self))]
+        return module_command("curve_point", asdict(self), self.ranks)
 
 
 def main() -> None:
@@ -72,23 +66,16 @@ def main() -> None:
 def measure(point: Point) -> None:
     """Train with the settings of this point and print time and memory of a step."""
     sentences = point.batch // point.length
-    data = random_pairs(STEPS_PER_EPOCH * sentences, point.length, point.vocabulary)
+    data = random_pairs(STEPS_PER_EPOCH * sentences, point.vocabulary, point.length)
     with open_training(point.flags(), data) as training:
         world = training.world
         if point.threads:
             torch.set_num_threads(point.threads)
-        start_mib = reset_peak(world)
+        start_mib = reset_peak(world.device)
         training.warm_up()
         steps = take_steps(training)
-        untimed, timed = [], []
-        limits = ((untimed, point.seconds / 3, 1), (timed, point.seconds, STEPS_AT_LEAST))
-        for taken, limit, least in limits:
-            # The clock of rank 0 decides: every rank must take the same steps.
-            while world.any(world.is_main and (len(taken) < least or sum(taken) < limit))[0]:
-                begin = time.perf_counter()
-                next(steps)
-                wait_for(world.device)
-                taken.append(time.perf_counter() - begin)
+        time_steps(training, steps, 1, point.seconds / 3)
+        timed = [s for s, _ in time_steps(training, steps, STEPS_AT_LEAST, point.seconds)]
         result = {
             "step_seconds": statistics.median(timed),
             "fastest": min(timed),
@@ -96,25 +83,10 @@ def measure(point: Point) -> None:
             "steps": len(timed),
             "target_tokens": sentences * point.length,
             "start_mib": start_mib,
-            "peak_mib": peak_mib(world),
+            "peak_mib": peak_mib(world.device),
         }
     if world.is_main:
         print(json.dumps(result))
-
-
-def reset_peak(world: World) -> float:
-    """Reset the peak of the memory; returns the present size in MiB, which is 0 of a GPU."""
-    if world.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        return 0.0
-    Path("/proc/self/clear_refs").write_text("5")  # proc(5): sets VmHWM to VmRSS
-    return status_mib("VmRSS")
-
-
-def peak_mib(world: World) -> float:
-    if world.device.type == "cuda":
-        return torch.cuda.max_memory_allocated() / 2**20
-    return status_mib("VmHWM")
 
 
 if __name__ == "__main__":

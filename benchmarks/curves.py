@@ -5,29 +5,33 @@ batch, one at a time, starting from one small model; and steps per second agains
 point is a process of its own that trains on random ids. The points run in random order, so that a
 change of the machine's speed does not bend a curve.
 
-An exponent is the slope of a least-squares line through the logarithms over the last half of a
-curve, where the fixed cost matters least. The bend is the x at which the growing cost equals the
-fixed cost, by a fit of a + b x^p with the theoretical power p to all points with equal weight.
 Memory is the peak resident size in training minus that of the process with the model just built:
 gradients, optimizer and activations. On a GPU it is the peak that torch allocated, model included.
 """
 
 import random
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Literal
 
-from benchmarks.common import Settings, read_settings
-from benchmarks.curve_fit import LABELS, MEMORY, PACE, TIME, Curve, draw, fit_row, quantities
+from benchmarks.common import Settings, Values, read_settings
+from benchmarks.curve_fit import LABELS, MEMORY, PACE, TIME, Curve, draw
 from benchmarks.curve_point import Point
 from benchmarks.machine import facts_and_peaks
 from benchmarks.report import Row, table, write_report
-from benchmarks.rounds import Outcome, run_rounds
+from benchmarks.rounds import Outcomes, Result, run_rounds
 from translate_ddp.errors import report_errors
 
 TIMEOUT_SECONDS = 170
-Group = Literal["length", "d_model", "vocabulary", "batch", "ranks"]
+NOTES = (
+    "Except for the setting that varies: width 128, 2+2 layers, vocabulary 4,096, sentences of 32 "
+    "tokens on both sides, steps of 2,048 tokens, dropout 0.1. Medians over the steps of one "
+    "process per point; memory is that of rank 0.",
+    "How to read the curves: `benchmarks/README.md`.",
+    "Exponents over the last half of each curve, and the bend: the x at which the growing cost "
+    "equals the fixed cost, by a fit of a + b x^p with the power in brackets; '-' where the "
+    "points show no such growth.",
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class CurvesBenchmark(Settings):
     """Timed for each point."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """As for train.py."""
-    only: tuple[Group, ...] = ()
+    only: tuple[Literal["length", "d_model", "vocabulary", "batch", "one_pass", "ranks"], ...] = ()
     """Curves to measure; all if empty."""
 
 
@@ -44,7 +48,7 @@ def main() -> None:
     with report_errors():
         settings = read_settings(CurvesBenchmark, __doc__)
         every = all_points(Point("", 0, settings.precision, seconds=settings.seconds))
-        points = [p for p in every if not settings.only or p.group in settings.only]
+        points = [p for p in every if not settings.only or p.curve in settings.only]
         shuffled = random.Random(0).sample(points, len(points))
         commands = {point.name: point.command() for point in shuffled}
         report(settings, points, run_rounds(commands, rounds=1, timeout=TIMEOUT_SECONDS))
@@ -70,46 +74,36 @@ def all_points(usual: Point) -> list[Point]:
     ]
 
 
-def report(
-    settings: CurvesBenchmark, points: Sequence[Point], outcomes: Mapping[str, Outcome]
-) -> None:
-    rows, curves = [], {}
+def quantities(result: Result) -> Values:
+    return {
+        TIME: 1e6 * result["step_seconds"] / result["target_tokens"],
+        MEMORY: result["peak_mib"] - result["start_mib"],
+        PACE: 1 / result["step_seconds"],
+    }
+
+
+def report(settings: CurvesBenchmark, points: list[Point], outcomes: Outcomes) -> None:
+    done = {p: quantities(outcomes[p.name].rounds[0]) for p in points if outcomes[p.name].rounds}
+    curves = {}
+    for name in dict.fromkeys(point.curve for point in done):
+        of_curve = [point for point in done if point.curve == name]
+        results = [done[point] for point in of_curve]
+        curves[name] = Curve(name, [point.x for point in of_curve], results)
+    rows = []
     for point in points:
-        outcome = outcomes[point.name]
         label = point.name.replace(f"{point.curve} ", f"{LABELS[point.curve]}: ")
-        values = dict[str, str | float](quantities(outcome.rounds[0])) if outcome.rounds else {}
-        rows.append(Row(label, values, outcome.failure))
-        if outcome.rounds:
-            curve = curves.setdefault(point.curve, Curve(point.curve, [], []))
-            curve.points.append(point)
-            curve.results.append(outcome.rounds[0])
-    fits = [fit_row(curve) for curve in curves.values() if curve.name != "ranks"]
+        rows.append(Row(label, done.get(point, {}), outcomes[point.name].failure))
+    fits = table([curve.fit_row() for name, curve in curves.items() if name != "ranks"])
     title = f"How the cost of a training step grows, {settings.precision}"
-    notes = [
-        f"{settings.precision}. Except for the setting that varies: width 128, 2+2 layers, "
-        "vocabulary 4,096, sentences of 32 tokens on both sides, steps of 2,048 tokens, "
-        "dropout 0.1. Medians over the steps of one process per point; memory is that of rank 0.",
-        "Exponents over the last half of each curve, and the bend: the x at which the growing cost "
-        "equals the fixed cost, by a fit of a + b x^p with the power in brackets; '-' where the "
-        "points show no such growth.\n\n"
-        + table(fits, list(fits[0].values) if fits else [], "against"),
-        "How to read the curves: `benchmarks/README.md`.",
-    ]
     write_report(
         "curves",
         title,
         rows,
-        [TIME, MEMORY, PACE],
         facts=facts_and_peaks(),
-        raw=[
-            asdict(p) | (o.rounds[0] if o.rounds else {"failure": o.failure})
-            for p in points
-            for o in [outcomes[p.name]]
-        ],
+        raw=[asdict(point) | dict(*outcomes[point.name].rounds) for point in points],
         folder=settings.results,
-        first_column="point",
-        notes=notes,
-        draw=partial(draw, curves, title) if curves else None,
+        notes=[*NOTES, fits],
+        draw=partial(draw, curves, title),
     )
 
 

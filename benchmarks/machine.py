@@ -4,12 +4,13 @@ import os
 import platform
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-PRODUCTS = 7  # timed, after 2 untimed ones
+CALLS = 7  # timed, after 2 untimed ones
 SIZES = {"cpu": 2048, "cuda": 8192}
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -52,16 +53,19 @@ def matrix_peaks(device: torch.device | str = "cpu") -> dict[str, float]:
 def _peak(device: torch.device, dtype: torch.dtype) -> float:
     size = SIZES[device.type]
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-    seconds = [_seconds_of_product(a, b) for _ in range(PRODUCTS + 2)][2:]
-    return 2 * size**3 / statistics.median(seconds) / 1e9
+    return 2 * size**3 / seconds_of(lambda: torch.mm(a, b), device) / 1e9
 
 
-def _seconds_of_product(a: torch.Tensor, b: torch.Tensor) -> float:
-    wait_for(a.device)
-    begin = time.perf_counter()
-    torch.mm(a, b)
-    wait_for(a.device)
-    return time.perf_counter() - begin
+def seconds_of(call: Callable[[], object], device: torch.device) -> float:
+    """Median time of a call and of its work on the device."""
+    seconds = []
+    for _ in range(CALLS + 2):
+        wait_for(device)
+        begin = time.perf_counter()
+        call()
+        wait_for(device)
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds[2:])
 
 
 def wait_for(device: torch.device) -> None:
@@ -70,10 +74,25 @@ def wait_for(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def status_mib(name: str, path: Path = Path("/proc/self/status")) -> float:
-    """A memory size of this process in MiB: VmRSS (now) or VmHWM (peak)."""
-    lines = dict(line.split(":", 1) for line in path.read_text().splitlines())
-    return int(lines[name].split()[0]) / 1024
+def reset_peak(device: torch.device) -> float:
+    """Reset the peak of the memory; returns the present size in MiB, which is 0 of a GPU."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        return 0.0
+    Path("/proc/self/clear_refs").write_text("5")  # proc(5): sets VmHWM to VmRSS
+    return _status_mib("VmRSS")
+
+
+def peak_mib(device: torch.device) -> float:
+    """The most memory since `reset_peak`: allocated by torch on a GPU, or resident."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated() / 2**20
+    return _status_mib("VmHWM")
+
+
+def _status_mib(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(dict(line.split(":", 1) for line in lines)[name].split()[0]) / 1024
 
 
 def _cpuinfo() -> dict[str, str]:

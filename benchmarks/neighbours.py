@@ -13,26 +13,19 @@ polling.
 import itertools
 import os
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
-from benchmarks.common import (
-    ROOT,
-    Failed,
-    Settings,
-    Values,
-    as_flags,
-    python,
-    read_settings,
-    work_folder,
-)
+from benchmarks.common import OWN, ROOT, Failed, Settings, Values, module_command, read_settings
 from benchmarks.machine import facts
-from benchmarks.report import OWN, Row, write_report
-from benchmarks.rounds import Outcome, Result, interleave
+from benchmarks.report import Row, write_report
+from benchmarks.rounds import Outcomes, Result, interleave, raw
 from translate_ddp.errors import report_errors
 from translate_ddp.runtime.environment import SPIN_COUNT
 
@@ -50,8 +43,12 @@ Step = tuple[float, int]  # time of its end, its tokens
 class NeighboursBenchmark(Settings):
     presets: tuple[str, ...] = ("tiny", "small", "base")
     """Model shapes."""
-    policies: tuple[str, ...] = tuple(POLICIES)
-    """Wait policies; a number is a GOMP_SPINCOUNT."""
+    policies: tuple[Literal["default", "libgomp", "passive"], ...] = (
+        "default",
+        "libgomp",
+        "passive",
+    )
+    """Wait policies."""
     others: tuple[int, ...] = (0, 1, 2)
     """Numbers of other trainings."""
     seconds: float = 8.0
@@ -63,26 +60,35 @@ class NeighboursBenchmark(Settings):
 def main() -> None:
     with report_errors():
         settings = read_settings(NeighboursBenchmark, __doc__)
+        combinations = itertools.product(settings.presets, settings.policies, settings.others)
         measures = {
             name_of(*combination): partial(measure, *combination, settings.seconds)
-            for combination in itertools.product(
-                settings.presets, settings.policies, settings.others
-            )
+            for combination in combinations
         }
-        report(settings, interleave(measures, settings.rounds))
+        outcomes = interleave(measures, settings.rounds)
+        write_report(
+            "neighbours",
+            "Training next to other trainings on the same cores",
+            [
+                row(preset, policy, settings.others, outcomes)
+                for preset, policy in itertools.product(settings.presets, settings.policies)
+            ],
+            facts=facts() | {"measured": f"{settings.rounds} rounds of {settings.seconds:g} s"},
+            raw=raw(outcomes),
+            folder=settings.results,
+        )
 
 
 def name_of(preset: str, policy: str, others: int) -> str:
     return f"{preset}, {policy}, {others}"
 
 
-def measure(preset: str, policy: str, others: int, seconds: float) -> Result:
+def measure(preset: str, policy: str, others: int, seconds: float, _: int) -> Result:
     """The pace of the first of `others` + 1 trainings."""
-    variables = POLICIES.get(policy, {"GOMP_SPINCOUNT": policy})
-    with work_folder() as folder, ExitStack() as stack:
-        files = [folder / str(number) for number in range(others + 1)]
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        files = [Path(folder) / str(number) for number in range(others + 1)]
         for file in files:
-            stack.enter_context(training(preset, file, variables))
+            stack.enter_context(training(preset, file, POLICIES[policy]))
         deadline = time.monotonic() + START_SECONDS
         while not all(len(steps_in(file)) >= 2 for file in files):
             if time.monotonic() > deadline:
@@ -104,9 +110,8 @@ def pace(steps: list[Step], begin: float) -> float:
 def training(preset: str, file: Path, variables: dict[str, str]) -> Iterator[None]:
     """A training on random ids that runs until the end of the block."""
     unset = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-    flags = as_flags({"preset": preset, "write_to": file})
     process = subprocess.Popen(
-        [*python(), "-m", "benchmarks.trainers.steps", *flags],
+        module_command("trainers.steps", {"preset": preset, "write_to": file}),
         cwd=ROOT,
         env=unset | variables,
         stdout=subprocess.DEVNULL,
@@ -125,29 +130,18 @@ def steps_in(file: Path) -> list[Step]:
     return [(float(at), int(tokens)) for at, tokens in map(str.split, lines)]
 
 
-def report(settings: NeighboursBenchmark, outcomes: Mapping[str, Outcome]) -> None:
-    rows = []
-    for preset, policy in itertools.product(settings.presets, settings.policies):
-        label = f"{OWN if policy == 'default' else ''} {preset}, {policy}".strip()
-        tried = {others: outcomes[name_of(preset, policy, others)] for others in settings.others}
-        failure = next((outcome.failure for outcome in tried.values() if outcome.failure), "")
-        values: Values = {}
-        medians = {} if failure else {n: outcome.median(PACE) for n, outcome in tried.items()}
-        for others, median in medians.items():
-            values[f"tokens/s next to {others}"] = median
-            if others != settings.others[0]:
-                values[f"% kept next to {others}"] = 100 * median / medians[settings.others[0]]
-        rows.append(Row(label, values, failure))
-    write_report(
-        "neighbours",
-        "Training next to other trainings on the same cores",
-        rows,
-        list(dict.fromkeys(name for row in rows for name in row.values)),
-        facts=facts() | {"measured": f"{settings.rounds} rounds of {settings.seconds:g} s"},
-        raw={name: [r[PACE] for r in outcome.rounds] for name, outcome in outcomes.items()},
-        folder=settings.results,
-        first_column="training",
-    )
+def row(preset: str, policy: str, others: tuple[int, ...], outcomes: Outcomes) -> Row:
+    label = f"{OWN if policy == 'default' else ''} {preset}, {policy}".strip()
+    tried = {number: outcomes[name_of(preset, policy, number)] for number in others}
+    if failure := next((outcome.failure for outcome in tried.values() if outcome.failure), ""):
+        return Row(label, failure=failure)
+    values: Values = {}
+    medians = {number: outcome.median(PACE) for number, outcome in tried.items()}
+    for number, median in medians.items():
+        values[f"tokens/s next to {number}"] = median
+        if number != others[0]:
+            values[f"% kept next to {number}"] = 100 * median / medians[others[0]]
+    return Row(label, values)
 
 
 if __name__ == "__main__":

@@ -11,28 +11,30 @@ The profiler itself takes time, mostly on the host: the length of a step is meas
 
 import os
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from benchmarks.common import Settings, Values, read_settings_and_flags
+from benchmarks.flops import step_flop
 from benchmarks.machine import facts, matrix_peaks
 from benchmarks.report import Row, write_report
-from benchmarks.step_parts import Part, TimedStep, median_parts, profile_step, time_steps
-from benchmarks.workbench import Training, open_training, take_steps
+from benchmarks.step_parts import Part, profile_steps
+from benchmarks.workbench import Training, open_training, precision, take_steps, time_steps
+from translate_ddp.data.batches import shard
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.runtime.launcher import read_launch
+
+UNTIMED_STEPS = 3
 
 
 @dataclass(frozen=True)
 class ProfileBenchmark(Settings):
     steps: int = 10
     """Number of profiled steps; as many are timed before without the profiler."""
-
-    def __post_init__(self) -> None:
-        self.require_at_least(1, "steps")
 
 
 def main() -> None:
@@ -45,55 +47,58 @@ def main() -> None:
             peaks = [matrix_peaks(training.world.device)] if prints else []
             training.warm_up()
             steps = take_steps(training)
-            timed = time_steps(training, steps, settings.steps)
-            profiled = [profile_step(training, steps) for _ in range(settings.steps)]
+            time_steps(training, steps, UNTIMED_STEPS)
+            timed = [
+                measured(training, *step) for step in time_steps(training, steps, settings.steps)
+            ]
+            parts = profile_steps(training, steps, settings.steps)
             if prints:
                 peaks.append(matrix_peaks(training.world.device))
                 best = {name: max(peak[name] for peak in peaks) for name in peaks[0]}
-                report(training, timed, median_parts(profiled), best, settings.results)
+                report(training, timed, parts, best, settings.results)
+
+
+def measured(training: Training, seconds: float, rows: Any) -> dict[str, float]:
+    """The seconds of a step, and the FLOP of this rank's real tokens."""
+    world, lengths = training.world, training.sampler.lengths
+    rows = shard(rows, world.rank, world.size)
+    flop = step_flop(training.model, lengths.source[rows], lengths.target[rows])
+    return {"seconds": seconds, **vars(flop), "FLOP/s": flop.total / seconds}
 
 
 def report(
     training: Training,
-    timed: Sequence[TimedStep],
+    timed: list[dict[str, float]],
     parts: Mapping[str, Part],
     peaks: Mapping[str, float],
     folder: Path,
 ) -> None:
-    precision = "bf16" if training.model.dtype == torch.bfloat16 else "fp32"
+    def median(name: str) -> float:
+        return statistics.median(step[name] for step in timed)
+
+    kind = precision(training)
     total = sum(part.seconds for part in parts.values())
-    step_seconds = statistics.median(step.seconds for step in timed)
-    pace = statistics.median(step.flop.total / step.seconds for step in timed)
-    mean = {
-        name: statistics.mean(getattr(step.flop, name) for step in timed) / 1e9
-        for name in ("linear", "projection", "attention")
-    }
     size, threads = training.world.size, torch.get_num_threads()
+    gflop = ", ".join(f"{median(k) / 1e9:.1f} {k}" for k in ("linear", "projection", "attention"))
     notes = [
-        f"{precision}, {size} process{'es' if size > 1 else ''} of {threads} thread(s), "
-        f"vocabulary {len(training.data.tokenizer):,}; medians of {len(timed)} steps. A step "
-        f"takes {1e3 * step_seconds:.1f} ms without the profiler and {1e3 * total:.1f} ms with it. "
+        f"{kind}, {size} x {threads} processes x threads, vocabulary "
+        f"{len(training.data.tokenizer):,}; medians of {len(timed)} steps. A step takes "
+        f"{1e3 * median('seconds'):.1f} ms without the profiler and {1e3 * total:.1f} ms with it. "
         f"Measured matrix peaks: {peaks['fp32']:.0f} GFLOP/s fp32, {peaks['bf16']:.0f} bf16.",
-        f"Model FLOP utilisation: **{pace / 1e9 / peaks[precision]:.1%}** of the {precision} peak, "
-        f"by {sum(mean.values()):.1f} GFLOP a step: {mean['linear']:.1f} in linear layers, "
-        f"{mean['projection']:.1f} in the projection, {mean['attention']:.1f} in attention. "
-        "They count real tokens: 6 x weights of a matrix x the tokens it multiplies "
-        "(source tokens for the encoder and for the keys and values of cross-attention, target "
-        "tokens for the rest), and 12 x d_model x positions x positions for each attention.",
+        f"Model FLOP utilisation: **{median('FLOP/s') / 1e9 / peaks[kind]:.1%}** of the {kind} "
+        f"peak. GFLOP of the real tokens of a step, by `benchmarks/flops.py`: {gflop}.",
     ]
     write_report(
         "profile",
         "Where the time of a training step goes",
-        [Row(name, part_values(part, total, peaks[precision])) for name, part in parts.items()],
-        ["share %", "ms a step", "GFLOP/s of its products", "% of peak"],
+        [Row(name, part_values(part, total, peaks[kind])) for name, part in parts.items()],
         facts=facts(),
         raw={
             "peaks_gflops": peaks,
-            "timed": [{"seconds": step.seconds, "flop": vars(step.flop)} for step in timed],
+            "timed": timed,
             "parts": {name: vars(part) for name, part in parts.items()},
         },
         folder=folder,
-        first_column="part",
         notes=notes,
     )
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from benchmarks.common import RESULTS, Values
 
-OWN = "translate_ddp"  # labels of our own rows start with it
 FIGURES = Path("docs/figures")
 
 
@@ -29,12 +28,10 @@ def write_report(
     name: str,
     title: str,
     rows: Sequence[Row],
-    columns: Sequence[str],
     *,
-    facts: Mapping[str, Any],
-    raw: Any,
     folder: Path,
-    first_column: str = "contestant",
+    facts: Mapping[str, Any] | None = None,
+    raw: Any = None,
     notes: Sequence[str] = (),
     draw: Callable[[Path], None] | None = None,
 ) -> None:
@@ -43,17 +40,24 @@ def write_report(
     A chart of the default results folder is a figure of the documentation and goes to
     docs/figures. Without matplotlib there is no chart.
     """
-    head = {"title": title, "command": command_line(), "facts": dict(facts), "notes": list(notes)}
+    head = {
+        "title": title,
+        "command": command_line(),
+        "facts": dict(facts or {}),
+        "notes": list(notes),
+    }
     content = head | {"rows": [asdict(row) for row in rows], "raw": raw}
     (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     parts = [
         f"# {title}",
         f"`{command_line()}`",
-        table(rows, columns, first_column),
+        table(rows),
         *(f"{row.label} failed: {row.failure}" for row in rows if row.failure),
         *notes,
-        "Measured on: " + "; ".join(f"{n.replace('_', ' ')}: {v}" for n, v in facts.items()) + ".",
     ]
+    if facts:
+        shown_facts = "; ".join(f"{n.replace('_', ' ')}: {v}" for n, v in facts.items())
+        parts.append(f"Measured on: {shown_facts}.")
     if draw and find_spec("matplotlib"):
         chart = (FIGURES if folder == RESULTS else folder) / f"{name}.svg"
         chart.parent.mkdir(parents=True, exist_ok=True)
@@ -83,9 +87,10 @@ def short(path: str) -> str:
     return "/".join(path.split("/")[-2:]) if path.startswith("/") else path
 
 
-def table(rows: Sequence[Row], columns: Sequence[str], first_column: str) -> str:
-    """A Markdown table with one line per row."""
-    lines = [[first_column, *columns], ["---", *("---:" for _ in columns)]]
+def table(rows: Sequence[Row]) -> str:
+    """A Markdown table with one line per row and one column per name of a value."""
+    columns = list(dict.fromkeys(name for row in rows for name in row.values))
+    lines = [["", *columns], ["---", *("---:" for _ in columns)]]
     for row in rows:
         missing = "failed" if row.failure else ""
         lines.append([row.label, *(shown(row.values.get(c, missing)) for c in columns)])

@@ -7,21 +7,21 @@ benchmark slows all of them.
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import IO, Any
 
 from tqdm import tqdm
 
-from benchmarks.common import OFFLINE, ROOT, Failed, last_line
+from benchmarks.common import OFFLINE, ROOT, Failed, Values, last_line
+from benchmarks.report import Row, shown
 
 SAMPLE_SECONDS = 0.5  # between two samples of the memory
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -36,28 +36,47 @@ class Outcome:
     rounds: list[Result] = field(default_factory=list)
     failure: str = ""  # why there were no further rounds
 
+    def all(self, key: str) -> list[float]:
+        return [result[key] for result in self.rounds]
+
     def median(self, key: str) -> float:
-        return statistics.median(result[key] for result in self.rounds)
+        return median(self.all(key))
 
-    def range(self, key: str) -> tuple[float, float]:
-        """Minimum and maximum."""
-        values = [result[key] for result in self.rounds]
-        return min(values), max(values)
-
-    def least_to_most(self, key: str, digits: int = 0) -> str:
-        least, most = self.range(key)
-        return f"{least:,.{digits}f} to {most:,.{digits}f}"
+    def least_to_most(self, key: str) -> str:
+        return f"{shown(min(self.all(key)))} to {shown(max(self.all(key)))}"
 
 
-def interleave(measures: Mapping[str, Callable[[], Result]], rounds: int) -> dict[str, Outcome]:
-    """Call every function `rounds` times, in turns; one that raises Failed is not called again."""
+Outcomes = Mapping[str, Outcome]  # by name of the contestant
+
+
+def raw(outcomes: Outcomes) -> dict[str, list[Result]]:
+    return {name: outcome.rounds for name, outcome in outcomes.items()}
+
+
+def rows(
+    outcomes: Outcomes, key: str, column: str, further: Callable[[str, Outcome], Values]
+) -> list[Row]:
+    """For each contestant the median of the results `key`, its range, and `further` values."""
+    found = []
+    for name, outcome in outcomes.items():
+        values: Values = {}
+        if not outcome.failure:
+            values = {column: outcome.median(key), "least to most": outcome.least_to_most(key)}
+            values |= further(name, outcome)
+        found.append(Row(name, values, outcome.failure))
+    return found
+
+
+def interleave(measures: Mapping[str, Callable[[int], Result]], rounds: int) -> dict[str, Outcome]:
+    """Call every function with 0 to `rounds` - 1, in turns; one that raises Failed only once."""
     outcomes = {name: Outcome() for name in measures}
-    for name in (bar := tqdm([name for _ in range(rounds) for name in measures], unit="run")):
+    turns = [(turn, name) for turn in range(rounds) for name in measures]
+    for turn, name in (bar := tqdm(turns, unit="run")):
         bar.set_postfix_str(name)
         if outcomes[name].failure:
             continue
         try:
-            outcomes[name].rounds.append(measures[name]())
+            outcomes[name].rounds.append(measures[name](turn))
         except Failed as error:
             outcomes[name].failure = str(error)
             tqdm.write(f"{name} failed: {error}", file=sys.stderr)
@@ -68,24 +87,29 @@ def run_rounds(
     commands: Mapping[str, Sequence[str]], rounds: int, timeout: float
 ) -> dict[str, Outcome]:
     """Interleave commands that print their result; one that takes `timeout` seconds has failed."""
-    return interleave({n: partial(run_once, c, timeout) for n, c in commands.items()}, rounds)
+    return interleave(
+        {name: lambda _, c=command: run_once(c, timeout) for name, command in commands.items()},
+        rounds,
+    )
 
 
 def run_once(command: Sequence[str], timeout: float) -> Result:
     """The JSON object in the last line of stdout, with `peak_rss_mib` added.
 
-    The command runs in the root of the repository. Raises Failed with the last line of stderr, or
-    with another reason.
+    The command runs in the root of the repository. The memory is the sum over its processes, so
+    pages that two of them share count twice. Raises Failed with the last line of stderr, or with
+    another reason.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        peak_bytes, end = 0, time.monotonic() + timeout
         with _started(command, out, err) as process:
-            memory = Memory(process.pid)
-            try:
-                code = process.wait(timeout)
-            except subprocess.TimeoutExpired:
-                raise Failed(f"it took longer than {timeout:.0f} s") from None
-            finally:
-                memory.close()
+            while True:
+                with suppress(subprocess.TimeoutExpired):
+                    code = process.wait(SAMPLE_SECONDS)
+                    break
+                if time.monotonic() > end:
+                    raise Failed(f"it took longer than {timeout:.0f} s")
+                peak_bytes = max(peak_bytes, sum(map(resident_bytes, descendants(process.pid))))
         if code:
             raise Failed(_last_line(err) or f"exit code {code}")
         try:
@@ -94,7 +118,7 @@ def run_once(command: Sequence[str], timeout: float) -> Result:
             result = None
         if not isinstance(result, dict):
             raise Failed("its last line of output is not a JSON object")
-        return result | {"peak_rss_mib": memory.peak_bytes / 2**20}
+        return result | {"peak_rss_mib": peak_bytes / 2**20}
 
 
 @contextmanager
@@ -111,28 +135,6 @@ def _started(
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             process.wait()
-
-
-class Memory:
-    """Peak resident memory of a process and its descendants, sampled by a thread.
-
-    Resident sizes are summed over processes: pages that two of them share count twice.
-    """
-
-    def __init__(self, pid: int) -> None:
-        self.peak_bytes = 0
-        self._pid = pid
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-        self._thread.start()
-
-    def _sample(self) -> None:
-        while not self._ended.wait(SAMPLE_SECONDS):
-            self.peak_bytes = max(self.peak_bytes, sum(map(resident_bytes, descendants(self._pid))))
-
-    def close(self) -> None:
-        self._ended.set()
-        self._thread.join()
 
 
 def descendants(root: int) -> list[int]:

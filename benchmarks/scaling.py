@@ -1,4 +1,4 @@
-"""Efficiency of data-parallel training on many machines: `python -m benchmarks.scaling`.
+"""Efficiency of data-parallel training on many machines, calculated: nothing is measured.
 
 Weak scaling: the share of a step that one GPU computes stays constant. The time of a step is
 compute + exposed communication, from the model's parameters:
@@ -14,154 +14,151 @@ compute + exposed communication, from the model's parameters:
                 passes send nothing. What ends after backward is exposed: at least the last bucket.
 
 Not included: optimizer and input (the same on any number of GPUs), stragglers, uneven batches,
-other traffic, and the lower utilisation where a GPU's share of a step is small. Nothing is
-measured; tests/test_benchmarks.py compares the buckets with those of DDP.
+other traffic, and the lower utilisation where a GPU's share of a step is small.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+import functools
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.common import Settings, Values, read_settings
-from benchmarks.forecast import (
-    GPUS_PER_NODE,
-    Setting,
-    bucket_bytes,
-    forecast,
-    meta_model,
-    pass_flop,
-    ring_bytes,
-)
-from benchmarks.machine import facts
-from benchmarks.report import Row, table, write_report
-from translate_ddp.errors import report_errors
+import numpy as np
+import torch
+from torch import nn
 
-PRESETS = ("small", "base", "big")
+from benchmarks.common import Settings, Values, read_settings
+from benchmarks.flops import step_flop
+from benchmarks.report import Row, write_report
+from config import parse
+from translate_ddp.errors import report_errors
+from translate_ddp.modeling.transformer import Transformer
+
+PEAK = 989e12  # FLOP/s of an H100, bf16, dense
+UTILISATION = {"small": 0.25, "base": 0.45, "big": 0.55}  # assumed, of the peak
+NVLINK = 450e9  # bytes per second of a GPU within its node, each way
+LATENCY = 5e-6  # seconds of a hop
+GPUS_PER_NODE = 8
+LENGTH = 32  # tokens of each sentence, on both sides
 GPUS = (8, 16, 64, 256, 1024)
 NETWORKS = (100, 200, 400)  # Gb/s of a node, each way
-VARIANTS: dict[str, dict[str, Any]] = {
-    "as above": {},
-    "`--bucket_cap_mb 5`": {"bucket_cap_mb": 5},
-    "`--bucket_cap_mb 100`": {"bucket_cap_mb": 100},
-    "one bucket": {"bucket_cap_mb": 10_000},
-    "4 passes a step (4 x `--batch_tokens`)": {"passes": 4},
-    "16 passes a step": {"passes": 16},
-    "bf16 gradients (not implemented)": {"gradient_bytes": 2},
-    "bf16 gradients, 4 passes": {"gradient_bytes": 2, "passes": 4},
-    "gradients ready at the end of backward only": {"overlaps": False},
-    "no latency": {"latency_us": 0},
-}
 
 
 @dataclass(frozen=True)
-class ScalingBenchmark(Settings):
-    peak: float = 989
-    """TFLOP/s of a GPU; 989 is an H100's, bf16, dense."""
-    utilisation: tuple[float, float, float] = (25, 45, 55)
-    """Percent of the peak, for the presets small, base and big."""
-    tokens: tuple[int, ...] = (3125, 25000)
-    """Target tokens of a GPU."""
-    nvlink: float = 450
-    """GB/s of a GPU within its node, each way."""
-    latency: float = 5
-    """Microseconds of a hop."""
-    length: int = 32
-    """Tokens of each sentence, on both sides."""
+class Setting:
+    """One way to train one model: the input of the formulas."""
 
-    def forecasts(self, tokens: int) -> list[Setting]:
-        """The setting of each preset with so many tokens per GPU."""
-        return [
-            Setting(
-                preset,
-                sustained_tflops=self.peak * percent / 100,
-                nvlink_gbytes=self.nvlink,
-                latency_us=self.latency,
-                length=self.length,
-                tokens=tokens,
-            )
-            for preset, percent in zip(PRESETS, self.utilisation, strict=True)
+    preset: str
+    tokens: int = 25_000  # target tokens of a GPU in one pass
+    gpus: int = 64
+    network_gbits: float = 200  # per second and node, each way
+    passes: int = 1  # of a GPU in one step
+    bucket_cap_mb: float = 25
+
+    @property
+    def model(self) -> Transformer:
+        return meta_model(self.preset)
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    **{f"{gpus:,} GPUs": {"gpus": gpus} for gpus in GPUS},
+    "64 GPUs, 3,125 tokens a GPU": {"tokens": 3125},
+    "64 GPUs, `--bucket_cap_mb 5`": {"bucket_cap_mb": 5},
+    "64 GPUs, `--bucket_cap_mb 100`": {"bucket_cap_mb": 100},
+    "64 GPUs, 4 passes a step (4 x `--batch_tokens`)": {"passes": 4},
+    "64 GPUs, 16 passes a step": {"passes": 16},
+}
+NOTE = (
+    "Assumed, not measured: GPUs of 989 TFLOP/s of which small uses 25 %, base 45 % and big 55 %; "
+    "nodes of 8 GPUs with 450 GB/s each between them; 5 µs a hop; 25,000 target tokens a GPU and "
+    "pass, in sentences of 32 tokens on both sides; fp32 gradients in buckets of 25 MiB, one pass "
+    "a step. A network's rate is that of a node. The formulas: `benchmarks/scaling.py`."
+)
+
+
+def step_seconds(setting: Setting) -> tuple[float, float, float]:
+    """Seconds of compute, of all all-reduces, and of those that are exposed."""
+    lengths = np.full(setting.tokens // LENGTH, LENGTH)
+    flop = step_flop(setting.model, lengths, lengths).total
+    one_pass = flop / (PEAK * UTILISATION[setting.preset])
+    buckets = bucket_bytes(setting.model, setting.bucket_cap_mb)
+    taken = [all_reduce_seconds(size, setting) for size in buckets]
+    backward = 2 / 3 * one_pass
+    done = 0.0  # since the start of backward
+    for ready, seconds in zip(np.cumsum(buckets) / sum(buckets) * backward, taken, strict=True):
+        done = max(done, ready) + seconds
+    return setting.passes * one_pass, sum(taken), done - backward
+
+
+def all_reduce_seconds(size: float, setting: Setting) -> float:
+    within_node = setting.gpus <= GPUS_PER_NODE
+    rate = NVLINK if within_node else setting.network_gbits * 1e9 / 8
+    return ring_bytes(size, setting.gpus) / rate + 2 * math.log2(setting.gpus) * LATENCY
+
+
+def ring_bytes(size: float, ranks: int) -> float:
+    """Bytes that each rank sends in a ring all-reduce of `size` bytes."""
+    return 2 * (ranks - 1) / ranks * size
+
+
+def bucket_bytes(model: Transformer, cap_mb: float) -> list[int]:
+    """Sizes of DDP's buckets in the order in which they are sent; one is full at `cap_mb`."""
+    buckets = [0]
+    for parameter in in_backward_order(model):
+        if buckets[-1] >= cap_mb * 2**20:
+            buckets.append(0)
+        buckets[-1] += 4 * parameter.numel()
+    return buckets
+
+
+def in_backward_order(model: Transformer) -> list[nn.Parameter]:
+    """The parameters in the order in which backward finishes their gradients.
+
+    It is the reverse of forward, which starts with the embedding and computes the keys and values
+    of all cross-attentions before the first decoder layer.
+    """
+
+    def stage(name: str) -> int:
+        if "cross_attention.key_value" in name:
+            return 1
+        return {"decoder": 0, "encoder": 2, "embedding": 3}[
+            name.partition(".")[0].partition("_")[0]
         ]
+
+    names = [name for name, _ in model.named_parameters()]
+    return [model.get_parameter(name) for name in sorted(reversed(names), key=stage)]
+
+
+@functools.cache
+def meta_model(preset: str) -> Transformer:
+    """The preset's model on the meta device, which has no memory for its weights."""
+    config = parse(["--preset", preset])
+    with torch.device("meta"):
+        return Transformer(config.model, config.tokenizer.vocab_size)
+
+
+def forecast(setting: Setting) -> Values:
+    compute, all_reduce, _ = step_seconds(setting)
+    values: Values = {
+        "MB all-reduced": sum(bucket_bytes(setting.model, setting.bucket_cap_mb)) / 1e6,
+        "compute ms": 1e3 * compute,
+        f"all-reduce ms at {setting.network_gbits:g} Gb/s": 1e3 * all_reduce,
+    }
+    for network in NETWORKS:
+        compute, _, exposed = step_seconds(replace(setting, network_gbits=network))
+        values[f"efficiency % at {network} Gb/s"] = 100 * compute / (compute + exposed)
+    return values
 
 
 def main() -> None:
     with report_errors():
-        settings = read_settings(ScalingBenchmark, __doc__)
-        report(settings)
-
-
-def report(settings: ScalingBenchmark) -> None:
-    usual = settings.forecasts(max(settings.tokens))
-    rows = [
-        forecast_row(replace(setting, gpus=gpus))
-        for presets in zip(*map(settings.forecasts, settings.tokens), strict=True)
-        for setting in presets
-        for gpus in GPUS
-    ]
-    shares = ", ".join(f"{u:g} % ({p})" for p, u in zip(PRESETS, settings.utilisation, strict=True))
-    gpus, network = usual[0].gpus, usual[0].network_gbits
-    notes = [
-        f"Assumed, not measured: a peak of {settings.peak:g} TFLOP/s a GPU at a utilisation of "
-        f"{shares}; nodes of {GPUS_PER_NODE} GPUs with {settings.nvlink:g} GB/s each between them; "
-        f"{settings.latency:g} µs a hop; sentences of {settings.length} tokens on both sides; "
-        "fp32 gradients in buckets of 25 MiB, one pass a step.",
-        "What is sent and computed:\n\n" + sizes_table(usual),
-        f"Effect of single settings: efficiency in percent on {gpus} GPUs with {network:g} Gb/s a "
-        f"node, {max(settings.tokens):,} tokens a GPU and pass:\n\n" + variants_table(usual),
-    ]
-    write_report(
-        "scaling",
-        "Many machines, calculated: efficiency of weak scaling",
-        rows,
-        list(rows[0].values),
-        facts=facts(),
-        raw={"arguments": {name: str(value) for name, value in asdict(settings).items()}},
-        folder=settings.results,
-        first_column="setting",
-        notes=notes,
-    )
-
-
-def forecast_row(setting: Setting) -> Row:
-    usual = forecast(setting)
-    values: Values = {
-        "compute ms": 1e3 * usual.compute_seconds,
-        f"all-reduce ms at {setting.network_gbits:g} Gb/s": 1e3 * usual.all_reduce_seconds,
-    }
-    for network in NETWORKS:
-        efficiency = forecast(replace(setting, network_gbits=network)).efficiency
-        values[f"efficiency % at {network:g} Gb/s"] = 100 * efficiency
-    return Row(setting.name, values)
-
-
-def sizes_table(settings: Sequence[Setting]) -> str:
-    rows = []
-    for setting in settings:
-        model = meta_model(setting.preset)
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        buckets = bucket_bytes(model, setting.bucket_cap_mb, gradient_bytes=4)
-        sent = ring_bytes(4 * parameters, setting.gpus)
-        values: Values = {
-            "parameters": parameters,
-            "vocabulary": len(model.embedding.weight),
-            "gradients MB, fp32": 4 * parameters / 1e6,
-            "MB, bf16": 2 * parameters / 1e6,
-            f"MB sent by each of {setting.gpus} GPUs, fp32": sent / 1e6,
-            "buckets": len(buckets),
-            "last bucket MB": buckets[-1] / 1e6,
-            "GFLOP a target token": pass_flop(model, setting) / setting.tokens / 1e9,
-            "sustained TFLOP/s": setting.sustained_tflops,
-        }
-        rows.append(Row(setting.preset, values))
-    return table(rows, list(rows[0].values), "preset")
-
-
-def variants_table(settings: Sequence[Setting]) -> str:
-    rows = []
-    for name, change in VARIANTS.items():
-        found = [forecast(replace(setting, **change)).efficiency for setting in settings]
-        shown = [f"{100 * efficiency:.1f}" for efficiency in found]
-        rows.append(Row(name, dict(zip(PRESETS, shown, strict=True))))
-    return table(rows, PRESETS, "setting")
+        settings = read_settings(Settings, __doc__)
+        rows = [
+            Row(f"{preset}, {name}", forecast(Setting(preset, **variant)))
+            for preset in UTILISATION
+            for name, variant in VARIANTS.items()
+        ]
+        title = "Many machines, calculated: efficiency of weak scaling"
+        write_report("scaling", title, rows, folder=settings.results, notes=[NOTE])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Training steps with and without the profiler, and the time of each part of a step.
+"""The time of each part of a profiled training step.
 
 The own time of every operator belongs to one part, chosen by its name, by the names of the
 operators that call it, and by its shapes: an operator with a dimension as large as the vocabulary
@@ -7,8 +7,7 @@ belongs to the projection. The remaining time is the host's.
 
 import re
 import statistics
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
@@ -19,12 +18,9 @@ from torch import nn
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from benchmarks.flops import StepFlop, step_flop
 from benchmarks.machine import wait_for
 from benchmarks.workbench import Training
-from translate_ddp.data.batches import shard
 
-UNTIMED_STEPS = 3  # before anything is measured
 WINDOW, DROPOUT = "benchmark window", "benchmark dropout"  # names of ranges in the profile
 
 PRODUCTS, ATTENTION, LOSS = "matrix products", "attention", "projection and loss"
@@ -63,26 +59,6 @@ class Part:
     product_flop: float = 0.0  # padding included
 
 
-@dataclass(frozen=True)
-class TimedStep:
-    seconds: float
-    flop: StepFlop  # of this rank's real tokens
-
-
-def time_steps(training: Training, steps: Iterator[np.ndarray], count: int) -> list[TimedStep]:
-    """`count` steps without the profiler, after some untimed ones."""
-    lengths, world = training.sampler.lengths, training.world
-    timed = []
-    for _ in range(UNTIMED_STEPS + count):
-        begin = time.perf_counter()
-        rows = shard(next(steps), world.rank, world.size)
-        wait_for(world.device)
-        seconds = time.perf_counter() - begin
-        flop = step_flop(training.model, lengths.source[rows], lengths.target[rows])
-        timed.append(TimedStep(seconds, flop))
-    return timed[UNTIMED_STEPS:]
-
-
 def profile_step(training: Training, steps: Iterator[np.ndarray]) -> dict[str, Part]:
     """The parts of one profiled step."""
     device = training.world.device
@@ -98,8 +74,9 @@ def profile_step(training: Training, steps: Iterator[np.ndarray]) -> dict[str, P
     return attribute(list(recorded.events() or []), len(training.data.tokenizer), device)
 
 
-def median_parts(profiled: Sequence[dict[str, Part]]) -> dict[str, Part]:
-    """The medians of each part over all steps, since single steps of a shared machine stall."""
+def profile_steps(training: Training, steps: Iterator[np.ndarray], count: int) -> dict[str, Part]:
+    """The medians of each part over `count` steps: single steps of a shared machine stall."""
+    profiled = [profile_step(training, steps) for _ in range(count)]
 
     def median(name: str, key: str) -> float:
         return statistics.median(getattr(parts[name], key) for parts in profiled)
@@ -159,7 +136,7 @@ def part_of(event: Any, vocabulary: int) -> str | None:
     for part, pattern in BY_NAME:
         if any(map(pattern.search, names)):
             return part
-    if any(vocabulary in _dimensions(shape) for shape in event.input_shapes or ()):
+    if any(vocabulary in shape for shape in event.input_shapes or ()):
         return LOSS
     for part, pattern in BY_NAME_WITHOUT_VOCABULARY:
         if any(map(pattern.search, names)):
@@ -172,10 +149,6 @@ def _names(event: Any) -> Iterator[str]:
     while event is not None and event.name != WINDOW:
         yield event.name
         event = event.cpu_parent
-
-
-def _dimensions(shape: Any) -> list[int]:
-    return [size for size in shape if isinstance(size, int)]
 
 
 def _exposed_all_reduce(events: Iterable[Any], window: Any, on_gpu: bool) -> float:

@@ -1,18 +1,25 @@
-"""Training outside of a run, for measuring its steps: built from the same parts as for train.py."""
+"""Training outside of a run, for measuring its steps: built from the same parts as for train.py.
+
+A step includes all that the loop of a run does for it on every rank, log records too. Only what a
+run does between steps is missing: validation, checkpoints and progress bar.
+"""
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
+from benchmarks.clock import Clock
+from benchmarks.machine import wait_for
 from config import parse
-from translate_ddp.data.batches import BatchLoader, Step, StepSampler
-from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
-from translate_ddp.data.tokenizer import SPECIAL_TOKENS, Tokenizer
+from translate_ddp.data.batches import BatchLoader, Step, StepSampler, padding_share
+from translate_ddp.data.dataset import PreparedData
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.runtime.launcher import read_launch
@@ -31,6 +38,7 @@ class Training:
     data: PreparedData
     meters: StepMeters
     world: World
+    skipped_steps: int = 0  # up to the last log record
 
     @property
     def sampler(self) -> StepSampler:
@@ -38,6 +46,13 @@ class Training:
 
     def warm_up(self) -> None:
         self.updater.warm_up(self.loader.largest_step())
+
+    def log(self) -> None:
+        """Compute the values of a log record."""
+        totals = self.meters.totals()
+        self.skipped_steps += sum(self.meters.take_skipped(0, len(self.meters.tokens)))
+        self.meters.means(totals)
+        self.meters.clear()
 
 
 @contextmanager
@@ -64,6 +79,10 @@ def open_training(flags: Sequence[str], data: PreparedData | None = None) -> Ite
             )
 
 
+def precision(training: Training) -> str:
+    return "bf16" if training.model.dtype == torch.bfloat16 else "fp32"
+
+
 def take_steps(training: Training) -> Iterator[np.ndarray]:
     """Take optimizer steps over many epochs; yields the rows of each step, over all ranks."""
     position = training.updater.position
@@ -76,41 +95,41 @@ def take_steps(training: Training) -> Iterator[np.ndarray]:
 
 
 def take_step(training: Training, step: Step) -> None:
-    """One step, with what a run does in each."""
-    updater = training.updater
+    """One step, with what the loop of a run does for each."""
+    updater, meters = training.updater, training.meters
     result = updater.step(step)
     sums = {"loss": result.loss, **result.extras}
-    place = updater.position.global_step - 1
-    training.meters.add(place, sums, result.tokens, result.skipped)
-    updater.flags.of_previous_step()  # the only point where the host of a run waits
+    meters.add(updater.position.global_step - 1, sums, result.tokens, result.skipped)
+    if updater.position.global_step % len(meters.tokens) == 0:
+        training.log()
+    updater.flags.of_previous_step()  # the only point where the host of a run waits in each step
 
 
-class Vocabulary(Tokenizer):
-    """A vocabulary that has a size and no tokens."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def __len__(self) -> int:
-        return self.size
-
-
-def random_pairs(count: int, length: int, vocabulary: int) -> PreparedData:
-    """Pairs of random ids with `length` tokens on each side, including the end marker."""
-    random = np.random.default_rng(0)
-    shape = (count, length - 1)
-    sides = [random.integers(len(SPECIAL_TOKENS), vocabulary, shape) for _ in range(2)]
-    return training_data(ParallelDataset(*(Ragged.of(list(side)) for side in sides)), vocabulary)
+def run_clock(training: Training, steps: Iterator[np.ndarray], clock: Clock) -> list[np.ndarray]:
+    """Take steps until the clock of rank 0 is over; returns the rows of each."""
+    world, lengths = training.world, training.sampler.lengths
+    padding = padding_share(training.sampler, training.loader.max_tokens)
+    taken = []
+    while not world.any(world.is_main and clock.is_over)[0]:
+        rows = next(steps)
+        target_tokens = int(lengths.target[rows].sum())
+        real = target_tokens + int(lengths.source[rows].sum())
+        clock.count(target_tokens, real, real / (1 - padding))
+        taken.append(rows)
+    return taken
 
 
-def training_data(pairs: ParallelDataset, vocabulary: int) -> PreparedData:
-    """These pairs as training data; the validation set is empty."""
-    return PreparedData(
-        train=pairs,
-        validation=ParallelDataset(Ragged.of([]), Ragged.of([])),
-        validation_sources=[],
-        validation_references=[],
-        tokenizer=Vocabulary(vocabulary),
-        dropped={},
-        fingerprint="",
-    )
+def time_steps(
+    training: Training, steps: Iterator[np.ndarray], at_least: int, seconds: float = 0.0
+) -> list[tuple[float, np.ndarray]]:
+    """The seconds and rows of each step, until rank 0 has taken enough of both."""
+    world = training.world
+    taken: list[tuple[float, np.ndarray]] = []
+    total = 0.0
+    while world.any(world.is_main and (len(taken) < at_least or total < seconds))[0]:
+        begin = time.perf_counter()
+        rows = next(steps)
+        wait_for(world.device)
+        taken.append((time.perf_counter() - begin, rows))
+        total += taken[-1][0]
+    return taken

@@ -7,6 +7,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 import benchmarks
 from benchmarks import common, rounds
-from benchmarks.common import Failed, as_flags, last_line, read_settings, select, work_folder
-from benchmarks.curve_fit import MEMORY, TIME, Curve
-from benchmarks.curve_point import Point
+from benchmarks.common import Failed, as_flags, last_line, read_settings, select
+from benchmarks.curve_fit import MEMORY, PACE, TIME, Curve
 from benchmarks.flops import step_flop
-from benchmarks.forecast import bucket_bytes, ring_bytes
 from benchmarks.report import Row, command_line, table, write_report
-from benchmarks.training import Entry, best_peer
+from benchmarks.scaling import bucket_bytes, ring_bytes
+from benchmarks.training import best_peer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
@@ -85,18 +85,11 @@ def test_command_line_shortens_absolute_paths_except_results(monkeypatch: pytest
     assert command_line() == "python -m x --dataset data/train --results /tmp/a/b/c"
 
 
-def test_work_folder_is_kept_only_if_it_is_chosen(tmp_path: Path):
-    with work_folder(str(tmp_path / "chosen")) as chosen, work_folder() as temporary:
-        assert chosen.is_dir() and temporary.is_dir() and temporary.is_absolute()
-    assert chosen.is_dir() and not temporary.exists()
-
-
 def test_only_selects_by_part_of_the_name():
-    entries = [Entry("ours", "ours"), Entry("peer", "peer", "bf16")]
-    assert select(entries, []) == entries
-    assert select(entries, ["bf16"]) == entries[1:]
-    with pytest.raises(UserError, match="matches none of: ours, fp32"):
-        select(entries, ["absent"])
+    assert select(["ours", "peer, bf16"], []) == ["ours", "peer, bf16"]
+    assert select(["ours", "peer, bf16"], ["bf16"]) == ["peer, bf16"]
+    with pytest.raises(UserError, match="matches none of: ours; peer"):
+        select(["ours", "peer"], ["absent"])
 
 
 def test_last_line_skips_blank_lines():
@@ -107,18 +100,19 @@ def test_last_line_skips_blank_lines():
 def test_rounds_are_interleaved_and_a_failed_contestant_is_not_repeated():
     calls: list[str] = []
 
-    def measure(name: str) -> dict[str, Any]:
-        calls.append(name)
+    def measure(name: str, turn: int) -> dict[str, Any]:
+        calls.append(f"{name}{turn}")
         if name == "b":
             raise Failed("no result")
         return {"seconds": len(calls)}
 
-    outcomes = rounds.interleave({name: lambda n=name: measure(n) for name in "abc"}, 3)
-    assert calls == ["a", "b", "c", "a", "c", "a", "c"]
+    outcomes = rounds.interleave({name: partial(measure, name) for name in "abc"}, 3)
+    assert calls == ["a0", "b0", "c0", "a1", "c1", "a2", "c2"]
     assert outcomes["b"].failure == "no result" and not outcomes["b"].rounds
-    assert [result["seconds"] for result in outcomes["a"].rounds] == [1, 4, 6]
-    assert outcomes["a"].median("seconds") == 4 and outcomes["a"].range("seconds") == (1, 6)
-    assert outcomes["a"].least_to_most("seconds", 1) == "1.0 to 6.0"
+    assert outcomes["a"].all("seconds") == [1, 4, 6]
+    found = rounds.rows(outcomes, "seconds", "s", lambda name, _: {"label": name})
+    assert found[0] == Row("a", {"s": 4, "least to most": "1 to 6", "label": "a"})
+    assert found[1] == Row("b", failure="no result")
 
 
 def test_result_of_a_contestant_is_the_last_line_of_its_output():
@@ -155,8 +149,8 @@ def test_descendants_include_grandchildren():
 
 def test_table_shows_three_digits_and_failures():
     rows = [Row("a", {"x": 1234.5, "y": 0.12345}), Row("b", {"y": "text"}, "reason")]
-    assert table(rows, ["x", "y"], "name").splitlines() == [
-        "| name | x | y |",
+    assert table(rows).splitlines() == [
+        "|  | x | y |",
         "| --- | ---: | ---: |",
         "| a | 1,234 | 0.123 |",
         "| b | failed | text |",
@@ -165,7 +159,7 @@ def test_table_shows_three_digits_and_failures():
 
 def test_report_is_written_as_json_and_markdown(tmp_path: Path):
     rows = [Row("a", {"x": 1.0}), Row("b", failure="reason")]
-    write_report("r", "Title", rows, ["x"], facts={"cpu": "c"}, raw=[1], folder=tmp_path)
+    write_report("r", "Title", rows, facts={"cpu": "c"}, raw=[1], folder=tmp_path)
     content = json.loads((tmp_path / "r.json").read_text())
     assert content["rows"][0] == {"label": "a", "values": {"x": 1.0}, "failure": ""}
     assert content["facts"] == {"cpu": "c"} and content["raw"] == [1]
@@ -174,21 +168,17 @@ def test_report_is_written_as_json_and_markdown(tmp_path: Path):
 
 
 def test_best_peer_of_bf16_may_be_in_fp32():
-    ours, fp32, bf16 = Entry("translate_ddp", ""), Entry("p", ""), Entry("p", "", "bf16")
-    paces = {ours: 9.0, fp32: 5.0, bf16: 4.0}
-    assert best_peer("bf16", paces) == 5.0
-    assert best_peer("fp32", {ours: 9.0, bf16: 4.0}) is None
+    ours, fp32, bf16 = "translate_ddp, bf16, 1 x 2", "p, fp32, 1 x 2", "p, bf16, 1 x 2"
+    assert best_peer(ours, {ours: 9.0, fp32: 5.0, bf16: 4.0}) == 5.0
+    assert best_peer("translate_ddp, fp32, 1 x 2", {ours: 9.0, bf16: 4.0}) is None
 
 
 def test_exponent_and_bend_of_an_exact_curve():
     # Memory 60 + 2 x: the bend is at 30. Time 5 x: the exponent is 1.
-    points = [Point("length", x, "fp32") for x in (8, 16, 32, 64, 128, 256)]
-    results = [
-        {"step_seconds": 5e-6 * p.x, "target_tokens": 1, "start_mib": 0, "peak_mib": 60 + 2 * p.x}
-        for p in points
-    ]
-    curve = Curve("length", points, results)
-    assert math.isclose(curve.exponent(TIME), 1, rel_tol=1e-9)
+    x = [8, 16, 32, 64, 128, 256]
+    curve = Curve("length", x, [{TIME: 5 * v, MEMORY: 60 + 2 * v, PACE: 1} for v in x])
+    assert math.isclose(curve.line(TIME)[0], 1, rel_tol=1e-9)
+    assert math.isclose(curve.line(TIME)[1], 5, rel_tol=1e-9)
     assert math.isclose(curve.bend(MEMORY), 30, rel_tol=1e-6)
 
 
@@ -229,6 +219,6 @@ def test_buckets_are_those_of_ddp(tmp_path: Path):
             sizes.clear()
             ids_BT = torch.randint(4, 500, (2, 6))
             ddp(ids_BT, ids_BT).sum().backward()
-        assert sizes == bucket_bytes(model, cap_mb, gradient_bytes=4)
+        assert sizes == bucket_bytes(model, cap_mb)
     finally:
         dist.destroy_process_group()

@@ -7,14 +7,7 @@ import torch
 
 from benchmarks.common import read_settings
 from benchmarks.decoders.pegasus import to_pegasus
-from benchmarks.decoders.task import (
-    Decoder,
-    Ids,
-    Task,
-    in_batches,
-    limit_of,
-    time_decoding,
-)
+from benchmarks.decoders.task import Decoder, Ids, Task, in_batches, limit_of, time_decoding
 from translate_ddp.data.batches import pad
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, PAD
@@ -27,8 +20,8 @@ BATCH_SENTENCES = 64
 class Generate(Decoder):
     precision: Literal["fp32", "bf16"] = "fp32"
     """Of weights and all arithmetic."""
-    by_length: bool = False
-    """Batch sentences of similar length instead of taking them in the given order."""
+    order: Literal["given", "length"] = "given"
+    """Batches are cut from the sentences as given, or sorted by length."""
 
 
 def main() -> None:
@@ -38,13 +31,16 @@ def main() -> None:
     if settings.precision == "bf16":
         model.to(torch.bfloat16)
 
-    def translate(sources: Ids) -> Ids:
-        def search(batch: Ids) -> Ids:
-            return generate(model, batch, settings.beam_width)
-
-        return in_batches(search, sources, BATCH_SENTENCES, settings.by_length)
-
-    time_decoding(settings, task.sources, translate, f"1 x {torch.get_num_threads()}")
+    time_decoding(
+        settings,
+        task.sources,
+        in_batches(
+            lambda batch: generate(model, batch, settings.beam_width),
+            BATCH_SENTENCES,
+            by_length=settings.order == "length",
+        ),
+        arrangement=f"1 x {torch.get_num_threads()}",
+    )
 
 
 def generate(model: Any, sources: Ids, beam_width: int) -> Ids:

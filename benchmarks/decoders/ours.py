@@ -9,6 +9,7 @@ from benchmarks.common import read_settings
 from benchmarks.decoders.task import Decoder, Ids, Task, time_decoding
 from translate_ddp.modeling.decoding import decode, default_max_tokens
 from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 
@@ -27,26 +28,21 @@ def main() -> None:
     settings = read_settings(Ours, __doc__)
     keep_freed_memory()
     task = Task.open(settings.work)
-    model = task.trained().model
-    model.dtype = torch.bfloat16 if settings.precision == "bf16" else torch.float32
-    model = ready_to_decode(model)
+    trained = task.trained()
+    trained.model.dtype = choose_dtype(settings.precision, trained.device)
+    model = ready_to_decode(trained.model)
+    tokens = settings.max_tokens or default_max_tokens(trained.device)
     time_decoding(
         settings,
         task.sources[: settings.sentences or None],
-        lambda sources: translate(model, sources, settings),
+        lambda sources: translate(model, sources, settings.beam_width, tokens),
         arrangement=f"1 x {torch.get_num_threads()}",
     )
 
 
-def translate(model: Transformer, sources: Ids, settings: Ours) -> Ids:
+def translate(model: Transformer, sources: Ids, beam_width: int, max_tokens: int) -> Ids:
     device = model.embedding.weight.device
-    found = decode(
-        model.start,
-        sources,
-        device,
-        beam_width=settings.beam_width,
-        max_tokens=settings.max_tokens or default_max_tokens(device),
-    )
+    found = decode(model.start, sources, device, beam_width=beam_width, max_tokens=max_tokens)
     return [hypothesis.ids for hypothesis in found]
 
 

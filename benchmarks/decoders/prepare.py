@@ -16,6 +16,7 @@ from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConf
 from translate_ddp.training.checkpoint import CheckpointStore
 
 DEMO_STEPS = 300
+PEERS = ("transformers", "ctranslate2")
 
 
 def train_demo(folder: Path) -> str:
@@ -28,13 +29,13 @@ def train_demo(folder: Path) -> str:
 
 
 def prepare_task(
-    work: Path, model_folder: Path, preload: str, source: str, reference: str, sentences: int
+    work: Path, model_folder: Path, source: str, reference: str, sentences: int
 ) -> tuple[Trained, Task, list[str]]:
     """The model, the task, which is saved in `work`, and the references, if there are any.
 
     The sentences are those of the file `source`, or, if '', of the corpus of the training run.
     """
-    checkpoint, _ = CheckpointStore(CheckpointConfig(str(model_folder))).find(preload)
+    checkpoint, _ = CheckpointStore(CheckpointConfig(str(model_folder))).find("latest")
     if checkpoint is None:
         raise UserError(f"No checkpoint in {model_folder}: train a model first.")
     task = Task(work, str(checkpoint.path.absolute()), [])
@@ -70,11 +71,4 @@ def task_facts(trained: Trained, task: Task) -> dict[str, Any]:
         "parameters": f"{sum(p.numel() for p in trained.model.parameters()):,}",
         "sentences": len(task.sources),
         "source tokens": sum(map(len, task.sources)),
-    } | {package: version(package) for package in ("transformers", "ctranslate2")}
-
-
-def version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
+    } | {d.name: d.version for d in metadata.distributions() if d.name in PEERS}

@@ -1,7 +1,7 @@
 """The task and the clock of all decoders: token ids in, token ids out, on the same sentences.
 
-The folder of a task holds the checkpoint's path, the sources as token ids, and the output of the
-decoders. Loading, conversion, tokenization and one warm-up call are not timed.
+The folder of a task holds the checkpoint's path and the sources as token ids. Loading, conversion,
+tokenization and one warm-up call are not timed.
 """
 
 import json
@@ -21,6 +21,7 @@ from translate_ddp.translator import build_model
 WARM_UP = 64  # sentences
 
 Ids = list[list[int]]
+Decode = Callable[[Ids], Ids]
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,6 @@ class Decoder:
 
     work: Path
     """Folder of the task."""
-    write_to: str
-    """Name of the file in this folder that receives the translations as ids."""
     beam_width: int = 1
     """Hypotheses per sentence; 1 is greedy."""
 
@@ -75,20 +74,24 @@ def limit_of(sources: Ids) -> int:
     return max(length_limit(len(source)) for source in sources)
 
 
-def in_batches(decode: Callable[[Ids], Ids], sources: Ids, size: int, by_length: bool) -> Ids:
-    """Translations of the sources in batches of `size` sentences; `by_length`: longest first."""
-    rows = list(range(len(sources)))
-    if by_length:
-        rows.sort(key=lambda row: len(sources[row]), reverse=True)
-    outputs: Ids = [[] for _ in sources]
-    for first in range(0, len(rows), size):
-        batch = rows[first : first + size]
-        for row, ids in zip(batch, decode([sources[row] for row in batch]), strict=True):
-            outputs[row] = ids
-    return outputs
+def in_batches(decode: Decode, size: int, by_length: bool) -> Decode:
+    """`decode` in batches of `size` sentences; `by_length`: the longest sentences first."""
+
+    def decode_all(sources: Ids) -> Ids:
+        rows = list(range(len(sources)))
+        if by_length:
+            rows.sort(key=lambda row: len(sources[row]), reverse=True)
+        outputs: Ids = [[] for _ in sources]
+        for first in range(0, len(rows), size):
+            batch = rows[first : first + size]
+            for row, ids in zip(batch, decode([sources[row] for row in batch]), strict=True):
+                outputs[row] = ids
+        return outputs
+
+    return decode_all
 
 
-def timed(decode: Callable[[Ids], Ids], sources: Ids) -> tuple[Ids, float]:
+def timed(decode: Decode, sources: Ids) -> tuple[Ids, float]:
     """The translations and the seconds they took, after a warm-up call."""
     decode(sources[:WARM_UP])
     wait_for(default_device())
@@ -101,18 +104,16 @@ def timed(decode: Callable[[Ids], Ids], sources: Ids) -> tuple[Ids, float]:
     return [ids[: length_limit(len(source))] for source, ids in pairs], seconds
 
 
-def time_decoding(
-    decoder: Decoder, sources: Ids, decode: Callable[[Ids], Ids], arrangement: str
-) -> None:
-    """Translate the sources, write the translations, and print the pace as a JSON line."""
+def time_decoding(decoder: Decoder, sources: Ids, decode: Decode, arrangement: str) -> None:
+    """Translate the sources; print the pace and the translations as a JSON line."""
     found, seconds = timed(decode, sources)
-    (decoder.work / decoder.write_to).write_text(json.dumps(found), encoding="utf-8")
     tokens = sum(len(ids) + 1 for ids in found)  # with the end marker
     result = {
         "sentences_per_second": len(sources) / seconds,
         "tokens_per_second": tokens / seconds,
         "seconds": seconds,
         "arrangement": arrangement,
-        "translations": decoder.write_to,
+        "beam_width": decoder.beam_width,
+        "ids": found,
     }
     print(json.dumps(result))

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchmarks.common import Settings, read_settings
-from benchmarks.gpu.case import Setup
-from benchmarks.gpu.record import Measurement, Record
-from benchmarks.gpu.worker import Sender, work
+from benchmarks.gpu.case import Measurement, Setup
+from benchmarks.gpu.record import Record
+from benchmarks.gpu.worker import work
 from translate_ddp.errors import UserError, report_errors
 
 PartName = Literal["facts", "training", "sweep", "peer", "decoding", "waits", "compiled", "tests"]
@@ -43,7 +43,6 @@ PARTS: dict[PartName, tuple[float, float]] = {
 }
 TESTS_SECONDS = 150.0  # reserved for the tests, if they are chosen
 CPU_SECONDS = 3600.0
-EXIT_SECONDS = 5.0  # from the last measurement to the end of the process
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,6 @@ class GpuBenchmark(Settings):
     """Run every part on the CPU with tiny sizes, as a test of the benchmark."""
     only: tuple[PartName, ...] = ()
     """Parts to run; all if empty."""
-
-    def __post_init__(self) -> None:
-        if not self.minutes > 0:
-            raise ValueError(f"minutes must be positive, but is {self.minutes}.")
 
 
 def main() -> None:
@@ -80,45 +75,35 @@ def require_gpu() -> None:
 def run(settings: GpuBenchmark) -> bool:
     """Run the parts one after the other; returns whether a measurement failed."""
     end = time.monotonic() + 60 * settings.minutes
-    record = Record(settings.results, end, is_test=settings.cpu)
+    folder = settings.results
+    Record(folder, is_test=settings.cpu).write()
     chosen: list[PartName] = [part for part in PARTS if not settings.only or part in settings.only]
     for part in chosen:
         reserved = TESTS_SECONDS if part != "tests" and "tests" in chosen else 0.0
         needed, limit = PARTS[part]
         left = end - reserved - time.monotonic()
         if left < needed and not settings.cpu:
-            record.add(Measurement(part, part, "skipped", problem="no time left"))
+            problem = Measurement(problem="no time left", status="skipped", part=part, name=part)
+            Record.load(folder).add(problem)
             continue
         # A run on a CPU is a test, which must complete on a slow machine too.
         deadline = time.monotonic() + (CPU_SECONDS if settings.cpu else min(left, limit))
-        run_part(part, Setup(settings.cpu, deadline, record.peaks), record)
-    print(f"Written to {record.folder}/gpu.md and gpu.json.", flush=True)
-    return any(measurement.status == "failed" for measurement in record.measurements)
+        if problem := run_part(part, Setup(settings.cpu, deadline, folder)):
+            measurement = Measurement(problem=problem, status="failed", part=part, name=part)
+            Record.load(folder).add(measurement)
+    print(f"Written to {folder}/gpu.md and gpu.json.", flush=True)
+    return any(m.status == "failed" for m in Record.load(folder).measurements)
 
 
-def run_part(part: PartName, setup: Setup, record: Record) -> None:
-    """Run one part in a process of its own and record its measurements."""
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=work, args=(part, setup, Sender(sender)))
+def run_part(part: PartName, setup: Setup) -> str:
+    """Run one part in a process of its own, which records its measurements; returns its problem."""
+    process = multiprocessing.get_context("spawn").Process(target=work, args=(part, setup))
     process.start()
-    sender.close()
     try:
-        while True:
-            if not receiver.poll(max(0.0, setup.left())):
-                record.add(
-                    Measurement(part, part, "failed", problem="took longer than its time limit")
-                )
-                return
-            message = receiver.recv()
-            if message is None:
-                process.join(EXIT_SECONDS)
-                return
-            record.add(message)
-    except EOFError:
-        process.join()
-        problem = f"its process ended with exit code {process.exitcode}"
-        record.add(Measurement(part, part, "failed", problem=problem))
+        process.join(max(0.0, setup.left()))
+        if process.exitcode is None:
+            return "took longer than its time limit"
+        return f"its process ended with exit code {process.exitcode}" if process.exitcode else ""
     finally:
         assert process.pid is not None
         # Its child processes are in its process group and may outlive it.

@@ -1,10 +1,11 @@
-"""Input and output of the parts: sizes for the device, time left, cases and results."""
+"""Input and output of the parts: sizes for the device, time left, cases and measurements."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from benchmarks.common import Values, as_flags
 
@@ -17,6 +18,9 @@ CPU_SHAPE = {
     "seq_len": 64,
 }
 CPU_TOKENS_DIVISOR = 40  # a step of 25,000 tokens has 625 on a CPU
+STEP_TOKENS = 25_000  # the target tokens of a step of base and big
+
+Status = Literal["done", "failed", "missing", "needs a GPU", "out of memory", "skipped"]
 
 
 @dataclass(frozen=True)
@@ -33,11 +37,11 @@ CPU_SIZES = Sizes(4_000, 500, 0.4, 1, 200)
 
 @dataclass(frozen=True)
 class Setup:
-    """Device, sizes and time limit of a part. Does not import torch."""
+    """Device, time limit and results folder of a part. Does not import torch."""
 
     cpu: bool
     deadline: float  # of time.monotonic, which is the same in all processes
-    peaks: dict[str, float] = field(default_factory=dict)  # GFLOP/s by dtype, if already measured
+    folder: Path
 
     @property
     def device(self) -> str:
@@ -50,7 +54,7 @@ class Setup:
     def tokens(self, on_gpu: int) -> int:
         return max(128, on_gpu // CPU_TOKENS_DIVISOR) if self.cpu else on_gpu
 
-    def flags(self, preset: str, tokens: int) -> list[str]:
+    def flags(self, preset: str, tokens: int = STEP_TOKENS) -> list[str]:
         """Flags of train.py for the preset's model and steps of so many tokens in one pass."""
         flags: dict[str, Any] = {"preset": preset} | (CPU_SHAPE if self.cpu else {})
         flags |= {"batch_tokens": self.tokens(tokens), "max_tokens": self.tokens(tokens)}
@@ -62,12 +66,20 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Result of a measurement: a row of the table, and numbers for gpu.json only."""
+class Measurement:
+    """A row of a part's table and numbers for gpu.json only, or the reason why they are missing."""
 
-    values: Values
+    values: Values = field(default_factory=dict)
     raw: dict[str, Any] = field(default_factory=dict)
-    problem: str = ""  # why the measurement failed nevertheless
+    problem: str = ""
+    status: Status = "done"
+    part: str = ""
+    name: str = ""
+    seconds: float = 0.0  # including preparation
+
+    @property
+    def outcome(self) -> str:
+        return f"{self.status}: {self.problem}" if self.problem else self.status
 
 
 @dataclass(frozen=True)
@@ -75,20 +87,20 @@ class Case:
     """One measurement of a part."""
 
     name: str
-    run: Callable[[], Found]
+    run: Callable[[], Measurement]
     seconds: float = 5.0  # must be left for it to start on a GPU
 
 
-class Missing(Exception):
-    """A library or file is missing."""
+class Unavailable(Exception):
+    """A measurement that is not possible here; not a failure."""
 
-
-class NeedsGpu(Exception):
-    """This measurement needs a GPU."""
+    def __init__(self, status: Status, problem: str = "") -> None:
+        super().__init__(problem)
+        self.status: Status = status
 
 
 def require(*modules: str) -> None:
-    """Raises Missing if one of the libraries is not installed."""
+    """Raises Unavailable if one of the libraries is not installed."""
     absent = [module for module in modules if find_spec(module) is None]
     if absent:
-        raise Missing(", ".join(absent))
+        raise Unavailable("missing", ", ".join(absent))

@@ -1,20 +1,16 @@
 """A model that copies its source, trained by the project's trainer in seconds."""
 
 import time
-from dataclasses import dataclass
 from itertools import islice
 
-import torch
-
 from benchmarks.common import Values
+from benchmarks.decoders.ours import translate
+from benchmarks.decoders.task import Ids
 from benchmarks.gpu.case import Setup
-from benchmarks.gpu.pairs import draw_copies
+from benchmarks.random_pairs import random_copies
 from benchmarks.workbench import open_training, take_steps
-from config import parse
-from translate_ddp.modeling.decoding import decode
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.settings import ModelConfig
 
 GPU_TOKENS = 12_500  # of a step
 GPU_SECONDS, CPU_SECONDS = 40.0, 8.0  # at most
@@ -22,42 +18,38 @@ STEPS_BETWEEN_CHECKS = 50
 CHECKED = 64  # held-out sentences
 GOOD_SHARE = 0.98  # of them copied: training ends
 SCHEDULE = ["--warmup_steps", "200", "--dropout", "0"]
-HELD_OUT_SEED = 2
+CHECKED_SEED, TRANSLATED_SEED = 2, 1
 
 
-@dataclass(frozen=True)
-class Copier:
-    model: Transformer
-    shape: ModelConfig
-    words: int  # of the vocabulary that occur in the data
-    values: Values
+def train_to_copy(setup: Setup, flags: list[str]) -> tuple[Transformer, Ids, Values]:
+    """The model, sentences to translate, and what its training took.
 
-
-def train_to_copy(setup: Setup) -> Copier:
-    """Train until nearly all held-out sentences are copied or the time limit is reached."""
-    words = 50 if setup.cpu else 1_000
-    flags = [*setup.flags("base", GPU_TOKENS), *SCHEDULE, "--lr", "5e-3" if setup.cpu else "1e-3"]
-    data = draw_copies(setup.sizes.pairs, words, setup.sizes.vocabulary)
-    held_out = draw_copies(CHECKED, words, setup.sizes.vocabulary, HELD_OUT_SEED).train.source
-    sources = [row.tolist() for row in held_out]
-    end = time.monotonic() + (CPU_SECONDS if setup.cpu else GPU_SECONDS)
+    Training ends when nearly all held-out sentences are copied or the time limit is reached.
+    """
+    words, vocabulary = 50 if setup.cpu else 1_000, setup.sizes.vocabulary
+    data = random_copies(setup.sizes.pairs, words, vocabulary)
+    checked, sources = (
+        [row.tolist() for row in random_copies(count, words, vocabulary, seed).train.source]
+        for count, seed in ((CHECKED, CHECKED_SEED), (setup.sizes.sentences, TRANSLATED_SEED))
+    )
+    begin, copied = time.monotonic(), 0.0
+    limit = CPU_SECONDS if setup.cpu else GPU_SECONDS
+    flags = [*flags, *SCHEDULE, "--lr", "5e-3" if setup.cpu else "1e-3"]
     with open_training(flags, data) as training:
-        begin, steps = time.perf_counter(), take_steps(training)
-        copied = 0.0
-        while copied < GOOD_SHARE and time.monotonic() < end:
+        steps, model = take_steps(training), training.model
+        while copied < GOOD_SHARE and time.monotonic() - begin < limit:
             for _ in islice(steps, STEPS_BETWEEN_CHECKS):
                 pass
-            copied = share_copied(training.model, sources, training.world.device)
+            model.eval()
+            copied = share_equal(translate(ready_to_decode(model), checked, 1, 4096), checked)
+            model.train()
         values: Values = {
             "steps": training.updater.position.global_step,
-            "seconds": time.perf_counter() - begin,
+            "seconds": time.monotonic() - begin,
             "held-out sentences copied %": 100 * copied,
         }
-        return Copier(training.model.eval(), parse(flags).model, words, values)
+        return model.eval(), sources, values
 
 
-def share_copied(model: Transformer, sources: list[list[int]], device: torch.device) -> float:
-    model.eval()
-    found = decode(ready_to_decode(model).start, sources, device, max_tokens=4096)
-    model.train()
-    return sum(a.ids == b for a, b in zip(found, sources, strict=True)) / len(sources)
+def share_equal(some: Ids, others: Ids) -> float:
+    return sum(a == b for a, b in zip(some, others, strict=True)) / len(some)

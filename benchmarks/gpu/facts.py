@@ -2,19 +2,16 @@
 
 import os
 import re
-import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 
 from benchmarks import machine
 from benchmarks.common import Values
-from benchmarks.gpu.case import Case, Found, NeedsGpu, Setup
-from benchmarks.machine import matrix_peaks, wait_for
+from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable
+from benchmarks.machine import matrix_peaks, seconds_of
 
 # Dense bf16 TFLOP/s of the data sheets; the first name contained in the GPU's name is used.
 DATA_SHEET_TFLOPS = {
@@ -33,8 +30,7 @@ OPTIONAL = (
     "matplotlib"
 ).split()
 COPIED_BYTES = {"cuda": 2**30, "cpu": 2**26}
-COPIES = 10  # timed, after 2 untimed ones
-DRIVER_FACTS = {"driver_version": "driver", "clocks.max.sm": "max clock", "power.limit": "power"}
+DRIVER_FACTS = "driver_version,clocks.max.sm,power.limit"
 
 
 def facts(setup: Setup) -> Iterator[Case]:
@@ -43,20 +39,19 @@ def facts(setup: Setup) -> Iterator[Case]:
     yield Case("peaks", lambda: peaks(setup))
 
 
-def software() -> Found:
+def software() -> Measurement:
     installed = [name for name in OPTIONAL if find_spec(name)]
-    missing = [name for name in OPTIONAL if name not in installed]
     values = machine.facts() | {
         "libraries installed": ", ".join(installed) or "none",
-        "libraries missing": ", ".join(missing) or "none",
+        "libraries missing": ", ".join(n for n in OPTIONAL if n not in installed) or "none",
         "PYTORCH_ALLOC_CONF": os.environ.get("PYTORCH_ALLOC_CONF", "not set"),
     }
-    return Found(values, {"table": "list"})
+    return Measurement(values, {"table": "list"})
 
 
-def gpu(setup: Setup) -> Found:
+def gpu(setup: Setup) -> Measurement:
     if setup.cpu:
-        raise NeedsGpu
+        raise Unavailable("needs a GPU")
     properties = torch.cuda.get_device_properties(0)
     values: Values = {
         "GPU": properties.name,
@@ -66,66 +61,36 @@ def gpu(setup: Setup) -> Found:
         "compute capability": f"{properties.major}.{properties.minor}",
         "CUDA of torch": str(torch.version.cuda),
         "cuDNN": str(torch.backends.cudnn.version()),
-        "NCCL": nccl_version(),
         "data sheet, dense bf16 TFLOP/s": data_sheet_tflops(properties.name) or "unknown",
+        DRIVER_FACTS.replace(",", ", "): driver_facts(),
     }
-    return Found(values | driver_facts(), {"table": "list"})
+    return Measurement(values, {"table": "list"})
 
 
-def nccl_version() -> str:
-    try:
-        from torch.cuda import nccl
-
-        return ".".join(map(str, nccl.version()))
-    except Exception:  # torch was built without it
-        return "none"
-
-
-def driver_facts() -> Values:
+def driver_facts() -> str:
     """Facts that only nvidia-smi reports, not torch."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return {"driver": "unknown: nvidia-smi is missing"}
-    query = ["-i", "0", "--query-gpu=" + ",".join(DRIVER_FACTS), "--format=csv,noheader"]
+    query = ["nvidia-smi", "-i", "0", f"--query-gpu={DRIVER_FACTS}", "--format=csv,noheader"]
     try:
-        output = subprocess.run([tool, *query], capture_output=True, text=True, timeout=20)
+        return subprocess.run(query, capture_output=True, text=True, timeout=20).stdout.strip()
     except (OSError, subprocess.TimeoutExpired) as error:
-        return {"driver": f"unknown: {type(error).__name__}"}
-    values = [value.strip() for value in output.stdout.strip().split(",")]
-    if len(values) != len(DRIVER_FACTS):
-        return {"driver": "unknown"}
-    return dict(zip(DRIVER_FACTS.values(), values, strict=True))
+        return f"unknown: {type(error).__name__}"
 
 
 def data_sheet_tflops(name: str) -> float | None:
     """Dense bf16 TFLOP/s of the GPU of this name; None if it is not in the table."""
-    known = (
-        tflops
-        for gpu, tflops in DATA_SHEET_TFLOPS.items()
-        if re.search(rf"\b{gpu}\b", name) and "Laptop" not in name
-    )
-    return next(known, None)
+    known = (gpu for gpu in DATA_SHEET_TFLOPS if re.search(rf"\b{gpu}\b", name))
+    found = next(known, None)
+    return None if found is None or "Laptop" in name else DATA_SHEET_TFLOPS[found]
 
 
-def peaks(setup: Setup) -> Found:
+def peaks(setup: Setup) -> Measurement:
     products = matrix_peaks(setup.device)
     values: Values = {f"{name} product, TFLOP/s": gflops / 1e3 for name, gflops in products.items()}
     if not setup.cpu and (tflops := data_sheet_tflops(torch.cuda.get_device_name())):
         values["bf16 of data sheet, %"] = products["bf16"] / 10 / tflops
-    values["copy, GB/s"] = copy_pace(torch.device(setup.device)) / 1e9
-    note = "Products of random square matrices; a copy counts bytes read plus bytes written."
-    return Found(values, {"note": note, "gflops": products})
-
-
-def copy_pace(device: torch.device) -> float:
-    """Bytes per second, read plus written, of a large copy on the device."""
-    source: Any = torch.randint(0, 255, (COPIED_BYTES[device.type],), dtype=torch.uint8).to(device)
+    source = torch.ones(COPIED_BYTES[setup.device], dtype=torch.uint8, device=setup.device)
     target = torch.empty_like(source)
-    begin = 0.0
-    for turn in range(2 + COPIES):
-        if turn == 2:
-            wait_for(device)
-            begin = time.perf_counter()
-        target.copy_(source)
-    wait_for(device)
-    return 2 * source.numel() * COPIES / (time.perf_counter() - begin)
+    seconds = seconds_of(lambda: target.copy_(source), source.device)
+    values["copy, GB/s"] = 2 * source.numel() / seconds / 1e9
+    note = "Products of random square matrices; a copy counts bytes read plus bytes written."
+    return Measurement(values, {"note": note, "gflops": products})

@@ -6,9 +6,7 @@ of the longer side as `group_by_length` does, and are padded during the measurem
 autocast, fused AdamW, gradients clipped at a norm of 1, the library's default attention.
 """
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,39 +14,37 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.common import Values
-from benchmarks.gpu.case import Case, Found, Setup, require
+from benchmarks.clock import Clock
+from benchmarks.gpu.case import Case, Measurement, Setup, require
 from benchmarks.gpu.defaults import torch_defaults
-from benchmarks.gpu.pairs import draw_pairs
-from benchmarks.gpu.steps import measure_steps, peak_memory
-from benchmarks.gpu.training import STEP_TOKENS
-from benchmarks.machine import wait_for
-from config import Config, parse
+from benchmarks.gpu.steps import measure_steps, pace_values
+from benchmarks.machine import peak_mib, reset_peak
+from benchmarks.random_pairs import random_pairs
+from config import parse
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.data.tokenizer import PAD
 from translate_ddp.modeling.precision import choose_dtype
 
-UNTIMED_STEPS = 5
 BATCHES_SORTED_TOGETHER = 50  # as in `group_by_length` of transformers
 IGNORED = -100  # a label that is padding
 PACE = "target tokens/s"
 
 
 def peer(setup: Setup) -> Iterator[Case]:
-    flags = setup.flags("base", STEP_TOKENS)
+    flags = setup.flags("base")
     paces: dict[str, float] = {}
 
-    def ours() -> Found:
+    def ours() -> Measurement:
         found = measure_steps(setup, flags)
         paces["ours"] = float(found.values[PACE])
-        keep = (PACE, "step ms", "padding %", *peak_memory(torch.device(setup.device)))
-        return Found({name: found.values[name] for name in keep}, {"steps": found.raw})
+        keep = (PACE, "step ms", "padding %", "peak GiB")
+        return Measurement({name: found.values[name] for name in keep})
 
-    def theirs() -> Found:
+    def theirs() -> Measurement:
         require("transformers")
         with torch_defaults():
-            found = Peer.build(setup, parse(flags)).measure(setup.sizes.window_seconds)
+            found = train_peer(setup, flags)
         if "ours" in paces:
             found.values["ours / peer"] = paces["ours"] / float(found.values[PACE])
         return found
@@ -57,98 +53,75 @@ def peer(setup: Setup) -> Iterator[Case]:
     yield Case("transformers Pegasus, plain loop", theirs, 12)
 
 
-@dataclass
-class Peer:
-    """A Pegasus and everything for its training."""
+def train_peer(setup: Setup, flags: list[str]) -> Measurement:
+    """Steps for the time of a window."""
+    from benchmarks.trainers.pegasus import build_pegasus
 
-    model: Any
-    optimizer: torch.optim.Optimizer
-    data: ParallelDataset
-    sentences: int  # of a batch
-    label_smoothing: float
-    device: torch.device
+    config, device, vocabulary = parse(flags), torch.device(setup.device), setup.sizes.vocabulary
+    torch.manual_seed(0)
+    data = random_pairs(setup.sizes.pairs, vocabulary).train
+    sentences = round(config.batches.batch_tokens / float((data.target.lengths + 1).mean()))
+    positions, dropout = config.batches.seq_len, config.model.dropout
+    model: Any = build_pegasus(
+        config.model, vocabulary, positions, dropout=dropout, use_cache=False
+    )
+    model.to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
+    reset_peak(device)
+    clock = Clock(setup.sizes.window_seconds, device)
+    for batch in peer_batches(data, sentences):
+        step(model, optimizer, batch, config.loss.label_smoothing, device)
+        target_tokens = len(batch.labels_R)
+        real = target_tokens + int((batch.source_BS != PAD).sum())
+        clock.count(target_tokens, real, batch.target_BT.numel() + batch.source_BS.numel())
+        if clock.is_over:
+            break
+    result = clock.result()
+    attention = str(getattr(model.config, "_attn_implementation", "unknown"))
+    raw = {"note": " ".join((__doc__ or "").split()), "attention": attention}
+    return Measurement(pace_values(result) | {"peak GiB": peak_mib(device) / 1024}, raw | result)
 
-    @classmethod
-    def build(cls, setup: Setup, config: Config) -> "Peer":
-        from benchmarks.trainers.pegasus import build_pegasus
 
-        torch.manual_seed(0)
-        data = draw_pairs(setup.sizes.pairs, setup.sizes.vocabulary).train
-        mean_target = float((data.target.lengths + 1).mean())
-        shape, length = config.model, config.batches.seq_len
-        model: Any = build_pegasus(
-            shape, setup.sizes.vocabulary, length, dropout=shape.dropout, use_cache=False
+def peer_batches(data: ParallelDataset, sentences: int) -> Iterator[Batch]:
+    """Batches on the CPU, in runs of random sentences sorted from long to short."""
+    random = np.random.default_rng(0)
+    longest_N = np.maximum(data.source.lengths, data.target.lengths)
+    runs = max(1, len(data) // (4 * sentences))
+    together = sentences * min(BATCHES_SORTED_TOGETHER, runs)
+    while True:
+        order = random.permutation(len(data))
+        for first in range(0, len(order) - together + 1, together):
+            rows = order[first : first + together]
+            rows = rows[np.argsort(-longest_N[rows], kind="stable")]
+            for start in range(0, together, sentences):
+                yield collate(data.take(rows[start : start + sentences]))
+
+
+def step(
+    model: Any,
+    optimizer: torch.optim.Optimizer,
+    on_host: Batch,
+    label_smoothing: float,
+    device: torch.device,
+) -> None:
+    on_host = on_host.pin_memory() if device.type == "cuda" else on_host
+    batch = on_host.to(device)
+    labels_N = torch.full_like(batch.target_BT, IGNORED).flatten()
+    labels_N[batch.real_R] = batch.labels_R
+    bf16 = choose_dtype("auto", device) == torch.bfloat16
+    with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+        logits_BTV = model(
+            input_ids=batch.source_BS,
+            attention_mask=(batch.source_BS != PAD).long(),
+            decoder_input_ids=batch.target_BT,
+        ).logits
+        loss = F.cross_entropy(
+            logits_BTV.flatten(0, 1),
+            labels_N,
+            ignore_index=IGNORED,
+            label_smoothing=label_smoothing,
         )
-        model.to(setup.device).train()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
-        sentences = round(config.batches.batch_tokens / mean_target)
-        device = torch.device(setup.device)
-        return cls(model, optimizer, data, sentences, config.loss.label_smoothing, device)
-
-    def measure(self, seconds: float) -> Found:
-        """Steps for so many seconds; waits for the device once, at the end."""
-        batches = self.batches()
-        for _ in range(UNTIMED_STEPS):
-            self.step(next(batches))
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-        tokens = positions = real = steps = 0
-        wait_for(self.device)
-        begin = time.perf_counter()
-        while not steps or time.perf_counter() - begin < seconds:
-            batch = next(batches)
-            self.step(batch)
-            steps += 1
-            tokens += len(batch.labels_R)
-            real += len(batch.labels_R) + int((batch.source_BS != PAD).sum())
-            positions += batch.target_BT.numel() + batch.source_BS.numel()
-        wait_for(self.device)
-        took = time.perf_counter() - begin
-        values: Values = {PACE: tokens / took, "step ms": 1e3 * took / steps}
-        values |= {"padding %": 100 * (1 - real / positions)} | peak_memory(self.device)
-        raw = {
-            "steps": steps,
-            "seconds": took,
-            "target_tokens": tokens,
-            "note": " ".join((__doc__ or "").split()),
-        }
-        attention = getattr(self.model.config, "_attn_implementation", "unknown")
-        return Found(values, raw | {"attention": str(attention)})
-
-    def batches(self) -> Iterator[Batch]:
-        """Batches on the CPU, in runs of random sentences sorted from long to short."""
-        random = np.random.default_rng(0)
-        longest_N = np.maximum(self.data.source.lengths, self.data.target.lengths)
-        together = self.sentences * min(
-            BATCHES_SORTED_TOGETHER, max(1, len(self.data) // (4 * self.sentences))
-        )
-        while True:
-            order = random.permutation(len(self.data))
-            for first in range(0, len(order) - together + 1, together):
-                rows = order[first : first + together]
-                rows = rows[np.argsort(-longest_N[rows], kind="stable")]
-                for start in range(0, together, self.sentences):
-                    yield collate(self.data.take(rows[start : start + self.sentences]))
-
-    def step(self, on_host: Batch) -> None:
-        on_host = on_host.pin_memory() if self.device.type == "cuda" else on_host
-        batch = on_host.to(self.device)
-        labels_N = torch.full_like(batch.target_BT, IGNORED).flatten()
-        labels_N[batch.real_R] = batch.labels_R
-        bf16 = choose_dtype("auto", self.device) == torch.bfloat16
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
-            logits_BTV = self.model(
-                input_ids=batch.source_BS,
-                attention_mask=(batch.source_BS != PAD).long(),
-                decoder_input_ids=batch.target_BT,
-            ).logits
-            loss = F.cross_entropy(
-                logits_BTV.flatten(0, 1),
-                labels_N,
-                ignore_index=IGNORED,
-                label_smoothing=self.label_smoothing,
-            )
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()

@@ -1,48 +1,35 @@
 """The tests that need a GPU, run by pytest in a process of its own."""
 
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
 
-from benchmarks.common import ROOT, Values, last_line
-from benchmarks.gpu.case import Case, Found, Missing, Setup, require
+from benchmarks.common import ROOT, last_line
+from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable, require
 
 FILE = "tests/test_cuda.py"
 NEEDED = ("pytest", "pytest_timeout", "sacrebleu", "jiwer", "tqdm", "yaml")
 NO_TESTS = 5  # pytest's exit code if no test is selected
-COUNT = re.compile(r"(\d+) (passed|failed|skipped|deselected|errors?|xfailed|xpassed|warnings?)")
 MARGIN_SECONDS = 5.0  # to report the output of pytest in time
-TAIL_CHARACTERS = 8_000
 
 
 def tests(setup: Setup) -> Iterator[Case]:
     yield Case(FILE, lambda: run_tests(setup), 20)
 
 
-def run_tests(setup: Setup) -> Found:
+def run_tests(setup: Setup) -> Measurement:
     if not (ROOT / FILE).exists():
-        raise Missing(FILE)
+        raise Unavailable("missing", FILE)
     require(*NEEDED)
     # No -q: the project's settings have one, and a second one would hide the counts.
     command = [sys.executable, "-m", "pytest", "-m", "cuda", "-p", "no:cacheprovider", FILE]
+    limit = max(1.0, setup.left() - MARGIN_SECONDS)
     try:
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=max(1.0, setup.left() - MARGIN_SECONDS),
-        )
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=limit)
+        output, code = done.stdout, done.returncode
+        problem = "" if code in (0, NO_TESTS) else f"pytest ended with exit code {code}"
     except subprocess.TimeoutExpired as error:
-        return found(error.stdout or b"", f"stopped after {error.timeout:.0f} s")
-    passed = done.returncode in (0, NO_TESTS)
-    return found(done.stdout, "" if passed else f"pytest ended with exit code {done.returncode}")
-
-
-def found(output: bytes, problem: str) -> Found:
-    """The counts in pytest's last line, and the end of its output."""
-    text = output.decode(errors="replace")[-TAIL_CHARACTERS:]
-    counts = {name: int(number) for number, name in COUNT.findall(last_line(text))}
-    values: Values = {**counts} if counts else {"outcome": "no tests ran"}
-    return Found(values, {"output": text}, problem)
+        output, problem = error.stdout or b"", f"stopped after {limit:.0f} s"
+    text = output.decode(errors="replace")
+    status = "failed" if problem else "done"
+    return Measurement({"outcome": last_line(text)}, {"output": text}, problem, status)

@@ -3,56 +3,42 @@
 import shutil
 from collections.abc import Iterator
 
-from benchmarks.gpu.case import Case, Found, Missing, Setup, require
+from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable, require
 from benchmarks.gpu.steps import kernel_groups, measure_steps
-from benchmarks.workbench import random_pairs
-from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
+from benchmarks.random_pairs import random_pairs
 
 PRESETS = ("base", "big")
-STEP_TOKENS = 25_000  # of both presets
 SWEEP_TOKENS = (8_000, 25_000, 50_000, 100_000)
 
 
 def training(setup: Setup) -> Iterator[Case]:
-    flags = {preset: setup.flags(preset, STEP_TOKENS) for preset in PRESETS}
-    for preset, f in flags.items():
-        yield Case(f"{preset}, eager", lambda f=f: measure_steps(setup, f), 10)
-    for preset, f in flags.items():
-        yield Case(f"{preset}, by kernel group", lambda f=f: kernel_groups(setup, f), 10)
+    for name, measure in (("eager", measure_steps), ("by kernel group", kernel_groups)):
+        for preset in PRESETS:
+            flags = setup.flags(preset)
+            yield Case(f"{preset}, {name}", lambda m=measure, f=flags: m(setup, f), 10)
 
 
 def sweep(setup: Setup) -> Iterator[Case]:
-    """Steps in one pass; ends after the first number of tokens that does not fit into memory."""
-    full: list[int] = []
-
-    def measure(tokens: int) -> Found:
-        try:
-            return measure_steps(setup, setup.flags("base", tokens))
-        except Exception as error:
-            if isinstance(error, OutOfMemory) or is_out_of_memory(error):
-                full.append(tokens)
-            raise
-
+    """Steps in one pass, until memory is full."""
     for tokens in SWEEP_TOKENS:
-        if full:
-            return
+        flags = setup.flags("base", tokens)
         name = f"base, {setup.tokens(tokens):,} tokens"
-        yield Case(name, lambda tokens=tokens: measure(tokens), 8)
+        yield Case(name, lambda flags=flags: measure_steps(setup, flags), 8)
 
 
 def compiled(setup: Setup) -> Iterator[Case]:
     """The same presets with `--compile`; the warm-up includes compilation."""
     for preset in PRESETS[:1] if setup.cpu else PRESETS:  # on a CPU both are the same
-        flags = [*setup.flags(preset, STEP_TOKENS), "--compile"]
+        flags = [*setup.flags(preset), "--compile"]
         yield Case(f"{preset}, compiled", lambda flags=flags: measure_compiled(setup, flags), 60)
 
 
-def measure_compiled(setup: Setup, flags: list[str]) -> Found:
+def measure_compiled(setup: Setup, flags: list[str]) -> Measurement:
     if not setup.cpu:
         require("triton")
         return measure_steps(setup, flags)
     if not any(map(shutil.which, ("g++", "c++", "clang++"))):
-        raise Missing("a C++ compiler")
+        raise Unavailable("missing", "a C++ compiler")
     # fp32, no dropout and a single length: less to compile, and only once.
-    data = random_pairs(setup.sizes.pairs, length=16, vocabulary=setup.sizes.vocabulary)
+    data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary, length=16)
     return measure_steps(setup, [*flags, "--precision", "fp32", "--dropout", "0"], data)

@@ -9,11 +9,9 @@ from itertools import islice
 import torch
 
 from benchmarks.common import Values
-from benchmarks.gpu.case import Case, Found, NeedsGpu, Setup
-from benchmarks.gpu.pairs import draw_pairs
-from benchmarks.gpu.training import STEP_TOKENS
-from benchmarks.machine import wait_for
-from benchmarks.workbench import open_training, take_steps
+from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable
+from benchmarks.random_pairs import random_pairs
+from benchmarks.workbench import open_training, take_steps, time_steps
 
 STEPS = 10
 UNTIMED_STEPS = 3  # some operations wait at their first call
@@ -23,16 +21,14 @@ def waits(setup: Setup) -> Iterator[Case]:
     yield Case(f"base, {STEPS} steps", lambda: count_waits(setup), 8)
 
 
-def count_waits(setup: Setup) -> Found:
+def count_waits(setup: Setup) -> Measurement:
     if setup.cpu:
-        raise NeedsGpu
-    data = draw_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
-    with open_training(setup.flags("base", STEP_TOKENS), data) as training:
+        raise Unavailable("needs a GPU")
+    data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
+    with open_training(setup.flags("base"), data) as training:
         training.warm_up()
         steps = take_steps(training)
-        for _ in islice(steps, UNTIMED_STEPS):
-            pass
-        wait_for(training.world.device)
+        time_steps(training, steps, UNTIMED_STEPS)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
@@ -49,7 +45,7 @@ def count_waits(setup: Setup) -> Found:
         "By `torch.cuda.set_sync_debug_mode`, which does not detect every wait: not "
         "the one intended wait, for the flags of the previous step."
     )
-    return Found(values, {"warnings": dict(places), "note": note})
+    return Measurement(values, {"warnings": dict(places), "note": note})
 
 
 def place(warning: warnings.WarningMessage) -> str:

@@ -4,6 +4,7 @@ It reads text: each id of the corpus is a word of its vocabulary, so it trains o
 first record of its log is warm-up.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 import yaml
 
 from benchmarks.common import last_line
-from benchmarks.trainers.task import WARMUP_STEPS, Flags, Task, print_result, read_flags
+from benchmarks.trainers.task import WARMUP_STEPS, Flags, Task, read_flags
 
 POLL_SECONDS = 0.5
 # A line of its log: "...; bsz: 3584/3606/226; 2100/2113 tok/s; ...", sources before targets.
@@ -42,7 +43,9 @@ def main() -> None:
         finally:
             process.terminate()
             process.wait()
-        print_result(*measure(log))
+        tokens, seconds, steps = measure(log)
+        pace = tokens / seconds
+        print(json.dumps({"target_tokens_per_second": pace, "steps": steps, "seconds": seconds}))
 
 
 def measure(log: Path) -> tuple[float, float, int]:

@@ -1,14 +1,18 @@
-"""translate_ddp: the training steps of `train.py`, on one process or under torchrun."""
+"""translate_ddp: the steps of `train.py`, with its loader, updater, meters and log records.
 
+Its steps are those of a run of the same flags, on one process or under torchrun. Validation,
+checkpoints and progress bar are left out.
+"""
+
+import json
 from pathlib import Path
 
 import torch
 
+from benchmarks.clock import Clock
 from benchmarks.common import as_flags
-from benchmarks.trainers.clock import Clock
 from benchmarks.trainers.task import read_flags
-from benchmarks.workbench import open_training, take_steps
-from translate_ddp.data.batches import padding_share
+from benchmarks.workbench import open_training, run_clock, take_steps
 from translate_ddp.data.dataset import load_prepared
 
 
@@ -19,17 +23,10 @@ def main() -> None:
     with open_training([*task.flags, *as_flags(settings)], data) as training:
         torch.set_num_threads(flags.threads)
         training.warm_up()
-        world, lengths = training.world, training.sampler.lengths
-        padding = padding_share(training.sampler, training.loader.max_tokens)
         clock = Clock(flags.seconds)
-        for rows in take_steps(training):
-            target_tokens = int(lengths.target[rows].sum())
-            real = target_tokens + int(lengths.source[rows].sum())
-            clock.count(target_tokens, real, real / (1 - padding))
-            if world.any(world.is_main and clock.is_over())[0]:
-                break
-        if world.is_main:
-            clock.print_result()
+        run_clock(training, take_steps(training), clock)
+        if training.world.is_main:
+            print(json.dumps(clock.result()))
 
 
 if __name__ == "__main__":

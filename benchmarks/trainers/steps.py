@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common import as_flags, read_settings
-from benchmarks.workbench import open_training, random_pairs, take_steps
+from benchmarks.random_pairs import random_pairs
+from benchmarks.workbench import open_training, take_steps
 
 LENGTH = 24  # tokens of every sentence
 VOCABULARY = {"tiny": 4_000, "small": 8_000, "base": 32_000}
@@ -25,7 +26,7 @@ def main() -> None:
     vocabulary = VOCABULARY[settings.preset]
     sizes = {"seq_len": 64, "vocab_size": vocabulary, "batch_tokens": BATCH_TOKENS[settings.preset]}
     flags = as_flags({"preset": settings.preset} | sizes)
-    with open_training(flags, random_pairs(4096, LENGTH, vocabulary)) as training:
+    with open_training(flags, random_pairs(4096, vocabulary, LENGTH)) as training:
         training.warm_up()
         with settings.write_to.open("w", buffering=1) as file:
             for rows in take_steps(training):

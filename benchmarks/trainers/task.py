@@ -1,4 +1,4 @@
-"""Task, command line and result of all trainers.
+"""Task and command line of all trainers. The last line they print is their result, as JSON.
 
 Does not import torch: its memory would count as that of contestants that only start a program.
 """
@@ -42,7 +42,7 @@ class Task:
 @dataclass(frozen=True)
 class Flags:
     work: Path
-    """Folder that `python -m benchmarks.training --work` prepared."""
+    """Folder of the task."""
     seconds: float = 30.0
     """Measured time, after warm-up."""
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -58,13 +58,3 @@ class Flags:
 def read_flags(description: str | None) -> tuple[Flags, Task]:
     flags = read_settings(Flags, description)
     return flags, Task.load(flags.work)
-
-
-def print_result(
-    tokens: float, seconds: float, steps: int, padding_share: float | None = None
-) -> None:
-    """Print the result as a JSON line, which must be the last line of output."""
-    result = {"target_tokens_per_second": tokens / seconds, "steps": steps, "seconds": seconds}
-    if padding_share is not None:
-        result["padding_share"] = padding_share
-    print(json.dumps(result), flush=True)

@@ -6,6 +6,7 @@ quarter of an epoch, at most 50 batches, from long sentences to short ones: the 
 should contain a whole run.
 """
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ from transformers import (  # pyright: ignore[reportMissingImports]
     TrainerCallback,
 )
 
-from benchmarks.trainers.clock import Clock
+from benchmarks.clock import Clock
 from benchmarks.trainers.pegasus import build_pegasus
 from benchmarks.trainers.task import Flags, Task, read_flags
 from translate_ddp.data.dataset import load_prepared
@@ -50,7 +51,7 @@ def main() -> None:
     trainer.add_callback(Stopwatch(trainer, clock))
     trainer.train()
     if int(os.environ.get("RANK", 0)) == 0:
-        clock.print_result()
+        print(json.dumps(clock.result()))
     if dist.is_initialized():
         dist.destroy_process_group()
 
@@ -119,7 +120,7 @@ class Stopwatch(TrainerCallback):
         self.trainer, self.clock = trainer, clock
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        counts = torch.tensor([*self.trainer.counts, self.clock.is_over()], device=args.device)
+        counts = torch.tensor([*self.trainer.counts, self.clock.is_over], device=args.device)
         if dist.is_initialized():
             dist.all_reduce(counts)
         target_tokens, real, positions, over = counts.tolist()

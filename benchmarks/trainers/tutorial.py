@@ -4,6 +4,7 @@ Every sentence is padded to the maximum length, a batch is eight sentences in ra
 are explicit, and the projection to the vocabulary is computed for all positions.
 """
 
+import json
 import math
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from benchmarks.clock import Clock
 from benchmarks.machine import default_device
-from benchmarks.trainers.clock import Clock
 from benchmarks.trainers.task import Task, read_flags
 from translate_ddp.data.dataset import ParallelDataset, load_prepared
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
@@ -98,7 +99,7 @@ def main() -> None:
     loss_function = nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=task.label_smoothing)
     is_future_TT = pairs.is_future_TT.to(device)
     clock = Clock(flags.seconds)
-    while not clock.is_over():
+    while not clock.is_over:
         for cpu_batch in loader:
             batch = {name: tensor.to(device) for name, tensor in cpu_batch.items()}
             logits_BTV = model(batch, is_future_TT)
@@ -106,14 +107,13 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-            sides = [cpu_batch["source"], cpu_batch["labels"]]
-            source_tokens, target_tokens = (int((side != PAD).sum()) for side in sides)
-            clock.count(
-                target_tokens, source_tokens + target_tokens, sum(side.numel() for side in sides)
-            )
-            if clock.is_over():
+            source_BS, labels_BT = cpu_batch["source"], cpu_batch["labels"]
+            target_tokens = int((labels_BT != PAD).sum())
+            real = target_tokens + int((source_BS != PAD).sum())
+            clock.count(target_tokens, real, source_BS.numel() + labels_BT.numel())
+            if clock.is_over:
                 break
-    clock.print_result()
+    print(json.dumps(clock.result()))
 
 
 if __name__ == "__main__":

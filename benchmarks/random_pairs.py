@@ -1,0 +1,71 @@
+"""Pairs of random ids as training data without preparation."""
+
+import numpy as np
+
+from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
+from translate_ddp.data.tokenizer import SPECIAL_TOKENS, Tokenizer
+
+# Lengths of Multi30k with a joint vocabulary, end markers included. The correlation is 0.86.
+SHORTEST, LONGEST = 3, 45
+MEAN_SOURCE, DEVIATION = 15.3, 4.5
+TARGET_RATIO, RATIO_DEVIATION = 15.8 / 15.3, 0.17
+
+
+class Vocabulary(Tokenizer):
+    """A vocabulary that has a size and no tokens."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def random_pairs(count: int, vocabulary: int, length: int = 0) -> PreparedData:
+    """Pairs of independent sides with `length` tokens each, or, if 0, as long as real sentences."""
+    random = np.random.default_rng(0)
+    lengths = [np.full(count, length)] * 2 if length else _real_lengths(count, random)
+    source, target = (_rows(lengths_N, vocabulary, random) for lengths_N in lengths)
+    return _training_data(source, target, vocabulary)
+
+
+def random_copies(count: int, words: int, vocabulary: int, seed: int = 0) -> PreparedData:
+    """Pairs whose target is the source, a task that is learnt within seconds.
+
+    Only `words` of the vocabulary occur, so that each occurs often; products with the vocabulary
+    are as large as otherwise.
+    """
+    random = np.random.default_rng(seed)
+    rows = _rows(_real_lengths(count, random)[0], len(SPECIAL_TOKENS) + words, random)
+    return _training_data(rows, rows, vocabulary)
+
+
+def _real_lengths(count: int, random: np.random.Generator) -> list[np.ndarray]:
+    """Source and target lengths: gamma-distributed, and that times a normal ratio."""
+    shape = (MEAN_SOURCE / DEVIATION) ** 2
+    source_N = random.gamma(shape, MEAN_SOURCE / shape, count)
+    target_N = source_N * random.normal(TARGET_RATIO, RATIO_DEVIATION, count)
+    return [
+        np.clip(np.rint(lengths_N), SHORTEST, LONGEST).astype(np.int64)
+        for lengths_N in (source_N, target_N)
+    ]
+
+
+def _rows(lengths_N: np.ndarray, vocabulary: int, random: np.random.Generator) -> Ragged:
+    """Rows of random ids; the lengths count the end marker, which rows do not contain."""
+    offsets = np.concatenate([[0], np.cumsum(lengths_N - 1)])
+    tokens = random.integers(len(SPECIAL_TOKENS), vocabulary, offsets[-1], dtype=np.int32)
+    return Ragged(tokens, offsets)
+
+
+def _training_data(source: Ragged, target: Ragged, vocabulary: int) -> PreparedData:
+    """These pairs; the validation set is empty."""
+    return PreparedData(
+        train=ParallelDataset(source, target),
+        validation=ParallelDataset(Ragged.of([]), Ragged.of([])),
+        validation_sources=[],
+        validation_references=[],
+        tokenizer=Vocabulary(vocabulary),
+        dropped={},
+        fingerprint="",
+    )
