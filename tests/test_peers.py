@@ -8,7 +8,7 @@ import pytest
 from torch.distributed import HashStore
 
 from translate_ddp.runtime import peers as module
-from translate_ddp.runtime.peers import Heartbeat, Peers, PeerStates, Termination
+from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest
 
 
 @pytest.fixture
@@ -44,14 +44,14 @@ def test_ranks_without_new_heartbeats_are_unresponsive(peers: list[Peers]):
     peers[0].send_heartbeat(beat(1))
     peers[1].send_heartbeat(beat(1))  # and no more; rank 2 never sends one
     numbers = iter(range(2, 100))
-    states = peers[0].observe(lambda: beat(next(numbers)))
-    assert states.unresponsive == [1, 2]
-    assert states.heartbeats == {0: beat(4), 1: beat(1)}
+    heartbeats, unresponsive = peers[0].observe(lambda: beat(next(numbers)))
+    assert unresponsive == [1, 2]
+    assert heartbeats == {0: beat(4), 1: beat(1)}
 
 
 def test_slowest_ranks_have_entered_fewest_phases_and_do_not_wait():
     heartbeats = {0: beat(9, 5, True), 1: beat(9, 5), 2: beat(9, 6), 3: beat(9, 5)}
-    assert PeerStates(heartbeats, []).slowest == [1, 3]
+    assert slowest(heartbeats) == [1, 3]
 
 
 def test_exiting_ranks_are_counted(peers: list[Peers]):
