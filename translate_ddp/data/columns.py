@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,12 +14,6 @@ if TYPE_CHECKING:
     from datasets import Dataset, Features
 
 Languages = tuple[str, str]  # source, target
-
-
-def all_pair_columns(
-    splits: Mapping[str, Dataset], languages: Languages, source: str
-) -> dict[str, Dataset]:
-    return {name: pair_columns(table, languages, source) for name, table in splits.items()}
 
 
 def pair_columns(table: Dataset, languages: Languages, source: str | Path) -> Dataset:

@@ -146,10 +146,8 @@ def _find_folder(folder: Path, languages: Languages) -> Located | None:
 def _find_split(folder: Path, split: str, languages: Languages) -> Located | None:
     for stem in SPLIT_STEMS[split]:
         names = (f"{stem}{ending}{gz}" for ending in BUILDERS for gz in ("", ".gz"))
-        for name in names:
-            if found := find_table(folder / name, languages):
-                return found
-        if found := find_parallel_text(folder / stem, languages):
+        tables = filter(None, (find_table(folder / name, languages) for name in names))
+        if found := next(tables, None) or find_parallel_text(folder / stem, languages):
             return found
     return None
 
