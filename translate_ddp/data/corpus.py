@@ -51,10 +51,9 @@ def read_corpus(config: CorpusConfig) -> Corpus:
     languages = config.lang_src, config.lang_tgt
     splits = read_splits(config.dataset, languages)
     train, dropped = _filter_pairs(_choose_split(config.dataset, splits, "train"), config.dataset)
+    given = splits.get("validation") if "train" in splits else None
     if config.validation:
         given = read_pairs(config.validation, *languages)
-    else:
-        given = splits.get("validation") if "train" in splits else None
     if given is None:
         train, validation, more = _split_by_hash(train, config.dataset)
     else:
@@ -115,13 +114,11 @@ def _filter_pairs(pairs: Dataset, source: str) -> tuple[Dataset, Counter[str]]:
 
 def _normalize_and_check(batch: dict[str, list[str | None]]) -> dict[str, list[str | None]]:
     """Normalized text, and for each pair the reason to drop it ('' if it is usable)."""
-    src, tgt = ([_normalize(text) for text in batch[side]] for side in ("src", "tgt"))
+    src, tgt = ([text and _normalize(text) for text in batch[s]] for s in ("src", "tgt"))
     return {"src": src, "tgt": tgt, "reason": list(map(_reason_to_drop, src, tgt))}
 
 
-def _normalize(text: str | None) -> str | None:
-    if text is None:
-        return None
+def _normalize(text: str) -> str:
     return LINE_BREAKS.sub(" ", text.removeprefix(BYTE_ORDER_MARK).strip())
 
 
@@ -130,7 +127,7 @@ def _reason_to_drop(src: str | None, tgt: str | None) -> str:
         return "not text"
     if not src or not tgt:
         return "empty"
-    if INVALID_UNICODE.search(src) or INVALID_UNICODE.search(tgt):
+    if INVALID_UNICODE.search(src + tgt):
         return "invalid unicode"
     if max(len(src), len(tgt)) > MAX_CHARACTERS:
         return f"over {MAX_CHARACTERS:,} characters"
@@ -145,7 +142,11 @@ def _split_by_hash(pairs: Dataset, source: str) -> tuple[Dataset, Dataset, Count
     'also in validation'. So the split depends neither on the order of the rows nor on duplicates.
     Raises UserError if there are fewer than two different source sentences.
     """
-    hashes = np.fromiter((_hash(src) for src, _ in _rows(pairs)), np.uint64, len(pairs))
+    digests = (
+        hashlib.blake2b(src.encode(), digest_size=8, salt=SPLIT_SALT).digest()
+        for src, _ in _rows(pairs)
+    )
+    hashes = np.frombuffer(b"".join(digests), dtype=">u8")
     last = hashes.max()  # always in training, which therefore is never empty
     if hashes.min() == last:
         raise UserError(
@@ -154,6 +155,7 @@ def _split_by_hash(pairs: Dataset, source: str) -> tuple[Dataset, Dataset, Count
         )
     wanted = min(max(round(VALIDATION_FRACTION * len(pairs)), 1), MAX_VALIDATION_PAIRS)
     chosen: dict[Pair, int] = {}  # pair -> one of its rows
+    threshold = last
     order = np.argsort(hashes, kind="stable")
     for threshold, group in groupby(order.tolist(), key=hashes.__getitem__):
         if len(chosen) >= wanted or threshold == last:
@@ -164,11 +166,6 @@ def _split_by_hash(pairs: Dataset, source: str) -> tuple[Dataset, Dataset, Count
     validation = pairs.select(list(chosen.values())[:wanted])
     left_over = len(pairs) - len(train) - len(validation)
     return train, validation, Counter({ALSO_IN_VALIDATION: left_over})
-
-
-def _hash(text: str) -> int:
-    digest = hashlib.blake2b(text.encode(), digest_size=8, salt=SPLIT_SALT).digest()
-    return int.from_bytes(digest, "big")
 
 
 def _separate(

@@ -56,11 +56,9 @@ def read_splits(source: str, languages: Languages) -> Mapping[str, Dataset]:
     silence_libraries()
     name, split = _name_and_split(source)
     splits = _locate(name, languages).read()
-    if not split:
-        return splits
-    if split not in splits:
+    if split and split not in splits:
         raise UserError(f"{name} has no split {split!r}; it has {list_names(splits)}.")
-    return {split: splits[split]}
+    return {split: splits[split]} if split else splits
 
 
 def source_identity(source: str, languages: Languages) -> list[str]:
@@ -154,10 +152,9 @@ def _find_split(folder: Path, split: str, languages: Languages) -> Located | Non
 
 def _find_on_hub(name: str, languages: Languages) -> Located | None:
     """The dataset of a name that is valid on the hub and, as a path, starts in no local folder."""
-    owner = name.partition("/")[0]
-    if not HUB_ID.fullmatch(name) or Path(name).suffix in (*BUILDERS, ".gz"):
-        return None
-    if owner != name and Path(owner).exists():
+    owner, slash, _ = name.partition("/")
+    is_file_name = Path(name).suffix in (*BUILDERS, ".gz")
+    if not HUB_ID.fullmatch(name) or is_file_name or (slash and Path(owner).exists()):
         return None
     full_name = HUB_ALIASES.get(name, name)
     return Located([full_name], lambda: read_hub(full_name, languages))

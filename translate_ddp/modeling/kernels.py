@@ -15,8 +15,7 @@ from torch import Tensor, nn
 GPU_TILE = 64  # tensor cores are at full speed if a product's columns are a multiple of it
 MASK_ALIGNMENT = 8  # elements; memory-efficient attention copies a mask with other row strides
 
-# The number of scores computed at once. On a CPU they stay in its cache; on a GPU a few launches
-# suffice for all tokens (512 MiB of scores in bf16).
+# Scores computed at once: on a CPU they stay in its cache; on a GPU they take 512 MiB in bf16.
 CPU_SCORES_AT_ONCE, GPU_SCORES_AT_ONCE = 2**22, 2**28
 
 _is_plain = False
@@ -82,12 +81,9 @@ def cast_weights(modules: Iterable[nn.Module], dtype: torch.dtype) -> None:
 
 
 def _weights_like(module: Linear | LayerNorm, input: Tensor) -> tuple[Tensor, Tensor]:
-    """Weight and bias in the dtype of `input`.
-
-    A result of `cast_weights` is used once: the weights may have changed before the next pass.
-    """
+    """Weight and bias in the dtype of `input`."""
     if (cast := module.cast) is not None:
-        module.cast = None
+        module.cast = None  # the weights may have changed before the next pass
         return cast
     return module.weight.to(input.dtype), module.bias.to(input.dtype)
 
@@ -128,11 +124,9 @@ def attention(
     the softmax written out, forward and backward, at the lengths of sentences.
     """
     is_slow = q_BHTK.device.type == "cpu" and q_BHTK.dtype == torch.bfloat16
-    if is_plain() or not is_slow:
-        return F.scaled_dot_product_attention(
-            q_BHTK, k_BHMK, v_BHMK, attn_mask=mask_B11M, is_causal=is_causal
-        )
-    return attention_written_out(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal)
+    if is_slow and not is_plain():
+        return attention_written_out(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal)
+    return F.scaled_dot_product_attention(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal=is_causal)
 
 
 def attention_written_out(
@@ -206,12 +200,11 @@ def dropout_mask(like: Tensor, p: float) -> Tensor:
 def pad_vocabulary(weights_VD: Tensor) -> Tensor:
     """The embedding with zero rows added up to a multiple of a GPU's tile, weights_PD.
 
-    Plain, and on a CPU: the embedding as it is. Callers cut the added scores off, so the added rows
-    are never predicted or learnt.
+    Plain, and on a CPU: the embedding as it is. Callers cut off the scores of the added rows.
     """
-    needs_none = is_plain() or weights_VD.device.type == "cpu"
-    missing = 0 if needs_none else -len(weights_VD) % GPU_TILE
-    return F.pad(weights_VD, (0, 0, 0, missing)) if missing else weights_VD
+    if is_plain() or weights_VD.device.type == "cpu" or len(weights_VD) % GPU_TILE == 0:
+        return weights_VD
+    return F.pad(weights_VD, (0, 0, 0, -len(weights_VD) % GPU_TILE))
 
 
 def rows_at_once(hidden_RD: Tensor, vocabulary: int) -> int:

@@ -13,9 +13,8 @@ from translate_ddp.settings import Precision
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     """The dtype of `precision`; auto is bf16 where the device multiplies matrices faster in it."""
-    if precision == "auto":
-        return torch.bfloat16 if has_bf16(device) else torch.float32
-    return torch.bfloat16 if precision == "bf16" else torch.float32
+    is_bf16 = precision == "bf16" or (precision == "auto" and has_bf16(device))
+    return torch.bfloat16 if is_bf16 else torch.float32
 
 
 def has_bf16(device: torch.device) -> bool:

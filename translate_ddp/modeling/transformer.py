@@ -226,15 +226,11 @@ class DecodingState:
         self.length = 0
 
     def step(self, tokens_N: Tensor) -> Tensor:
-        """Append a token to each row; return logits_NV of the next one, in fp32."""
-        x_N1D = self.model.decode(
-            tokens_N[:, None], self.caches, self.mask_B11S, first_position=self.length
-        )
+        x_N1D = self.model.decode(tokens_N[:, None], self.caches, self.mask_B11S, self.length)
         self.length += 1
         return self.model.logits(x_N1D[:, 0]).float()
 
     def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
-        """Keep these sentences, in order, and these of their rows."""
         self.mask_B11S = kernels.align_mask(self.mask_B11S.index_select(0, sentences_B))
         for cache in self.caches:
             cache.select(sentences_B, rows_N)

@@ -122,7 +122,7 @@ class World:
         return self._on_ranks((0,), phase, work)[0]
 
     def on_each_node(self, phase: str, work: Callable[[], T]) -> list[T]:
-        """As `on_main`, on the first rank of every node: the results in the order of nodes."""
+        """As `on_main`, on the first rank of every node; the results in the order of nodes."""
         return self._on_ranks(self.node_leaders, phase, work)
 
     def on_main_then_each_node(self, phase: str, work: Callable[[], T]) -> list[T]:
@@ -151,7 +151,11 @@ class World:
             with suppress(dist.DistNetworkError):
                 self.store.set(f"{prefix}/{self.rank}", "")
         with self.watchdog.waiting_for(ranks):
-            _wait(self.store, [f"{prefix}/{rank}" for rank in ranks])
+            pause = 0.005
+            with suppress(dist.DistNetworkError):
+                while not self.store.check([f"{prefix}/{rank}" for rank in ranks]):
+                    time.sleep(pause)
+                    pause = min(2 * pause, 0.25)
             # Not in the store: it dies with torchrun, and the ranks must still be able to save.
             outcomes = self.gather(outcome)
         self.watchdog.enter_phase(f"after {phase}")
@@ -162,15 +166,6 @@ class World:
         if any(isinstance(result, Stopped) for result in results):
             raise Stopped
         return results
-
-
-def _wait(store: dist.Store, keys: list[str]) -> None:
-    """Return once the store has all keys, or is lost."""
-    pause = 0.005
-    with suppress(dist.DistNetworkError):
-        while not store.check(keys):
-            time.sleep(pause)
-            pause = min(2 * pause, 0.25)
 
 
 @contextmanager

@@ -132,7 +132,8 @@ class Watchdog:
         if self.stage == "starting":
             text = f"Stopped before the first step ({reason}). Run the same command to start again."
             self._terminate("preempted", text, ExitCode.PREEMPTED)
-        grace = grace_seconds()
+        # A little less than the time after which the launcher sends SIGKILL.
+        grace = float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", GRACE_SECONDS)) - 5
         if self.stage == "training" and now - self._stop_requested_at > grace:
             text = (
                 f"Stop requested ({reason}), but {self.where} took longer than the grace period "
@@ -180,11 +181,12 @@ class Watchdog:
             f"The connection to another rank broke (rank {self.rank}, at {self.where}): "
             f"{first_line(error)}"
         )
-        text = f"{problem}. {RESUME}"
-        self.exit.terminate(Termination("failed", text, ExitCode.RETRY, self.rank), error)
+        self._terminate("failed", f"{problem}. {RESUME}", ExitCode.RETRY, error)
 
-    def _terminate(self, status: RunStatus, message: str, code: ExitCode) -> NoReturn:
-        self.exit.terminate(Termination(status, message, code, self.rank))
+    def _terminate(
+        self, status: RunStatus, message: str, code: ExitCode, error: BaseException | None = None
+    ) -> NoReturn:
+        self.exit.terminate(Termination(status, message, code, self.rank), error)
 
     def _describe_hang(self) -> str:
         problem, heartbeats = self._observe_peers("did not respond")
@@ -211,11 +213,6 @@ def ranks(numbers: list[int]) -> str:
     """`Rank 1`, or `Ranks 1, 2`; of many ranks the first 16."""
     listed = ", ".join(map(str, numbers[:16])) + (" and others" if len(numbers) > 16 else "")
     return f"Rank{'s' * (len(numbers) > 1)} {listed}"
-
-
-def grace_seconds() -> float:
-    """The time between a stop request and the exit: a little less than the launcher's SIGKILL."""
-    return float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", GRACE_SECONDS)) - 5
 
 
 @contextmanager
