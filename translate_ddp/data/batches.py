@@ -77,8 +77,8 @@ def plan_epoch(
     `batch_size`, which counts rows per rank.
     """
     random = np.random.default_rng([seed, epoch])
-    # Source lengths ascend within one target length and descend within the next. So they are
-    # similar in a step that holds the end of the one and the start of the other, too.
+    # Source lengths ascend within one target length and descend within the next, so that a step
+    # with the end of the one and the start of the other has similar ones, too.
     _, target_index = np.unique(lengths.target, return_inverse=True)
     source = np.where(target_index % 2, -lengths.source, lengths.source)
     order = np.lexsort((random.random(len(source)), source, lengths.target))
@@ -100,11 +100,10 @@ def group_by_tokens(
 ) -> list[np.ndarray]:
     """Consecutive groups of `rows`, each as large as `max_tokens` allows.
 
-    A group takes its number of rows times the longest of their `lengths`, which has an entry for
-    each value in `rows`. A row longer than `max_tokens` is a group of its own.
-
-    `balanced` groups, all but the last, can be divided evenly among 8 ranks or passes, small ones
-    among 4 or 2: one row too many may cost one rank another pass while the others wait.
+    The size of a group is its number of rows times the longest of `lengths[rows]`. A row longer
+    than `max_tokens` is a group of its own. `balanced` groups, all but the last, can be divided
+    evenly among 8 ranks or passes, small ones among 4 or 2: one row too many may cost one rank
+    another pass while the others wait.
     """
     lengths, groups, first = lengths[rows], [], 0
     while first < len(rows):
@@ -146,9 +145,8 @@ class StepSampler:
 class BatchLoader:
     """The steps of one rank in the sampler's order, with passes of up to `max_tokens` a side.
 
-    For a GPU, a thread prepares the next steps in page-locked memory. A thread rather than a
-    process, because a fork copies NCCL's threads in an undefined state, and the trainer would
-    receive a signal when a child process dies.
+    For a GPU, a thread prepares the next steps in page-locked memory. No process, because a fork
+    copies NCCL's threads in an undefined state, and its death would send a signal to the trainer.
     """
 
     def __init__(
@@ -183,10 +181,9 @@ class BatchLoader:
 def prefetch(
     items: Iterator[T], count: int, initializer: Callable[[], object] | None = None
 ) -> Iterator[T]:
-    """The same items, up to `count` of them computed in advance by a thread.
+    """The same items and exceptions, up to `count` items computed in advance by a thread.
 
-    The thread calls `initializer` first, and ends with the iteration, also if that ends early. An
-    exception of `items` is raised by the iteration.
+    The thread calls `initializer` first, and ends with the iteration, also if that ends early.
     """
     end = object()
     pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch", initializer=initializer)

@@ -139,7 +139,7 @@ def _split_by_hash(pairs: Dataset, source: str) -> tuple[Dataset, Dataset, Count
 
     Validation holds 2% of the pairs (at least 1, at most 2,000), without duplicates, of the source
     sentences with the smallest hashes. All other pairs of these sentences are dropped, counted as
-    'also in validation'. So the split depends neither on the order of the rows nor on duplicates.
+    'also in validation'. So the order of the rows has no effect.
     Raises UserError if there are fewer than two different source sentences.
     """
     digests = (

@@ -48,7 +48,7 @@ def _read_cache(name: str, languages: Languages) -> Mapping[str, Dataset] | None
     except ImportError:
         return None
     bare_name = name.rpartition("/")[2]
-    for pair in (*_both_directions(languages), "default"):
+    for pair in ("-".join(languages), "-".join(languages[::-1]), "default"):
         with suppress(ValueError, OSError, TypeError):  # not cached, incomplete, other arguments
             cache = Cache(
                 repo_id=name, dataset_name=bare_name, config_name=pair, version="auto", hash="auto"
@@ -113,7 +113,7 @@ def _repository_part(place: str, languages: Languages) -> dict[str, Any]:
 
     configs = get_dataset_config_names(place)
     subfolders = sorted(path.name for path in Path(place).glob("*-*") if path.is_dir())
-    for pair in _both_directions(languages):
+    for pair in ("-".join(languages), "-".join(languages[::-1])):
         if pair in configs:
             return {"name": pair}
         if pair in subfolders:
@@ -122,7 +122,3 @@ def _repository_part(place: str, languages: Languages) -> dict[str, Any]:
     if len(held) > 1:
         raise UserError(f"{place} has no pair {'-'.join(languages)}; it has {list_names(held)}.")
     return {"name": configs[0]}
-
-
-def _both_directions(languages: Languages) -> tuple[str, str]:
-    return "-".join(languages), "-".join(reversed(languages))

@@ -126,8 +126,8 @@ def _read_demo(languages: Languages) -> dict[str, Dataset]:
 def _find_folder(folder: Path, languages: Languages) -> Located | None:
     if not folder.is_dir():
         return None
-    parts = {split: _find_split(folder, split, languages) for split in SPLIT_STEMS}
-    held = {split: part for split, part in parts.items() if part is not None}
+    found = ((split, _find_split(folder, split, languages)) for split in SPLIT_STEMS)
+    held = {split: part for split, part in found if part is not None}
     if "train" in held:
         identity = [line for part in held.values() for line in part.identity]
         return Located(identity, lambda: {name: held[name].read()["train"] for name in held})

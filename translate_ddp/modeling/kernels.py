@@ -23,10 +23,7 @@ _is_plain = False
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """Within this context, all threads of the process use the plain versions.
-
-    Weights that `ready_to_decode` has already packed stay packed.
-    """
+    """Within it, all threads use the plain versions; weights that are packed stay packed."""
     global _is_plain
     before, _is_plain = _is_plain, True
     try:
@@ -120,8 +117,8 @@ def attention(
 ) -> Tensor:
     """Scaled dot-product attention (Vaswani et al. 2017, eq. 1); the mask is added to the scores.
 
-    Plain: PyTorch's kernel. In bf16 on a CPU it takes several times as long as the products and
-    the softmax written out, forward and backward, at the lengths of sentences.
+    Plain: PyTorch's kernel. In bf16 on a CPU, at the lengths of sentences, it takes several times
+    as long as the products and the softmax written out.
     """
     is_slow = q_BHTK.device.type == "cpu" and q_BHTK.dtype == torch.bfloat16
     if is_slow and not is_plain():
@@ -132,8 +129,7 @@ def attention(
 def attention_written_out(
     q_BHTK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B11M: Tensor | None, is_causal: bool
 ) -> Tensor:
-    # The products with a single query, as in decoding, are sums: oneDNN would compile a kernel for
-    # each number of rows and positions.
+    # With one query, as in decoding, oneDNN would compile a product for each number of positions.
     is_single = q_BHTK.shape[2] == 1
     q_BHTK = q_BHTK * q_BHTK.shape[-1] ** -0.5
     if is_single:
@@ -156,8 +152,8 @@ def align_mask(mask_B11M: Tensor) -> Tensor:
 
     Plain: the mask as it is.
     """
+    # The compiler aligns masks, too; here it would make new graphs for some lengths.
     if is_plain() or torch.compiler.is_compiling():
-        # The compiler aligns masks, too; here it would make new graphs for some lengths.
         return mask_B11M
     length = mask_B11M.shape[-1]
     return F.pad(mask_B11M, (0, -length % MASK_ALIGNMENT))[..., :length]

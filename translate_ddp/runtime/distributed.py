@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
-from translate_ddp.errors import Stopped, UserError
+from translate_ddp.errors import Stopped, UserError, first_line
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import choose_device, fix_cuda_kernels
 from translate_ddp.runtime.launcher import Launch, read_launch
@@ -83,7 +83,7 @@ class World:
             return flags
         combined = torch.tensor(flags, dtype=torch.int32)
         dist.all_reduce(combined, op=dist.ReduceOp.MAX)
-        return tuple(bool(flag) for flag in combined.tolist())
+        return tuple(map(bool, combined.tolist()))
 
     def gather(self, value: T) -> list[T]:
         """The values of all ranks, in the order of ranks. They are pickled."""
@@ -210,7 +210,8 @@ def _report_errors(world: World) -> Iterator[None]:
         is_gloo_error = type(error) is RuntimeError and LOST_PEER.search(str(error))
         if world.size > 1 and (is_gloo_error or isinstance(error, dist.DistError)):
             watchdog.report_lost_peer(error)
-        watchdog.report_failure(error)
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        watchdog.exit.report_failure(f"Rank {world.rank} failed at {watchdog.where}: {reason}")
         raise
 
 

@@ -33,7 +33,5 @@ def can_expand_segments(
     release: Path = Path("/proc/sys/kernel/osrelease"), tegra: Path = Path("/etc/nv_tegra_release")
 ) -> bool:
     """False under WSL and on Jetson, whose drivers cannot expand segments (pytorch#192330)."""
-    try:
-        return "microsoft" not in release.read_text().lower() and not tegra.exists()
-    except OSError:
-        return False
+    is_wsl = not release.exists() or "microsoft" in release.read_text().lower()
+    return not is_wsl and not tegra.exists()

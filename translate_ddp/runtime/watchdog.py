@@ -26,7 +26,7 @@ RESUME = "Run the same command to resume from the last checkpoint."
 
 
 class Watchdog:
-    """The progress of one rank, and the thread that checks it. Before `start` it only records.
+    """The progress of one rank, recorded by its main thread, and the checks of a second thread.
 
     A run is `starting` (a stop request ends it at once, as there is nothing to save), `training`
     (the main thread obeys `stop_reason` within the launcher's grace period) or `ending`.
@@ -166,11 +166,6 @@ class Watchdog:
         return Heartbeat(next(self._heartbeats), self._phases, bool(self._awaited), self.where)
 
     # --- the end of the process ---
-
-    def report_failure(self, error: BaseException) -> None:
-        """Report an error of this rank's code, which the caller raises again."""
-        reason = f"{type(error).__name__}: {first_line(error)}"
-        self.exit.report_failure(f"Rank {self.rank} failed at {self.where}: {reason}")
 
     def report_lost_peer(self, error: BaseException) -> NoReturn:
         """End the process after a collective has failed because another rank is gone."""
