@@ -8,7 +8,7 @@ import pytest
 from torch.distributed import HashStore
 
 from translate_ddp.runtime import peers as module
-from translate_ddp.runtime.peers import Heartbeat, Peers, PeerStates, Termination
+from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_only_the_first_termination_is_accepted_and_all_ranks_read_it(peers: lis
 
 def test_slowest_ranks_have_entered_fewest_phases_and_do_not_wait():
     heartbeats = {0: beat(9, 5, True), 1: beat(9, 5), 2: beat(9, 6), 3: beat(9, 5)}
-    assert PeerStates(heartbeats, []).slowest == [1, 3]
+    assert slowest(heartbeats) == [1, 3]
 
 
 def test_exiting_ranks_are_counted(peers: list[Peers]):

@@ -77,8 +77,8 @@ def plan_epoch(
     `batch_size`, which counts rows per rank.
     """
     random = np.random.default_rng([seed, epoch])
-    # Source lengths ascend within one target length and descend within the next. So they are
-    # similar in a step that holds the end of the one and the start of the other, too.
+    # Source lengths ascend within one target length and descend within the next, so that a step
+    # with the end of the one and the start of the other has similar ones, too.
     _, target_index = np.unique(lengths.target, return_inverse=True)
     source = np.where(target_index % 2, -lengths.source, lengths.source)
     order = np.lexsort((random.random(len(source)), source, lengths.target))
@@ -100,11 +100,10 @@ def group_by_tokens(
 ) -> list[np.ndarray]:
     """Consecutive groups of `rows`, each as large as `max_tokens` allows.
 
-    A group takes its number of rows times the longest of their `lengths`, which has an entry for
-    each value in `rows`. A row longer than `max_tokens` is a group of its own.
-
-    `balanced` groups can be divided evenly among 8 ranks or passes, small ones among 4 or 2, but
-    for the last: one row too many may cost one rank another pass while the others wait.
+    The size of a group is its number of rows times the longest of `lengths[rows]`. A row longer
+    than `max_tokens` is a group of its own. `balanced` groups, all but the last, can be divided
+    evenly among 8 ranks or passes, small ones among 4 or 2: one row too many may cost one rank
+    another pass while the others wait.
     """
     lengths, groups, first = lengths[rows], [], 0
     while first < len(rows):
@@ -112,22 +111,15 @@ def group_by_tokens(
         sizes = np.arange(1, len(candidates) + 1) * np.maximum.accumulate(candidates)
         count = max(1, int(np.searchsorted(sizes, max_tokens, side="right")))
         if balanced and first + count < len(rows):
-            count -= count % _divisor(count)
+            # At most an eighth of the rows are left to the next group.
+            count -= count % max(n for n in (1, 2, 4, 8) if n == 1 or 8 * n <= count)
         groups.append(rows[first : first + count])
         first += count
     return groups
 
 
-def _divisor(count: int) -> int:
-    """The largest of 8, 4, 2 and 1 that leaves at most an eighth of the rows to the next group."""
-    return max((divisor for divisor in (1, 2, 4, 8) if 8 * divisor <= count), default=1)
-
-
 class StepSampler:
-    """The rows of each step of an epoch, those of all ranks, starting at any step.
-
-    `shard` selects the rows of `rank`. `set_epoch` selects epoch and first step.
-    """
+    """The rows of each step of an epoch, those of all ranks, starting at any step."""
 
     def __init__(
         self, lengths: Lengths, config: BatchConfig, *, seed: int, rank: int, world_size: int
@@ -142,20 +134,9 @@ class StepSampler:
         )
         self.first_step = first_step
 
-    def largest_step(self) -> np.ndarray:
-        """The rows of the step with the most positions, which takes about the most memory."""
-        source, target = self.lengths.source, self.lengths.target
-        return max(
-            self.plan, key=lambda rows: len(rows) * (source[rows].max() + target[rows].max())
-        )
-
     def shard(self, rows: np.ndarray) -> np.ndarray:
         """This rank's part of the rows of a step."""
         return shard(rows, self.rank, self.world_size)
-
-    def target_tokens(self, rows: np.ndarray) -> int:
-        """Target tokens of these rows, end markers included."""
-        return int(self.lengths.target[rows].sum())
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter(self.plan[self.first_step :])
@@ -164,9 +145,8 @@ class StepSampler:
 class BatchLoader:
     """The steps of one rank in the sampler's order, with passes of up to `max_tokens` a side.
 
-    For a GPU, a thread prepares the next steps in page-locked memory. A thread rather than a
-    process, because a fork copies NCCL's threads in an undefined state, and the trainer would
-    receive a signal when a child process dies.
+    For a GPU, a thread prepares the next steps in page-locked memory. No process, because a fork
+    copies NCCL's threads in an undefined state, and its death would send a signal to the trainer.
     """
 
     def __init__(
@@ -177,33 +157,33 @@ class BatchLoader:
 
     def largest_step(self) -> Step:
         """The step with the most positions, which takes about the most memory."""
-        return self.prepare(self.sampler.largest_step())
+        source, target = self.sampler.lengths.source, self.sampler.lengths.target
+        plan = self.sampler.plan
+        positions = [len(rows) * (source[rows].max() + target[rows].max()) for rows in plan]
+        return self.prepare(plan[int(np.argmax(positions))])
 
     def prepare(self, rows: np.ndarray) -> Step:
         """The step of these rows of all ranks, in page-locked memory if the device is a GPU."""
         passes = split_into_passes(self.dataset, self.sampler.shard(rows), self.max_tokens)
         if self.device.type == "cuda":
             passes = [batch.pin_memory() for batch in passes]
-        return Step(passes, self.sampler.target_tokens(rows), rows)
+        return Step(passes, int(self.sampler.lengths.target[rows].sum()), rows)
 
     def __iter__(self) -> Iterator[Step]:
         steps = map(self.prepare, self.sampler)
-        count = PREFETCHED_STEPS[self.device.type]
-        return prefetch(steps, count, self._set_device) if count else steps
-
-    def _set_device(self) -> None:
+        if not (count := PREFETCHED_STEPS[self.device.type]):
+            return steps
         # A new thread uses GPU 0, where it would allocate memory of another rank's GPU.
-        if self.device.type == "cuda":
-            torch.cuda.set_device(self.device)
+        is_cuda = self.device.type == "cuda"
+        return prefetch(steps, count, lambda: is_cuda and torch.cuda.set_device(self.device))
 
 
 def prefetch(
-    items: Iterator[T], count: int, initializer: Callable[[], None] = lambda: None
+    items: Iterator[T], count: int, initializer: Callable[[], object] | None = None
 ) -> Iterator[T]:
-    """The same items, up to `count` of them computed in advance by a thread.
+    """The same items and exceptions, up to `count` items computed in advance by a thread.
 
-    The thread calls `initializer` first, and ends with the iteration, also if that ends early. An
-    exception of `items` is raised by the iteration.
+    The thread calls `initializer` first, and ends with the iteration, also if that ends early.
     """
     end = object()
     pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch", initializer=initializer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,17 +16,11 @@ if TYPE_CHECKING:
 Languages = tuple[str, str]  # source, target
 
 
-def all_pair_columns(
-    splits: Mapping[str, Dataset], languages: Languages, source: str
-) -> dict[str, Dataset]:
-    return {name: pair_columns(table, languages, source) for name, table in splits.items()}
-
-
 def pair_columns(table: Dataset, languages: Languages, source: str | Path) -> Dataset:
     """The columns of both languages as `src` and `tgt`, null where a value is not text.
 
-    The columns are named by language or `src` and `tgt`, or they are keys inside `translation`.
-    Raises UserError if there are none; `source` names the table in its message.
+    They are named by language or `src` and `tgt`, or are keys inside the column `translation`.
+    Raises UserError if there are none in the table, which its message calls `source`.
     """
     if "translation" in table.column_names:
         table = _unnest(table.select_columns("translation"), languages)
@@ -82,9 +76,8 @@ def map_text(
 
 def iterate_batches(pairs: Dataset) -> Iterator[tuple[list[str], list[str]]]:
     """The columns `src` and `tgt` of up to 10,000 rows at a time."""
-    for batch in pairs.iter(batch_size=10_000):
-        columns = cast("dict[str, list[str]]", batch)
-        yield columns["src"], columns["tgt"]
+    for batch in cast("Iterator[dict[str, list[str]]]", pairs.iter(batch_size=10_000)):
+        yield batch["src"], batch["tgt"]
 
 
 def text_features(*columns: str) -> Features:

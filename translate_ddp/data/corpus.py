@@ -51,18 +51,17 @@ def read_corpus(config: CorpusConfig) -> Corpus:
     languages = config.lang_src, config.lang_tgt
     splits = read_splits(config.dataset, languages)
     train, dropped = _filter_pairs(_choose_split(config.dataset, splits, "train"), config.dataset)
+    given = splits.get("validation") if "train" in splits else None
     if config.validation:
         given = read_pairs(config.validation, *languages)
-        validation, more = _filter_pairs(given, config.validation)
-    elif "train" in splits and "validation" in splits:
-        validation, more = _filter_pairs(splits["validation"], f"{config.dataset}:validation")
+    if given is None:
+        train, validation, more = _split_by_hash(train, config.dataset)
     else:
-        train, validation, left_over = _split_by_hash(train, config.dataset)
-        return Corpus(_materialize(train), _materialize(validation), dict(dropped + left_over))
-    validation, duplicates = _remove_duplicates(validation)
-    train, shared = _remove_validation_pairs(train, validation, config.dataset)
-    dropped = dropped + more + duplicates + shared
-    return Corpus(_materialize(train), _materialize(validation), dict(dropped))
+        name = config.validation or f"{config.dataset}:validation"
+        validation, invalid = _filter_pairs(given, name)
+        train, validation, more = _separate(train, validation, config.dataset)
+        dropped += invalid
+    return Corpus(_materialize(train), _materialize(validation), dict(dropped + more))
 
 
 def read_pairs(source: str, lang_src: str, lang_tgt: str) -> Dataset:
@@ -80,9 +79,8 @@ def corpus_signature(config: CorpusConfig) -> str:
     Raises UserError if a source does not exist, as `read_corpus` does.
     """
     languages = config.lang_src, config.lang_tgt
-    parts = [*languages]
-    for source in filter(None, (config.dataset, config.validation)):
-        parts += source_identity(source, languages)
+    sources = filter(None, (config.dataset, config.validation))
+    parts = [*languages, *(part for name in sources for part in source_identity(name, languages))]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 
@@ -116,14 +114,11 @@ def _filter_pairs(pairs: Dataset, source: str) -> tuple[Dataset, Counter[str]]:
 
 def _normalize_and_check(batch: dict[str, list[str | None]]) -> dict[str, list[str | None]]:
     """Normalized text, and for each pair the reason to drop it ('' if it is usable)."""
-    src, tgt = ([_normalize(text) for text in batch[side]] for side in ("src", "tgt"))
-    reasons: list[str | None] = [_reason_to_drop(*pair) for pair in zip(src, tgt, strict=True)]
-    return {"src": src, "tgt": tgt, "reason": reasons}
+    src, tgt = ([text and _normalize(text) for text in batch[s]] for s in ("src", "tgt"))
+    return {"src": src, "tgt": tgt, "reason": list(map(_reason_to_drop, src, tgt))}
 
 
-def _normalize(text: str | None) -> str | None:
-    if text is None:
-        return None
+def _normalize(text: str) -> str:
     return LINE_BREAKS.sub(" ", text.removeprefix(BYTE_ORDER_MARK).strip())
 
 
@@ -132,7 +127,7 @@ def _reason_to_drop(src: str | None, tgt: str | None) -> str:
         return "not text"
     if not src or not tgt:
         return "empty"
-    if INVALID_UNICODE.search(src) or INVALID_UNICODE.search(tgt):
+    if INVALID_UNICODE.search(src + tgt):
         return "invalid unicode"
     if max(len(src), len(tgt)) > MAX_CHARACTERS:
         return f"over {MAX_CHARACTERS:,} characters"
@@ -144,10 +139,14 @@ def _split_by_hash(pairs: Dataset, source: str) -> tuple[Dataset, Dataset, Count
 
     Validation holds 2% of the pairs (at least 1, at most 2,000), without duplicates, of the source
     sentences with the smallest hashes. All other pairs of these sentences are dropped, counted as
-    'also in validation'. So the split depends neither on the order of the rows nor on duplicates.
+    'also in validation'. So the order of the rows has no effect.
     Raises UserError if there are fewer than two different source sentences.
     """
-    hashes = np.fromiter((_hash(src) for src, _ in _rows(pairs)), np.uint64, len(pairs))
+    digests = (
+        hashlib.blake2b(src.encode(), digest_size=8, salt=SPLIT_SALT).digest()
+        for src, _ in _rows(pairs)
+    )
+    hashes = np.frombuffer(b"".join(digests), dtype=">u8")
     last = hashes.max()  # always in training, which therefore is never empty
     if hashes.min() == last:
         raise UserError(
@@ -166,38 +165,28 @@ def _split_by_hash(pairs: Dataset, source: str) -> tuple[Dataset, Dataset, Count
     train = pairs.select(np.flatnonzero(hashes >= threshold))
     validation = pairs.select(list(chosen.values())[:wanted])
     left_over = len(pairs) - len(train) - len(validation)
-    return train, validation, Counter({ALSO_IN_VALIDATION: left_over} if left_over else {})
+    return train, validation, Counter({ALSO_IN_VALIDATION: left_over})
 
 
-def _hash(text: str) -> int:
-    digest = hashlib.blake2b(text.encode(), digest_size=8, salt=SPLIT_SALT).digest()
-    return int.from_bytes(digest, "big")
-
-
-def _remove_duplicates(validation: Dataset) -> tuple[Dataset, Counter[str]]:
-    first_rows: dict[Pair, int] = {}
-    for row, pair in enumerate(_rows(validation)):
-        first_rows.setdefault(pair, row)
-    return _select(validation, list(first_rows.values()), "repeated in validation")
-
-
-def _remove_validation_pairs(
+def _separate(
     train: Dataset, validation: Dataset, source: str
-) -> tuple[Dataset, Counter[str]]:
-    held_out = set(_rows(validation))
+) -> tuple[Dataset, Dataset, Counter[str]]:
+    """Validation without duplicates, training without its pairs, and the numbers of dropped ones.
+
+    Raises UserError if no training pair is left.
+    """
+    held_out: dict[Pair, int] = {}  # pair -> its first row
+    for row, pair in enumerate(_rows(validation)):
+        held_out.setdefault(pair, row)
     kept = [row for row, pair in enumerate(_rows(train)) if pair not in held_out]
     if not kept:
         raise UserError(
             f"Every usable pair of {source} is also in validation, so none is left for training:"
             " pass another --validation."
         )
-    return _select(train, kept, ALSO_IN_VALIDATION)
-
-
-def _select(pairs: Dataset, rows: list[int], reason: str) -> tuple[Dataset, Counter[str]]:
-    """These rows, and the number of the others under `reason`."""
-    dropped = len(pairs) - len(rows)
-    return pairs.select(rows), Counter({reason: dropped} if dropped else {})
+    dropped = Counter({"repeated in validation": len(validation) - len(held_out)})
+    dropped[ALSO_IN_VALIDATION] = len(train) - len(kept)
+    return train.select(kept), validation.select(list(held_out.values())), dropped
 
 
 def _rows(pairs: Dataset) -> Iterator[Pair]:

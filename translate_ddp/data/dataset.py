@@ -1,11 +1,10 @@
 """The encoded corpus: tokenized once, stored as flat arrays that all ranks map into memory.
 
-Each prepared corpus is a folder. One rename publishes it when it is complete. Its name is a hash of
-the settings and of the identity of the files that it was made from, so later starts find it.
+A prepared corpus is a folder that one rename publishes when it is complete. Its name is a hash of
+the settings and of the files that it was made from, so later starts find it.
 """
 
 import hashlib
-import itertools
 import json
 import os
 import shutil
@@ -32,16 +31,16 @@ FORMAT = 2  # of the prepared folder; raise it with every change, and corpora ar
 SUMMARY_FILE = "prepared.json"  # counts and fingerprint; written last
 
 
+@dataclass(frozen=True)
 class Ragged:
     """Rows of token ids of unequal lengths: row i is tokens[offsets[i]:offsets[i + 1]]."""
 
-    def __init__(self, tokens: np.ndarray, offsets: np.ndarray) -> None:
-        self.tokens = tokens
-        self.offsets = offsets
+    tokens: np.ndarray
+    offsets: np.ndarray
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int] | np.ndarray]) -> "Ragged":
-        arrays = [np.array(row, dtype=np.int32) for row in rows]
+        arrays = [np.asarray(row, dtype=np.int32) for row in rows]
         lengths = [0, *(len(row) for row in arrays)]
         tokens = np.concatenate(arrays) if arrays else np.empty(0, dtype=np.int32)
         return cls(tokens, np.cumsum(lengths, dtype=np.int64))
@@ -77,13 +76,15 @@ class Ragged:
         return Ragged(self.tokens[positions], offsets)
 
 
+@dataclass(frozen=True)
 class ParallelDataset:
     """Sentence pairs as token ids, without start and end markers."""
 
-    def __init__(self, source: Ragged, target: Ragged) -> None:
-        assert len(source) == len(target)
-        self.source = source
-        self.target = target
+    source: Ragged
+    target: Ragged
+
+    def __post_init__(self) -> None:
+        assert len(self.source) == len(self.target)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -110,10 +111,10 @@ class PreparedData:
 
 
 def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, folder: Path) -> Path:
-    """Read, tokenize and store the corpus below `folder`, unless it is stored there already.
+    """The prepared folder below `folder`: read, tokenized and stored, unless it exists already.
 
     Pairs with more than `seq_len` tokens on one side, end marker included, are dropped and counted.
-    Returns the prepared folder. Raises UserError if the corpus cannot be read or stored.
+    Raises UserError if the corpus cannot be read or stored.
     """
     prepared = folder / _folder_name(corpus, tokenizer, seq_len)
     if not (prepared / SUMMARY_FILE).exists():
@@ -138,9 +139,7 @@ def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, fold
 def _remove_leftovers(folder: Path) -> None:
     """Delete the partial folders of killed processes of this host."""
     for partial in folder.glob(f".preparing-{socket.gethostname()}-*"):
-        try:
-            os.kill(int(partial.name.rpartition("-")[2]), 0)  # raises if there is no such process
-        except ProcessLookupError:
+        if not Path("/proc", partial.name.rpartition("-")[2]).exists():
             shutil.rmtree(partial, ignore_errors=True)
 
 
@@ -216,17 +215,13 @@ def _encode(
 ) -> tuple[ParallelDataset, list[int]]:
     """The encoded pairs of which both sides fit `seq_len`, and their rows."""
     sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-    kept: list[int] = []
-    rows = itertools.count()
     for batch in iterate_batches(pairs):
-        for encoded in zip(*map(tokenizer.encode, batch), strict=True):
-            row = next(rows)
-            if max(map(len, encoded)) < seq_len:  # one token is left for the end marker
-                kept.append(row)
-                for side, ids in zip(sides, encoded, strict=True):
-                    # Lists of Python numbers would take ten times the memory of arrays.
-                    side.append(np.array(ids, dtype=np.int32))
-    return ParallelDataset(*map(Ragged.of, sides)), kept
+        for side, lines in zip(sides, batch, strict=True):
+            # Lists of Python numbers would take ten times the memory of arrays.
+            side += [np.array(ids, dtype=np.int32) for ids in tokenizer.encode(lines)]
+    longest = [max(map(len, pair)) for pair in zip(*sides, strict=True)]
+    kept = [row for row, length in enumerate(longest) if length < seq_len]  # without end marker
+    return ParallelDataset(*(Ragged.of(side[row] for row in kept) for side in sides)), kept
 
 
 def _publish(partial: Path, prepared: Path) -> None:

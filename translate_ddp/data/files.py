@@ -53,9 +53,7 @@ def find_parallel_text(prefix: Path, languages: Languages) -> Located | None:
             f"Of the parallel text {prefix} there is only {found[0]}: the other language of"
             f" {'-'.join(languages)} is missing (plain or .gz)."
         )
-    return Located(
-        [file_identity(path) for path in found], lambda: {"train": read_parallel(*found)}
-    )
+    return Located([*map(file_identity, found)], lambda: {"train": read_parallel(*found)})
 
 
 def file_identity(path: Path) -> str:
@@ -102,15 +100,8 @@ def _read_csv(path: Path, languages: Languages) -> Dataset:
     # The header is read as a row, so that pandas rejects rows that are longer than it. With
     # `header=0` pandas would take the first field of such a row for a row label and shift the rest.
     columns = cells if has_header else ["src", "tgt"]
-    table = _load(
-        "csv",
-        path,
-        header=None,
-        column_names=columns,
-        features=text_features(*columns),
-        keep_default_na=False,
-        **dialect,
-    )
+    dialect |= {"column_names": columns, "features": text_features(*columns)}
+    table = _load("csv", path, header=None, keep_default_na=False, **dialect)
     return table.select(range(1, len(table))) if has_header else table
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPException
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from translate_ddp.data.columns import Languages, all_pair_columns
+from translate_ddp.data.columns import Languages, pair_columns
 from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.background import BackgroundThread
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -34,9 +34,8 @@ def read_hub(name: str, languages: Languages) -> Mapping[str, Dataset]:
     So restarts read the same rows and need no network. Raises UserError if the hub is needed and
     does not answer, or has no such dataset or pair of languages.
     """
-    cached = _read_cache(name, languages)
-    if cached is not None:
-        return all_pair_columns(cached, languages, name)
+    if (cached := _read_cache(name, languages)) is not None:
+        return {split: pair_columns(table, languages, name) for split, table in cached.items()}
     _require_hub(name)
     return read_repository(name, languages, WAYS_OUT.format(name=name))
 
@@ -49,7 +48,7 @@ def _read_cache(name: str, languages: Languages) -> Mapping[str, Dataset] | None
     except ImportError:
         return None
     bare_name = name.rpartition("/")[2]
-    for pair in (*_both_directions(languages), "default"):
+    for pair in ("-".join(languages), "-".join(languages[::-1]), "default"):
         with suppress(ValueError, OSError, TypeError):  # not cached, incomplete, other arguments
             cache = Cache(
                 repo_id=name, dataset_name=bare_name, config_name=pair, version="auto", hash="auto"
@@ -84,23 +83,18 @@ def _answers(url: str, timeout_seconds: float) -> bool:
     The request runs in a thread, because a socket's timeout does not cover the name lookup, and
     starts again with each address of the host.
     """
-    answered = threading.Event()
 
-    def request() -> None:
+    def request() -> bool:
         try:
             urlopen(Request(url, method="HEAD"), timeout=timeout_seconds).close()
         except HTTPError as error:
             error.close()
-            if error.code >= 500:  # of the hub, or of a proxy in front of it
-                return
-        except (OSError, ValueError, HTTPException):
-            return
-        answered.set()
+            return error.code < 500  # others are of the hub, or of a proxy in front of it
+        return True
 
-    thread = threading.Thread(target=request, daemon=True)
-    thread.start()
-    thread.join(timeout_seconds)
-    return answered.is_set()
+    with suppress(OSError, ValueError, HTTPException):
+        return BackgroundThread("hub").result(request, timeout_seconds)
+    return False
 
 
 def read_repository(place: str, languages: Languages, advice: str) -> Mapping[str, Dataset]:
@@ -108,8 +102,9 @@ def read_repository(place: str, languages: Languages, advice: str) -> Mapping[st
     from datasets import load_dataset
 
     with explain_read_errors(place, advice):
-        splits = load_dataset(place, **_repository_part(place, languages))
-    return all_pair_columns(cast("Mapping[str, Dataset]", splits), languages, place)
+        loaded = load_dataset(place, **_repository_part(place, languages))
+    splits = cast("Mapping[str, Dataset]", loaded)
+    return {split: pair_columns(table, languages, place) for split, table in splits.items()}
 
 
 def _repository_part(place: str, languages: Languages) -> dict[str, Any]:
@@ -118,7 +113,7 @@ def _repository_part(place: str, languages: Languages) -> dict[str, Any]:
 
     configs = get_dataset_config_names(place)
     subfolders = sorted(path.name for path in Path(place).glob("*-*") if path.is_dir())
-    for pair in _both_directions(languages):
+    for pair in ("-".join(languages), "-".join(languages[::-1])):
         if pair in configs:
             return {"name": pair}
         if pair in subfolders:
@@ -127,7 +122,3 @@ def _repository_part(place: str, languages: Languages) -> dict[str, Any]:
     if len(held) > 1:
         raise UserError(f"{place} has no pair {'-'.join(languages)}; it has {list_names(held)}.")
     return {"name": configs[0]}
-
-
-def _both_directions(languages: Languages) -> tuple[str, str]:
-    return "-".join(languages), "-".join(reversed(languages))

@@ -56,11 +56,9 @@ def read_splits(source: str, languages: Languages) -> Mapping[str, Dataset]:
     silence_libraries()
     name, split = _name_and_split(source)
     splits = _locate(name, languages).read()
-    if not split:
-        return splits
-    if split not in splits:
+    if split and split not in splits:
         raise UserError(f"{name} has no split {split!r}; it has {list_names(splits)}.")
-    return {split: splits[split]}
+    return {split: splits[split]} if split else splits
 
 
 def source_identity(source: str, languages: Languages) -> list[str]:
@@ -128,8 +126,8 @@ def _read_demo(languages: Languages) -> dict[str, Dataset]:
 def _find_folder(folder: Path, languages: Languages) -> Located | None:
     if not folder.is_dir():
         return None
-    parts = {split: _find_split(folder, split, languages) for split in SPLIT_STEMS}
-    held = {split: part for split, part in parts.items() if part is not None}
+    found = ((split, _find_split(folder, split, languages)) for split in SPLIT_STEMS)
+    held = {split: part for split, part in found if part is not None}
     if "train" in held:
         identity = [line for part in held.values() for line in part.identity]
         return Located(identity, lambda: {name: held[name].read()["train"] for name in held})
@@ -146,20 +144,17 @@ def _find_folder(folder: Path, languages: Languages) -> Located | None:
 def _find_split(folder: Path, split: str, languages: Languages) -> Located | None:
     for stem in SPLIT_STEMS[split]:
         names = (f"{stem}{ending}{gz}" for ending in BUILDERS for gz in ("", ".gz"))
-        for name in names:
-            if found := find_table(folder / name, languages):
-                return found
-        if found := find_parallel_text(folder / stem, languages):
+        tables = filter(None, (find_table(folder / name, languages) for name in names))
+        if found := next(tables, None) or find_parallel_text(folder / stem, languages):
             return found
     return None
 
 
 def _find_on_hub(name: str, languages: Languages) -> Located | None:
     """The dataset of a name that is valid on the hub and, as a path, starts in no local folder."""
-    owner = name.partition("/")[0]
-    if not HUB_ID.fullmatch(name) or Path(name).suffix in (*BUILDERS, ".gz"):
-        return None
-    if owner != name and Path(owner).exists():
+    owner, slash, _ = name.partition("/")
+    is_file_name = Path(name).suffix in (*BUILDERS, ".gz")
+    if not HUB_ID.fullmatch(name) or is_file_name or (slash and Path(owner).exists()):
         return None
     full_name = HUB_ALIASES.get(name, name)
     return Located([full_name], lambda: read_hub(full_name, languages))

@@ -7,6 +7,7 @@ the literal text "[EOS]".
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer as Model
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
@@ -58,27 +59,23 @@ class Tokenizer:
 
 def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
     """Train a tokenizer on the lines of both languages."""
+    settings: dict[str, Any] = {
+        "vocab_size": config.vocab_size,
+        "special_tokens": SPECIAL_TOKENS,
+        "show_progress": False,
+    }
     if config.tokenizer == "bpe":
         model = Model(models.BPE())
         # Composes letters and their accents; all other text is encoded unchanged.
         model.normalizer = normalizers.NFC()
         model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         model.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(
-            vocab_size=config.vocab_size,
-            special_tokens=SPECIAL_TOKENS,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        )
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(initial_alphabet=alphabet, **settings)
     else:
         model = Model(models.WordLevel(unk_token="[UNK]"))
         model.pre_tokenizer = pre_tokenizers.Whitespace()
-        trainer = trainers.WordLevelTrainer(
-            vocab_size=config.vocab_size,
-            special_tokens=SPECIAL_TOKENS,
-            min_frequency=2,
-            show_progress=False,
-        )
+        trainer = trainers.WordLevelTrainer(min_frequency=2, **settings)
     model.train_from_iterator(lines, trainer)
     return Tokenizer(model.to_str())
 

@@ -16,20 +16,17 @@ class TargetCache:
 
     def extend(self, *new_NHTK: Tensor) -> tuple[Tensor, ...]:
         """Append positions; return the keys and values of all positions."""
-        length = self.length + new_NHTK[0].shape[2]
-        if not self.buffers or length > self.buffers[0].shape[2]:
-            self._grow(new_NHTK[0], max(2 * self.length, length, FIRST_CAPACITY))
+        rows, heads, added, width = new_NHTK[0].shape
+        old, self.length = self.length, self.length + added
+        if not self.buffers or self.length > self.buffers[0].shape[2]:
+            capacity = max(2 * old, self.length, FIRST_CAPACITY)
+            grown = tuple(new.new_empty(rows, heads, capacity, width) for new in new_NHTK)
+            for larger, buffer in zip(grown, self.buffers, strict=False):
+                larger[:, :, :old] = buffer[:, :, :old]
+            self.buffers = grown
         for buffer, new in zip(self.buffers, new_NHTK, strict=True):
-            buffer[:, :, self.length : length] = new
-        self.length = length
-        return tuple(buffer[:, :, :length] for buffer in self.buffers)
-
-    def _grow(self, like_NHTK: Tensor, capacity: int) -> None:
-        rows, heads, _, width = like_NHTK.shape
-        grown = tuple(like_NHTK.new_empty(rows, heads, capacity, width) for _ in range(2))
-        for new, old in zip(grown, self.buffers, strict=False):
-            new[:, :, : self.length] = old[:, :, : self.length]
-        self.buffers = grown
+            buffer[:, :, old : self.length] = new
+        return tuple(buffer[:, :, : self.length] for buffer in self.buffers)
 
     def select(self, rows_N: Tensor) -> None:
         self.buffers = tuple(buffer.index_select(0, rows_N) for buffer in self.buffers)

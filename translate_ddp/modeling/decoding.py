@@ -25,8 +25,8 @@ from translate_ddp.runtime.out_of_memory import FREE_MEMORY, OutOfMemory, explai
 LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
 
 # A search keeps a multiple of this many rows, some of them finished, or a power of two if few are
-# left. Dropping rows copies the caches of all others, and with few different row counts the kernels
-# compiled for one batch serve other batches, too.
+# left: dropping rows copies the caches of the others, and every other number of rows makes oneDNN
+# compile kernels.
 ROW_MULTIPLE = 16
 
 # Tokens decoded at once: source tokens with padding, times the beam width. On a GPU a step of few
@@ -75,11 +75,10 @@ def greedy(state: SearchState, limits: Sequence[int], device: torch.device) -> l
     for length in itertools.count(1):
         tokens_N = state.step(tokens_N).argmax(dim=-1)
         for row, token in zip(rows, tokens_N.tolist(), strict=True):
-            if row in unfinished:
-                if token != EOS:
-                    outputs[row].append(token)
-                if token == EOS or length == limits[row]:
-                    unfinished.remove(row)
+            if row in unfinished and token != EOS:
+                outputs[row].append(token)
+            if token == EOS or length == limits[row]:
+                unfinished.discard(row)
         if not unfinished:
             break
         kept = rows_to_keep([row in unfinished for row in rows], ROW_MULTIPLE)
@@ -172,16 +171,13 @@ def _collect(
 
 
 def rows_to_keep(is_unfinished: Sequence[bool], multiple: int) -> list[int]:
-    """Indices of all unfinished rows, at least one, and of as many finished ones as fill the count.
+    """Indices of all unfinished rows, of which there are some, and of finished ones to fill up.
 
-    The count is a multiple of `multiple`, as far as there are rows, or a power of two if at most
-    half of `multiple` are unfinished.
+    Up to a multiple of `multiple`, or to a power of two if at most half of it are unfinished.
     """
     count = sum(is_unfinished)
-    if count > multiple // 2:
-        count = math.ceil(count / multiple) * multiple
-    else:
-        count = 1 << (count - 1).bit_length()
+    is_many = count > multiple // 2
+    count = math.ceil(count / multiple) * multiple if is_many else 1 << (count - 1).bit_length()
     unfinished_first = sorted(range(len(is_unfinished)), key=lambda index: not is_unfinished[index])
     return sorted(unfinished_first[:count])
 
@@ -199,9 +195,8 @@ def decode(
 
     `start` encodes a padded batch, source_BS, and returns the state before the first target token.
     Sources of similar length form a batch of up to `max_tokens` tokens, padding and beams included.
-    On a CPU each thread searches a batch of its own, which uses the cores better than one batch for
-    all. `on_done` receives the number of sentences of each finished batch. Raises OutOfMemory if
-    the device has not enough memory for a single sentence.
+    On a CPU each thread searches a batch of its own. `on_done` receives the number of sentences of
+    each finished batch. Raises OutOfMemory if a single sentence needs too much memory.
     """
     outputs: dict[int, Hypothesis] = {}
 
@@ -210,9 +205,9 @@ def decode(
         limits = [length_limit(len(sentence)) for sentence in sentences]
         with torch.inference_mode():
             state = start(pad(Ragged.of(sentences), last=EOS).to(device))
-            if beam_width == 1:
-                return greedy(state, limits, device)
-            return beam(state, limits, device, beam_width)
+            if beam_width > 1:
+                return beam(state, limits, device, beam_width)
+            return greedy(state, limits, device)
 
     def search_in_memory(rows: list[int]) -> list[Hypothesis]:
         """As `search`, but in halves if the memory does not suffice for all rows at once."""

@@ -1,8 +1,7 @@
 """Weights for inference: cast and laid out once instead of at each product.
 
-Decoding multiplies the same weights by a few rows, over and over. On a CPU each of these products
-would first bring the weights into the order in which oneDNN reads them, which for 16 rows takes as
-long as the product itself.
+On a CPU each product would first bring the weights into the order in which oneDNN reads them, which
+for the few rows of decoding (16) takes as long as the product itself.
 """
 
 import copy

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 GPU_TILE = 64  # tensor cores are at full speed if a product's columns are a multiple of it
 MASK_ALIGNMENT = 8  # elements; memory-efficient attention copies a mask with other row strides
 
-# The number of scores computed at once. On a CPU they stay in its cache; on a GPU a few launches
-# suffice for all tokens (512 MiB of scores in bf16).
+# Scores computed at once: on a CPU they stay in its cache; on a GPU they take 512 MiB in bf16.
 CPU_SCORES_AT_ONCE, GPU_SCORES_AT_ONCE = 2**22, 2**28
 
 _is_plain = False
@@ -24,10 +23,7 @@ _is_plain = False
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """Within this context, all threads of the process use the plain versions.
-
-    Weights that `ready_to_decode` has already packed stay packed.
-    """
+    """Within it, all threads use the plain versions; weights that are packed stay packed."""
     global _is_plain
     before, _is_plain = _is_plain, True
     try:
@@ -82,12 +78,9 @@ def cast_weights(modules: Iterable[nn.Module], dtype: torch.dtype) -> None:
 
 
 def _weights_like(module: Linear | LayerNorm, input: Tensor) -> tuple[Tensor, Tensor]:
-    """Weight and bias in the dtype of `input`.
-
-    A result of `cast_weights` is used once: the weights may have changed before the next pass.
-    """
+    """Weight and bias in the dtype of `input`."""
     if (cast := module.cast) is not None:
-        module.cast = None
+        module.cast = None  # the weights may have changed before the next pass
         return cast
     return module.weight.to(input.dtype), module.bias.to(input.dtype)
 
@@ -124,22 +117,19 @@ def attention(
 ) -> Tensor:
     """Scaled dot-product attention (Vaswani et al. 2017, eq. 1); the mask is added to the scores.
 
-    Plain: PyTorch's kernel. In bf16 on a CPU it takes several times as long as the products and
-    the softmax written out, forward and backward, at the lengths of sentences.
+    Plain: PyTorch's kernel. In bf16 on a CPU, at the lengths of sentences, it takes several times
+    as long as the products and the softmax written out.
     """
     is_slow = q_BHTK.device.type == "cpu" and q_BHTK.dtype == torch.bfloat16
-    if is_plain() or not is_slow:
-        return F.scaled_dot_product_attention(
-            q_BHTK, k_BHMK, v_BHMK, attn_mask=mask_B11M, is_causal=is_causal
-        )
-    return attention_written_out(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal)
+    if is_slow and not is_plain():
+        return attention_written_out(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal)
+    return F.scaled_dot_product_attention(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal=is_causal)
 
 
 def attention_written_out(
     q_BHTK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B11M: Tensor | None, is_causal: bool
 ) -> Tensor:
-    # The products with a single query, as in decoding, are sums: oneDNN would compile a kernel for
-    # each number of rows and positions.
+    # With one query, as in decoding, oneDNN would compile a product for each number of positions.
     is_single = q_BHTK.shape[2] == 1
     q_BHTK = q_BHTK * q_BHTK.shape[-1] ** -0.5
     if is_single:
@@ -162,8 +152,8 @@ def align_mask(mask_B11M: Tensor) -> Tensor:
 
     Plain: the mask as it is.
     """
+    # The compiler aligns masks, too; here it would make new graphs for some lengths.
     if is_plain() or torch.compiler.is_compiling():
-        # The compiler aligns masks, too; here it would make new graphs for some lengths.
         return mask_B11M
     length = mask_B11M.shape[-1]
     return F.pad(mask_B11M, (0, -length % MASK_ALIGNMENT))[..., :length]
@@ -206,12 +196,11 @@ def dropout_mask(like: Tensor, p: float) -> Tensor:
 def pad_vocabulary(weights_VD: Tensor) -> Tensor:
     """The embedding with zero rows added up to a multiple of a GPU's tile, weights_PD.
 
-    Plain, and on a CPU: the embedding as it is. Callers cut the added scores off, so the added rows
-    are never predicted or learnt.
+    Plain, and on a CPU: the embedding as it is. Callers cut off the scores of the added rows.
     """
-    needs_none = is_plain() or weights_VD.device.type == "cpu"
-    missing = 0 if needs_none else -len(weights_VD) % GPU_TILE
-    return F.pad(weights_VD, (0, 0, 0, missing)) if missing else weights_VD
+    if is_plain() or weights_VD.device.type == "cpu" or len(weights_VD) % GPU_TILE == 0:
+        return weights_VD
+    return F.pad(weights_VD, (0, 0, 0, -len(weights_VD) % GPU_TILE))
 
 
 def rows_at_once(hidden_RD: Tensor, vocabulary: int) -> int:

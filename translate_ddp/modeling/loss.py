@@ -44,14 +44,12 @@ class Objective(nn.Module):
 
     def __init__(self, model: Transformer, label_smoothing: float) -> None:
         super().__init__()
-        self.model = model
-        self.label_smoothing = label_smoothing
+        self.model, self.label_smoothing = model, label_smoothing
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Sums over the batch's real target tokens, in nats.
 
-        "loss": label-smoothed cross-entropy, the one that is minimised. "nll": negative
-        log-likelihood without smoothing, detached, to compare training with validation.
+        "loss": label-smoothed cross-entropy. "nll": negative log-likelihood, detached.
         """
         hidden_BTD = self.model(batch.source_BS, batch.target_BT)
         # `index_select`, since the gradient of [batch.real_R] sorts the positions first.

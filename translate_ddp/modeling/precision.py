@@ -1,9 +1,8 @@
 """The precision in which the layers compute.
 
 Parameters, gradients, optimizer and checkpoints are always fp32. In bf16, all activations have 16
-bits, and the weights are cast once a pass for the layers, where autocast casts at each layer. Sums
-of many terms stay fp32: those inside matrix products, norms and the loss, the embedding's gradient,
-and the optimizer's moments.
+bits, and the weights are cast once a pass. Sums of many terms stay fp32: in matrix products, norms
+and the loss, the embedding's gradient, and the optimizer's moments.
 """
 
 import torch
@@ -13,9 +12,8 @@ from translate_ddp.settings import Precision
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     """The dtype of `precision`; auto is bf16 where the device multiplies matrices faster in it."""
-    if precision == "auto":
-        return torch.bfloat16 if has_bf16(device) else torch.float32
-    return torch.bfloat16 if precision == "bf16" else torch.float32
+    is_bf16 = precision == "bf16" or (precision == "auto" and has_bf16(device))
+    return torch.bfloat16 if is_bf16 else torch.float32
 
 
 def has_bf16(device: torch.device) -> bool:
@@ -29,8 +27,8 @@ def has_bf16(device: torch.device) -> bool:
 def precision_warning(precision: Precision, device: torch.device) -> str | None:
     """A warning for GPUs without bf16 (V100, T4), which compute in fp32; otherwise None.
 
-    There is no fp16: it needs a loss scale that adapts by skipping steps, so that rounding would
-    decide which batches count, and no such GPU was available for tests.
+    There is no fp16: its loss scale adapts by skipping steps, so rounding would decide which
+    batches count, and no such GPU was available for tests.
     """
     if device.type != "cuda" or has_bf16(device) or precision == "fp32":
         return None

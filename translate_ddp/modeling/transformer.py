@@ -23,10 +23,7 @@ from translate_ddp.settings import ModelConfig
 
 
 class Attention(nn.Module):
-    """Multi-head attention (Vaswani et al. 2017, section 3.2.2).
-
-    Keys and values are computed by a method of their own, so that a decoder can cache them.
-    """
+    """Multi-head attention (Vaswani et al. 2017, section 3.2.2); a decoder caches `keys_values`."""
 
     def __init__(self, d_model: int, num_heads: int) -> None:
         super().__init__()
@@ -105,8 +102,8 @@ class DecoderLayer(nn.Module):
         if cache.target is not None:
             keys_values = cache.target.extend(*keys_values)
         # Padding is on the right, so the causal mask hides it from every real position. With a
-        # target cache there is one new position, which attends to all. The decision must not depend
-        # on T, or a compiler would make a graph for each case.
+        # target cache there is one new position, which attends to all. A decision by T would make
+        # the compiler build two graphs.
         is_causal = cache.target is None
         attended_NTD = self.self_attention(normed_NTD, *keys_values, is_causal=is_causal)
         x_NTD = self.dropout(attended_NTD, residual=x_NTD)
@@ -118,10 +115,7 @@ class DecoderLayer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Encoder-decoder Transformer with layer normalisation before each sublayer.
-
-    The layers compute in `dtype`. The weights are fp32 unless the caller casts them.
-    """
+    """Pre-norm Transformer whose layers compute in `dtype`; its weights are fp32 unless cast."""
 
     def __init__(
         self,
@@ -226,15 +220,11 @@ class DecodingState:
         self.length = 0
 
     def step(self, tokens_N: Tensor) -> Tensor:
-        """Append a token to each row; return logits_NV of the next one, in fp32."""
-        x_N1D = self.model.decode(
-            tokens_N[:, None], self.caches, self.mask_B11S, first_position=self.length
-        )
+        x_N1D = self.model.decode(tokens_N[:, None], self.caches, self.mask_B11S, self.length)
         self.length += 1
         return self.model.logits(x_N1D[:, 0]).float()
 
     def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
-        """Keep these sentences, in order, and these of their rows."""
         self.mask_B11S = kernels.align_mask(self.mask_B11S.index_select(0, sentences_B))
         for cache in self.caches:
             cache.select(sentences_B, rows_N)

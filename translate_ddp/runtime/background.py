@@ -13,28 +13,25 @@ class BackgroundThread:
     """Runs the submitted calls one after another on a daemon thread.
 
     A call that never returns delays the calls after it, but not the exit of the process.
-    With `stop_after_error`, every call after the first failed one fails with the same error.
+    With `stop_after_error`, every call after the first failed one fails with the same `error`.
     """
 
     def __init__(self, name: str, stop_after_error: bool = False) -> None:
         self.error: BaseException | None = None
-        """The first error of a call, with `stop_after_error`."""
         self._stop_after_error = stop_after_error
         self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, call: Callable[[], T]) -> "Future[T]":
-        """The future result of the call, which runs after those submitted before it."""
         future: Future[T] = Future()
         self._calls.put((call, future))
         return future
 
     def result(self, call: Callable[[], T], timeout: float) -> T:
-        """The result of the call.
+        """The result of the call, or its error.
 
-        Raises the error of the call, and TimeoutError if it and the calls before it take longer
-        than `timeout` seconds. The call is not interrupted.
+        Raises TimeoutError after `timeout` seconds, and does not interrupt the call.
         """
         try:
             return self.submit(call).result(timeout)

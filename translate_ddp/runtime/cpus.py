@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from translate_ddp.runtime.launcher import Launch
@@ -22,10 +23,10 @@ def _is_torchruns_default(chosen: str, launch: Launch) -> bool:
         return False
     try:
         # The environment with which torchrun was started, before it set its own variables.
-        variables = Path(f"/proc/{os.getppid()}/environ").read_bytes().split(b"\0")
+        variables = Path(f"/proc/{os.getppid()}/environ").read_bytes()
+        return b"\0OMP_NUM_THREADS=" not in b"\0" + variables
     except OSError:
         return True
-    return not any(variable.startswith(b"OMP_NUM_THREADS=") for variable in variables)
 
 
 def usable_cores() -> int:
@@ -41,27 +42,18 @@ def cpu_quotas(
 
     cgroup v2 has `QUOTA PERIOD` or `max PERIOD` in `cpu.max`; v1 has a file for each number.
     """
-    try:
-        lines = own.read_text().splitlines()
-    except OSError:
-        return
+    lines = own.read_text().splitlines() if own.exists() else []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         is_v2 = not controllers
         if not is_v2 and "cpu" not in controllers.split(","):
             continue
+        names = ["cpu.max"] if is_v2 else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
         group = (root if is_v2 else root / "cpu") / path.lstrip("/")
         for folder in (group, *group.parents):
-            yield from _quota(folder, is_v2)
+            with suppress(OSError, ValueError):  # no such files, or `max`
+                quota, period = " ".join((folder / name).read_text() for name in names).split()
+                if int(quota) > 0:
+                    yield int(quota) / int(period)
             if folder == root:
                 break
-
-
-def _quota(folder: Path, is_v2: bool) -> Iterator[float]:
-    names = ["cpu.max"] if is_v2 else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
-    try:
-        quota, period = " ".join((folder / name).read_text() for name in names).split()
-        if quota != "max" and int(quota) > 0:
-            yield int(quota) / int(period)
-    except (OSError, ValueError):
-        return

@@ -5,7 +5,6 @@ With one process every collective is the identity, so no caller checks for other
 """
 
 import itertools
-import json
 import os
 import re
 import time
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
-from translate_ddp.errors import Stopped, UserError
+from translate_ddp.errors import Stopped, UserError, first_line
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import choose_device, fix_cuda_kernels
 from translate_ddp.runtime.launcher import Launch, read_launch
@@ -84,56 +83,38 @@ class World:
             return flags
         combined = torch.tensor(flags, dtype=torch.int32)
         dist.all_reduce(combined, op=dist.ReduceOp.MAX)
-        return tuple(bool(flag) for flag in combined.tolist())
+        return tuple(map(bool, combined.tolist()))
 
-    def gather(self, text: str) -> list[str]:
-        """The texts of all ranks, in the order of ranks."""
-        if self.size == 1:
-            return [text]
-        mine = torch.frombuffer(bytearray(text.encode() + b"\n"), dtype=torch.uint8)
-        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(lengths, torch.tensor([len(mine)]))
-        longest = max(int(length) for length in lengths)
-        padded = [torch.empty(longest, dtype=torch.uint8) for _ in range(self.size)]
-        dist.all_gather(padded, nn.functional.pad(mine, (0, longest - len(mine))))
-        return [
-            bytes(row[: int(length)].numpy()).decode().removesuffix("\n")
-            for row, length in zip(padded, lengths, strict=True)
-        ]
+    def gather(self, value: T) -> list[T]:
+        """The values of all ranks, in the order of ranks. They are pickled."""
+        values = [value] * self.size
+        if self.size > 1:
+            dist.all_gather_object(values, value)
+        return values
 
     def broadcast(self, data: bytes | None, source: int) -> bytes:
         """The data of rank `source`, on every rank. The others pass None."""
-        if self.size == 1:
-            assert data is not None
-            return data
-        length = torch.tensor([len(data) if data is not None else 0])
-        dist.broadcast(length, src=source)
-        if data is not None and self.rank == source:
-            payload = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        else:
-            payload = torch.empty(int(length), dtype=torch.uint8)
-        if int(length):
-            dist.broadcast(payload, src=source)
-        return bytes(payload.numpy())
+        received = [data]
+        if self.size > 1:
+            dist.broadcast_object_list(received, src=source)
+        assert received[0] is not None
+        return received[0]
 
     def replicate(self, module: nn.Module, config: DistributedConfig) -> nn.Module:
         """The module in DDP: rank 0's weights, and gradients averaged over ranks in backward."""
         if self.size == 1:
             return module
         return DistributedDataParallel(
-            module,
-            bucket_cap_mb=config.bucket_cap_mb,
-            gradient_as_bucket_view=True,
+            module, bucket_cap_mb=config.bucket_cap_mb, gradient_as_bucket_view=True
         )
 
     def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
         """Within it, forward *and* backward accumulate local gradients without an all-reduce."""
-        if isinstance(module, DistributedDataParallel):
-            return module.no_sync()
-        return nullcontext()
+        is_replicated = isinstance(module, DistributedDataParallel)
+        return module.no_sync() if is_replicated else nullcontext()
 
     def on_main(self, phase: str, work: Callable[[], T]) -> T:
-        """The result of `work` on rank 0, on every rank. It must be JSON, and may take any time.
+        """The result of `work` on rank 0, on every rank. `work` may take any time.
 
         The other ranks wait without a collective, which would time out, as long as rank 0 sends
         heartbeats. A `UserError` or `Stopped` of rank 0 is raised on every rank.
@@ -141,7 +122,7 @@ class World:
         return self._on_ranks((0,), phase, work)[0]
 
     def on_each_node(self, phase: str, work: Callable[[], T]) -> list[T]:
-        """As `on_main`, on the first rank of every node: the results in the order of nodes."""
+        """As `on_main`, on the first rank of every node; the results in the order of nodes."""
         return self._on_ranks(self.node_leaders, phase, work)
 
     def on_main_then_each_node(self, phase: str, work: Callable[[], T]) -> list[T]:
@@ -161,42 +142,30 @@ class World:
         if self.store is None:
             return [work()]
         prefix = f"{next(self._calls)}/{phase}"
-        mine = ""
+        outcome = None
         if self.rank in ranks:
-            mine = _outcome(work)
+            try:
+                outcome = work()
+            except (UserError, Stopped) as error:
+                outcome = error
             with suppress(dist.DistNetworkError):
                 self.store.set(f"{prefix}/{self.rank}", "")
         with self.watchdog.waiting_for(ranks):
-            _wait(self.store, [f"{prefix}/{rank}" for rank in ranks])
+            pause = 0.005
+            with suppress(dist.DistNetworkError):
+                while not self.store.check([f"{prefix}/{rank}" for rank in ranks]):
+                    time.sleep(pause)
+                    pause = min(2 * pause, 0.25)
             # Not in the store: it dies with torchrun, and the ranks must still be able to save.
-            outcomes = self.gather(mine)
+            outcomes = self.gather(outcome)
         self.watchdog.enter_phase(f"after {phase}")
-        results = [json.loads(outcomes[rank]) for rank in ranks]
+        results: list[Any] = [outcomes[rank] for rank in ranks]
         for result in results:
-            if "error" in result:
-                raise UserError(result["error"])
-        if any("stopped" in result for result in results):
+            if isinstance(result, UserError):
+                raise UserError(str(result))  # not `this_rank_only`: every rank raises it
+        if any(isinstance(result, Stopped) for result in results):
             raise Stopped
-        return [result["value"] for result in results]
-
-
-def _outcome(work: Callable[[], Any]) -> str:
-    """The result or the exception of the work, as JSON."""
-    try:
-        return json.dumps({"value": work()})
-    except UserError as error:
-        return json.dumps({"error": str(error)})
-    except Stopped:
-        return json.dumps({"stopped": True})
-
-
-def _wait(store: dist.Store, keys: list[str]) -> None:
-    """Return once the store has all keys, or is lost."""
-    pause = 0.005
-    with suppress(dist.DistNetworkError):
-        while not store.check(keys):
-            time.sleep(pause)
-            pause = min(2 * pause, 0.25)
+        return results
 
 
 @contextmanager
@@ -213,8 +182,9 @@ def open_world(config: DistributedConfig) -> Iterator[World]:
     fix_cuda_kernels()
     with open_watchdog(launch.rank, launch.size, launch.under_torchrun) as watchdog:
         watchdog.timeout_seconds = 60 * config.timeout_minutes
-        restarted = launch.restarts > 0
-        world = World(launch.rank, launch.size, device, restarted=restarted, watchdog=watchdog)
+        world = World(
+            launch.rank, launch.size, device, restarted=launch.restarts > 0, watchdog=watchdog
+        )
         with _report_errors(world):
             if launch.size > 1:
                 world = _join(world, launch, backend)
@@ -232,21 +202,17 @@ def _report_errors(world: World) -> Iterator[None]:
         yield
     except UserError as error:
         if not (error.this_rank_only or world.is_main):
-            watchdog.exit_quietly()
-        elif not watchdog.report_error(str(error)):
+            watchdog.exit.exit_quietly()
+        elif not watchdog.exit.report_error(str(error)):
             os._exit(ExitCode.USER_ERROR)  # another rank has reported its own
         raise
     except Exception as error:
-        if world.size > 1 and _is_lost_peer(error):
+        is_gloo_error = type(error) is RuntimeError and LOST_PEER.search(str(error))
+        if world.size > 1 and (is_gloo_error or isinstance(error, dist.DistError)):
             watchdog.report_lost_peer(error)
-        watchdog.report_failure(error)
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        watchdog.exit.report_failure(f"Rank {world.rank} failed at {watchdog.where}: {reason}")
         raise
-
-
-def _is_lost_peer(error: Exception) -> bool:
-    if isinstance(error, dist.DistError):
-        return True
-    return type(error) is RuntimeError and bool(LOST_PEER.search(str(error)))
 
 
 def _join(world: World, launch: Launch, backend: str) -> World:
@@ -267,10 +233,10 @@ def _join(world: World, launch: Launch, backend: str) -> World:
         device_id=world.device if "nccl" in backend else None,
     )
     world = replace(world, backend=backend.split(":")[-1])
-    local_ranks = world.gather(str(launch.local_rank))
+    local_ranks = world.gather(launch.local_rank)
     return replace(
         world,
-        node_leaders=tuple(rank for rank, local in enumerate(local_ranks) if local == "0"),
+        node_leaders=tuple(rank for rank, local in enumerate(local_ranks) if local == 0),
         restarted=world.any(world.restarted)[0],
         store=dist.PrefixStore("phases", store),
     )

@@ -6,14 +6,13 @@ Variables that the user has set stay. Does not import torch.
 from collections.abc import MutableMapping
 from pathlib import Path
 
-# Iterations for which an idle thread of torch (GCC's OpenMP) spins before it sleeps. By default it
-# spins for milliseconds and blocks other programs on the same cores: beside a second training, one
-# keeps a third to a half of its speed with this value, and about a fifth with the default
-# (`python -m benchmarks.neighbours`).
+# Iterations for which an idle thread of torch (GCC's OpenMP) spins before it sleeps. Beside a
+# second training on the same cores, one keeps a third to a half of its speed with this value, and
+# about a fifth with the default (`python -m benchmarks.neighbours`).
 SPIN_COUNT = 2000
-# Compiled kernels that oneDNN and torch each cache, enough for two or three passes. In bf16 and for
-# packed weights oneDNN compiles one for each matmul shape, of half a MiB and more. Its default is
-# 1,024, but batches have so many shapes that few kernels are used again in time.
+# Compiled kernels that oneDNN and torch each cache, enough for two or three passes. oneDNN compiles
+# one of half a MiB and more for each matmul shape in bf16 and of packed weights. Batches have so
+# many shapes that few kernels are used again in time, even with its default of 1,024.
 CACHED_KERNELS = 128
 
 
@@ -34,7 +33,5 @@ def can_expand_segments(
     release: Path = Path("/proc/sys/kernel/osrelease"), tegra: Path = Path("/etc/nv_tegra_release")
 ) -> bool:
     """False under WSL and on Jetson, whose drivers cannot expand segments (pytorch#192330)."""
-    try:
-        return "microsoft" not in release.read_text().lower() and not tegra.exists()
-    except OSError:
-        return False
+    is_wsl = not release.exists() or "microsoft" in release.read_text().lower()
+    return not is_wsl and not tegra.exists()

@@ -41,16 +41,18 @@ FAULT = re.compile(
     r"(?P<point>\w+)(:(?P<first>\d+)(-(?P<last>\d+))?)?(@(?P<rank>\d+))?"
     r"=(?P<action>\w+?)(:(?P<seconds>[\d.]+))?"
 )
-OTHER_ACTIONS = ("raise", "oom", "hang", "sleep", "nan", "flip")  # than signals and errno names
+ERRORS = {name.lower(): number for number, name in errno.errorcode.items()}
+SIGNALS = {number.name[3:].lower(): number for number in signal.Signals}
+ACTIONS = ("raise", "oom", "hang", "sleep", "nan", "flip", *ERRORS, *SIGNALS)
 
 
 @dataclass
 class Fault:
     """A fault from the `first` to the `last` time that a point is reached.
 
-    `action` is a signal sent to this process (kill, stop, term, int, usr1), an error of the
-    operating system (enospc, eio), or one of: raise, oom (out of memory), hang, sleep:SECONDS, and
-    at points that have tensors nan (fills them) and flip (inverts one bit of the first).
+    `action` is a signal to this process (kill, stop, term), an error of the operating system
+    (enospc, eio), raise, oom (out of memory), hang, sleep:SECONDS or, at points with tensors, nan
+    (fills them) or flip (inverts one bit of the first).
     """
 
     first: int
@@ -78,11 +80,10 @@ class Fault:
             import torch
 
             tensors[0].data.view(torch.int32).view(-1)[:1].bitwise_xor_(1 << 20)
-        elif hasattr(errno, self.action.upper()):
-            number = getattr(errno, self.action.upper())
-            raise OSError(number, os.strerror(number))
+        elif self.action in ERRORS:
+            raise OSError(ERRORS[self.action], os.strerror(ERRORS[self.action]))
         else:
-            os.kill(os.getpid(), signal.Signals[f"SIG{self.action.upper()}"])
+            os.kill(os.getpid(), SIGNALS[self.action])
 
 
 _faults: dict[str, list[Fault]] = {}
@@ -92,19 +93,15 @@ def configure_faults(text: str, rank: int) -> None:
     """Set the faults that `text` has for this rank. Raises UserError if its syntax is wrong."""
     for word in text.split():
         match = FAULT.fullmatch(word)
-        if match is None or match["point"] not in POINTS or not _is_action(match["action"]):
+        if match is None or match["point"] not in POINTS or match["action"] not in ACTIONS:
             raise UserError(
                 f"{VARIABLE} has {word!r}: use point[:first[-last]][@rank]=action, where point "
                 f"is one of {', '.join(POINTS)}."
             )
         if int(match["rank"] or rank) == rank:
             first = int(match["first"] or 1)
-            fault = Fault(
-                first=first,
-                last=int(match["last"] or first),
-                action=match["action"],
-                seconds=float(match["seconds"] or 1e6),
-            )
+            last, seconds = int(match["last"] or first), float(match["seconds"] or 1e6)
+            fault = Fault(first, last, match["action"], seconds)
             _faults.setdefault(match["point"], []).append(fault)
 
 
@@ -112,10 +109,3 @@ def fault_point(point: str, tensors: "Iterable[Tensor]" = ()) -> None:
     """Apply the faults set for this point; some of them change the tensors."""
     for fault in _faults.get(point, ()):
         fault.apply(point, list(tensors))
-
-
-def _is_action(name: str) -> bool:
-    code = name.upper()
-    return (
-        name in OTHER_ACTIONS or hasattr(errno, code) or f"SIG{code}" in signal.Signals.__members__
-    )

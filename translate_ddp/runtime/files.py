@@ -19,7 +19,6 @@ def write_atomically(path: Path, data: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.rename(path)
-    except BaseException:
+    finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise

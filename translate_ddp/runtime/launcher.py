@@ -49,10 +49,8 @@ def read_launch(environment: Mapping[str, str]) -> Launch:
 
 def _slurm_local_size(environment: Mapping[str, str]) -> int:
     """Tasks on this node, from a list such as `4(x2),3`: nodes 0 and 1 have 4, node 2 has 3."""
-    counts: list[int] = []
-    tasks_per_node = environment["SLURM_STEP_TASKS_PER_NODE"]
-    for tasks, nodes in re.findall(r"(\d+)(?:\(x(\d+)\))?", tasks_per_node):
-        counts += [int(tasks)] * int(nodes or 1)
+    groups = re.findall(r"(\d+)(?:\(x(\d+)\))?", environment["SLURM_STEP_TASKS_PER_NODE"])
+    counts = [int(tasks) for tasks, nodes in groups for _ in range(int(nodes or 1))]
     return counts[int(environment["SLURM_NODEID"])]
 
 

@@ -18,10 +18,7 @@ MESSAGES = re.compile(
 
 
 class OutOfMemory(UserError):
-    """What did not fit, and what to lower. Ranks run out of memory one by one."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, this_rank_only=True)
+    """What did not fit, and what to lower."""
 
 
 @contextmanager
@@ -35,7 +32,7 @@ def explain_out_of_memory(
         if not is_out_of_memory(error):
             raise
         text = f"Out of memory on {describe_device(device)}, {where()}: {advice}."
-        raise OutOfMemory(text) from error
+        raise OutOfMemory(text, this_rank_only=True) from error
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -37,24 +37,16 @@ class Termination:
 class Heartbeat:
     """The progress of a rank; every rank enters the same phases in the same order."""
 
-    number: int
+    number: int  # another one in each heartbeat of a rank
     phases: int  # entered so far
     is_waiting: bool  # for the work of another rank
     where: str
 
 
-@dataclass(frozen=True)
-class PeerStates:
-    """The last heartbeat of each rank that ever sent one, and the ranks that send no new ones."""
-
-    heartbeats: dict[int, Heartbeat]
-    unresponsive: list[int]
-
-    @property
-    def slowest(self) -> list[int]:
-        """The ranks that the others wait for."""
-        progress = {r: (beat.phases, beat.is_waiting) for r, beat in self.heartbeats.items()}
-        return [rank for rank, value in progress.items() if value == min(progress.values())]
+def slowest(heartbeats: dict[int, Heartbeat]) -> list[int]:
+    """The ranks that the others wait for."""
+    progress = {rank: (beat.phases, beat.is_waiting) for rank, beat in heartbeats.items()}
+    return [rank for rank, value in progress.items() if value == min(progress.values())]
 
 
 class Peers:
@@ -93,15 +85,20 @@ class Peers:
         found = {rank: self._read(f"heartbeat/{rank}") for rank in ranks}
         return {rank: Heartbeat(**json.loads(text)) for rank, text in found.items() if text}
 
-    def observe(self, next_heartbeat: Callable[[], Heartbeat]) -> PeerStates:
-        """Wait for a few heartbeats of all ranks, and keep sending, as others may observe too."""
+    def observe(
+        self, next_heartbeat: Callable[[], Heartbeat]
+    ) -> tuple[dict[int, Heartbeat], list[int]]:
+        """The last heartbeat of each rank, and the ranks that send no new ones.
+
+        Waits for a few heartbeats, and sends some itself, as other ranks may observe this one.
+        """
         before = self.heartbeats(range(self.size))
         for _ in range(3):
             time.sleep(self.heartbeat_seconds)
             self.send_heartbeat(next_heartbeat())
         now = self.heartbeats(range(self.size))
         others = (rank for rank in range(self.size) if rank != self.rank)
-        return PeerStates(now, [r for r in others if r not in now or now[r] == before.get(r)])
+        return now, [rank for rank in others if now.get(rank) == before.get(rank)]
 
     def claim(self, termination: Termination) -> bool:
         """Whether this is the first termination of the run."""

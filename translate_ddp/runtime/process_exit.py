@@ -35,50 +35,65 @@ class ProcessExit:
         self.unresponsive: Sequence[int] = ()  # ranks that are not waited for
         self._lock = threading.Lock()
 
-    def acquire(self) -> None:
+    def report_error(self, message: str) -> bool:
+        """End the run with an error that the caller prints if this returns True.
+
+        False if another rank has reported its own.
+        """
+        self._acquire()
+        is_first = self._claim(Termination("failed", message, ExitCode.USER_ERROR, self.rank))
+        if is_first:
+            self.save_status("failed", message)
+        self._wait_for_peers()
+        return is_first
+
+    def report_failure(self, message: str) -> None:
+        """End the run with an error of this rank's code, which the caller raises again."""
+        self._acquire()
+        self._report(Termination("failed", message, ExitCode.FAILED, self.rank))
+        self._wait_for_peers()
+
+    def exit_quietly(self) -> None:
+        """Prepare the exit of this rank for an error that another rank reports."""
+        self._acquire()
+        self._count_exit()
+
+    def terminate(self, termination: Termination, error: BaseException | None = None) -> NoReturn:
+        """Exit with the code of this termination, found by this rank or read from another."""
+        self._acquire()
+        is_own = termination.rank == self.rank
+        try:
+            is_first = is_own and self._report(termination)
+            if termination.exit_code in (ExitCode.FAILED, ExitCode.RETRY):
+                print_stack(self.rank, error)
+            if not is_own:  # nodes may not share disks
+                self.save_status(termination.status, termination.message)
+            if is_first:
+                self._wait_for_peers()
+            else:
+                self._count_exit()
+        finally:
+            os._exit(termination.exit_code)
+
+    def _acquire(self) -> None:
         """Let only the calling thread end the process; another thread goes no further."""
         is_main = threading.current_thread() is threading.main_thread()
         if not self._lock.acquire(blocking=is_main):
             sys.exit()  # ends this thread alone
 
-    def claim(self, termination: Termination) -> bool:
+    def _claim(self, termination: Termination) -> bool:
         """Whether this rank is the first to end the run, as far as it can know."""
         peers = self.peers
         return peers is None or peers.try_call(lambda: peers.claim(termination)) is not False
 
-    def report(self, termination: Termination) -> bool:
+    def _report(self, termination: Termination) -> bool:
         """Print the message and write the status, if this rank is the first to end the run."""
-        if not self.claim(termination):
-            return False
-        prefix = "error: " if termination.status == "failed" else ""
-        write_stderr(f"{prefix}{printable(termination.message)}\n")
-        self.save_status(termination.status, termination.message)
-        return True
-
-    def terminate(self, termination: Termination, error: BaseException | None = None) -> NoReturn:
-        """Exit with the termination's code, after its report by this rank or another one."""
-        self.acquire()
-        try:
-            is_first = self.report(termination)
-            if termination.exit_code == ExitCode.RETRY:
-                print_stack(self.rank, error)
-            if is_first:
-                self.wait_for_peers()
-            else:
-                self.count_exit()
-        finally:
-            os._exit(termination.exit_code)
-
-    def follow(self, termination: Termination) -> NoReturn:
-        """Exit as a termination that another rank has reported demands."""
-        self.acquire()
-        try:
-            if termination.exit_code in (ExitCode.FAILED, ExitCode.RETRY):
-                print_stack(self.rank)
-            self.save_status(termination.status, termination.message)  # nodes may not share disks
-            self.count_exit()
-        finally:
-            os._exit(termination.exit_code)
+        is_first = self._claim(termination)
+        if is_first:
+            prefix = "error: " if termination.status == "failed" else ""
+            write_stderr(f"{prefix}{printable(termination.message)}\n")
+            self.save_status(termination.status, termination.message)
+        return is_first
 
     def save_status(self, status: RunStatus, reason: str) -> None:
         """Write the status with a time limit: a disk on the other side of a cut link may block."""
@@ -86,12 +101,12 @@ class ProcessExit:
         writer.start()
         writer.join(REPLY_SECONDS)
 
-    def count_exit(self) -> None:
-        """Report to the rank in `wait_for_peers` that this one exits."""
+    def _count_exit(self) -> None:
+        """Report to the rank in `_wait_for_peers` that this one exits."""
         if (peers := self.peers) is not None:
             peers.try_call(lambda: peers.count_exiting(1))
 
-    def wait_for_peers(self) -> None:
+    def _wait_for_peers(self) -> None:
         """Keep the store and the launcher alive until the other ranks have printed their stacks."""
         if (peers := self.peers) is None:
             return

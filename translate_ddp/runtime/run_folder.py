@@ -51,7 +51,10 @@ class RunFolder:
         """True once this process has the lock; False if another one of this start has it."""
         deadline = time.monotonic() + WAIT_SECONDS
         has_notice = False
-        while not _try_lock(descriptor):
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
             holder = self._holder()
             if holder.get("token") == self._token:
                 return False
@@ -65,7 +68,6 @@ class RunFolder:
                 print_line(f"{self.path} is in use by {user}: waiting until it ends.")
                 has_notice = True
             time.sleep(0.2)
-        return True
 
     def is_mine(self) -> bool:
         """False if another run has replaced the token, on a disk whose locks nodes do not share."""
@@ -90,11 +92,3 @@ class RunFolder:
         except (OSError, ValueError):  # not written yet
             return {}
         return content if isinstance(content, dict) else {}
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -4,6 +4,7 @@ Collectives block the main thread. So a second thread watches its progress, exch
 with the other ranks, and ends the process with one message.
 """
 
+import itertools
 import os
 import threading
 import time
@@ -14,7 +15,7 @@ from signal import SIGINT, SIGTERM, Signals
 from typing import Literal, NoReturn
 
 from translate_ddp.errors import first_line
-from translate_ddp.runtime.peers import Heartbeat, Peers, PeerStates, Termination
+from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest
 from translate_ddp.runtime.process_exit import ExitCode, ProcessExit
 from translate_ddp.runtime.run_folder import RunStatus
 from translate_ddp.runtime.signals import SignalReceiver, receive_signals
@@ -25,7 +26,7 @@ RESUME = "Run the same command to resume from the last checkpoint."
 
 
 class Watchdog:
-    """The progress of one rank, and the thread that checks it. Before `start` it only records.
+    """The progress of one rank, recorded by its main thread, and the checks of a second thread.
 
     A run is `starting` (a stop request ends it at once, as there is nothing to save), `training`
     (the main thread obeys `stop_reason` within the launcher's grace period) or `ending`.
@@ -45,13 +46,11 @@ class Watchdog:
         self._is_interrupted = False
         self._exchange: Future[None] | None = None
         self._exchanged_at = 0.0
-        self._heartbeats = 0
+        self._heartbeats = itertools.count()
         self._awaited: tuple[int, ...] = ()
-        self._awaited_heartbeats: dict[int, int] = {}
+        self._awaited_heartbeats: dict[int, Heartbeat] = {}
         self._termination: Termination | None = None
-        self._thread: threading.Thread | None = None
-        self._signals: SignalReceiver | None = None
-        self._closed = threading.Event()
+        self.is_closed = False
 
     # --- progress, reported by the main thread ---
 
@@ -92,26 +91,14 @@ class Watchdog:
 
     # --- the thread ---
 
-    def start(self, signals: SignalReceiver) -> None:
-        self._signals = signals
-        self._thread = threading.Thread(target=self._run, args=(signals,), daemon=True)
-        self._thread.start()
-
     def connect(self, peers: Peers) -> None:
         """Exchange heartbeats with the other ranks from now on."""
         self.exit.peers = peers
         self.enter_phase("joining the other ranks")
 
-    def close(self) -> None:
-        self._closed.set()
-        if self._thread is not None and self._signals is not None:
-            self._signals.wake()
-            self._thread.join()
-        if self.exit.peers is not None:
-            self.exit.peers.close()
-
-    def _run(self, signals: SignalReceiver) -> None:
-        while not self._closed.is_set():
+    def run(self, signals: SignalReceiver) -> None:
+        """Check signals, progress and the other ranks until `is_closed`."""
+        while not self.is_closed:
             for number in signals.wait(CHECK_SECONDS):
                 self._on_signal(number)
             self._check(time.monotonic())
@@ -134,7 +121,7 @@ class Watchdog:
             self.request_stop("--max_minutes reached")
         self._exchange_with_peers(now)
         if self._termination is not None:
-            self.exit.follow(self._termination)
+            self.exit.terminate(self._termination)
         if self.stop_reason is not None:
             self._check_stop(self.stop_reason, now)
         if self.stage != "ending" and self._has_timeout:
@@ -145,7 +132,8 @@ class Watchdog:
         if self.stage == "starting":
             text = f"Stopped before the first step ({reason}). Run the same command to start again."
             self._terminate("preempted", text, ExitCode.PREEMPTED)
-        grace = grace_seconds()
+        # A little less than the time after which the launcher sends SIGKILL.
+        grace = float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", GRACE_SECONDS)) - 5
         if self.stage == "training" and now - self._stop_requested_at > grace:
             text = (
                 f"Stop requested ({reason}), but {self.where} took longer than the grace period "
@@ -169,80 +157,51 @@ class Watchdog:
             peers.request_stop(self.stop_reason)
         elif reason := peers.stop_request():
             self.request_stop(reason)
-        found = {rank: beat.number for rank, beat in peers.heartbeats(self._awaited).items()}
-        old = self._awaited_heartbeats
-        if found and all(found.get(rank) != old.get(rank) for rank in self._awaited):
-            self._awaited_heartbeats = found
+        old, new = self._awaited_heartbeats, peers.heartbeats(self._awaited)
+        if new and all(new.get(rank) != old.get(rank) for rank in self._awaited):
+            self._awaited_heartbeats = new
             self.heartbeat()
 
     def _next_heartbeat(self) -> Heartbeat:
-        self._heartbeats += 1
-        return Heartbeat(self._heartbeats, self._phases, bool(self._awaited), self.where)
+        return Heartbeat(next(self._heartbeats), self._phases, bool(self._awaited), self.where)
 
     # --- the end of the process ---
-
-    def report_error(self, message: str) -> bool:
-        """End the run with an error that the caller prints if this returns True.
-
-        False if another rank has reported its own.
-        """
-        self.exit.acquire()
-        is_first = self.exit.claim(Termination("failed", message, ExitCode.USER_ERROR, self.rank))
-        if is_first:
-            self.exit.save_status("failed", message)
-        self.exit.wait_for_peers()
-        return is_first
-
-    def exit_quietly(self) -> None:
-        """Prepare the exit of this rank for an error that another rank reports."""
-        self.exit.acquire()
-        self.exit.count_exit()
-
-    def report_failure(self, error: BaseException) -> None:
-        """Report an error of this rank's code, which the caller raises again."""
-        self.exit.acquire()
-        reason = f"{type(error).__name__}: {first_line(error)}"
-        text = f"Rank {self.rank} failed at {self.where}: {reason}"
-        self.exit.report(Termination("failed", text, ExitCode.FAILED, self.rank))
-        self.exit.wait_for_peers()
 
     def report_lost_peer(self, error: BaseException) -> NoReturn:
         """End the process after a collective has failed because another rank is gone."""
         # Observing takes time, in which the watchdog thread may receive another rank's explanation.
         self.heartbeat()
-        problem, states = self._observe_peers()
-        if states.unresponsive:
-            problem = f"{ranks(states.unresponsive)} died or disconnected at {self.where}"
+        problem, _ = self._observe_peers("died or disconnected")
         problem = problem or (
             f"The connection to another rank broke (rank {self.rank}, at {self.where}): "
             f"{first_line(error)}"
         )
-        text = f"{problem}. {RESUME}"
-        self.exit.terminate(Termination("failed", text, ExitCode.RETRY, self.rank), error)
+        self._terminate("failed", f"{problem}. {RESUME}", ExitCode.RETRY, error)
 
-    def _terminate(self, status: RunStatus, message: str, code: ExitCode) -> NoReturn:
-        self.exit.terminate(Termination(status, message, code, self.rank))
+    def _terminate(
+        self, status: RunStatus, message: str, code: ExitCode, error: BaseException | None = None
+    ) -> NoReturn:
+        self.exit.terminate(Termination(status, message, code, self.rank), error)
 
     def _describe_hang(self) -> str:
-        problem, states = self._observe_peers()
-        if states.unresponsive:
-            problem = f"{ranks(states.unresponsive)} did not respond at {self.where}"
-        elif states.heartbeats:
-            slowest = states.slowest
-            problem = f"{ranks(slowest)} hung at {states.heartbeats[slowest[0]].where}"
-        problem = problem or f"Rank {self.rank} hung at {self.where}"
+        problem, heartbeats = self._observe_peers("did not respond")
+        if not problem:
+            hung = slowest(heartbeats)
+            problem = f"{ranks(hung)} hung at {heartbeats[hung[0]].where}"
         return f"{problem}: no progress for {self.timeout_seconds:g} s. {RESUME}"
 
-    def _observe_peers(self) -> tuple[str, PeerStates]:
-        """The problem, if the others cannot be reached, and their states otherwise."""
-        states, peers = PeerStates({}, []), self.exit.peers
+    def _observe_peers(self, failure: str) -> tuple[str, dict[int, Heartbeat]]:
+        """The ranks that do not respond, as a message ('' if all do), and all heartbeats."""
+        peers = self.exit.peers
         if peers is None:
-            return "", states
+            return "", {self.rank: self._next_heartbeat()}
         observed = peers.try_call(lambda: peers.observe(self._next_heartbeat))
         if observed is None:
-            return f"Rank {self.rank} lost its connection to the others at {self.where}", states
-        self.exit.unresponsive = observed.unresponsive
-        return "", observed
+            return f"Rank {self.rank} lost its connection to the others at {self.where}", {}
+        heartbeats, unresponsive = observed
+        self.exit.unresponsive = unresponsive
+        problem = f"{ranks(unresponsive)} {failure} at {self.where}" if unresponsive else ""
+        return problem, heartbeats
 
 
 def ranks(numbers: list[int]) -> str:
@@ -251,19 +210,19 @@ def ranks(numbers: list[int]) -> str:
     return f"Rank{'s' * (len(numbers) > 1)} {listed}"
 
 
-def grace_seconds() -> float:
-    """The time between a stop request and the exit: a little less than the launcher's SIGKILL."""
-    return float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", GRACE_SECONDS)) - 5
-
-
 @contextmanager
 def open_watchdog(rank: int, size: int, under_torchrun: bool) -> Iterator[Watchdog]:
     """A watchdog that receives this process's stop signals until the context ends."""
     watchdog = Watchdog(rank, size, under_torchrun)
     with receive_signals() as signals:
-        watchdog.start(signals)
+        thread = threading.Thread(target=watchdog.run, args=(signals,), daemon=True)
+        thread.start()
         try:
             yield watchdog
         finally:
             # Signals are received until then: one of them must not end an error without a report.
-            watchdog.close()
+            watchdog.is_closed = True
+            signals.wake()
+            thread.join()
+            if watchdog.exit.peers is not None:
+                watchdog.exit.peers.close()
