@@ -102,7 +102,7 @@ def test_check_lists_every_checkpoint_and_finds_damage(trained: Path, tmp_path: 
     done = translate("check", str(folder))
     assert done.returncode == 0, done.stderr
     header, *rows = done.stdout.splitlines()
-    assert header.split() == ["file", "kind", "epoch", "step", "size", "verdict"]
+    assert header.split() == ["file", "kind", "epoch", "step", "size", "result"]
     names = {path.name for path in folder.glob("*.pt")}
     assert {row.split()[0] for row in rows} == names
     assert all(row.endswith("ok") for row in rows)
