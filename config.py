@@ -1,7 +1,7 @@
 """The configuration of a run, read from its command line.
 
-Values come from the preset, then from `--config file.yaml`, then from the user's flags; the last
-one wins.
+Values come from the preset, from `--config file.yaml` and from the user's flags; each overrides the
+ones before it.
 """
 
 import argparse
@@ -25,8 +25,8 @@ from translate_ddp.training.metrics import find_metric
 def parse(arguments: Sequence[str], prints: bool = True) -> Config:
     """The configuration of a command line.
 
-    `prints` is false off rank 0: help and messages are printed once. Raises UserError for an
-    unusable YAML file, and SystemExit, with code 2 and one message, for unusable flags.
+    `prints` is false off rank 0, so that help and messages are printed once. Raises UserError for
+    an unusable YAML file, and SystemExit, with code 2 and one message, for unusable flags.
     """
     flags = list(arguments)
     if "--version" in flags:
@@ -58,7 +58,7 @@ def _silence() -> Iterator[None]:
 
 
 def _find(flags: Sequence[str], name: str) -> str | None:
-    """The last value of one flag; the full parser reports what is wrong with it or with others."""
+    """The last value of one flag, or None. Unusable flags are reported by the full parser."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument(f"--{name}")
     try:
@@ -79,16 +79,18 @@ def _defaults(preset: dict[str, float]) -> Config:
 
 
 def read_yaml(path: Path) -> list[str]:
-    """The file's settings as flags. Values stay the text they are: `no` is a language code.
+    """The file's settings as flags. Values are read as text, since YAML would read `no` as false.
 
-    Raises UserError if the file cannot be read or is not a list of settings.
+    Raises UserError if the file cannot be read or does not map names to plain values.
     """
     import yaml  # here: --help does not need it
 
     try:
         settings = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except OSError as error:
-        raise UserError(f"--config {path} cannot be read: {error.strerror}.") from error
+        raise UserError(
+            f"--config {path} cannot be read: {error.strerror}. Pass a YAML file."
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"--config {path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(settings, dict):
@@ -97,17 +99,17 @@ def read_yaml(path: Path) -> list[str]:
     for name, value in settings.items():
         if not isinstance(value, str):
             raise UserError(f"--config {path}: {name} must have one plain value, not {value}.")
-        if name == "compile":  # the one switch
+        if name == "compile":  # the only flag without a value
             if value.lower() not in ("true", "false"):
                 raise UserError(f"--config {path}: {name} must be true or false, not {value}.")
             flags.append("--compile" if value.lower() == "true" else "--no_compile")
         else:
-            flags.append(f"--{name}={value}")  # one word: a value may begin with a dash
+            flags.append(f"--{name}={value}")  # one argument: a value may begin with a dash
     return flags
 
 
 def to_yaml(config: Config) -> str:
-    """Every setting, one per line, as `--config` reads it, but for what one start asks for."""
+    """Every setting except `config` and `preload`, one per line, as `--config` reads it."""
     import yaml  # here: --help does not need it
 
     settings = {n: v for part in config.to_dict().values() for n, v in part.items()}

@@ -1,6 +1,6 @@
 """Trains a translation model: `python train.py`, or `torchrun train.py` on any number of processes.
 
-Joins the other processes, builds each part in the order in which the data passes it, and trains.
+Opens the process group, builds the parts of the run in the order of the data flow, and trains.
 """
 
 # ruff: noqa: E402
@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 
 if __name__ == "__main__":  # before imports that take long
-    gc.disable()  # what imports allocate stays: searching it for garbage would take a second
+    gc.disable()  # collections during the imports free nothing and take a second
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C prints no traceback
 
@@ -28,7 +28,7 @@ STARTED = time.monotonic()
 
 
 def read_command_line() -> Config:
-    """The configuration of the run; help and errors end the program here."""
+    """The configuration of the run. `--help` and unusable flags end the program here."""
     launch = read_launch(os.environ)
     with report_errors(prints=launch.rank == 0):
         if not launch.restarts:
@@ -64,7 +64,7 @@ def main(config: Config) -> None:
 
 
 def train(config: Config, world: World) -> None:
-    """Train one run, or the rest of one, on this rank."""
+    """Train on this rank, from the start or from a checkpoint, to the end of the run."""
     settings = config.to_dict()
     folder = lock_run_folder(config.checkpoint.model_folder, world)
     data = prepare_data(config, folder.path / "data", world)

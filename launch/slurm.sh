@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# One torchrun a node, on as many nodes as Slurm gives:
+# One torchrun per node:
 #   sbatch --nodes=2 --gpus-per-node=8 launch/slurm.sh --preset base --dataset data/train ...
-# USR1 comes two minutes before the time limit: the run saves and stops, and the job is queued
-# again until the run is finished. Name --model_folder here, not in a --config file.
+# Slurm sends USR1 two minutes before the time limit: the run saves and stops, and this script queues
+# the job again until the run is finished. Pass --model_folder here, not in a --config file.
 #SBATCH --job-name=translate_ddp
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=16
@@ -34,8 +34,8 @@ srun torchrun \
     --signals-to-handle=SIGTERM,SIGINT,SIGUSR1 \
     train.py "$@" || code=$?
 
-# torchrun exits with 1 whether a run was stopped or failed; STATUS.json knows which.
-# An older one is the word of an earlier start.
+# torchrun exits with 1 for a stopped and for a failed run; STATUS.json distinguishes them. One that
+# is older than this job step was written by an earlier start.
 if [[ $status -nt $began ]] && grep -q '"state": "preempted"' "$status"; then
     scontrol requeue "$SLURM_JOB_ID"
 fi

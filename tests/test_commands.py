@@ -74,7 +74,7 @@ def test_check_lists_every_checkpoint_and_finds_damage(trained: Path, tmp_path: 
     code, output = translate_ddp(tmp_path, "check", str(folder))
     assert code == 0, output
     header, *rows = output.splitlines()
-    assert header.split() == ["file", "kind", "epoch", "step", "size", "verdict"]
+    assert header.split() == ["file", "kind", "epoch", "step", "size", "result"]
     names = {path.name for path in folder.glob("*.pt")}
     assert {row.split()[0] for row in rows} == names
     assert all(row.endswith("ok") for row in rows)

@@ -77,5 +77,5 @@ def test_file_whose_tensors_are_not_of_its_model_is_rejected(
     state = last_state(trained)
     state["run"]["config"]["model"][name] = value
     torch.save(state, tmp_path / "huge.pt")
-    with pytest.raises(UserError, match="does not hold a whole model"):
+    with pytest.raises(UserError, match="does not fit its settings"):
         Translator.open(preload=str(tmp_path / "huge.pt"))

@@ -1,3 +1,3 @@
-"""Trains an encoder-decoder Transformer for translation, on one process or many, and uses it."""
+"""Training of an encoder-decoder Transformer with PyTorch DDP, and translation with it."""
 
 __version__ = "0.2.0"

@@ -6,7 +6,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    gc.disable()  # what imports allocate stays: searching it for garbage would take half a second
+    gc.disable()  # collections during the imports free nothing and take half a second
 
 from translate_ddp.runtime.environment import set_defaults
 
@@ -36,7 +36,7 @@ def main() -> None:
         if name in ("-h", "--help"):
             print(usage)
             sys.exit()
-        problem = f"error: there is no command {name!r}.\n" if name else ""
+        problem = f"error: There is no command {name!r}. train.py trains.\n" if name else ""
         print(problem + usage, file=sys.stderr)
         sys.exit(2)
     config, run = COMMANDS[name]

@@ -1,4 +1,4 @@
-"""Printing text of any content, to a console that may not know its characters or may be closed."""
+"""Prints any text to a console whose encoding may lack its characters, or that may be closed."""
 
 import os
 import re
@@ -11,18 +11,18 @@ UNPRINTABLE = re.compile(
 
 
 def printable(text: str) -> str:
-    """The text with every character escaped that could control a terminal or reorder a line."""
+    """The text, with characters escaped that could control a terminal or reorder a line."""
     return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def print_line(line: str) -> None:
     """Print a line to stdout, above any progress bar. A closed stdout is no error."""
-    from tqdm import tqdm  # imported where lines are printed, since --help must answer at once
+    from tqdm import tqdm  # here: --help does not need it
 
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     line = line.encode(encoding, "backslashreplace").decode(encoding)
     try:
         with tqdm.external_write_mode():
             print(line, flush=True)
-    except OSError:  # nobody reads any more, as in `train.py | head`; also the exit must not fail
+    except OSError:  # as in `train.py | head`: the flush at exit must not fail either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 from translate_ddp.console import printable
 
-# The other ranks exit later than rank 0 prints: a launcher ends all ranks once one has exited.
+# Other ranks exit this much later, so that rank 0 can print: a launcher ends all ranks after one.
 EXIT_DELAY_SECONDS = 0.5
 
 
 class UserError(Exception):
-    """An error that the user can act on: what was asked, what was found, what to do.
+    """An error that the user can act on. Its text: what was requested, what was found, what to do.
 
     Every rank raises it, and rank 0 prints it. With `this_rank_only` it is raised and printed by
     one rank.
@@ -25,15 +25,15 @@ class UserError(Exception):
 
 
 class NotSaved(UserError):
-    """A file could not be written; the files that were there are unchanged."""
+    """A file could not be written. Existing files are unchanged."""
 
 
 class Stopped(Exception):
-    """The work ended early on request. The last checkpoint has everything that is needed."""
+    """A stop was requested during a validation. The resumed run validates again."""
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the error's message, without gloo's guesses at a cause."""
+    """The first line of the error's message, without the possible causes that gloo appends."""
     first = (str(error).strip().splitlines() or ["no reason given"])[0]
     return first.split(". This is typically caused by")[0]
 
@@ -53,7 +53,7 @@ def report_errors(prints: bool = True) -> Iterator[None]:
             print("\n".join(lines), file=sys.stderr, flush=True)
         else:
             time.sleep(EXIT_DELAY_SECONDS)
-        # Not sys.exit: a process group that is still open may abort an orderly exit.
+        # Not sys.exit: the destructor of an open process group may abort the process.
         os._exit(2)
     except SystemExit as error:
         if error.code and not prints:  # unusable flags, which rank 0 reports

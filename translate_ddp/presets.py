@@ -1,7 +1,7 @@
-"""Named sets of model sizes and schedules; a flag of the user wins over its preset."""
+"""Named sets of model sizes and schedules. The user's flags override them."""
 
 PRESETS: dict[str, dict[str, float]] = {
-    # The embedded demo on two CPU cores, in minutes: the defaults of the settings.
+    # The embedded demo, in minutes on two CPU cores: the defaults in settings.py.
     "tiny": {},
     # Tens of thousands of pairs, on a CPU or any GPU.
     "small": {
@@ -18,7 +18,7 @@ PRESETS: dict[str, dict[str, float]] = {
         "num_epochs": 15,
     },
     # Vaswani et al. 2017, table 3: the base model, and its batch of about 25,000 tokens over all
-    # GPUs. On 8 GPUs --batch_tokens 200000 --lr 1e-3 keeps them busier (Ott et al. 2018).
+    # GPUs. 8 GPUs train faster with --batch_tokens 200000 --lr 1e-3 (Ott et al. 2018).
     "base": {
         "d_model": 512,
         "num_heads": 8,
@@ -50,7 +50,7 @@ PRESETS: dict[str, dict[str, float]] = {
 
 
 def choose_preset(preset: str, dataset: str) -> tuple[str, str]:
-    """The preset that "auto" stands for, or the one given, and why."""
+    """The name of the preset, with "auto" resolved, and the reason for it."""
     if preset != "auto":
         return preset, "--preset"
     if dataset.partition(":")[0] == "demo":

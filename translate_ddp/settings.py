@@ -1,7 +1,7 @@
 """The settings of a run, one frozen dataclass per part; each rejects unusable values.
 
 Nothing here imports torch, so that `--help` and errors appear at once. `config.py` makes a command
-line of the dataclasses. What a run finds around it, such as its rank and device, is in `World`.
+line of the dataclasses. Rank, device and the rest of the environment are in `World`.
 """
 
 import math
@@ -20,18 +20,18 @@ LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*")
 @dataclass(frozen=True)
 class CorpusConfig:
     dataset: str = "demo"
-    """Training corpus: demo, a file, a folder, the common prefix of two parallel files, or a
-    Hugging Face dataset; NAME:SPLIT selects a split."""
+    """Training corpus: demo, a file, a folder, the common prefix of two parallel files, or the
+    name of a Hugging Face dataset; NAME:SPLIT selects a split."""
     validation: str = ""
-    """Validation corpus, named like --dataset; '': its validation split, or 2% of its pairs."""
+    """Validation corpus, as for --dataset; '': the dataset's validation split, or 2% of it."""
     lang_src: str = "en"
-    """Source language, as in the names of the files, columns or dataset configurations."""
+    """Source language, as it appears in the names of files, columns or dataset configurations."""
     lang_tgt: str = "it"
     """Target language."""
 
     def __post_init__(self) -> None:
         if not self.dataset:
-            raise ValueError("dataset is empty: name one, such as demo.")
+            raise ValueError("dataset is empty: pass one, such as demo.")
         for code in (self.lang_src, self.lang_tgt):
             if not LANGUAGE_CODE.fullmatch(code):
                 raise ValueError(f"{code!r} is not a language code such as en, de or pt_BR.")
@@ -46,12 +46,12 @@ class TokenizerConfig:
     vocab_size: int = 4000
     """Maximum vocabulary size, joint for both languages."""
     tokenizer_file: str = ""
-    """tokenizer.json to use, or where to write it; {0} stands for the languages, as in en-it."""
+    """tokenizer.json to read, or to write if it does not exist; {0}: the languages, as in en-it."""
 
     def __post_init__(self) -> None:
         if self.vocab_size < 300:
             raise ValueError(
-                f"vocab_size must be at least 300 (256 bytes and the specials), "
+                f"vocab_size must be at least 300 (256 bytes and the special tokens), "
                 f"but is {self.vocab_size}."
             )
 
@@ -63,7 +63,7 @@ class TokenizerConfig:
 @dataclass(frozen=True)
 class BatchConfig:
     batch_tokens: int = 1024
-    """Maximum tokens per optimizer step over all ranks: sentences times the longest."""
+    """Maximum tokens per optimizer step over all ranks: sentences times length of the longest."""
     max_tokens: int = 0
     """Maximum tokens per forward pass on one device; 0: 4,096 on a CPU, 32,768 on a GPU."""
     batch_size: int = 0
@@ -80,13 +80,13 @@ class BatchConfig:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
         if self.seq_len > self.batch_tokens and not self.batch_size:
             raise ValueError(
-                f"A sentence of seq_len {self.seq_len} does not fit batch_tokens "
-                f"{self.batch_tokens}: lower the one or raise the other."
+                f"seq_len {self.seq_len} is more than batch_tokens {self.batch_tokens}: "
+                "lower --seq_len or raise --batch_tokens."
             )
         if self.max_tokens and self.seq_len > self.max_tokens:
             raise ValueError(
-                f"A sentence of seq_len {self.seq_len} does not fit max_tokens "
-                f"{self.max_tokens}: lower the one or raise the other."
+                f"seq_len {self.seq_len} is more than max_tokens {self.max_tokens}: "
+                "lower --seq_len or raise --max_tokens."
             )
 
     def pass_tokens(self, device_type: str) -> int:
@@ -161,17 +161,17 @@ class TrainConfig:
     precision: Precision = "auto"
     """Precision of the layers; weights stay fp32. auto: bf16 where the device has it, else fp32."""
     compile: bool = False
-    """Compile the model with torch.compile: a minute at the start, faster steps on a GPU."""
+    """Compile the model with torch.compile, which takes a minute at the start."""
     log_every: int = 20
-    """Steps between log records of the training metrics."""
+    """Steps between records of the training metrics."""
     validate_every: int = 0
     """Steps between validations; 0: validate at the end of each epoch only."""
     validate_on: ValidateOn = "rank0"
-    """Ranks that decode the validation set: rank 0 while the others wait, or all, a shard each."""
+    """Ranks that validate. rank0: the others wait; all: each rank decodes a shard."""
     best_metric: str = "BLEU"
     """Validation metric that selects the best epoch: BLEU, chrf, cer, wer or loss."""
     save_every: int = 0
-    """Steps between checkpoints; 0: save by time and at the end of each epoch."""
+    """Steps between checkpoints; 0: save only by time, before validations and after each epoch."""
     save_every_minutes: float = 15.0
     """Minutes between checkpoints; 0: do not save by time."""
     max_minutes: float = 0.0
@@ -196,7 +196,7 @@ class CheckpointConfig:
     preload: str = "latest"
     """Checkpoint to resume from: latest, an epoch number, a file, or '' to start from scratch."""
     keep_last: int = 5
-    """Checkpoints to keep of epochs, and of steps between them, beside the best epoch; 0: all."""
+    """Number of epoch and of step checkpoints to keep, beside the best epoch; 0: all."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.model_basename):
@@ -205,7 +205,7 @@ class CheckpointConfig:
                 f"but is {self.model_basename!r}."
             )
         if not self.model_folder:
-            raise ValueError("model_folder is empty: name a folder.")
+            raise ValueError("model_folder is empty: pass a folder.")
         if self.keep_last < 0:
             raise ValueError(f"keep_last must not be negative, but is {self.keep_last}.")
 
@@ -219,7 +219,7 @@ class LogbookConfig:
     wandb_mode: WandbMode = "auto"
     """auto: online if there is an API key, else offline. The variable WANDB_MODE overrides it."""
     trackio_project: str = ""
-    """trackio project to log to as well (pip install trackio); '': none."""
+    """trackio project to log to; '': none. Needs pip install -r requirements-trackio.txt."""
 
     def __post_init__(self) -> None:
         if self.trackio_project and find_spec("trackio") is None:
@@ -234,9 +234,9 @@ class DistributedConfig:
     backend: Literal["auto", "nccl", "gloo"] = "auto"
     """torch.distributed backend; auto: NCCL on GPUs, gloo on CPUs."""
     bucket_cap_mb: int = 25
-    """Size of DDP's gradient buckets in MiB, which are all-reduced during backward."""
+    """Size in MiB of DDP's gradient buckets, which are all-reduced during backward."""
     timeout_minutes: float = 10.0
-    """Minutes without progress of a rank after which the run ends."""
+    """Minutes without progress on a rank after which the run ends with an error."""
 
     def __post_init__(self) -> None:
         if not self.timeout_minutes > 0:
@@ -246,12 +246,11 @@ class DistributedConfig:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Settings that choose the defaults of others."""
+class PresetConfig:
+    """Settings that set the defaults of others."""
 
     preset: Literal["auto", "tiny", "small", "base", "big"] = "auto"
-    """Model size and schedule to start from; auto: tiny for the demo, small for other corpora. On
-    8 GPUs add --batch_tokens 200000 --lr 1e-3 to base and big."""
+    """Defaults of model size and schedule; auto: tiny for the demo, small for other corpora."""
     config: str = ""
     """YAML file of settings, one `name: value` per line; flags override it."""
 
@@ -260,7 +259,7 @@ class Choice:
 class Config:
     """Train a Transformer for translation, in one process or under torchrun."""
 
-    run: Choice = field(default_factory=Choice)
+    run: PresetConfig = field(default_factory=PresetConfig)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     batches: BatchConfig = field(default_factory=BatchConfig)
@@ -273,5 +272,5 @@ class Config:
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Plain values, by part and name."""
+        """The settings as plain values: part -> setting -> value."""
         return asdict(self)

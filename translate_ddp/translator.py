@@ -1,4 +1,4 @@
-"""Text in, text out: a trained model opened from a checkpoint. The Python API.
+"""The Python API: opens a trained model from a checkpoint and translates text.
 
 from translate_ddp.translator import Translator
 
@@ -63,7 +63,7 @@ class Translator:
         if checkpoint is None:
             raise UserError(
                 f"{store.folder} holds no checkpoint named {store.basename}_*: train first, "
-                "or name the folder with --model_folder."
+                "or pass the folder of a run as --model_folder."
             )
         state = load(Path(checkpoint.path).read_bytes(), str(checkpoint.path))
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -72,11 +72,11 @@ class Translator:
                 return cls(state, device)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(
-                f"{checkpoint.path} does not hold a whole model: {first_line(error)}"
+                f"The model in {checkpoint.path} does not fit its settings: {first_line(error)}"
             ) from error
 
     def translate(self, sentences: Sequence[str], beam_width: int = 4) -> list[str]:
-        """A translation of each sentence, in order; a blank one stays blank. Width 1 is greedy."""
+        """A translation of each sentence, in order; "" of a blank one. Beam width 1 is greedy."""
         # An argument of the command line that is not UTF-8 holds lone surrogates.
         texts = [text.encode("utf-8", "replace").decode("utf-8") for text in sentences]
         texts = [" ".join(text.split()) for text in texts]
@@ -98,10 +98,10 @@ class Translator:
 def build_model(
     state: RunState, vocabulary: int, dtype: torch.dtype = torch.float32
 ) -> Transformer:
-    """The model with the tensors of the file themselves.
+    """The model of a checkpoint. Its parameters are the tensors in `state`.
 
-    It needs no more memory than they do, whatever shapes the file declares. Raises ValueError or
-    RuntimeError if they are not the tensors of such a model.
+    Nothing else is allocated, so a file that declares huge shapes needs no memory for them. Raises
+    ValueError or RuntimeError if the tensors do not fit the configuration.
     """
     config = ModelConfig(**state.run.config["model"])
     if config.num_encoder_layers + config.num_decoder_layers > len(state.model):

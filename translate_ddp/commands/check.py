@@ -1,4 +1,4 @@
-"""`python -m translate_ddp check FOLDER`: verify that every checkpoint is as it was saved."""
+"""`python -m translate_ddp check FOLDER`: verify the digest and the content of every checkpoint."""
 
 import sys
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import Checkpoint, damage, load, parse_name
 
-COLUMNS = ("file", "kind", "epoch", "step", "size", "verdict")
+COLUMNS = ("file", "kind", "epoch", "step", "size", "result")
 
 
 @dataclass(frozen=True)
@@ -26,25 +26,25 @@ class CheckConfig:
 def run(config: CheckConfig) -> None:
     folder = Path(config.folder)
     if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}: name the folder of the checkpoints.")
+        raise UserError(f"There is no folder {folder}: pass the --model_folder of a run.")
     checkpoints = [found for path in folder.iterdir() if (found := parse_name(path))]
     if not checkpoints:
-        raise UserError(f"{folder} holds no checkpoint.")
+        raise UserError(f"{folder} holds no checkpoint: pass the --model_folder of a run.")
     checkpoints.sort(key=lambda checkpoint: (checkpoint.order, checkpoint.path.name))
-    verdicts = [verdict(checkpoint) for checkpoint in checkpoints]
+    results = [verify(checkpoint) for checkpoint in checkpoints]
     rows = [COLUMNS] + [
-        row(checkpoint, result) for checkpoint, result in zip(checkpoints, verdicts, strict=True)
+        row(checkpoint, result) for checkpoint, result in zip(checkpoints, results, strict=True)
     ]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     for cells in rows:
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
         print_line("  ".join(padded).rstrip())
-    if any(result != "ok" for result in verdicts):
+    if any(result != "ok" for result in results):
         sys.exit(1)
 
 
-def verdict(checkpoint: Checkpoint) -> str:
-    """ "ok", or what is wrong with the file; it is parsed only if its digest is right."""
+def verify(checkpoint: Checkpoint) -> str:
+    """Describe the damage, or return "ok". The file is parsed only if its digest matches."""
     if problem := damage(checkpoint.path):
         return problem
     try:

@@ -12,19 +12,19 @@ import tyro
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.translator import Translator
 
-LINES_AT_ONCE = 1000  # read and translated together
+LINES_AT_ONCE = 1000  # lines read and translated together
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """The checkpoint to use."""
+    """Settings that select a checkpoint."""
 
     model_folder: str = CheckpointConfig.model_folder
     """Folder of the checkpoints."""
     model_basename: str = CheckpointConfig.model_basename
     """Prefix of the checkpoint names."""
     preload: str = CheckpointConfig.preload
-    """latest, an epoch number, or a file."""
+    """Checkpoint to use: latest, an epoch number, or a file."""
 
     def open(self) -> Translator:
         return Translator.open(**asdict(self))
@@ -35,7 +35,7 @@ class TranslateConfig:
     """Translate sentences with a trained checkpoint."""
 
     sentences: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Sentences to translate; without any, lines are read from standard input."""
+    """Sentences to translate; if there are none, each line of standard input is one."""
     saved: SavedModel = field(default_factory=SavedModel)
     beam_width: int = 4
     """Beam width; 1 is greedy decoding."""
@@ -46,7 +46,7 @@ class TranslateConfig:
 
 
 def run(config: TranslateConfig) -> None:
-    # Text is UTF-8 whatever the locale; an invalid byte costs one character, not the run.
+    # UTF-8, whatever the locale. An invalid byte becomes one replacement character.
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")

@@ -64,7 +64,7 @@ def run(config: ValidateConfig) -> None:
 
 
 def from_files(source: Path, reference: Path, translator: Translator) -> ValidationSet:
-    """Two files of as many lines. Raises UserError if they cannot be read or do not match."""
+    """The pairs of two parallel files. Raises UserError if one cannot be read or lengths differ."""
     pairs = read_parallel(source, reference)
     sources, references = list(pairs["src"]), list(pairs["tgt"])
     encoded = (Ragged.of(translator.tokenizer.encode(side)) for side in (sources, references))
@@ -72,7 +72,7 @@ def from_files(source: Path, reference: Path, translator: Translator) -> Validat
 
 
 def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
-    """The validation set of the training run, found prepared or prepared again.
+    """The validation set of the training run, prepared again if its files are gone.
 
     Raises UserError if the corpus has changed since.
     """
@@ -80,7 +80,8 @@ def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
     try:
         corpus, tokenizer = CorpusConfig(**config["corpus"]), TokenizerConfig(**config["tokenizer"])
     except TypeError as error:  # a setting of another version
-        raise UserError(f"{first_line(error)}: pass --source and --reference.") from error
+        problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
+        raise UserError(f"{problem}: pass --source and --reference.") from error
     folder = Path(saved.model_folder) / "data"
     data = load_prepared(prepare(corpus, tokenizer, config["batches"]["seq_len"], folder))
     if data.tokenizer.fingerprint != translator.tokenizer.fingerprint:
