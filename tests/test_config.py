@@ -13,6 +13,7 @@ import pytest
 from config import Config, parse, to_yaml
 from tests.helpers.commands import ROOT
 from tests.helpers.faults import Run
+from translate_ddp import __version__
 from translate_ddp.errors import UserError
 from translate_ddp.presets import PRESETS
 
@@ -86,6 +87,13 @@ def test_help_shows_the_values_of_the_preset(capsys: pytest.CaptureFixture[str])
     text = help_of(capsys)
     assert "--d_model INT Model width. (default: 128)" in text
     assert "BLEU, chrf, cer, wer or loss. (default: BLEU)" in text
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
+    for prints, text in ((True, f"translate_ddp {__version__}\n"), (False, "")):
+        with pytest.raises(SystemExit) as raised:
+            parse(["--version"], prints=prints)
+        assert not raised.value.code and capsys.readouterr().out == text
 
 
 def test_auto_preset_is_tiny_for_the_demo_and_small_for_other_corpora():

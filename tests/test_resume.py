@@ -61,10 +61,9 @@ def test_new_model_setting_without_parameters_is_part_of_the_identity():
     ],
 )
 def test_batches_may_change_between_epochs_only(part: str, name: str):
-    saved = identity()
     changes: dict[str, Any] = {part: {name: 7}} if part else {}
-    now = identity(**changes)
-    now.within_epoch[name] = 7 if not part else now.within_epoch[name]
+    saved, now = identity(), identity(**changes)
+    now = now if part else replace(now, within_epoch=now.within_epoch | {name: 7})
     check_same_run(state_of(saved), now)
     with pytest.raises(UserError, match=f"{name}: .* in the checkpoint, 7 now") as raised:
         check_same_run(state_of(saved, step_in_epoch=3), now)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +50,17 @@ def test_records_have_the_epoch_and_the_unsmoothed_loss(run: Run):
     names = {name for record in logged for name in record if not name.startswith("train/")}
     scores = {f"validation/{name}" for name in ("loss", "BLEU", "chrf", "cer", "wer")}
     assert names == {"step", "time", "epoch"} | scores
+
+
+def train_on_a_full_disk(flags: list[str]) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    processes.run_train(flags)
+
+
+def test_full_disk_ends_the_run_with_one_message(tiny_run: list[str], tmp_path: Path):
+    output = processes.start(train_on_a_full_disk, tmp_path, 2, None, tiny_run).fail()
+    assert output.count("error: No space to read") == 1
+    assert "File too large" in output and "Traceback" not in output
 
 
 def train_and_trace(flags: list[str], trace: str) -> None:
