@@ -43,13 +43,12 @@ def read_hub(name: str, languages: Languages) -> Mapping[str, Dataset]:
 def _read_cache(name: str, languages: Languages) -> Mapping[str, Dataset] | None:
     # `load_dataset` reads its cache only after 23 s of attempts to reach the hub, unless it is
     # offline. This class reads it at once. It is not documented: without it, the hub is needed.
-    try:
-        from datasets.packaged_modules.cache.cache import Cache
-    except ImportError:
-        return None
     bare_name = name.rpartition("/")[2]
     for pair in ("-".join(languages), "-".join(languages[::-1]), "default"):
-        with suppress(ValueError, OSError, TypeError):  # not cached, incomplete, other arguments
+        # The class is missing, or the pair is not cached or incomplete, or other arguments are due.
+        with suppress(ImportError, ValueError, OSError, TypeError):
+            from datasets.packaged_modules.cache.cache import Cache
+
             cache = Cache(
                 repo_id=name, dataset_name=bare_name, config_name=pair, version="auto", hash="auto"
             )
