@@ -172,8 +172,8 @@ class CheckpointStore:
 
         `history` names the checkpoints of the run up to where it resumes; all others are moved,
         including later ones of the same run, which `latest` would find. metrics.jsonl is copied.
-        None starts a new run: everything is moved. Returns the path of the new
-        folder, or None if there is nothing to move.
+        None starts a new run: everything is moved. Returns the path of the new folder, or None if
+        there is nothing to move.
         """
         held = self.list()
         mine = [checkpoint for checkpoint in held if checkpoint.path.name in (history or ())]

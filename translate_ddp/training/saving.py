@@ -42,7 +42,7 @@ class RunSaver:
         self._saved_at = time.monotonic()
 
     def is_due(self, minutes: float) -> bool:
-        """Whether the last save is at least `minutes` ago; 0: never. Only rank 0's clock counts."""
+        """Whether the last save is at least `minutes` ago; 0: never. True on rank 0 only."""
         return self.world.is_main and 0 < minutes <= (time.monotonic() - self._saved_at) / 60
 
     def save(self, state: Callable[[], RunState], epoch: int | None, *, is_last: bool) -> str:

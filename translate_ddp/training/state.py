@@ -79,7 +79,7 @@ class RunState:
 
     @classmethod
     def from_dict(cls, data: Any, name: str) -> Self:
-        """The state from the dict that `to_dict` made. Raises UserError if `data` is none."""
+        """The state from the dict that `to_dict` made. Raises UserError for any other `data`."""
         if not isinstance(data, dict) or "format" not in data:
             raise UserError(f"{name} is not a checkpoint of translate_ddp: it has no format.")
         if data["format"] != FORMAT:
