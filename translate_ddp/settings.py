@@ -20,7 +20,7 @@ LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*")
 @dataclass(frozen=True)
 class CorpusConfig:
     dataset: str = "demo"
-    """Corpus: demo, file, folder, prefix of parallel files, or Hugging Face dataset NAME[:SPLIT]."""
+    """Corpus: demo, file, folder, prefix of parallel files, or Hugging Face dataset[:SPLIT]."""
     validation: str = ""
     """Validation corpus, as for --dataset; '': the dataset's validation split, or 2% of it."""
     lang_src: str = "en"
