@@ -69,7 +69,7 @@ def test_nothing_is_cut_off_a_file_that_is_not_the_one_of_the_checkpoint(tmp_pat
         logbook.log(30, {"train/loss": 2.0})
     assert steps(tmp_path) == [10, 20, 30]
     [message] = messages
-    assert "nothing is cut off" in message
+    assert "nothing is removed" in message
 
 
 def test_new_run_does_not_append_to_the_records_of_another(tmp_path: Path):

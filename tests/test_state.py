@@ -52,7 +52,7 @@ def test_files_of_other_programs_are_rejected(data: Any):
 def test_missing_part_is_named(part: str):
     data = make_state().to_dict()
     del data[part]
-    with pytest.raises(UserError, match=rf"^x\.pt is not a whole checkpoint: it lacks {part}\.$"):
+    with pytest.raises(UserError, match=rf"^x\.pt is an incomplete checkpoint: it lacks {part}\.$"):
         RunState.from_dict(data, "x.pt")
 
 
@@ -79,7 +79,7 @@ def test_missing_part_is_named(part: str):
 def test_wrong_type_is_one_message_with_the_file(part: str, value: Any):
     with pytest.raises(UserError) as raised:
         RunState.from_dict(make_state().to_dict() | {part: value}, "x.pt")
-    assert re.fullmatch(r"x\.pt is not a whole checkpoint: .+\.", str(raised.value))
+    assert re.fullmatch(r"x\.pt is an incomplete checkpoint: .+\.", str(raised.value))
 
 
 def string_constants(path: Path) -> Iterator[str]:

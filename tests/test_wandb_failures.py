@@ -62,7 +62,7 @@ def test_server_lost_during_the_run_costs_one_message_and_no_record(
     status, message = output.splitlines()
     assert status.startswith("status: W&B online (")
     assert message.startswith(f"W&B stopped (TimeoutError: {reason}")
-    assert f"`wandb sync {tmp_path}/run/wandb/run-*-r1` uploads what it has" in message
+    assert f"`wandb sync {tmp_path}/run/wandb/run-*-r1` uploads its records" in message
     assert "CANARY" not in message
     assert steps(tmp_path / "run") == [10, 20, 30, 40, 50]
     assert stored_steps(stored_run(tmp_path, "run-*-r1")) == [10, 20, 30, 40, 50]

@@ -18,6 +18,7 @@ from translate_ddp import __version__
 from translate_ddp.commands import check, translate, validate
 from translate_ddp.errors import report_errors
 
+USAGE = "usage: python -m translate_ddp COMMAND [--help]; to train: torchrun train.py"
 COMMANDS = {
     "translate": (translate.TranslateConfig, translate.run),
     "validate": (validate.ValidateConfig, validate.run),
@@ -32,11 +33,11 @@ def main() -> None:
         sys.exit()
     if name not in COMMANDS:
         lines = [f"  {command:<10} {config.__doc__}" for command, (config, _) in COMMANDS.items()]
-        usage = "\n".join(["usage: python -m translate_ddp COMMAND [--help]", *lines])
+        usage = "\n".join([USAGE, *lines])
         if name in ("-h", "--help"):
             print(usage)
             sys.exit()
-        problem = f"error: There is no command {name!r}. train.py trains.\n" if name else ""
+        problem = f"error: There is no command {name!r}.\n" if name else ""
         print(problem + usage, file=sys.stderr)
         sys.exit(2)
     config, run = COMMANDS[name]

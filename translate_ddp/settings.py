@@ -20,8 +20,7 @@ LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*")
 @dataclass(frozen=True)
 class CorpusConfig:
     dataset: str = "demo"
-    """Training corpus: demo, a file, a folder, the common prefix of two parallel files, or the
-    name of a Hugging Face dataset; NAME:SPLIT selects a split."""
+    """Corpus: demo, file, folder, prefix of parallel files, or Hugging Face dataset[:SPLIT]."""
     validation: str = ""
     """Validation corpus, as for --dataset; '': the dataset's validation split, or 2% of it."""
     lang_src: str = "en"

@@ -1,1 +1,1 @@
-"""What one step is, what a run is, and what is kept of it."""
+"""One optimizer step, the training loop, validation, checkpoints and logging."""

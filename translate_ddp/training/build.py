@@ -30,18 +30,18 @@ from translate_ddp.training.updater import Updater, reseed
 
 def lock_run_folder(path: str, world: World) -> RunFolder:
     """The run's folder, locked against other runs until this process ends."""
-    token = world.on_main("naming this start", lambda: uuid.uuid4().hex)
+    token = world.on_main("creating the lock's token", lambda: uuid.uuid4().hex)
     folder = RunFolder(path, token)
     # Rank 0 first: nodes that share its disk then find the lock held by their own run.
     world.on_main_then_each_node("locking the model folder", folder.lock)
-    if world.is_node_leader:  # disks need not be shared
+    if world.is_node_leader:  # nodes may have separate disks
         folder.write_status("running")
     world.watchdog.exit.write_status = folder.write_status
     return folder
 
 
 def prepare_data(config: Config, folder: Path, world: World) -> PreparedData:
-    """The encoded corpus, prepared below `folder` once per node, mapped into memory by every rank.
+    """The encoded corpus, prepared in `folder` once per node and memory-mapped by every rank.
 
     Raises UserError if the nodes read different data.
     """
@@ -71,7 +71,7 @@ def build_model(config: Config, data: PreparedData, world: World) -> Transformer
 def open_logbook(
     config: Config, resumed: Resumed, folder: RunFolder, model: Transformer, world: World
 ) -> Logbook:
-    """The logbook with all its sinks on rank 0, and an empty one elsewhere."""
+    """The logbook: with all sinks on rank 0, without any on other ranks."""
     if not world.is_main:
         return Logbook(shown=False)
     logbook = Logbook()
@@ -89,14 +89,14 @@ def open_logbook(
 
 
 def build_updater(config: Config, model: Transformer, world: World) -> Updater:
-    """What trains the model: loss, DDP and optimizer."""
+    """The updater, with loss, DDP and optimizer."""
     objective = world.replicate(Objective(model, config.loss.label_smoothing), config.distributed)
     optimizer = build_optimizer(model, config.optimizer)
     return Updater(objective, optimizer, config.optimizer, world, config.train.seed)
 
 
 def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoader:
-    """This rank's shard of every step."""
+    """The loader of this rank's shard of every step."""
     sampler = StepSampler(
         Lengths.of(data.train),
         config.batches,

@@ -1,7 +1,7 @@
 """Checkpoint files: written atomically, verified before they are parsed, listed and pruned.
 
 A name holds the start of the file's sha256 (PyTorch hub's convention), so that one rename publishes
-file and digest together. Nothing here knows of ranks.
+file and digest together. This module does not depend on ranks.
 """
 
 import errno
@@ -61,9 +61,9 @@ class CheckpointStore:
         return sorted(mine, key=lambda checkpoint: checkpoint.order, reverse=True)
 
     def save(self, state: RunState, *, epoch: int | None = None) -> Path:
-        """Write the state and publish it by one rename, as the end of an epoch if one is given.
+        """Write the state and publish it by one rename; `epoch` is the epoch that it ends, if any.
 
-        Raises NotSaved if the disk refuses; the files that were there are then untouched.
+        Raises NotSaved if it cannot be written; existing checkpoints are then unchanged.
         """
         step = state.position.global_step
         written = self.folder / f".{self.basename}.partial"
@@ -89,27 +89,27 @@ class CheckpointStore:
                 written.unlink(missing_ok=True)
             raise NotSaved(
                 f"Could not save a checkpoint to {self.folder}: {error.strerror or error}. "
-                "The checkpoints that were there are untouched."
+                "Existing checkpoints are unchanged."
             ) from error
         return path
 
     def prune(self, names: Iterable[str], *, best_epoch: int | None) -> None:
-        """Delete all of the files `names` but the newest epochs and steps, and the best epoch.
+        """Delete those of the files `names` that are neither among the newest nor the best epoch.
 
-        A step that was saved again as the end of an epoch is deleted. Files that are not named,
-        such as those of another run, are left alone.
+        `keep_last` epochs and as many steps are kept. A step that was saved again as the end of an
+        epoch is deleted. Files that are not in `names`, such as those of another run, are kept.
         """
         own = set(names)
         mine = [checkpoint for checkpoint in self.list() if checkpoint.path.name in own]
         epochs = [c for c in mine if c.epoch is not None]
         steps = [c for c in mine if c.epoch is None]
         ends = {checkpoint.step for checkpoint in epochs}
-        superfluous = [c for c in steps if c.step in ends]
+        unneeded = [c for c in steps if c.step in ends]
         if self.keep_last:
-            superfluous += [c for c in epochs[self.keep_last :] if c.epoch != best_epoch]
-            superfluous += [c for c in steps if c.step not in ends][self.keep_last :]
-        for checkpoint in superfluous:
-            with suppress(OSError):  # a file too many must not end a run
+            unneeded += [c for c in epochs[self.keep_last :] if c.epoch != best_epoch]
+            unneeded += [c for c in steps if c.step not in ends][self.keep_last :]
+        for checkpoint in unneeded:
+            with suppress(OSError):  # a file that cannot be deleted does not end the run
                 fault_point("pruning")
                 checkpoint.path.unlink(missing_ok=True)
 
@@ -168,12 +168,12 @@ class CheckpointStore:
         return max((int(path.name.removeprefix("earlier-")) for path in folders), default=0)
 
     def archive(self, history: Sequence[str] | None) -> str | None:
-        """Move files that are not part of the run into a folder `earlier-NNN` of their own.
+        """Move files that are not part of the run into a new folder `earlier-NNN`.
 
         `history` names the checkpoints of the run up to where it resumes; all others are moved,
-        later ones of the same run too, since the next `latest` would find them. metrics.jsonl is
-        copied along. None starts a new run: everything is moved. Returns the path of the new
-        folder, or None if there is nothing to move.
+        including later ones of the same run, which `latest` would find. metrics.jsonl is copied.
+        None starts a new run: everything is moved. Returns the path of the new folder, or None if
+        there is nothing to move.
         """
         held = self.list()
         mine = [checkpoint for checkpoint in held if checkpoint.path.name in (history or ())]
@@ -193,7 +193,7 @@ class CheckpointStore:
 
 
 def parse_name(path: Path, basename: str = ".+?") -> Checkpoint | None:
-    """The checkpoint that the path names; None if its name has another form."""
+    """The checkpoint described by a file name; None if the name has another form."""
     match = re.fullmatch(
         rf"(?:{basename})_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.pt",
         path.name,
@@ -205,20 +205,20 @@ def parse_name(path: Path, basename: str = ".+?") -> Checkpoint | None:
 
 
 def damage(path: Path) -> str | None:
-    """What is wrong with the file, without parsing it; None if its digest is right.
+    """A description of the damage, or None if the digest matches. The file is not parsed.
 
     A file whose name has no digest, such as one renamed by hand, is not checked.
     """
     match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", path.name)
     if not path.is_file():  # opening a pipe or a device would never end
-        return "it is no regular file"
+        return "it is not a regular file"
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         return f"it cannot be read ({error.strerror})"
     if match and not digest.startswith(match[1]):
-        return f"it is damaged (its sha256 starts with {digest[: len(match[1])]})"
+        return f"it is damaged (its sha256 starts with {digest[: len(match[1])]}, not {match[1]})"
     return None
 
 
@@ -227,17 +227,17 @@ def load(data: bytes, name: str) -> RunState:
     try:
         _reject_compression(data)
         content = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds, none of them narrower
+    except Exception as error:  # torch raises exceptions of many types
         reason = first_line(error) if str(error) else type(error).__name__
         raise UserError(f"{name} is not a checkpoint of translate_ddp: {reason}") from error
     return RunState.from_dict(content, name)
 
 
 def _reject_compression(data: bytes) -> None:
-    """Raise ValueError for compressed data: it may unpack to any size, and torch writes none."""
+    """Raise ValueError for compressed data: torch writes none, and it may unpack to any size."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > len(data):
-            raise ValueError("it unpacks to more than it is.")
+            raise ValueError("its data is compressed.")
 
 
 def _save(state: dict[str, Any], writer: "_HashingWriter") -> None:

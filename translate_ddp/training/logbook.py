@@ -1,6 +1,6 @@
-"""The record of a run: scalars and samples to every sink, messages and progress to the console.
+"""The logbook: passes scalars and samples to every sink, and prints messages and progress.
 
-Off the main rank it has no sinks and prints nothing.
+On other ranks than 0 it has no sinks and prints nothing.
 """
 
 import math
@@ -25,7 +25,7 @@ class Sink(Protocol):
     """Receives what a run logs. Its methods must not raise: that would end the run."""
 
     status: str
-    """Where its records can be seen; "" if there is nothing to say."""
+    """Where its records can be found; "" if nowhere."""
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         """Record the named scalars of a step."""
@@ -41,7 +41,7 @@ class Sink(Protocol):
 
 
 class Logbook:
-    """A list of sinks, and the console of one rank."""
+    """The sinks of a run, and the console of one rank."""
 
     def __init__(self, sinks: Sequence[Sink] = (), *, shown: bool = True) -> None:
         self.sinks = list(sinks)
@@ -54,7 +54,7 @@ class Logbook:
         return "; ".join(sink.status for sink in self.sinks if sink.status)
 
     def message(self, text: str) -> None:
-        """Print plain lines, beside any progress bar."""
+        """Print lines, above any progress bar."""
         if self.shown:
             for line in text.split("\n"):
                 print_line(printable(line))
@@ -69,7 +69,7 @@ class Logbook:
 
     @contextmanager
     def progress(self, label: str, total: int, initial: int = 0) -> Iterator[Progress]:
-        """The progress of long work, on the console."""
+        """A progress bar on the console, closed at the end of the block."""
         progress = Progress(label, total, initial=initial, shown=self.shown)
         try:
             yield progress
@@ -79,7 +79,7 @@ class Logbook:
     def close(self, seconds: float = math.inf, failed: bool = False) -> None:
         """Close every sink; a second call does nothing."""
         while self.sinks:
-            self.sinks.pop(0).close(seconds, failed)  # the file before the slow trackers
+            self.sinks.pop(0).close(seconds, failed)  # metrics.jsonl first: trackers may be slow
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""What is measured between two log records: mean losses per token, skipped steps, tokens/s."""
+"""Measurements between two log records: mean losses per token, skipped steps, tokens/s."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ class StepMeters:
     def add(
         self, global_step: int, sums: Mapping[str, Tensor], tokens: int, skipped: Tensor
     ) -> None:
-        """Record a step of `tokens` target tokens over all ranks; a skipped one counts nothing."""
+        """Record a step of `tokens` target tokens over all ranks; a skipped step adds nothing."""
         slot = global_step % len(self.tokens)
         for name, value in sums.items():
             self.sums.setdefault(name, self._zeros())[slot] = torch.where(skipped > 0, 0.0, value)
@@ -37,7 +37,7 @@ class StepMeters:
     def take_skipped(self, first: int, end: int) -> list[bool]:
         """Whether each of the steps from `first` to before `end` was skipped. Waits for the device.
 
-        To be called before the tokens are used: those of skipped steps are removed here.
+        Call it before `means`: it removes the tokens of skipped steps.
         """
         flags = self._skipped.cpu() > 0
         self.tokens[flags] = 0
@@ -69,7 +69,7 @@ class StepMeters:
         return {"totals": dict(totals), "tokens": self.tokens}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Take over a `state`, unless it covers another number of steps."""
+        """Load what `state` returned; ignored if it is for another number of steps."""
         if len(saved["tokens"]) != len(self.tokens):
             return
         self.tokens.copy_(saved["tokens"])
@@ -82,7 +82,7 @@ class StepMeters:
         return torch.zeros(len(self.tokens), dtype=torch.float64, device=self.world.device)
 
 
-class Pace:
+class Throughput:
     """Target tokens per second since the last log record, without validation and saving."""
 
     def __init__(self) -> None:

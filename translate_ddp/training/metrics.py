@@ -19,7 +19,7 @@ class Metric:
     """Of sources, predictions and references; None for the loss, which the model computes."""
 
     def is_better(self, score: float, best: float) -> bool:
-        """Whether `score` is better than `best`; any is better than NaN."""
+        """Whether `score` is better than `best`. Any score is better than NaN."""
         return best != best or (score > best if self.higher_is_better else score < best)
 
 
@@ -87,7 +87,7 @@ def score_texts(sources: Texts, predictions: Texts, references: Texts) -> dict[s
 
 
 def bleu_signature() -> str:
-    """sacreBLEU's signature: what a BLEU score must come with to be comparable."""
+    """sacreBLEU's signature, with which a BLEU score can be compared to others."""
     import sacrebleu
 
     metric = sacrebleu.BLEU()

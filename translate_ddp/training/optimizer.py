@@ -19,7 +19,7 @@ def learning_rate(step: int, config: OptimizerConfig) -> float:
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
-    """AdamW with weight decay on matrices; the rate is set before each update."""
+    """AdamW with weight decay on matrices; `Updater` sets the learning rate before each update."""
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": WEIGHT_DECAY},
@@ -29,9 +29,9 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ad
 
 
 def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
-    """Allocate the optimizer's state, 8 bytes per parameter, before its first step does.
+    """Allocate the optimizer's state, 8 bytes per parameter, before the first step.
 
-    It updates nothing and keeps state that was already allocated.
+    It changes neither parameters nor state that is already allocated.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for parameter in parameters:
@@ -43,7 +43,7 @@ def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
 
 
 def check_shapes(optimizer: torch.optim.Optimizer) -> None:
-    """Raise ValueError if a parameter has moments that are not of its shape."""
+    """Raise ValueError if the moments of a parameter have another shape than the parameter."""
     for parameter, moments in optimizer.state.items():
         for name, moment in moments.items():
             if name != "step" and moment.shape != parameter.shape:

@@ -42,7 +42,7 @@ class Progress(tqdm):
         )
 
     def advance(self, count: int = 1, seconds_left: float | None = None) -> None:
-        """`count` more are done; the time left is estimated if it is not given."""
+        """Add `count` to the number done; the time left is estimated if it is not given."""
         if self.disable:
             return
         done, total = self.n + count, float(self.total or 0)

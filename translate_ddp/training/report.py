@@ -1,4 +1,4 @@
-"""What a run prints at its start and its end, and what trackers store of its configuration."""
+"""The messages at the start and the end of a run, and the configuration for trackers."""
 
 import math
 import os
@@ -23,11 +23,11 @@ from translate_ddp.training.sinks.console import number
 from translate_ddp.training.trainer import Trainer
 
 MAX_RANK_LINES = 16  # with more ranks, one line per host
-STOPPED_UPLOAD_SECONDS = 5.0  # for trackers, when the launcher is about to end the process
+STOPPED_UPLOAD_SECONDS = 5.0  # for trackers: the launcher ends a stopped process soon
 
 
 def describe_run(config: Settings, trainer: Trainer) -> list[str]:
-    """Lines that say what is about to be trained, on what. Every rank must call it."""
+    """Lines that describe model, data, steps and ranks. Every rank must call it."""
     world, data, sampler = trainer.world, trainer.data, trainer.sampler
     ranks = describe_ranks(world.gather(describe_rank(world)))
     model, train, optimizer = config["model"], config["train"], config["optimizer"]
@@ -63,7 +63,7 @@ def describe_run(config: Settings, trainer: Trainer) -> list[str]:
 
 
 def describe_rank(world: World) -> str:
-    """`host: cuda:0 (NVIDIA H100)` or `host: cpu, 2 threads`."""
+    """`host: cuda:0 (NVIDIA H100)` or `host: cpu, 2 thread(s)`."""
     device = f"{world.device}, {torch.get_num_threads()} thread(s)"
     if world.device.type == "cuda":
         device = f"{world.device} ({torch.cuda.get_device_name(world.device)})"
@@ -83,7 +83,7 @@ def describe_warnings(precision: Any, world: World) -> list[str]:
 
 
 def unused_gpus(world: World) -> str | None:
-    """How to use the GPUs that a single process leaves idle."""
+    """A warning with the torchrun command, if a single process runs where there are more GPUs."""
     count = torch.cuda.device_count() if world.device.type == "cuda" else 0
     if world.size > 1 or count < 2:
         return None
@@ -94,11 +94,11 @@ def unused_gpus(world: World) -> str | None:
 def report_end(trainer: Trainer, is_finished: bool, started: float) -> None:
     """Write STATUS.json, print how the run ended, and close the logbook. Every rank must call it.
 
-    `started` is the time of the start, by the monotonic clock.
+    `started` is the time of the start on the monotonic clock.
     """
     world, position = trainer.world, trainer.position
     world.watchdog.stage = "ending"
-    # A stop may have been requested of one rank: the others do not know the reason.
+    # Only the rank that received the request has the reason.
     reasons = [reason for reason in world.gather(world.watchdog.stop_reason or "") if reason]
     stop_reason = None if is_finished else reasons[0]
     if world.is_node_leader:
@@ -114,13 +114,13 @@ def report_end(trainer: Trainer, is_finished: bool, started: float) -> None:
 
 
 def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> str:
-    """Where and why the run ended, after how long, and what to do next."""
+    """The last message: where and why the run ended, its duration, and the next command."""
     position, folder = trainer.position, trainer.saver.store.folder
     where = f"epoch {position.current_epoch}, step {position.global_step:,}"
     duration = describe_seconds(time.monotonic() - started)
     if stop_reason:
         saved = trainer.saver.saved_step == position.global_step
-        outcome = "and saved" if saved else "but not saved, since its last steps were not finite"
+        outcome = "and saved" if saved else "not saved: loss or gradient was not finite"
         return (
             f"Stopped at {where}, on request ({stop_reason}), {outcome}, after {duration}. "
             "The same command resumes from the last checkpoint."
@@ -132,7 +132,7 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
     option = "" if str(folder) == "weights" else f" --model_folder {shlex.quote(str(folder))}"
     return (
         f"Finished at {where}, after {duration}.{best}\n"
-        f'Try: python -m translate_ddp translate{option} "..."'
+        f'Translate with: python -m translate_ddp translate{option} "..."'
     )
 
 
@@ -154,14 +154,14 @@ def count_parameters(model: Transformer) -> int:
 
 
 def tracker_config(config: Settings, model: Transformer, world: World) -> dict[str, Any]:
-    """The configuration for W&B and trackio: settings without paths, and what they resolved to."""
+    """The configuration for W&B and trackio: settings except paths, and the values of `auto`."""
     settings = {name: value for part in config.values() for name, value in part.items()}
     for path in ("model_folder", "validation", "tokenizer_file", "config", "preload"):
         del settings[path]
     dataset = config["corpus"]["dataset"]
     is_on_disk = os.sep in dataset and Path(dataset).expanduser().parent.exists()
     return settings | {
-        "dataset": Path(dataset).name if is_on_disk else dataset,  # folders may name people
+        "dataset": Path(dataset).name if is_on_disk else dataset,  # paths may have user names
         "preset": choose_preset(config["run"]["preset"], dataset)[0],
         "precision": precision(model),
         "device": world.device.type,

@@ -1,4 +1,4 @@
-"""What a run resumes from, agreed by all ranks, and whether it is still the same run."""
+"""Selects the checkpoint to resume from, for all ranks, and checks that it is of the same run."""
 
 import hashlib
 import uuid
@@ -19,12 +19,12 @@ Settings = dict[str, dict[str, Any]]  # part -> setting -> value
 
 @dataclass
 class Resumed:
-    """A run, new if it has no state to resume from."""
+    """A run and the state it resumes from, None for a new run."""
 
     run: Run
     state: RunState | None
     messages: list[str] = field(default_factory=list)
-    is_fork: bool = False  # it went back or left its folder, and so has a new run id
+    is_fork: bool = False  # from an earlier checkpoint or in another folder: it has a new run id
 
 
 class Finding(TypedDict):
@@ -39,11 +39,11 @@ class Finding(TypedDict):
 def resume_run(
     settings: CheckpointConfig, config: Settings, identity: RunIdentity, world: World
 ) -> Resumed:
-    """The run that `settings.preload` names, or a new one; the same on every rank.
+    """The run of the checkpoint that `preload` selects, or a new one; the same on every rank.
 
-    Files in the folder that are not part of it are moved to an archive. A run that goes back before
-    its last checkpoint, or leaves its folder, gets a new id: trackers cannot rewrite a history.
-    Raises UserError if there is no such checkpoint, or if it belongs to another run.
+    Files in the folder that are not part of it are moved to an archive. A run that resumes before
+    its last checkpoint, or in another folder, gets a new id: trackers drop points before the last
+    step of an id. Raises UserError if the checkpoint is missing or belongs to another run.
     """
     store = CheckpointStore(settings)
     preload = settings.preload
@@ -52,19 +52,19 @@ def resume_run(
         state, path, messages = load_state(store, preload, world)
     if state is not None:
         check_same_run(state, identity)
-        state.run.history.append(path.name)  # which it could not know when it was written
+        state.run.history.append(path.name)  # a file does not contain its own name
     history = state.run.history if state is not None else None
     moved = world.on_main_then_each_node("archiving files", lambda: store.archive(history))
     messages += [f"Moved files that are not part of this run to {to}." for to in moved if to]
 
     archives = world.on_main("counting archives", store.count_archives)
     if state is None:
-        run_id = world.on_main("naming the run", lambda: uuid.uuid4().hex[:8])
+        run_id = world.on_main("creating the run id", lambda: uuid.uuid4().hex[:8])
         return Resumed(Run(run_id, config, identity, archives=archives), None, messages)
     run_id, folder = state.run.run_id, store.folder.resolve()
-    # An archive that is newer than the state has what followed it.
+    # An archive made after the state was saved contains later checkpoints.
     is_fork = archives > state.run.archives or path.parent.resolve() != folder
-    if is_fork:  # the same id again if the run is killed before it saves
+    if is_fork:  # not random: the same again if the run is killed before it saves
         run_id = hashlib.sha256(f"{run_id} {archives} {folder}".encode()).hexdigest()[:8]
     run = Run(run_id, config, identity, state.run.history, archives)
     return Resumed(run, state, messages, is_fork)
@@ -73,11 +73,11 @@ def resume_run(
 def load_state(
     store: CheckpointStore, preload: str, world: World
 ) -> tuple[RunState | None, Path, list[str]]:
-    """The state that `preload` names, its file, and messages; the same on every rank.
+    """The state that `preload` selects, its file, and messages; the same on every rank.
 
-    Each node looks on its own disk. The newest intact file of all is read once, by the node that
-    has it, and sent to every rank: disks need not be shared. None starts a new run.
-    Raises UserError if no node has what was asked for.
+    Each node searches its own disk. The node with the newest intact file reads it and sends it to
+    every rank, so disks need not be shared. The state is None for a new run. Raises UserError if no
+    node has the requested checkpoint.
     """
     nothing = f"No checkpoint in {store.folder}: starting from scratch."
     if not preload:
@@ -103,20 +103,20 @@ def load_state(
     data = Path(path).read_bytes() if world.rank == owner else None
     state = load(world.broadcast(data, owner), path)
     where = f", on node {node}" if len(findings) > 1 else ""
-    # Once each: nodes that share a disk have seen the same files.
+    # Without duplicates: nodes may share a disk.
     passed_over = dict.fromkeys(line for found in findings for line in found["passed_over"])
     return state, Path(path), [*passed_over, f"Resuming from {path}{where}."]
 
 
 def run_identity(config: Settings, data: PreparedData, world_size: int) -> RunIdentity:
-    """What makes a run this run, derived from its settings and its data.
+    """The settings and data that must be the same when a run resumes.
 
-    Of the model every setting but dropout counts, also one that adds no parameters; of the batches
-    every one that decides which sentences form a step.
+    They are all settings of the model except dropout, and those of the batches that determine which
+    sentences form a step.
     """
     corpus, batches = config["corpus"], config["batches"]
     model = {name: value for name, value in config["model"].items() if name != "dropout"}
-    # seq_len shows in the training data, and max_tokens only divides a step into passes.
+    # seq_len is part of the data's fingerprint; max_tokens only divides a step into passes.
     plan = {n: value for n, value in batches.items() if n not in ("seq_len", "max_tokens")}
     if batches["batch_size"]:
         plan["world_size"] = world_size  # batch_size counts per rank
@@ -132,7 +132,7 @@ def run_identity(config: Settings, data: PreparedData, world_size: int) -> RunId
 
 
 def check_same_run(state: RunState, identity: RunIdentity) -> None:
-    """Raise UserError if a run of this identity could not resume from `state`."""
+    """Raise UserError if `state` belongs to a run with another identity."""
     saved = state.run.identity
     differences = compare(saved.always, identity.always)
     advice = "pass another --model_folder, or --preload '' to start from scratch"
@@ -142,13 +142,12 @@ def check_same_run(state: RunState, identity: RunIdentity) -> None:
     if differences:
         table = "".join(f"\n  {line}" for line in differences)
         raise UserError(
-            f"The checkpoint belongs to another run than the one asked for:{table}\n"
-            f"Restore these settings, {advice}."
+            f"The checkpoint belongs to another run:{table}\nRestore these settings, {advice}."
         )
 
 
 def compare(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """A line for each name whose value differs; one that is missing on a side is "unset"."""
+    """A line for each name whose value differs; a missing value is "unset"."""
     names = sorted(before.keys() | now.keys())
     pairs = {name: (before.get(name, "unset"), now.get(name, "unset")) for name in names}
     return [
@@ -159,7 +158,7 @@ def compare(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def describe_changes(state: RunState, config: Settings, environment: dict[str, Any]) -> list[str]:
-    """A message for each setting that may change in a run and did, and for the environment."""
+    """A message for each changed setting, and one if the environment changed."""
     messages = []
     for part, settings in config.items():
         if part not in ("checkpoint", "run"):
@@ -167,7 +166,7 @@ def describe_changes(state: RunState, config: Settings, environment: dict[str, A
     messages = [f"Changed: {line}." for line in messages]
     if differences := compare(state.environment, environment):
         messages.append(
-            "The same data in the same order, but not bit for bit the same results: "
+            "The order of the data is the same, but not bit for bit the same results: "
             + "; ".join(differences)
             + "."
         )

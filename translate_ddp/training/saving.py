@@ -1,4 +1,4 @@
-"""Saves the state of a run: checks it first, counts failures, keeps the last and best files."""
+"""Saves the state of a run: checks it, counts failed saves, deletes old files."""
 
 import hashlib
 import time
@@ -18,7 +18,7 @@ MAX_FAILED_SAVES = 3  # in a row
 
 
 class Written(TypedDict):
-    """What rank 0 reports of a save to the other ranks."""
+    """The result of a save, sent by rank 0 to the other ranks."""
 
     name: str
     problem: str  # "" if there was none
@@ -42,15 +42,14 @@ class RunSaver:
         self._saved_at = time.monotonic()
 
     def is_due(self, minutes: float) -> bool:
-        """Whether the last save is so many minutes ago; 0 is never. True on rank 0 only."""
-        # The clocks of the ranks differ.
+        """Whether the last save is at least `minutes` ago; 0: never. True on rank 0 only."""
         return self.world.is_main and 0 < minutes <= (time.monotonic() - self._saved_at) / 60
 
     def save(self, state: Callable[[], RunState], epoch: int | None, *, is_last: bool) -> str:
-        """Save what `state` returns on rank 0, as the end of an epoch if one is given.
+        """Save what `state` returns on rank 0; `epoch` is the epoch that it ends, if any.
 
-        Returns the name of the new file, "" if the disk refused. Raises UserError on every rank
-        after `MAX_FAILED_SAVES` failures in a row, or after the first one if it `is_last`.
+        Returns the name of the new file, or "" if it could not be written. Raises UserError on
+        every rank after `MAX_FAILED_SAVES` failures in a row, or after one failure if `is_last`.
         """
         written = self.world.on_main("saving a checkpoint", lambda: self._write(state, epoch))
         self._saved_at = time.monotonic()
@@ -69,7 +68,8 @@ class RunSaver:
 
     def _write(self, get_state: Callable[[], RunState], epoch: int | None) -> Written:
         if not self.folder.is_mine():
-            raise UserError(f"Another run has taken over {self.folder.path}: nothing was saved.")
+            problem = f"Another run has taken over {self.folder.path}: nothing was saved."
+            raise UserError(f"{problem} Pass another --model_folder.")
         try:
             state = get_state()
             path = self.store.save(state, epoch=epoch)
@@ -80,36 +80,36 @@ class RunSaver:
         return Written(name=path.name, problem="")
 
 
-def check_sound(
+def check_weights(
     parameters: Sequence[Tensor], optimizer: torch.optim.Optimizer, world: World, step: int
 ) -> None:
     """Raise UserError on every rank if the weights differ between ranks or are not finite.
 
-    To be called before a state is saved and older ones are deleted.
+    Call it before a save, which deletes older checkpoints.
     """
     moments = [t for state in optimizer.state.values() for t in state.values()]
     if odd := outliers(world.gather(checksum([*parameters, *moments]))):
         raise UserError(
             f"Weights or optimizer of rank {', '.join(map(str, odd))} differ from the others' "
-            f"at step {step}, which a memory fault can cause: nothing of it was saved. "
+            f"at step {step}, which a memory fault can cause: this step was not saved. "
             "The same command resumes from the last checkpoint."
         )
     # The weights are equal on all ranks here, so all of them raise.
     if not all(bool(parameter.isfinite().all()) for parameter in parameters):
         raise UserError(
-            f"The weights are not finite at step {step}: the last checkpoints are intact. "
-            "Start again with a lower --lr or more --warmup_steps."
+            f"The weights are not finite at step {step}: it was not saved. "
+            "Resume with a lower --lr or more --warmup_steps."
         )
 
 
 def checksum(tensors: Iterable[Tensor]) -> str:
-    """A text that differs if one bit of one tensor does."""
+    """A digest that changes with any single bit of the tensors."""
     words = {2: torch.int16, 4: torch.int32, 8: torch.int64}
     sums = [t.detach().reshape(-1).view(words[t.element_size()]).sum() for t in tensors]
     return hashlib.sha256(str([int(total) for total in sums]).encode()).hexdigest()
 
 
 def outliers(sums: Sequence[str]) -> list[int]:
-    """The ranks whose checksum is not the most frequent one, which is the first among equals."""
+    """The ranks whose checksum is not the most frequent one (in a tie, the first)."""
     usual = max(sums, key=sums.count)
     return [rank for rank, value in enumerate(sums) if value != usual]

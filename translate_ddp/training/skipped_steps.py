@@ -1,4 +1,4 @@
-"""Steps whose loss or gradient was not finite: counted, reported, and fatal if they do not end."""
+"""Counts and reports skipped steps, those whose loss or gradient was not finite."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def count_skipped(
     data: PreparedData,
     logbook: Logbook,
 ) -> None:
-    """Count which of the last steps up to `position` were skipped, and report each.
+    """Count the skipped ones of the last steps up to `position`, and report each.
 
     `plan` has the rows of each step of the current epoch. Raises UserError after
     `MAX_SKIPPED_STEPS` in a row.
@@ -39,9 +39,8 @@ def count_skipped(
         )
         if position.skipped_in_a_row == MAX_SKIPPED_STEPS:
             raise UserError(
-                f"Loss or gradient was not finite in {MAX_SKIPPED_STEPS} steps in a row, the "
-                f"last of them {step}: the last checkpoints are intact. "
-                "Start again with a lower --lr or more --warmup_steps."
+                f"Loss or gradient was not finite in {MAX_SKIPPED_STEPS} steps in a row, the last "
+                f"of them {step}: none was saved. Resume with a lower --lr or more --warmup_steps."
             )
 
 

@@ -1,4 +1,4 @@
-"""What a run must keep to be resumed: the only definition of a checkpoint's schema."""
+"""The state of a run that a checkpoint holds: the only definition of its schema."""
 
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self, TypeVar, get_origin
@@ -8,12 +8,12 @@ from translate_ddp.errors import UserError, first_line
 
 T = TypeVar("T")
 
-FORMAT = 2  # of the file; raised with every change that older code cannot read
+FORMAT = 2  # of checkpoints; raised with every change that older code cannot read
 
 
 @dataclass
 class Position:
-    """Where a run is."""
+    """The position of a run, and its best epoch so far."""
 
     epoch: int = 0  # finished epochs, their validation included
     step_in_epoch: int = 0  # finished steps of the current epoch
@@ -32,7 +32,7 @@ class Position:
 
 @dataclass(frozen=True)
 class LogOffset:
-    """How much of metrics.jsonl belongs to a checkpoint: its length in bytes and its digest."""
+    """The part of metrics.jsonl that belongs to a checkpoint: length in bytes and digest."""
 
     size: int = 0
     sha256: str = ""
@@ -40,10 +40,10 @@ class LogOffset:
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """What must not change when a run is resumed."""
+    """The settings and data that must be the same when a run resumes."""
 
     always: dict[str, Any]
-    within_epoch: dict[str, Any]  # may change between epochs: it decides the batches of one
+    within_epoch: dict[str, Any]  # may change between epochs: the order and size of batches
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Run:
     config: dict[str, dict[str, Any]]  # part -> setting -> value
     identity: RunIdentity
     history: list[str] = field(default_factory=list)  # names of the checkpoints it wrote
-    archives: int = 0  # in its folder when it got its id
+    archives: int = 0  # number of `earlier-NNN` folders when the run got its id
 
 
 @dataclass
@@ -64,11 +64,11 @@ class RunState:
     model: dict[str, Any]  # a state dict of tensors
     optimizer: dict[str, Any]  # a state dict
     position: Position
-    meters: dict[str, Any]  # what was measured since the last log record
+    meters: dict[str, Any]  # measurements since the last log record
     run: Run
     tokenizer: str  # the text of its tokenizer.json
     log_offset: LogOffset
-    environment: dict[str, Any]  # what the last bits of a result depend on beside the settings
+    environment: dict[str, Any]  # see `Trainer.environment`
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dicts of plain values and the tensors themselves, for `torch.save`."""
@@ -79,7 +79,7 @@ class RunState:
 
     @classmethod
     def from_dict(cls, data: Any, name: str) -> Self:
-        """The state that `to_dict` wrote. Raises UserError if `data`, read from `name`, is none."""
+        """The state from the dict that `to_dict` made. Raises UserError for any other `data`."""
         if not isinstance(data, dict) or "format" not in data:
             raise UserError(f"{name} is not a checkpoint of translate_ddp: it has no format.")
         if data["format"] != FORMAT:
@@ -90,7 +90,7 @@ class RunState:
             )
         names = [part.name for part in fields(cls)]
         if missing := [part for part in names if part not in data]:
-            raise UserError(f"{name} is not a whole checkpoint: it lacks {', '.join(missing)}.")
+            raise UserError(f"{name} is an incomplete checkpoint: it lacks {', '.join(missing)}.")
         parts = {part: data[part] for part in names}
         try:
             identity = _build(RunIdentity, parts["run"]["identity"])
@@ -99,7 +99,7 @@ class RunState:
             parts["log_offset"] = _build(LogOffset, parts["log_offset"])
             return _build(cls, parts)
         except (TypeError, KeyError) as error:
-            raise UserError(f"{name} is not a whole checkpoint: {first_line(error)}.") from error
+            raise UserError(f"{name} is an incomplete checkpoint: {first_line(error)}.") from error
 
 
 def _build(kind: type[T], values: dict[str, Any]) -> T:

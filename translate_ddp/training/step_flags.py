@@ -1,8 +1,8 @@
-"""Flags that all ranks share in every step: summed on the device, read by the host one step later.
+"""Flags shared by all ranks in every step: summed on the device, read by the host one step later.
 
 If the host waited for the sum of the current step, the device would be idle until the next step is
 launched. It reads the sum of the previous step, which is complete by then. So all ranks act on a
-flag at the end of the same step, the one after it was raised.
+flag at the end of the same step, one step after the flag was set.
 """
 
 import torch

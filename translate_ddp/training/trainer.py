@@ -16,11 +16,11 @@ from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.settings import TrainConfig
 from translate_ddp.training.logbook import Logbook, Sample
-from translate_ddp.training.meters import Pace, StepMeters
+from translate_ddp.training.meters import StepMeters, Throughput
 from translate_ddp.training.metrics import bleu_signature, find_metric
 from translate_ddp.training.optimizer import check_shapes
 from translate_ddp.training.progress import Progress
-from translate_ddp.training.saving import RunSaver, check_sound
+from translate_ddp.training.saving import RunSaver, check_weights
 from translate_ddp.training.sinks.console import number
 from translate_ddp.training.skipped_steps import count_skipped
 from translate_ddp.training.state import Position, Run, RunState
@@ -30,7 +30,7 @@ from translate_ddp.training.validation import ValidationSet, validate
 
 @dataclass
 class Trainer:
-    """One run on one rank; every rank makes the same calls in the same order."""
+    """The training loop of one rank. Every rank makes the same calls in the same order."""
 
     config: TrainConfig
     model: Transformer
@@ -46,9 +46,9 @@ class Trainer:
         self.watchdog = self.world.watchdog
         self.sampler = self.loader.sampler
         self.meters = StepMeters(self.config.log_every, self.world)
-        self.pace = Pace()
+        self.throughput = Throughput()
         self.metric = find_metric(self.config.best_metric)
-        self._checked_step = 0  # up to here, skipped steps are counted
+        self._checked_step = 0  # skipped steps are counted up to this one
         self._signature_shown = False
         self._first_step, self._began = 0, time.monotonic()  # of this process
 
@@ -59,7 +59,7 @@ class Trainer:
     # --- the loop ---
 
     def fit(self) -> bool:
-        """Train from `position` to the end of the run; False if a stop was requested before."""
+        """Train from `position` to the end of the run. Returns False if it was stopped before."""
         if self.is_finished() and not self.position.step_in_epoch:
             return True
         self.watchdog.enter_phase(
@@ -78,7 +78,7 @@ class Trainer:
         self.sampler.set_epoch(self.position.epoch)
         if self.position.step_in_epoch and self._is_validation_due():
             self._validate()  # the resumed checkpoint was saved just before it
-        self.pace.restart()
+        self.throughput.restart()
         while True:
             if self.position.step_in_epoch == len(self.sampler.plan):
                 self._finish_epoch()
@@ -90,16 +90,16 @@ class Trainer:
                 return False
 
     def _train_epoch(self, progress: Progress) -> bool:
-        """Train to the end of the epoch or the run; True if a stop was requested before."""
+        """Train to the end of the epoch or the run. Returns True if it was stopped before."""
         position = self.position
         self.watchdog.enter_phase("reading a batch", position.global_step + 1)
         for step in self.loader:
             fault_point("batch")
-            self._take(step, progress)
+            self._train_step(step, progress)
             self.watchdog.enter_phase("waiting for the previous step")
             stop, save = self.updater.flags.of_previous_step()
-            save &= self.saver.saved_step < position.global_step - 1  # else it was saved since
-            # Validation can take long: what was trained is saved before it.
+            save &= self.saver.saved_step < position.global_step - 1  # else saved since then
+            # Validation can take long, so the state is saved first.
             if stop or save or self._is_save_due() or self._is_validation_due():
                 self._save(stopping=stop)
             if stop and not position.skipped_in_a_row:
@@ -111,8 +111,8 @@ class Trainer:
             self.watchdog.enter_phase("reading a batch", position.global_step + 1)
         return False
 
-    def _take(self, step: Step, progress: Progress) -> None:
-        """One step, and its log record if one is due."""
+    def _train_step(self, step: Step, progress: Progress) -> None:
+        """Update the weights once, and log if a record is due."""
         result = self.updater.step(
             step,
             stop=self.watchdog.stop_reason is not None,
@@ -121,7 +121,7 @@ class Trainer:
         global_step = self.position.global_step
         sums = {"loss": result.loss, **result.extras}
         self.meters.add(global_step - 1, sums, result.tokens, result.skipped)
-        self.pace.tokens += result.tokens
+        self.throughput.tokens += result.tokens
         if global_step % self.config.log_every == 0:
             progress.text = self._log(result)
         progress.advance(1, self._seconds_left())
@@ -144,7 +144,7 @@ class Trainer:
         return self.logbook.progress(label, total=len(self.sampler.plan), initial=done)
 
     def _seconds_left(self) -> float:
-        """Until the end of the run, at the mean pace of this process, validation included."""
+        """Estimated seconds to the end of the run, at the mean pace since the start."""
         position, per_epoch = self.position, len(self.sampler.plan)
         steps = (self.config.num_epochs - position.epoch) * per_epoch - position.step_in_epoch
         if self.config.max_steps:
@@ -161,7 +161,7 @@ class Trainer:
         return 0 < self.config.max_steps <= self.position.global_step
 
     def _is_validation_due(self) -> bool:
-        """Within the epoch; its end is validated anyway."""
+        """Whether to validate within the epoch; `_finish_epoch` validates at its end."""
         due = self._is_due(self.config.validate_every) or self._has_max_steps()
         return due and self.position.step_in_epoch < len(self.sampler.plan)
 
@@ -176,7 +176,7 @@ class Trainer:
     def _log(self, result: StepResult) -> str:
         """Log the steps since the last record; return what the progress bar shows of them."""
         means = self.meters.means(self._totals())
-        rate = self.pace.tokens_per_second()
+        rate = self.throughput.tokens_per_second()
         scalars = {f"train/{name}": mean for name, mean in means.items()} | {
             "train/lr": self.updater.optimizer.param_groups[0]["lr"],
             "train/grad_norm": float(result.norm),
@@ -185,7 +185,7 @@ class Trainer:
         }
         self._log_scalars(scalars)
         self.meters.clear()
-        self.pace.restart()
+        self.throughput.restart()
         return f"loss {number(means['loss'])}, {number(rate)} tokens/s"
 
     def _log_scalars(self, scalars: dict[str, float]) -> None:
@@ -194,7 +194,7 @@ class Trainer:
         self.logbook.log(position.global_step, scalars | {"epoch": epoch})
 
     def _totals(self) -> dict[str, Tensor]:
-        """The meters' totals over all ranks, a collective, without the steps that were skipped."""
+        """The meters' totals over all ranks, without skipped steps. A collective."""
         totals = self.meters.totals()
         skipped = self.meters.take_skipped(self._checked_step, self.position.global_step)
         self._checked_step = self.position.global_step
@@ -216,7 +216,7 @@ class Trainer:
             if self.watchdog.stop_reason is not None:
                 raise Stopped  # the resumed run validates again
 
-        with self.pace.paused(), self.logbook.progress("validation", total=total) as progress:
+        with self.throughput.paused(), self.logbook.progress("validation", total=total) as progress:
             result = validate(
                 self.model,
                 texts,
@@ -234,27 +234,27 @@ class Trainer:
         return result["scores"]
 
     def _save(self, epoch: int | None = None, stopping: bool = False) -> None:
-        """Save, unless this step was saved already, or the last steps were not finite.
+        """Save, unless this step was saved already or the last step was skipped.
 
-        Raises UserError if the state is unsound, or if the disk refuses too often.
+        Raises UserError if the weights differ or are not finite, or if too many saves failed.
         """
         step = self.position.global_step
         if epoch is None and self.saver.saved_step == step:
             return
-        self.watchdog.enter_phase("checking what to save", step)
+        self.watchdog.enter_phase("checking the weights before a save", step)
         totals = self._totals()
         if self.position.skipped_in_a_row and not self.is_finished():
             return
-        check_sound(list(self.model.parameters()), self.updater.optimizer, self.world, step)
+        check_weights(list(self.model.parameters()), self.updater.optimizer, self.world, step)
         is_last = stopping or self.is_finished()
-        with self.pace.paused():
+        with self.throughput.paused():
             name = self.saver.save(lambda: self.state(totals), epoch, is_last=is_last)
         if name:
             self.saver.saved_step = step
             self.run.history.append(name)
 
     def state(self, totals: dict[str, Tensor]) -> RunState:
-        """The run as it is now, with the meters' `totals` over all ranks. Rank 0 only."""
+        """The current state, with the meters' `totals` over all ranks. Rank 0 only."""
         return RunState(
             model=self.model.state_dict(),
             optimizer=self.updater.optimizer.state_dict(),
@@ -282,7 +282,7 @@ class Trainer:
         self.saver.saved_step = self._checked_step = self.position.global_step
 
     def environment(self) -> dict[str, Any]:
-        """What the last bits of a result depend on beside the configuration."""
+        """What must be the same, beside the settings, for results that are equal bit for bit."""
         return {
             "world_size": self.world.size,
             "threads": torch.get_num_threads(),

@@ -1,7 +1,6 @@
 """One optimizer step: forward and backward of its passes, clipping, the update.
 
-Everything random is derived from (seed, step, pass, rank), so a position in integers says all that
-has to be restored.
+Everything random is derived from (seed, step, pass, rank), so no generator state has to be saved.
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ from translate_ddp.training.step_flags import StepFlags
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step computed, on the device: reading a tensor waits for the step to end."""
+    """The results of one step, on the device: reading a tensor waits for the end of the step."""
 
     loss: Tensor  # this rank's sum over its target tokens, in nats, float64
     norm: Tensor  # of the gradient over all ranks, before clipping
@@ -34,7 +33,7 @@ class StepResult:
 
 
 class Updater:
-    """Takes the steps of one rank; every rank takes the same ones in the same order.
+    """Computes the steps of one rank. Every rank computes the same steps in the same order.
 
     `objective` maps a `Batch` to named sums over its target tokens. "loss" is minimised, per token
     of the whole step; the others are reported as `extras`.
@@ -60,8 +59,8 @@ class Updater:
     def step(self, step: Step, *, stop: bool = False, save: bool = False) -> StepResult:
         """Update the weights from this rank's passes, and advance the position.
 
-        `stop` and `save` are requests of this rank, which travel with the step's own flag; every
-        rank reads them from `flags` one step later. A step that is not finite updates nothing.
+        `stop` and `save` are requests of this rank. Every rank reads the requests of all ranks
+        from `flags` one step later. A step whose loss or gradient is not finite updates nothing.
         """
         position, watchdog = self.position, self.world.watchdog
         watchdog.enter_phase("computing gradients", position.global_step + 1)
@@ -84,11 +83,11 @@ class Updater:
         return StepResult(loss, norm, step.target_tokens, skipped, sums)
 
     def compute_gradients(self, step: Step) -> dict[str, Tensor]:
-        """Leave the gradient of the step's mean loss per token; return this rank's sums, float64.
+        """Compute the gradient of the step's mean loss per token; return this rank's sums, float64.
 
-        Only the last pass sends gradients to the other ranks; until then they accumulate here.
+        Gradients accumulate in `parameter.grad`. DDP all-reduces them in the last pass.
         """
-        # Each rank divides by the tokens of all ranks; DDP then averages what should be summed.
+        # The gradient is a sum over ranks, but DDP averages: multiply by the number of ranks.
         scale = self.world.size / step.target_tokens
         totals: dict[str, Tensor] = {}
         for index, batch in enumerate(step.passes):
@@ -108,9 +107,9 @@ class Updater:
     def warm_up(self, largest_step: Step) -> None:
         """Compute the gradients of the largest step once, and discard them.
 
-        DDP orders its buckets in its first pass: without this, the first steps after a resume would
-        sum gradients in another order than the same steps of an uninterrupted run. It also shows
-        at the start whether the memory suffices, the optimizer's state included.
+        DDP orders its buckets in its first pass. Without a warm-up, the first steps after a resume
+        would sum gradients in another order than an uninterrupted run. It also raises out of memory
+        at the start instead of later, since it allocates the optimizer's state and largest pass.
         """
         allocate_moments(self.optimizer)
         self.compute_gradients(largest_step)
@@ -120,7 +119,7 @@ class Updater:
         (rows, source), (_, target) = batch.source_BS.shape, batch.target_BT.shape
         advice = "lower --seq_len, or choose a smaller model (--preset)"
         if rows > 1:
-            half = rows * max(source, target) // 2  # of this pass, which may hold less than allowed
+            half = rows * max(source, target) // 2  # of this pass, which may be below the maximum
             advice = f"pass --max_tokens {half} (and a --seq_len of at most that)"
 
         def where() -> str:
@@ -131,5 +130,5 @@ class Updater:
 
 
 def reseed(*key: int) -> None:
-    """Make every random draw from here on a function of `key`, on the host and on the device."""
+    """Seed torch's generators, of the host and of the device, with a function of `key`."""
     torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1))

@@ -1,4 +1,4 @@
-"""Greedy-decode a validation set and score it, on rank 0 or spread over all ranks.
+"""Decodes a validation set greedily and scores it, on rank 0 or on all ranks.
 
 It returns scores and texts; the trainer and the commands log them.
 """
@@ -33,7 +33,7 @@ class ValidationSet:
     references: list[str]
 
     def rows_of(self, world: World, on: ValidateOn) -> list[int]:
-        """The rows that this rank decodes, if it decodes at all."""
+        """The rows of this rank's shard; on "rank0", those of rank 0, which decodes all."""
         rows = list(range(len(self.pairs)))
         return rows if on == "rank0" else rows[world.rank :: world.size]
 
@@ -46,7 +46,7 @@ class Validation(TypedDict):
 
 
 class Shard(TypedDict):
-    """What one rank decoded."""
+    """The predictions of one rank, and the loss of its rows."""
 
     rows: list[int]
     predictions: list[str]
@@ -64,9 +64,9 @@ def validate(
     *,
     on_done: Callable[[int], None] = lambda count: None,
 ) -> Validation:
-    """Decode and score `data`; every rank gets the result.
+    """Decode and score `data`. Every rank returns the same result.
 
-    While rank 0 works alone the others wait without a time limit. `on_done` is called with the
+    While rank 0 validates, the others wait without a time limit. `on_done` is called with the
     number of sentences after each batch; if it raises Stopped, all ranks do.
     """
 
@@ -137,6 +137,6 @@ def _score(shards: Sequence[Shard], data: ValidationSet) -> Validation:
 
 
 def choose_samples(count: int, size: int) -> list[int]:
-    """`count` random rows of `size`, always the same: one sees how their translations improve."""
+    """`count` random rows below `size`, the same at each validation, so that samples compare."""
     random = np.random.default_rng(size)
     return sorted(random.choice(size, size=min(count, size), replace=False).tolist())

@@ -1,1 +1,1 @@
-"""Where scalars and sample translations go; each file is one `Sink` of the logbook."""
+"""The destinations of scalars and sample translations; each file has one `Sink`."""

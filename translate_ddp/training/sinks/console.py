@@ -1,5 +1,6 @@
 """The console: sample translations, and one line for each validation."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from translate_ddp.console import print_line, printable
@@ -16,7 +17,7 @@ class ConsoleSink:
     status = ""
 
     def __init__(self) -> None:
-        self._training: dict[str, float] = {}  # the last ones
+        self._training: dict[str, float] = {}  # the latest training scalars
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         training, validation = (
@@ -44,7 +45,7 @@ def validation_line(
     step: int, epoch: float | None, validation: Mapping[str, float], training: Mapping[str, float]
 ) -> str:
     """`epoch 3, step 801: validation loss 2.1 nats/token, BLEU 34.5; training loss ...`."""
-    where = f"step {step:,}" if epoch is None else f"epoch {number(epoch)}, step {step:,}"
+    where = f"step {step:,}" if epoch is None else f"epoch {math.ceil(epoch)}, step {step:,}"
     line = f"{where}: validation {with_units(validation)}"
     return f"{line}; training {with_units(training)}" if training else line
 
@@ -59,7 +60,7 @@ def with_units(scalars: Mapping[str, float]) -> str:
 
 
 def sample_lines(rows: Sequence[Sample]) -> list[str]:
-    """Source, target and prediction of each row below each other, blank lines around them."""
+    """Source, target and prediction of each row, one per line, with blank lines between rows."""
     lines = [""]
     for row in rows:
         for name, text in row._asdict().items():
@@ -70,5 +71,5 @@ def sample_lines(rows: Sequence[Sample]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Four digits, or all before the point if there are more: 0.0003, 92.13, 53,120."""
+    """The value with four significant digits, or rounded if it has more: 0.0003, 92.13, 53,120."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -20,8 +20,8 @@ from translate_ddp.training.state import LogOffset
 class JsonlSink:
     """Appends one line per record, without a buffer.
 
-    A resumed run passes the `offset` of its checkpoint: later lines are cut off, since they will be
-    written again. Without an offset a new run begins, and the file must not exist.
+    A resumed run passes the `offset` of its checkpoint: later lines are removed, since they will be
+    written again. `offset` is None for a new run, and the file must then be absent or empty.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class JsonlSink:
         self.path = folder / "metrics.jsonl"
         self.status = str(self.path)
         self._message = message
-        self._unwritten = b""  # records that the disk did not take
+        self._unwritten = b""  # records that could not be written
         self._file = self._open(offset)
         written = self.path.read_bytes()
         self._size, self._sha256 = len(written), hashlib.sha256(written)
@@ -42,7 +42,7 @@ class JsonlSink:
             self._write()
         except OSError as error:
             self._message(
-                f"Could not write to {self.path}: {error.strerror}. The next record tries it again."
+                f"Could not write to {self.path}: {error.strerror}. The next record retries."
             )
 
     def samples(self, step: int, rows: Sequence[Sample]) -> None:
@@ -54,12 +54,12 @@ class JsonlSink:
         for line in self.path.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
             step, _ = record.pop("step"), record.pop("time")
-            if step <= last_step:  # a file that was not cut off may have later ones
+            if step <= last_step:  # a file that does not match the checkpoint may have later ones
                 found.append((step, {name: float(value) for name, value in record.items()}))
         return found
 
     def offset(self) -> LogOffset:
-        """What has been written so far, synced to disk. Raises NotSaved if the disk refuses."""
+        """The offset after all records, which are synced to disk. Raises NotSaved if that fails."""
         try:
             self._write()
             os.fsync(self._file.fileno())
@@ -68,17 +68,17 @@ class JsonlSink:
         return LogOffset(self._size, self._sha256.hexdigest())
 
     def close(self, seconds: float, failed: bool) -> None:
-        with suppress(OSError):  # what could not be written was reported before
+        with suppress(OSError):  # already reported
             self._write()
         self._file.close()
 
     def _write(self) -> None:
-        """Append what is unwritten: completely, or so that the next try replaces it."""
+        """Append unwritten records. After a failure the next call replaces what was written."""
         if not self._unwritten:
             return
         fault_point("metrics")
         self._file.seek(self._size)
-        self._file.truncate()  # half a line of a try that failed
+        self._file.truncate()  # part of a line, after a failed write
         if self._file.write(self._unwritten) < len(self._unwritten):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._size += len(self._unwritten)
@@ -95,8 +95,8 @@ class JsonlSink:
             kept = content[: offset.size]
         else:
             self._message(
-                f"{self.path} is not the file that the checkpoint names (shorter, changed, or "
-                "another machine's): nothing is cut off, and new records are appended."
+                f"{self.path} does not match the checkpoint (it is shorter, changed, or of another "
+                "machine): nothing is removed, and new records are appended."
             )
         with open(self.path, "ab") as file:
             file.truncate(kept.rfind(b"\n") + 1)  # whole lines
@@ -104,7 +104,7 @@ class JsonlSink:
 
 
 def as_json(scalars: Mapping[str, float]) -> dict[str, float | str]:
-    """Plain numbers; the three that JSON lacks become strings that `float` reads."""
+    """The scalars as JSON values: NaN and infinities become strings that `float` parses."""
     plain = {
         name: value if isinstance(value, int) else float(value) for name, value in scalars.items()
     }

@@ -1,4 +1,4 @@
-"""trackio: experiment tracking in a local database, seen with `trackio show`. An extra."""
+"""trackio: experiment tracking in a local database, shown by `trackio show`. Optional."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -8,15 +8,15 @@ from translate_ddp.errors import first_line
 from translate_ddp.runtime.background import BackgroundThread
 from translate_ddp.training.logbook import Sample
 
-SECONDS = 20.0  # of waiting for the start, and for the end
+SECONDS = 20.0  # maximum wait for the start, and for the end
 
 
 class TrackioSink:
     """Logs to the trackio run `run_id`, which a resumed run continues.
 
     `history` holds earlier records of this run that trackio does not have under this id. After an
-    error there is one message, and no further call. Errors that trackio handles itself, such as a
-    full disk, it reports with a warning.
+    error there is one message, and no further call. trackio itself warns of errors that it handles,
+    such as a full disk.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class TrackioSink:
         self.status = f"trackio project {project}"
         self._message = message
         self._stopped = False
-        # trackio finds its current run by the thread: every call is made on this one.
+        # trackio keeps its current run per thread, so every call is made on this one.
         self._thread = BackgroundThread("trackio", stop_after_error=True)
         arguments = {"name": run_id, "config": dict(config), "resume": "allow", "embed": False}
         self._call(lambda trackio: trackio.init(project, **arguments), SECONDS)
@@ -54,7 +54,7 @@ class TrackioSink:
         self._call(lambda trackio: trackio.finish(), min(seconds, SECONDS))
 
     def _call(self, call: Callable[[Any], object], seconds: float | None = None) -> None:
-        """Call with the module trackio on the thread; wait for the end for at most `seconds`."""
+        """Run `call(trackio)` on the thread; wait at most `seconds` for its end, or not at all."""
         if self._stopped:
             return
 

@@ -1,8 +1,8 @@
 """Weights & Biases: one sink of the logbook, which never prompts, blocks or ends a run.
 
-All calls run on a background thread. Only the start and the end wait for it, for a bounded time,
-and after the first failed call no other is made. W&B receives what is passed here and the load of
-the machine: no command line, environment variable, path, host name, repository, package list or
+All calls run on a background thread. Only the start and the end wait for it, for a bounded time.
+After the first failed call there are no others. W&B receives the values passed here and the load
+of the machine: no command line, environment variable, path, host name, repository, package list or
 console output.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 START_SECONDS = 27.0
 INIT_SECONDS = 15.0  # of them, to reach the server; then the run starts offline
 END_SECONDS = 27.0
-UPLOAD_SECONDS = 24.0  # of them, to upload what is left
+UPLOAD_SECONDS = 24.0  # of them, to upload the remaining records
 TEARDOWN_SECONDS = 3.0  # after either, to end W&B's own process
 FLUSH_SECONDS = 1.0  # of records that a power cut may remove from the .wandb file
 ROOM_BYTES = 1 << 16  # more than W&B writes at once
@@ -99,7 +99,7 @@ class WandbSink:
         self._submit(log)
 
     def close(self, seconds: float, failed: bool) -> None:
-        """Upload what is left, for at most `seconds` and END_SECONDS; the rest stays on disk."""
+        """Upload for at most `seconds` and END_SECONDS. Records that remain are on disk."""
         if self._started is None:
             return
         run = self._started.run
@@ -128,7 +128,7 @@ class WandbSink:
         self._thread.submit(work)
 
     def _give_up(self, error: BaseException) -> None:
-        hint = f"; {self._started.upload} uploads what it has" if self._started else ""
+        hint = f"; {self._started.upload} uploads its records" if self._started else ""
         self._started = None
         self.status = ""
         self._message(f"W&B stopped ({_brief(error)}): metrics.jsonl has every record{hint}")
@@ -137,7 +137,7 @@ class WandbSink:
 
 @dataclass(frozen=True)
 class Started:
-    """An open W&B run."""
+    """A W&B run that has started."""
 
     run: "wandb.Run"
     status: str
@@ -145,17 +145,17 @@ class Started:
     upload: str
     """The command that uploads what is on disk."""
     warning: str = ""
-    """Why the run is not online although that was asked for."""
+    """Why the run is offline although online was requested; "" if it is as requested."""
 
 
 def resolve_mode(mode: WandbMode) -> WandbMode:
-    """WANDB_MODE if it is set, else the flag; `dryrun` and `run` are older names of W&B's."""
+    """WANDB_MODE if it is set, else the flag. W&B's older names `dryrun` and `run` are replaced."""
     wanted = os.environ.get("WANDB_MODE") or mode
     return cast(WandbMode, {"dryrun": "offline", "run": "online"}.get(wanted, wanted))
 
 
 def keep_files_in(folder: Path) -> None:
-    """Keep W&B's logs and tables in `folder`, and switch its error reports off.
+    """Make W&B write its logs and tables to `folder` and send no error reports.
 
     A home directory may be full or read-only. Variables that the user has set stay.
     """
@@ -165,12 +165,12 @@ def keep_files_in(folder: Path) -> None:
 
 
 def start(mode: WandbMode, arguments: dict[str, Any], folder: Path) -> Started:
-    """A run that is online if the mode and the server allow, else offline."""
+    """Start a run: online if the mode allows it and the server responds, else offline."""
     folder.mkdir(exist_ok=True)
     require_room(folder)
     import wandb
 
-    wandb.setup(_wandb_settings())  # silent from the first message on
+    wandb.setup(_wandb_settings())  # before its first message, which it would print
     reason, warning = "as chosen", ""
     if mode != "offline":
         try:
@@ -222,18 +222,18 @@ def _wandb_settings() -> "wandb.Settings":
         "finish_timeout": UPLOAD_SECONDS,
         "finish_timeout_raises": True,
     }
-    if "x_transaction_log_flush_interval" in wandb.Settings.model_fields:  # not a promised name
+    if "x_transaction_log_flush_interval" in wandb.Settings.model_fields:  # an undocumented setting
         chosen["x_transaction_log_flush_interval"] = FLUSH_SECONDS
     return wandb.Settings(**chosen)
 
 
 def _sync_command(folder: Path, pattern: str) -> str:
-    """The command that uploads every part of the run; each start makes one."""
+    """The command that uploads the run. Each start of the run writes one folder of it."""
     return f"`wandb sync {shlex.quote(str(folder))}/{pattern}`"
 
 
 def _teardown() -> None:
-    """End W&B's process now, so that its exit hook has nothing left to do or to print."""
+    """End W&B's process now, so that its exit hook neither waits nor prints."""
     if "wandb" not in sys.modules:
         return
 
