@@ -36,8 +36,7 @@ def attempt(part: str, case: Case, setup: Setup) -> Measurement:
         found = Measurement(status="skipped", problem="no time left")
     else:
         begin = time.monotonic()
-        found = without_errors(case.run)
-        found = dataclasses.replace(found, seconds=time.monotonic() - begin)
+        found = dataclasses.replace(without_errors(case.run), seconds=time.monotonic() - begin)
     return dataclasses.replace(found, part=part, name=case.name)
 
 
