@@ -39,7 +39,7 @@ TIMEOUT_SECONDS = 900
 TITLE = "Decoding throughput, the same weights"
 NOTE = (
     f"x {GENERATE}: ratio to its pace in fp32 on batches in the given order with the same beam. "
-    "equal: sentences with the same ids as ours in fp32. What else is not: `benchmarks/README.md`."
+    "equal: sentences with the same ids as ours in fp32. What is not equal: `benchmarks/README.md`."
 )
 
 
