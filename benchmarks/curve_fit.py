@@ -88,8 +88,4 @@ def _draw_curve(axes: Any, curve: Curve, quantity: str, style: str) -> None:
     axes.plot(rest, factor * rest**exponent, color="black", linewidth=0.8)
     axes.legend(frameon=False, fontsize="small")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: _short(value))
-
-
-def _short(value: float) -> str:
-    return f"{value / 1024:g}k" if value >= 1024 else f"{value:g}"
+        axis.set_major_formatter(lambda v, _: f"{v / 1024:g}k" if v >= 1024 else f"{v:g}")

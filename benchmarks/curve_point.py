@@ -5,11 +5,11 @@ Trains on random ids and prints the time of a step and the memory of rank 0 as a
 
 import json
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 
-from benchmarks.common import as_flags, module_command, read_settings
+from benchmarks.common import as_flags, read_settings
 from benchmarks.machine import peak_mib, reset_peak
 from benchmarks.random_pairs import random_pairs
 from benchmarks.workbench import open_training, take_steps, time_steps
@@ -53,9 +53,6 @@ class Point:
             "precision": self.precision,
         }
         return as_flags(settings)
-
-    def command(self) -> list[str]:
-        return module_command("curve_point", asdict(self), self.ranks)
 
 
 def main() -> None:

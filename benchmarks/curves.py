@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Literal
 
-from benchmarks.common import Settings, Values, read_settings
+from benchmarks.common import Settings, Values, module_command, read_settings
 from benchmarks.curve_fit import LABELS, MEMORY, PACE, TIME, Curve, draw
 from benchmarks.curve_point import Point
 from benchmarks.machine import facts_and_peaks
@@ -50,7 +50,7 @@ def main() -> None:
         every = all_points(Point("", 0, settings.precision, seconds=settings.seconds))
         points = [p for p in every if not settings.only or p.curve in settings.only]
         shuffled = random.Random(0).sample(points, len(points))
-        commands = {point.name: point.command() for point in shuffled}
+        commands = {p.name: module_command("curve_point", asdict(p), p.ranks) for p in shuffled}
         report(settings, points, run_rounds(commands, rounds=1, timeout=TIMEOUT_SECONDS))
 
 

@@ -4,9 +4,8 @@
     python -m benchmarks.decoding --model_folder weights/two --source test.en --reference test.de
 
 Each contestant is a separate process; the rounds of all contestants are interleaved. Input and
-output are token ids. Loading, conversion, tokenization and a warm-up call are not timed. "Equal" is
-the share of sentences with the same ids as translate_ddp in fp32 with the same beam. What is equal
-for all contestants, and what is not: `benchmarks/README.md`.
+output are token ids. Loading, conversion, tokenization and a warm-up call are not timed. What is
+equal for all contestants, and what is not: `benchmarks/README.md`.
 """
 
 import os
@@ -40,8 +39,7 @@ TIMEOUT_SECONDS = 900
 TITLE = "Decoding throughput, the same weights"
 NOTE = (
     f"x {GENERATE}: ratio to its pace in fp32 on batches in the given order with the same beam. "
-    "equal: sentences with the same ids as ours in fp32. What is not timed and what is not equal: "
-    "`benchmarks/README.md`."
+    "equal: sentences with the same ids as ours in fp32. What is not equal: `benchmarks/README.md`."
 )
 
 

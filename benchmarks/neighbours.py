@@ -20,7 +20,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from benchmarks.common import OWN, ROOT, Failed, Settings, Values, module_command, read_settings
 from benchmarks.machine import facts
@@ -43,12 +42,8 @@ Step = tuple[float, int]  # time of its end, its tokens
 class NeighboursBenchmark(Settings):
     presets: tuple[str, ...] = ("tiny", "small", "base")
     """Model shapes."""
-    policies: tuple[Literal["default", "libgomp", "passive"], ...] = (
-        "default",
-        "libgomp",
-        "passive",
-    )
-    """Wait policies."""
+    policies: tuple[str, ...] = tuple(POLICIES)
+    """Wait policies; a number is a GOMP_SPINCOUNT."""
     others: tuple[int, ...] = (0, 1, 2)
     """Numbers of other trainings."""
     seconds: float = 8.0
@@ -62,7 +57,7 @@ def main() -> None:
         settings = read_settings(NeighboursBenchmark, __doc__)
         combinations = itertools.product(settings.presets, settings.policies, settings.others)
         measures = {
-            name_of(*combination): partial(measure, *combination, settings.seconds)
+            "{}, {}, {}".format(*combination): partial(measure, *combination, settings.seconds)
             for combination in combinations
         }
         outcomes = interleave(measures, settings.rounds)
@@ -79,16 +74,13 @@ def main() -> None:
         )
 
 
-def name_of(preset: str, policy: str, others: int) -> str:
-    return f"{preset}, {policy}, {others}"
-
-
 def measure(preset: str, policy: str, others: int, seconds: float, _: int) -> Result:
     """The pace of the first of `others` + 1 trainings."""
+    variables = POLICIES.get(policy, {"GOMP_SPINCOUNT": policy})
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         files = [Path(folder) / str(number) for number in range(others + 1)]
         for file in files:
-            stack.enter_context(training(preset, file, POLICIES[policy]))
+            stack.enter_context(training(preset, file, variables))
         deadline = time.monotonic() + START_SECONDS
         while not all(len(steps_in(file)) >= 2 for file in files):
             if time.monotonic() > deadline:
@@ -132,7 +124,7 @@ def steps_in(file: Path) -> list[Step]:
 
 def row(preset: str, policy: str, others: tuple[int, ...], outcomes: Outcomes) -> Row:
     label = f"{OWN if policy == 'default' else ''} {preset}, {policy}".strip()
-    tried = {number: outcomes[name_of(preset, policy, number)] for number in others}
+    tried = {number: outcomes[f"{preset}, {policy}, {number}"] for number in others}
     if failure := next((outcome.failure for outcome in tried.values() if outcome.failure), ""):
         return Row(label, failure=failure)
     values: Values = {}

@@ -5,8 +5,7 @@
 
 Three ways to compute the same run, each with as many steps and over several seeds:
 
-- plain: fp32, within `kernels.plain()`, which uses PyTorch's own operations instead of the fast
-  kernels. `tests/test_kernels.py` checks that no fast kernel runs there.
+- plain: fp32, within `kernels.plain()`: PyTorch's own operations instead of the fast kernels.
 - fp32, bf16: the project unchanged, with `--precision` fp32 or bf16.
 
 With one seed all ways have the same initial weights and the same sentences at each step; only

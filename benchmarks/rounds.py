@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -101,15 +101,22 @@ def run_once(command: Sequence[str], timeout: float) -> Result:
     another reason.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        peak_bytes, end = 0, time.monotonic() + timeout
-        with _started(command, out, err) as process:
-            while True:
+        peak_bytes, end, code = 0, time.monotonic() + timeout, None
+        child = subprocess.Popen(
+            command, cwd=ROOT, env=os.environ | OFFLINE, stdout=out, stderr=err
+        )
+        try:
+            while code is None:
                 with suppress(subprocess.TimeoutExpired):
-                    code = process.wait(SAMPLE_SECONDS)
-                    break
-                if time.monotonic() > end:
+                    code = child.wait(SAMPLE_SECONDS)
+                if code is None and time.monotonic() > end:
                     raise Failed(f"it took longer than {timeout:.0f} s")
-                peak_bytes = max(peak_bytes, sum(map(resident_bytes, descendants(process.pid))))
+                peak_bytes = max(peak_bytes, sum(map(resident_bytes, descendants(child.pid))))
+        finally:
+            for pid in descendants(child.pid) if child.poll() is None else ():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            child.wait()
         if code:
             raise Failed(_last_line(err) or f"exit code {code}")
         try:
@@ -119,22 +126,6 @@ def run_once(command: Sequence[str], timeout: float) -> Result:
         if not isinstance(result, dict):
             raise Failed("its last line of output is not a JSON object")
         return result | {"peak_rss_mib": peak_bytes / 2**20}
-
-
-@contextmanager
-def _started(
-    command: Sequence[str], out: IO[str], err: IO[str]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """The running process; it and its descendants are killed at the end of the block."""
-    process = subprocess.Popen(command, cwd=ROOT, env=os.environ | OFFLINE, stdout=out, stderr=err)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            for pid in descendants(process.pid):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            process.wait()
 
 
 def descendants(root: int) -> list[int]:

@@ -54,10 +54,6 @@ class Setting:
     passes: int = 1  # of a GPU in one step
     bucket_cap_mb: float = 25
 
-    @property
-    def model(self) -> Transformer:
-        return meta_model(self.preset)
-
 
 VARIANTS: dict[str, dict[str, Any]] = {
     **{f"{gpus:,} GPUs": {"gpus": gpus} for gpus in GPUS},
@@ -78,9 +74,9 @@ NOTE = (
 def step_seconds(setting: Setting) -> tuple[float, float, float]:
     """Seconds of compute, of all all-reduces, and of those that are exposed."""
     lengths = np.full(setting.tokens // LENGTH, LENGTH)
-    flop = step_flop(setting.model, lengths, lengths).total
+    flop = step_flop(meta_model(setting.preset), lengths, lengths).total
     one_pass = flop / (PEAK * UTILISATION[setting.preset])
-    buckets = bucket_bytes(setting.model, setting.bucket_cap_mb)
+    buckets = bucket_bytes(meta_model(setting.preset), setting.bucket_cap_mb)
     taken = [all_reduce_seconds(size, setting) for size in buckets]
     backward = 2 / 3 * one_pass
     done = 0.0  # since the start of backward
@@ -139,7 +135,8 @@ def meta_model(preset: str) -> Transformer:
 def forecast(setting: Setting) -> Values:
     compute, all_reduce, _ = step_seconds(setting)
     values: Values = {
-        "MB all-reduced": sum(bucket_bytes(setting.model, setting.bucket_cap_mb)) / 1e6,
+        "MB all-reduced": sum(bucket_bytes(meta_model(setting.preset), setting.bucket_cap_mb))
+        / 1e6,
         "compute ms": 1e3 * compute,
         f"all-reduce ms at {setting.network_gbits:g} Gb/s": 1e3 * all_reduce,
     }

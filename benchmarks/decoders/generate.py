@@ -54,11 +54,7 @@ def generate(model: Any, sources: Ids, beam_width: int) -> Ids:
         max_new_tokens=limit_of(sources),
         **({"length_penalty": LENGTH_REWARD, "early_stopping": True} if beam_width > 1 else {}),
     )
-    return [until_end(ids) for ids in target_BT[:, 1:].tolist()]
-
-
-def until_end(ids: list[int]) -> list[int]:
-    return ids[: ids.index(EOS)] if EOS in ids else ids
+    return [ids[: [*ids, EOS].index(EOS)] for ids in target_BT[:, 1:].tolist()]
 
 
 if __name__ == "__main__":

@@ -4,13 +4,7 @@
     python -m benchmarks.gpu --cpu                    # every part with tiny sizes, without a GPU
     python -m benchmarks.gpu --only training peer
 
-Needs torch, numpy, tokenizers and tyro, and no network; other missing libraries are reported by
-name. Each part runs in a process of its own, so that a CUDA error, memory that is not freed, or a
-hang affects that part only. gpu.json and gpu.md are rewritten after each measurement, so an
-interrupted run keeps its results.
-
-The exit code is 1 if a measurement failed. Missing libraries, too little memory for a batch size,
-too little time and, with --cpu, a missing GPU are no failures.
+What is measured, needed and reported as a failure: `benchmarks/README.md`.
 """
 
 import multiprocessing

@@ -57,11 +57,13 @@ def measure_steps(setup: Setup, flags: list[str], data: PreparedData | None = No
         clock = Clock(setup.sizes.window_seconds, device, untimed)
         rows = np.concatenate(run_clock(training, steps, clock)[untimed:])
         result = clock.result()
-        flop_per_second = flop_of(training, rows) / result["seconds"]
-        values = pace_values(result) | {
-            "MFU of measured peak %": 100 * flop_per_second / 1e9 / peaks[precision(training)],
-            "MFU of data sheet %": data_sheet_mfu(flop_per_second, device),
-        }
+        lengths = training.sampler.lengths
+        flop = step_flop(training.model, lengths.source[rows], lengths.target[rows]).total
+        gflops = flop / result["seconds"] / 1e9
+        values = pace_values(result)
+        values["MFU of measured peak %"] = 100 * gflops / peaks[precision(training)]
+        if not setup.cpu and (tflops := data_sheet_tflops(torch.cuda.get_device_name())):
+            values["MFU of data sheet %"] = gflops / 10 / tflops
         values |= host_time(training, steps) | {"peak GiB": peak_mib(device) / 1024}
         if "--compile" in flags:
             values |= {"warm-up, s": warm_up_seconds} | graph_counts()
@@ -76,18 +78,6 @@ def pace_values(result: dict[str, Any]) -> Values:
         "step ms": 1e3 * result["seconds"] / result["steps"],
         "padding %": 100 * result["padding_share"],
     }
-
-
-def flop_of(training: Training, rows: np.ndarray) -> float:
-    lengths = training.sampler.lengths
-    return step_flop(training.model, lengths.source[rows], lengths.target[rows]).total
-
-
-def data_sheet_mfu(flop_per_second: float, device: torch.device) -> str | float:
-    if device.type != "cuda":
-        return "needs a GPU"
-    tflops = data_sheet_tflops(torch.cuda.get_device_name())
-    return 100 * flop_per_second / 1e12 / tflops if tflops else "unknown"
 
 
 def host_time(training: Training, steps: Iterator[np.ndarray]) -> Values:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from benchmarks.gpu.case import Case, Measurement, Setup, Status, Unavailable
 from benchmarks.gpu.record import Record
 
-PROBLEM_CHARACTERS = 500
 MODULES = {"sweep": "training", "compiled": "training"}  # of parts; the others have their own
 
 
@@ -37,12 +36,12 @@ def attempt(part: str, case: Case, setup: Setup) -> Measurement:
         found = Measurement(status="skipped", problem="no time left")
     else:
         begin = time.monotonic()
-        found = without_errors(case.run)
-        found = dataclasses.replace(found, seconds=time.monotonic() - begin)
+        found = dataclasses.replace(without_errors(case.run), seconds=time.monotonic() - begin)
     return dataclasses.replace(found, part=part, name=case.name)
 
 
 def without_errors(run: Callable[[], Measurement]) -> Measurement:
+    from translate_ddp.errors import first_line
     from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
 
     try:
@@ -50,10 +49,7 @@ def without_errors(run: Callable[[], Measurement]) -> Measurement:
     except Unavailable as error:
         return Measurement(status=error.status, problem=str(error))
     except (Exception, SystemExit) as error:  # SystemExit is raised by the parser of flags
-        full = isinstance(error, OutOfMemory) or (
-            isinstance(error, Exception) and is_out_of_memory(error)
-        )
+        full = isinstance(error, Exception) and is_out_of_memory(error)
+        full |= isinstance(error, OutOfMemory)
         status: Status = "out of memory" if full else "failed"
-        line = next(iter(str(error).strip().splitlines()), "")
-        problem = f"{type(error).__name__}: {line}"[:PROBLEM_CHARACTERS]
-        return Measurement(status=status, problem=problem)
+        return Measurement(status=status, problem=f"{type(error).__name__}: {first_line(error)}")
