@@ -1,4 +1,4 @@
-"""Private interfaces of libraries that the code uses where they exist; without them it is slower."""
+"""Private interfaces of libraries that the code uses where they exist."""
 
 from importlib import import_module
 from importlib.metadata import version
