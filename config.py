@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -67,7 +68,7 @@ def _find(flags: Sequence[str], name: str) -> str | None:
         return None
 
 
-def _defaults(preset: dict[str, float]) -> Config:
+def _defaults(preset: dict[str, Any]) -> Config:
     """The default configuration with the values of a preset."""
     config = Config()
     for part in fields(config):
@@ -95,14 +96,17 @@ def read_yaml(path: Path) -> list[str]:
         raise UserError(f"--config {path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(settings, dict):
         raise UserError(f"--config {path} must hold lines of the form `name: value`.")
+    defaults = {n: v for part in Config().to_dict().values() for n, v in part.items()}
     flags: list[str] = []
     for name, value in settings.items():
         if not isinstance(value, str):
             raise UserError(f"--config {path}: {name} must have one plain value, not {value}.")
-        if name == "compile":  # the only flag without a value
+        if name not in defaults:
+            raise UserError(f"--config {path}: there is no setting {name!r}; see --help.")
+        if isinstance(defaults[name], bool):  # a flag without a value
             if value.lower() not in ("true", "false"):
                 raise UserError(f"--config {path}: {name} must be true or false, not {value}.")
-            flags.append("--compile" if value.lower() == "true" else "--no_compile")
+            flags.append(f"--{name}" if value.lower() == "true" else f"--no_{name}")
         else:
             flags.append(f"--{name}={value}")  # one argument: a value may begin with a dash
     return flags

@@ -24,8 +24,6 @@ from translate_ddp.runtime.fault_injection import configure_faults
 from translate_ddp.runtime.launcher import read_launch
 from translate_ddp.settings import Config
 
-STARTED = time.monotonic()
-
 
 def read_command_line() -> Config:
     """The configuration of the run. `--help` and unusable flags end the program here."""
@@ -65,7 +63,7 @@ def main(config: Config) -> None:
 
 def train(config: Config, world: World) -> None:
     """Train on this rank, from the start or from a checkpoint, to the end of the run."""
-    settings = config.to_dict()
+    started, settings = time.monotonic(), config.to_dict()
     folder = lock_run_folder(config.checkpoint.model_folder, world)
     data = prepare_data(config, folder.path / "data", world)
     identity = run_identity(settings, data, world.size)
@@ -82,7 +80,7 @@ def train(config: Config, world: World) -> None:
         for line in [*describe_run(settings, trainer), *resumed.messages]:
             logbook.message(line)
         is_finished = trainer.fit()
-        report_end(trainer, is_finished, STARTED)
+        report_end(trainer, is_finished, started)
 
 
 if __name__ == "__main__":

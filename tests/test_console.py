@@ -10,7 +10,7 @@ from tests.helpers.children import child, environment, run_child
 from tests.helpers.runs import records
 from translate_ddp.console import printable
 from translate_ddp.training.logbook import Sample
-from translate_ddp.training.sinks.console import ConsoleSink
+from translate_ddp.training.sinks.console_sink import ConsoleSink
 
 
 def test_validation_is_one_line_with_units_and_the_last_training_loss(

@@ -79,7 +79,7 @@ def test_new_entry_is_computed_logged_and_selectable(tiny_run: list[str], tmp_pa
     position = last_state(tmp_path / "model")["position"]
     assert position["best_metric"] == "length" and position["best_score"] == max(lengths)
     assert position["best_epoch"] == 1 + lengths.index(max(lengths))
-    assert f"Best epoch: {position['best_epoch']}, length" in output
+    assert f"Best finished epoch: {position['best_epoch']}, length" in output
 
 
 def test_newest_checkpoints_and_that_of_lowest_loss_are_kept(run: Run):

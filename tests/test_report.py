@@ -55,7 +55,9 @@ def test_epoch_has_the_same_number_in_progress_messages_and_status(run: Run):
     end, best = position["global_step"], position["best_epoch"]
     assert "epoch 2/2" in output and "epoch 1/2" not in output and "epoch 3" not in output
     assert f"epoch 2, step {end}: validation loss " in output
-    finished = rf"Finished at epoch 2, step {end}, after \d+ s\. Best epoch: {best}, "
+    finished = (
+        rf"Finished at epoch 2, step {end}, after [\dhmins ]+\. Best finished epoch: {best}, "
+    )
     assert re.search(finished, output)
     assert (run.status["epoch"], run.status["step"]) == (2, end)
 

@@ -42,11 +42,20 @@ def test_model_settings_may_not_change_except_dropout(name: str):
             check_same_run(state_of(saved), now)
 
 
+def test_checkpoint_without_a_newer_setting_has_its_default():
+    saved = identity()
+    del saved.always["d_ff"], saved.within_epoch["batch_size"]
+    check_same_run(state_of(saved, step_in_epoch=3), identity())
+    with pytest.raises(UserError, match="d_ff: 512 in the checkpoint, 9 now") as raised:
+        check_same_run(state_of(saved, step_in_epoch=3), identity(model={"d_ff": 9}))
+    assert "--preload EPOCH" not in str(raised.value)  # which would not help
+
+
 def test_new_model_setting_without_parameters_is_part_of_the_identity():
-    old, new = identity(), identity(model={"activation": "gelu"})
-    with pytest.raises(UserError, match="activation: unset in the checkpoint, gelu now"):
+    old, new = identity(), identity(model={"unknown": 1})
+    with pytest.raises(UserError, match="unknown: unset in the checkpoint, 1 now"):
         check_same_run(state_of(old), new)
-    with pytest.raises(UserError, match="activation: gelu in the checkpoint, unset now"):
+    with pytest.raises(UserError, match="unknown: 1 in the checkpoint, unset now"):
         check_same_run(state_of(new), old)
 
 

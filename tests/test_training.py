@@ -15,6 +15,7 @@ from tests.helpers.runs import assert_same_state, last_state, losses, metrics, r
 from translate_ddp.data.batches import Step
 from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS
+from translate_ddp.training.metrics import METRICS
 from translate_ddp.training.updater import StepResult, Updater
 
 
@@ -48,7 +49,7 @@ def test_records_have_the_epoch_and_the_unsmoothed_loss(run: Run):
     validated = [record["epoch"] for record in logged if "validation/loss" in record]
     assert len(validated) > 2 and {1.0, 2.0} < set(validated)
     names = {name for record in logged for name in record if not name.startswith("train/")}
-    scores = {f"validation/{name}" for name in ("loss", "BLEU", "chrf", "cer", "wer")}
+    scores = {f"validation/{metric.name}" for metric in METRICS}
     assert names == {"step", "time", "epoch"} | scores
 
 

@@ -67,7 +67,7 @@ def test_epoch_and_file_open_the_same_model(trained: Path, tmp_path: Path):
         ("d_model", 2**40),
         ("num_encoder_layers", 10**9),
         ("d_ff", 64),
-        ("activation", "gelu"),  # a setting that this version does not know
+        ("unknown", 1),  # a setting that this version does not know
     ],
 )
 def test_file_whose_tensors_are_not_of_its_model_is_rejected(

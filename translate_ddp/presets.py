@@ -1,6 +1,8 @@
 """Named sets of model sizes and schedules. The user's flags override them."""
 
-PRESETS: dict[str, dict[str, float]] = {
+from typing import Any
+
+PRESETS: dict[str, dict[str, Any]] = {
     # The embedded demo, in minutes on two CPU cores: the defaults in settings.py.
     "tiny": {},
     # Tens of thousands of pairs, on a CPU or any GPU.

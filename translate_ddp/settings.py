@@ -168,7 +168,7 @@ class TrainConfig:
     validate_on: ValidateOn = "rank0"
     """Ranks that validate. rank0: the others wait; all: each rank decodes a shard."""
     best_metric: str = "BLEU"
-    """Validation metric that selects the best epoch: BLEU, chrf, cer, wer or loss."""
+    """Validation metric that selects the best epoch, such as BLEU or loss."""
     save_every: int = 0
     """Steps between checkpoints; 0: save only by time, before validations and after each epoch."""
     save_every_minutes: float = 15.0

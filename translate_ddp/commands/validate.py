@@ -14,14 +14,14 @@ from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memo
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 from translate_ddp.training.logbook import Logbook, Sample
 from translate_ddp.training.metrics import bleu_signature
-from translate_ddp.training.sinks.console import sample_lines, with_units
+from translate_ddp.training.sinks.console_sink import sample_lines, with_units
 from translate_ddp.training.validation import ValidationSet, validate
 from translate_ddp.translator import Translator
 
 
 @dataclass(frozen=True)
 class ValidateConfig:
-    """Greedy-decode a validation set and score it: loss, BLEU, chrF, CER, WER."""
+    """Greedy-decode a validation set and score it with every metric."""
 
     source: str = ""
     """File of sentences, one per line; '': the validation set of the training run."""

@@ -19,8 +19,8 @@ from translate_ddp.training.optimizer import build_optimizer
 from translate_ddp.training.report import tracker_config
 from translate_ddp.training.resume import Resumed
 from translate_ddp.training.saving import RunSaver
-from translate_ddp.training.sinks.console import ConsoleSink
-from translate_ddp.training.sinks.jsonl import JsonlSink
+from translate_ddp.training.sinks.console_sink import ConsoleSink
+from translate_ddp.training.sinks.jsonl_sink import JsonlSink
 from translate_ddp.training.sinks.trackio_sink import TrackioSink
 from translate_ddp.training.sinks.wandb_sink import WandbSink
 from translate_ddp.training.state import Run

@@ -19,7 +19,7 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import choose_preset
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.resume import Settings
-from translate_ddp.training.sinks.console import number
+from translate_ddp.training.sinks.console_sink import number
 from translate_ddp.training.trainer import Trainer
 
 MAX_RANK_LINES = 16  # with more ranks, one line per host
@@ -128,7 +128,7 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
     best = ""
     if position.best_epoch:
         score = number(position.best_score)
-        best = f" Best epoch: {position.best_epoch}, {position.best_metric} {score}."
+        best = f" Best finished epoch: {position.best_epoch}, {position.best_metric} {score}."
     option = "" if str(folder) == "weights" else f" --model_folder {shlex.quote(str(folder))}"
     return (
         f"Finished at {where}, after {duration}.{best}\n"

@@ -10,9 +10,12 @@ from translate_ddp.data.batches import ORDER
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig, Config
 from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.training.state import Run, RunIdentity, RunState
+
+# seq_len is part of the data's fingerprint; max_tokens only divides a step into passes.
+FREE_SETTINGS = ("dropout", "seq_len", "max_tokens")
 
 Settings = dict[str, dict[str, Any]]  # part -> setting -> value
 
@@ -111,14 +114,14 @@ def load_state(
 def run_identity(config: Settings, data: PreparedData, world_size: int) -> RunIdentity:
     """The settings and data that must be the same when a run resumes.
 
-    They are all settings of the model except dropout, and those of the batches that determine which
-    sentences form a step.
+    They are all settings of the model and the batches except `FREE_SETTINGS`.
     """
-    corpus, batches = config["corpus"], config["batches"]
-    model = {name: value for name, value in config["model"].items() if name != "dropout"}
-    # seq_len is part of the data's fingerprint; max_tokens only divides a step into passes.
-    plan = {n: value for n, value in batches.items() if n not in ("seq_len", "max_tokens")}
-    if batches["batch_size"]:
+    corpus = config["corpus"]
+    model, plan = (
+        {name: value for name, value in config[part].items() if name not in FREE_SETTINGS}
+        for part in ("model", "batches")
+    )
+    if plan["batch_size"]:
         plan["world_size"] = world_size  # batch_size counts per rank
     return RunIdentity(
         always=model
@@ -134,16 +137,27 @@ def run_identity(config: Settings, data: PreparedData, world_size: int) -> RunId
 def check_same_run(state: RunState, identity: RunIdentity) -> None:
     """Raise UserError if `state` belongs to a run with another identity."""
     saved = state.run.identity
-    differences = compare(saved.always, identity.always)
+    differences = compare(_with_defaults(saved.always, "model"), identity.always)
     advice = "pass another --model_folder, or --preload '' to start from scratch"
     if state.position.step_in_epoch:
-        differences += compare(saved.within_epoch, identity.within_epoch)
-        advice += " (seed and batch size may change between epochs: --preload EPOCH)"
+        plan = _with_defaults(saved.within_epoch, "batches")
+        if other_plan := compare(plan, identity.within_epoch):
+            differences += other_plan
+            advice += " (seed and batch size may change between epochs: --preload EPOCH)"
     if differences:
         table = "".join(f"\n  {line}" for line in differences)
         raise UserError(
             f"The checkpoint belongs to another run:{table}\nRestore these settings, {advice}."
         )
+
+
+def _with_defaults(saved: dict[str, Any], part: str) -> dict[str, Any]:
+    """The saved settings with the defaults of those that their version did not have.
+
+    The default of a new setting must be what the code did before.
+    """
+    defaults = {n: v for n, v in Config().to_dict()[part].items() if n not in FREE_SETTINGS}
+    return defaults | saved
 
 
 def compare(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -162,7 +176,8 @@ def describe_changes(state: RunState, config: Settings, environment: dict[str, A
     messages = []
     for part, settings in config.items():
         if part not in ("checkpoint", "run"):
-            messages += compare(state.run.config.get(part, {}), settings)
+            defaults = Config().to_dict().get(part, {})
+            messages += compare(defaults | state.run.config.get(part, {}), settings)
     messages = [f"Changed: {line}." for line in messages]
     if differences := compare(state.environment, environment):
         messages.append(

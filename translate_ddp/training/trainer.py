@@ -21,7 +21,7 @@ from translate_ddp.training.metrics import bleu_signature, find_metric
 from translate_ddp.training.optimizer import check_shapes
 from translate_ddp.training.progress import Progress
 from translate_ddp.training.saving import RunSaver, check_weights
-from translate_ddp.training.sinks.console import number
+from translate_ddp.training.sinks.console_sink import number
 from translate_ddp.training.skipped_steps import count_skipped
 from translate_ddp.training.state import Position, Run, RunState
 from translate_ddp.training.updater import StepResult, Updater
@@ -88,6 +88,8 @@ class Trainer:
                 stopped = self._train_epoch(progress)
             if stopped:
                 return False
+            if self._is_validation_due():  # at --max_steps, below the closed progress bar
+                self._validate()
 
     def _train_epoch(self, progress: Progress) -> bool:
         """Train to the end of the epoch or the run. Returns True if it was stopped before."""
@@ -104,10 +106,10 @@ class Trainer:
                 self._save(stopping=stop)
             if stop and not position.skipped_in_a_row:
                 return True
-            if self._is_validation_due():
-                self._validate()
             if self._has_max_steps():
                 break
+            if self._is_validation_due():
+                self._validate()
             self.watchdog.enter_phase("reading a batch", position.global_step + 1)
         return False
 
