@@ -46,7 +46,7 @@ def test_record_of_which_a_full_disk_took_half_is_completed_later(
         def write(self, data: Any, /) -> int:
             return super().write(bytes(data)[: self.room])
 
-    monkeypatch.setattr(jsonl.io, "FileIO", AlmostFull)
+    monkeypatch.setattr(jsonl_sink.io, "FileIO", AlmostFull)
     logbook = open_logbook(tmp_path)
     logbook.log(10, {"train/loss": 2.5})
     assert "No space left on device" in capsys.readouterr().out
