@@ -10,6 +10,7 @@ import pytest
 from tests.helpers.runs import records, steps
 from translate_ddp.errors import NotSaved
 from translate_ddp.training.logbook import Logbook
+from translate_ddp.training.sinks import jsonl_sink
 from translate_ddp.training.sinks.jsonl_sink import JsonlSink
 from translate_ddp.training.state import LogOffset
 
