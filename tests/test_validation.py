@@ -54,11 +54,11 @@ def test_scores_and_texts_equal_those_of_single_sentences(
             if written[-1] == EOS:
                 break
         predictions.append(tokenizer.decode([written])[0])
-    scores = result["scores"]
+    scores = result.scores
     assert list(scores) == [metric.name for metric in METRICS]
     assert scores.pop("loss") == pytest.approx(total / count, rel=1e-5)
     assert scores == score_texts(LINES, predictions, LINES)
-    assert result["samples"] == list(zip(LINES, LINES, predictions, strict=True))
+    assert result.samples == list(zip(LINES, LINES, predictions, strict=True))
 
 
 def test_samples_are_the_same_sentences_at_every_validation():

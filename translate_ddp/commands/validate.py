@@ -12,7 +12,7 @@ from translate_ddp.modeling.decoding import default_max_tokens
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
-from translate_ddp.training.logbook import Logbook, Sample
+from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.metrics import bleu_signature
 from translate_ddp.training.sinks.console_sink import sample_lines, with_units
 from translate_ddp.training.validation import ValidationSet, validate
@@ -53,12 +53,12 @@ def run(config: ValidateConfig) -> None:
             default_max_tokens(translator.device),
             on_done=progress.advance,
         )
-    for line in sample_lines([Sample(*row) for row in result["samples"]]):
+    for line in sample_lines(result.samples):
         print_line(line)
     position = translator.state.position
     print_line(
         f"epoch {position.current_epoch}, step {position.global_step:,}, "
-        f"{len(data.pairs):,} sentences: {with_units(result['scores'])}"
+        f"{len(data.pairs):,} sentences: {with_units(result.scores)}"
     )
     print_line(f"BLEU signature: {bleu_signature()}")
 

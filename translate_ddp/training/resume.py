@@ -4,7 +4,7 @@ import hashlib
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple
 
 from translate_ddp.data.batches import ORDER
 from translate_ddp.data.dataset import PreparedData
@@ -30,13 +30,13 @@ class Resumed:
     is_fork: bool = False  # from an earlier checkpoint or in another folder: it has a new run id
 
 
-class Finding(TypedDict):
+class Finding(NamedTuple):
     """The checkpoint that one node found."""
 
-    path: str
-    step: int
-    problem: str
-    passed_over: list[str]
+    path: str = ""
+    step: int = -1
+    problem: str = ""
+    passed_over: tuple[str, ...] = ()
 
 
 def resume_run(
@@ -90,16 +90,16 @@ def load_state(
         try:
             found, passed_over = store.find(preload)
         except UserError as error:
-            return Finding(path="", step=-1, problem=str(error), passed_over=[])
+            return Finding(problem=str(error))
         if found is None:
-            return Finding(path="", step=-1, problem="", passed_over=[])
-        return Finding(path=str(found.path), step=found.step, problem="", passed_over=passed_over)
+            return Finding()
+        return Finding(str(found.path), found.step, passed_over=tuple(passed_over))
 
     findings = world.on_each_node("looking for a checkpoint", look)
-    node = max(range(len(findings)), key=lambda n: (findings[n]["step"], -n))
-    path = findings[node]["path"]
+    node = max(range(len(findings)), key=lambda n: (findings[n].step, -n))
+    path = findings[node].path
     if not path:
-        if problems := [finding["problem"] for finding in findings if finding["problem"]]:
+        if problems := [finding.problem for finding in findings if finding.problem]:
             raise UserError(problems[0])
         return None, store.folder, [nothing]
     owner = world.node_leaders[node]
@@ -107,7 +107,7 @@ def load_state(
     state = load(world.broadcast(data, owner), path)
     where = f", on node {node}" if len(findings) > 1 else ""
     # Without duplicates: nodes may share a disk.
-    passed_over = dict.fromkeys(line for found in findings for line in found["passed_over"])
+    passed_over = dict.fromkeys(line for found in findings for line in found.passed_over)
     return state, Path(path), [*passed_over, f"Resuming from {path}{where}."]
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -15,13 +14,6 @@ from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.state import RunState
 
 MAX_FAILED_SAVES = 3  # in a row
-
-
-class Written(TypedDict):
-    """The result of a save, sent by rank 0 to the other ranks."""
-
-    name: str
-    problem: str  # "" if there was none
 
 
 class RunSaver:
@@ -51,22 +43,23 @@ class RunSaver:
         Returns the name of the new file, or "" if it could not be written. Raises UserError on
         every rank after `MAX_FAILED_SAVES` failures in a row, or after one failure if `is_last`.
         """
-        written = self.world.on_main("saving a checkpoint", lambda: self._write(state, epoch))
+        name, problem = self.world.on_main("saving a checkpoint", lambda: self._write(state, epoch))
         self._saved_at = time.monotonic()
-        if not written["problem"]:
+        if not problem:
             self._failures = 0
-            self.saved_name = written["name"]
+            self.saved_name = name
             return self.saved_name
         self._failures += 1
         if is_last or self._failures == MAX_FAILED_SAVES:
-            raise UserError(written["problem"])
+            raise UserError(problem)
         self._message(
-            f"{written['problem']} Training continues; the run ends if this fails "
+            f"{problem} Training continues; the run ends if this fails "
             f"{MAX_FAILED_SAVES} times in a row."
         )
         return ""
 
-    def _write(self, get_state: Callable[[], RunState], epoch: int | None) -> Written:
+    def _write(self, get_state: Callable[[], RunState], epoch: int | None) -> tuple[str, str]:
+        """The name of the new file, and why there is none."""
         if not self.folder.is_mine():
             problem = f"Another run has taken over {self.folder.path}: nothing was saved."
             raise UserError(f"{problem} Pass another --model_folder.")
@@ -74,10 +67,10 @@ class RunSaver:
             state = get_state()
             path = self.store.save(state, epoch=epoch)
         except NotSaved as error:
-            return Written(name="", problem=str(error))
+            return "", str(error)
         names = [*state.run.history, path.name]
         self.store.prune(names, best_epoch=state.position.best_epoch or None)
-        return Written(name=path.name, problem="")
+        return path.name, ""
 
 
 def check_weights(

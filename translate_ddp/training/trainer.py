@@ -15,7 +15,7 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.settings import TrainConfig
-from translate_ddp.training.logbook import Logbook, Sample
+from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.meters import StepMeters, Throughput
 from translate_ddp.training.metrics import bleu_signature, find_metric
 from translate_ddp.training.optimizer import check_shapes
@@ -228,12 +228,12 @@ class Trainer:
                 self.loader.max_tokens,
                 on_done=on_done,
             )
-        self.logbook.samples(step, [Sample(*row) for row in result["samples"]])
-        self._log_scalars({f"validation/{name}": s for name, s in result["scores"].items()})
+        self.logbook.samples(step, result.samples)
+        self._log_scalars({f"validation/{name}": s for name, s in result.scores.items()})
         if not self._signature_shown and world.is_main:
             self.logbook.message(f"BLEU signature: {bleu_signature()}")
             self._signature_shown = True
-        return result["scores"]
+        return result.scores
 
     def _save(self, epoch: int | None = None, stopping: bool = False) -> None:
         """Save, unless this step was saved already or the last step was skipped.

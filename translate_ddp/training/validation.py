@@ -5,7 +5,7 @@ It returns scores and texts; the trainer and the commands log them.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import BatchConfig, ValidateOn
+from translate_ddp.training.logbook import Sample
 from translate_ddp.training.metrics import score_texts
 
 NUM_SAMPLES = 3  # translations shown at each validation
@@ -38,14 +39,14 @@ class ValidationSet:
         return rows if on == "rank0" else rows[world.rank :: world.size]
 
 
-class Validation(TypedDict):
+class Validation(NamedTuple):
     """The result of a validation, as plain values that can be sent between ranks."""
 
     scores: dict[str, float]  # metric -> score
-    samples: list[tuple[str, str, str]]  # source, reference, prediction
+    samples: list[Sample]
 
 
-class Shard(TypedDict):
+class Shard(NamedTuple):
     """The predictions of one rank, and the loss of its rows."""
 
     rows: list[int]
@@ -125,12 +126,12 @@ def _summed_loss(
 def _score(shards: Sequence[Shard], data: ValidationSet) -> Validation:
     predictions = [""] * len(data.references)
     for shard in shards:
-        for row, prediction in zip(shard["rows"], shard["predictions"], strict=True):
+        for row, prediction in zip(shard.rows, shard.predictions, strict=True):
             predictions[row] = prediction
-    loss = sum(shard["loss"] for shard in shards) / sum(shard["tokens"] for shard in shards)
+    loss = sum(shard.loss for shard in shards) / sum(shard.tokens for shard in shards)
     scores = {"loss": loss} | score_texts(data.sources, predictions, data.references)
     samples = [
-        (data.sources[row], data.references[row], predictions[row])
+        Sample(data.sources[row], data.references[row], predictions[row])
         for row in choose_samples(NUM_SAMPLES, len(predictions))
     ]
     return Validation(scores=scores, samples=samples)
