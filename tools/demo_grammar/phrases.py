@@ -82,10 +82,7 @@ def join_words(*parts: str) -> str:
 
 
 def noun_phrase(
-    noun: Noun,
-    determiner: str,
-    number: Number = "singular",
-    adjectives: tuple[Adjective, ...] = (),
+    noun: Noun, determiner: str, number: Number = "singular", adjectives: tuple[Adjective, ...] = ()
 ) -> Nominal:
     """Determiner, adjectives in English order, and noun.
 

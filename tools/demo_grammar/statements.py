@@ -94,11 +94,7 @@ def modal(draw: Sampler) -> Pair:
     """The children want to eat an orange in the kitchen."""
     verb, frame = draw.choice(MODALS), draw.choice(frames.ACTIONS)
     negation = draw.negation(0.25)
-    complements = (
-        frame.verb,
-        *draw.object_of(frame, "negatable"),
-        *draw.location(frame, 0.5),
-    )
+    complements = (frame.verb, *draw.object_of(frame, "negatable"), *draw.location(frame, 0.5))
     clause = Clause(draw.subject(), verb, "present", complements, negation)
     return _statement_or_question(draw, clause, 0.25)
 
