@@ -41,15 +41,13 @@ def main() -> None:
     with report_errors():
         settings = read_settings(GpuBenchmark, __doc__)
         if not settings.cpu:
-            require_gpu()
+            import torch  # here: it takes seconds
+
+            if not torch.cuda.is_available():
+                raise UserError(
+                    "torch finds no GPU: --cpu runs every part on the CPU with tiny sizes."
+                )
         sys.exit(1 if run(settings) else 0)
-
-
-def require_gpu() -> None:
-    import torch  # here: it takes seconds
-
-    if not torch.cuda.is_available():
-        raise UserError("torch finds no GPU: --cpu runs every part on the CPU with tiny sizes.")
 
 
 def run(settings: GpuBenchmark) -> bool:
