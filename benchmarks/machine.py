@@ -2,9 +2,11 @@
 
 import os
 import platform
+import re
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 def facts() -> dict[str, Any]:
     """Hardware, software and date, by name."""
-    cpu = _cpuinfo()
+    cpu = dict(re.findall(r"(.+?)\s*: (.+)", Path("/proc/cpuinfo").read_text()))
     bf16 = [flag for flag in cpu.get("flags", "").split() if "bf16" in flag]
     found: dict[str, Any] = {
         "cpu": cpu.get("model name", platform.machine()),
@@ -47,13 +49,12 @@ def default_device() -> torch.device:
 
 def matrix_peaks(device: torch.device | str = "cpu") -> dict[str, float]:
     """Measured GFLOP/s of a large square product by dtype, on all cores or one GPU."""
-    return {name: _peak(torch.device(device), dtype) for name, dtype in TYPES.items()}
-
-
-def _peak(device: torch.device, dtype: torch.dtype) -> float:
+    device, found = torch.device(device), {}
     size = SIZES[device.type]
-    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-    return 2 * size**3 / seconds_of(lambda: torch.mm(a, b), device) / 1e9
+    for name, dtype in TYPES.items():
+        a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+        found[name] = 2 * size**3 / seconds_of(partial(torch.mm, a, b), device) / 1e9
+    return found
 
 
 def seconds_of(call: Callable[[], object], device: torch.device) -> float:
@@ -91,12 +92,5 @@ def peak_mib(device: torch.device) -> float:
 
 
 def _status_mib(name: str) -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(dict(line.split(":", 1) for line in lines)[name].split()[0]) / 1024
-
-
-def _cpuinfo() -> dict[str, str]:
-    """The fields of the first processor in /proc/cpuinfo."""
-    first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
-    lines = [line.partition(":") for line in first.splitlines()]
-    return {name.strip(): value.strip() for name, _, value in lines}
+    status = Path("/proc/self/status").read_text()
+    return int(re.findall(rf"{name}:\s+(\d+)", status)[0]) / 1024

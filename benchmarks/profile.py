@@ -24,7 +24,6 @@ from benchmarks.machine import facts, matrix_peaks
 from benchmarks.report import Row, write_report
 from benchmarks.step_parts import Part, profile_steps
 from benchmarks.workbench import Training, open_training, precision, take_steps, time_steps
-from translate_ddp.data.batches import shard
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.runtime.launcher import read_launch
 
@@ -60,8 +59,7 @@ def main() -> None:
 
 def measured(training: Training, seconds: float, rows: Any) -> dict[str, float]:
     """The seconds of a step, and the FLOP of this rank's real tokens."""
-    world, lengths = training.world, training.sampler.lengths
-    rows = shard(rows, world.rank, world.size)
+    lengths, rows = training.sampler.lengths, training.sampler.shard(rows)
     flop = step_flop(training.model, lengths.source[rows], lengths.target[rows])
     return {"seconds": seconds, **vars(flop), "FLOP/s": flop.total / seconds}
 

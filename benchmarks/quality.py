@@ -37,6 +37,7 @@ from translate_ddp.training.validation import _summed_loss
 PLAIN = "plain torch, fp32"
 WAYS = {PLAIN: "fp32", f"{OWN}, fp32": "fp32", f"{OWN}, bf16": "bf16"}  # name -> precision
 LOSS = "nats_per_token"
+NOTE = "Nats per token. What plain is and what is equal for all: `benchmarks/quality.py`."
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,7 @@ def main() -> None:
             facts=facts() | corpus.facts() | {"threads": torch.get_num_threads()},
             raw=raw(outcomes),
             folder=settings.results,
-            notes=[
-                "Nats per token. What plain is and what is equal for all: `benchmarks/quality.py`."
-            ],
+            notes=[NOTE],
         )
 
 

@@ -40,13 +40,8 @@ def write_report(
     A chart of the default results folder is a figure of the documentation and goes to
     docs/figures. Without matplotlib there is no chart.
     """
-    head = {
-        "title": title,
-        "command": command_line(),
-        "facts": dict(facts or {}),
-        "notes": list(notes),
-    }
-    content = head | {"rows": [asdict(row) for row in rows], "raw": raw}
+    content = {"title": title, "command": command_line(), "facts": dict(facts or {})}
+    content |= {"notes": list(notes), "rows": [asdict(row) for row in rows], "raw": raw}
     (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     parts = [
         f"# {title}",
@@ -73,13 +68,9 @@ def write_report(
 def command_line() -> str:
     """The command that started this process; absolute paths are shortened, except --results."""
     words = sys.orig_argv[1:]
-    return shlex.join(
-        ["python"]
-        + [
-            word if before == "--results" else short(word)
-            for before, word in zip(["", *words], words, strict=False)
-        ]
-    )
+    pairs = zip(["", *words], words, strict=False)
+    shortened = [word if before == "--results" else short(word) for before, word in pairs]
+    return shlex.join(["python", *shortened])
 
 
 def short(path: str) -> str:

@@ -42,9 +42,6 @@ class Outcome:
     def median(self, key: str) -> float:
         return median(self.all(key))
 
-    def least_to_most(self, key: str) -> str:
-        return f"{shown(min(self.all(key)))} to {shown(max(self.all(key)))}"
-
 
 Outcomes = Mapping[str, Outcome]  # by name of the contestant
 
@@ -61,7 +58,8 @@ def rows(
     for name, outcome in outcomes.items():
         values: Values = {}
         if not outcome.failure:
-            values = {column: outcome.median(key), "least to most": outcome.least_to_most(key)}
+            least, most = shown(min(outcome.all(key))), shown(max(outcome.all(key)))
+            values = {column: outcome.median(key), "least to most": f"{least} to {most}"}
             values |= further(name, outcome)
         found.append(Row(name, values, outcome.failure))
     return found
@@ -119,13 +117,10 @@ def run_once(command: Sequence[str], timeout: float) -> Result:
             child.wait()
         if code:
             raise Failed(_last_line(err) or f"exit code {code}")
-        try:
-            result = json.loads(_last_line(out))
-        except ValueError:
-            result = None
-        if not isinstance(result, dict):
-            raise Failed("its last line of output is not a JSON object")
-        return result | {"peak_rss_mib": peak_bytes / 2**20}
+        with suppress(ValueError):
+            if isinstance(result := json.loads(_last_line(out)), dict):
+                return result | {"peak_rss_mib": peak_bytes / 2**20}
+        raise Failed("its last line of output is not a JSON object")
 
 
 def descendants(root: int) -> list[int]:

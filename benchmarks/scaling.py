@@ -19,6 +19,7 @@ other traffic, and the lower utilisation where a GPU's share of a step is small.
 
 import functools
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,9 +117,7 @@ def in_backward_order(model: Transformer) -> list[nn.Parameter]:
     def stage(name: str) -> int:
         if "cross_attention.key_value" in name:
             return 1
-        return {"decoder": 0, "encoder": 2, "embedding": 3}[
-            name.partition(".")[0].partition("_")[0]
-        ]
+        return {"decoder": 0, "encoder": 2, "embedding": 3}[re.split("[._]", name)[0]]
 
     names = [name for name, _ in model.named_parameters()]
     return [model.get_parameter(name) for name in sorted(reversed(names), key=stage)]
@@ -134,9 +133,9 @@ def meta_model(preset: str) -> Transformer:
 
 def forecast(setting: Setting) -> Values:
     compute, all_reduce, _ = step_seconds(setting)
+    buckets = bucket_bytes(meta_model(setting.preset), setting.bucket_cap_mb)
     values: Values = {
-        "MB all-reduced": sum(bucket_bytes(meta_model(setting.preset), setting.bucket_cap_mb))
-        / 1e6,
+        "MB all-reduced": sum(buckets) / 1e6,
         "compute ms": 1e3 * compute,
         f"all-reduce ms at {setting.network_gbits:g} Gb/s": 1e3 * all_reduce,
     }

@@ -25,12 +25,6 @@ from translate_ddp.errors import report_errors
 
 SENTENCE = "The old doctor reads the letter in the garden."
 ENVIRONMENT = {"WANDB_MODE": "offline"}  # as for a user without a key
-TARGET_SECONDS = {
-    "train.py --help": 1.5,
-    "python train.py to first step": 6.0,
-    "torchrun train.py to first step": 6.0,
-    "translate one sentence": 3.0,
-}
 
 
 @dataclass(frozen=True)
@@ -41,18 +35,18 @@ class StartupBenchmark(Settings):
     """Measurements of each command."""
 
 
-def cases(model_folder: Path) -> list[Callable[[], float]]:
-    """The measurements, in the order of TARGET_SECONDS."""
+def cases(model_folder: Path) -> dict[str, tuple[float, Callable[[], float]]]:
+    """The target in seconds and the measurement of each command."""
     torchrun = [*python(), "-m", "torch.distributed.run"]
     flags = as_flags({"model_folder": model_folder})
     translate = [*python(), "-m", "translate_ddp", "translate", *flags, SENTENCE]
     data = model_folder / "data"
-    return [
-        lambda: until_end([*python(), "train.py", "--help"]),
-        lambda: until_first_step(python(), data),
-        lambda: until_first_step(torchrun, data),
-        lambda: until_end(translate),
-    ]
+    return {
+        "train.py --help": (1.5, lambda: until_end([*python(), "train.py", "--help"])),
+        "python train.py to first step": (6.0, lambda: until_first_step(python(), data)),
+        "torchrun train.py to first step": (6.0, lambda: until_first_step(torchrun, data)),
+        "translate one sentence": (3.0, lambda: until_end(translate)),
+    }
 
 
 def until_end(command: Sequence[str]) -> float:
@@ -81,15 +75,15 @@ def main() -> None:
     with report_errors(), tempfile.TemporaryDirectory() as work:
         settings = read_settings(StartupBenchmark, __doc__)
         model_folder = settings.model_folder or train_demo(Path(work) / "model")
-        measured = zip(TARGET_SECONDS, cases(Path(model_folder).absolute()), strict=True)
-        measures = {name: lambda _, m=measure: {"seconds": m()} for name, measure in measured}
+        found = cases(Path(model_folder).absolute())
+        measures = {name: lambda _, m=m: {"seconds": m()} for name, (_, m) in found.items()}
         outcomes = interleave(measures, settings.rounds + 1)
         for outcome in outcomes.values():
             del outcome.rounds[:1]  # it is not counted
         write_report(
             "startup",
             "Time from launch",
-            rows(outcomes, "seconds", "seconds", lambda name, _: {"target": TARGET_SECONDS[name]}),
+            rows(outcomes, "seconds", "seconds", lambda name, _: {"target": found[name][0]}),
             facts=facts(),
             raw=raw(outcomes),
             folder=settings.results,

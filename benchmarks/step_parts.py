@@ -133,15 +133,10 @@ def part_of(event: Any, vocabulary: int) -> str | None:
         return ALL_REDUCE
     if not event.name.startswith("aten::") or DISPATCH.match(event.name):
         return None
-    for part, pattern in BY_NAME:
-        if any(map(pattern.search, names)):
-            return part
-    if any(vocabulary in shape for shape in event.input_shapes or ()):
-        return LOSS
-    for part, pattern in BY_NAME_WITHOUT_VOCABULARY:
-        if any(map(pattern.search, names)):
-            return part
-    return OTHER
+    has_vocabulary = any(vocabulary in shape for shape in event.input_shapes or ())
+    patterns = BY_NAME if has_vocabulary else (*BY_NAME, *BY_NAME_WITHOUT_VOCABULARY)
+    matching = (part for part, pattern in patterns if any(map(pattern.search, names)))
+    return next(matching, LOSS if has_vocabulary else OTHER)
 
 
 def _names(event: Any) -> Iterator[str]:

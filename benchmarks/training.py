@@ -62,29 +62,22 @@ def contestants(seconds: float) -> dict[str, list[str]]:
     # One process, and one per GPU or two on CPU cores.
     one, most = {1}, {1, torch.cuda.device_count() or min(2, cores)}
     fp32, both = ("fp32",), ("fp32", "bf16")
-    entries: list[tuple[str, str, tuple[str, ...], set[int], Mapping[str, Any]]] = [
+    # For epochs that go from long sentences to short ones: a short window measures the long ones.
+    longer = {"seconds": 3 * seconds}
+    entries: list[tuple[str, str, tuple[str, ...], set[int], dict[str, Any]]] = [
         (OWN, "ours", both, most, {}),
         (f"{OWN}, batches of 8", "ours", both, one, {"batch_size": 8}),
-        # Its epochs go from long sentences to short ones: a short window measures the long ones.
-        (
-            "transformers Seq2SeqTrainer",
-            "transformers_trainer",
-            both,
-            most,
-            {"seconds": 3 * seconds},
-        ),
+        ("transformers Seq2SeqTrainer", "transformers_trainer", both, most, longer),
         ("Eole", "eole_train", both, one, {}),
         (TUTORIAL, "tutorial", fp32, one, {}),
     ]
-    found = {}
+    found, common = {}, {"seconds": seconds}
     for trainer, module, precisions, worlds, further in entries:
         for size in sorted(worlds):
             for precision in precisions:
                 threads = max(1, cores // size)
                 shape = {"precision": precision, "processes": size, "threads": threads}
-                command = module_command(
-                    f"trainers.{module}", {"seconds": seconds, **shape, **further}, size
-                )
+                command = module_command(f"trainers.{module}", common | shape | further, size)
                 found[f"{trainer}, {precision}, {size} x {threads}"] = command
     return found
 

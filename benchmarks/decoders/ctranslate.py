@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import ctranslate2  # pyright: ignore[reportMissingImports]
-from ctranslate2.converters import Converter  # pyright: ignore[reportMissingImports]
-from ctranslate2.converters.transformers import (  # pyright: ignore[reportMissingImports]
-    PegasusLoader,
-)
+from ctranslate2.converters import Converter, transformers  # pyright: ignore[reportMissingImports]
 
 from benchmarks.common import read_settings
 from benchmarks.decoders.pegasus import to_pegasus
@@ -41,7 +38,7 @@ class FromPegasus(Converter):
         model: Any = to_pegasus(self.trained, self.positions)
         # The loader expects these two, which only old configurations of Pegasus have.
         model.config.normalize_before, model.config.normalize_embedding = True, False
-        loader = PegasusLoader()
+        loader = transformers.PegasusLoader()
         spec: Any = loader.get_model_spec(model)
         loader.set_vocabulary(spec, words(range(len(self.trained.tokenizer))))
         spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = words([UNK, SOS, EOS])

@@ -14,27 +14,13 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
 
 from benchmarks.common import Settings, read_settings
-from benchmarks.gpu.case import Measurement, Setup
+from benchmarks.gpu.case import PARTS, Measurement, PartName, Setup
 from benchmarks.gpu.record import Record
 from benchmarks.gpu.worker import work
 from translate_ddp.errors import UserError, report_errors
 
-PartName = Literal["facts", "training", "sweep", "peer", "decoding", "waits", "compiled", "tests"]
-# In the order in which they run: short and informative parts first. The seconds are the time that
-# must be left for a part to start, and the time after which it is stopped.
-PARTS: dict[PartName, tuple[float, float]] = {
-    "facts": (5, 60),
-    "training": (20, 120),
-    "sweep": (15, 90),
-    "peer": (20, 90),
-    "decoding": (30, 150),
-    "waits": (10, 60),
-    "compiled": (60, 300),
-    "tests": (20, 300),
-}
 TESTS_SECONDS = 150.0  # reserved for the tests, if they are chosen
 CPU_SECONDS = 3600.0
 
@@ -55,15 +41,13 @@ def main() -> None:
     with report_errors():
         settings = read_settings(GpuBenchmark, __doc__)
         if not settings.cpu:
-            require_gpu()
+            import torch  # here: it takes seconds
+
+            if not torch.cuda.is_available():
+                raise UserError(
+                    "torch finds no GPU: --cpu runs every part on the CPU with tiny sizes."
+                )
         sys.exit(1 if run(settings) else 0)
-
-
-def require_gpu() -> None:
-    import torch  # here: it takes seconds
-
-    if not torch.cuda.is_available():
-        raise UserError("torch finds no GPU: --cpu runs every part on the CPU with tiny sizes.")
 
 
 def run(settings: GpuBenchmark) -> bool:
@@ -74,7 +58,7 @@ def run(settings: GpuBenchmark) -> bool:
     chosen: list[PartName] = [part for part in PARTS if not settings.only or part in settings.only]
     for part in chosen:
         reserved = TESTS_SECONDS if part != "tests" and "tests" in chosen else 0.0
-        needed, limit = PARTS[part]
+        _, needed, limit = PARTS[part]
         left = end - reserved - time.monotonic()
         if left < needed and not settings.cpu:
             problem = Measurement(problem="no time left", status="skipped", part=part, name=part)

@@ -20,6 +20,19 @@ CPU_SHAPE = {
 CPU_TOKENS_DIVISOR = 40  # a step of 25,000 tokens has 625 on a CPU
 STEP_TOKENS = 25_000  # the target tokens of a step of base and big
 
+PartName = Literal["facts", "training", "sweep", "peer", "decoding", "waits", "compiled", "tests"]
+# In the order in which they run: short and informative parts first. The title in the report, the
+# seconds that must be left for the part to start, and those after which it is stopped.
+PARTS: dict[PartName, tuple[str, float, float]] = {
+    "facts": ("The device", 5, 60),
+    "training": ("Training steps", 20, 120),
+    "sweep": ("Tokens a step", 15, 90),
+    "peer": ("Training beside transformers", 20, 90),
+    "decoding": ("Decoding beside transformers", 30, 150),
+    "waits": ("Host waits in a training step", 10, 60),
+    "compiled": ("Compiled training steps", 60, 300),
+    "tests": ("Tests on the GPU", 20, 300),
+}
 Status = Literal["done", "failed", "missing", "needs a GPU", "out of memory", "skipped"]
 
 

@@ -21,7 +21,7 @@ SCHEDULE = ["--warmup_steps", "200", "--dropout", "0"]
 CHECKED_SEED, TRANSLATED_SEED = 2, 1
 
 
-def train_to_copy(setup: Setup, flags: list[str]) -> tuple[Transformer, Ids, Values]:
+def train_to_copy(setup: Setup) -> tuple[Transformer, Ids, Values]:
     """The model, sentences to translate, and what its training took.
 
     Training ends when nearly all held-out sentences are copied or the time limit is reached.
@@ -34,7 +34,7 @@ def train_to_copy(setup: Setup, flags: list[str]) -> tuple[Transformer, Ids, Val
     )
     begin, copied = time.monotonic(), 0.0
     limit = CPU_SECONDS if setup.cpu else GPU_SECONDS
-    flags = [*flags, *SCHEDULE, "--lr", "5e-3" if setup.cpu else "1e-3"]
+    flags = [*setup.flags("base", GPU_TOKENS), *SCHEDULE, "--lr", "5e-3" if setup.cpu else "1e-3"]
     with open_training(flags, data) as training:
         steps, model = take_steps(training), training.model
         while copied < GOOD_SHARE and time.monotonic() - begin < limit:

@@ -14,7 +14,7 @@ from benchmarks.common import Values
 from benchmarks.decoders.ours import translate
 from benchmarks.decoders.task import Decode, Ids, in_batches, limit_of, timed
 from benchmarks.gpu.case import Case, Measurement, Setup, require
-from benchmarks.gpu.copying import GPU_TOKENS, share_equal, train_to_copy
+from benchmarks.gpu.copying import share_equal, train_to_copy
 from benchmarks.gpu.defaults import torch_defaults
 from config import parse
 from translate_ddp.modeling.decoding import default_max_tokens, length_limit
@@ -43,10 +43,6 @@ class Session:
     generated: dict[tuple[int, int], tuple[float, Ids]] = field(default_factory=dict)
 
     @property
-    def flags(self) -> list[str]:
-        return self.setup.flags("base", GPU_TOKENS)
-
-    @property
     def device(self) -> torch.device:
         return torch.device(self.setup.device)
 
@@ -67,7 +63,7 @@ def decoding(setup: Setup) -> Iterator[Case]:
 
 
 def train(session: Session) -> Measurement:
-    session.model, session.sources, values = train_to_copy(session.setup, session.flags)
+    session.model, session.sources, values = train_to_copy(session.setup)
     return Measurement(values, {"table": "model"})
 
 
@@ -97,7 +93,7 @@ def theirs(session: Session, trained: Transformer, beam_width: int, size: int) -
     from benchmarks.decoders.generate import generate
     from benchmarks.decoders.pegasus import convert
 
-    shape, vocabulary = parse(session.flags).model, session.setup.sizes.vocabulary
+    shape, vocabulary = parse(session.setup.flags("base")).model, session.setup.sizes.vocabulary
     model: Any = convert(trained, shape, vocabulary, limit_of(session.sources) + 1)
     model.to(session.device, choose_dtype("auto", session.device)).eval()
     with torch_defaults():

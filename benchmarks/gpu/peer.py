@@ -61,16 +61,14 @@ def train_peer(setup: Setup, flags: list[str]) -> Measurement:
     torch.manual_seed(0)
     data = random_pairs(setup.sizes.pairs, vocabulary).train
     sentences = round(config.batches.batch_tokens / float((data.target.lengths + 1).mean()))
-    positions, dropout = config.batches.seq_len, config.model.dropout
-    model: Any = build_pegasus(
-        config.model, vocabulary, positions, dropout=dropout, use_cache=False
-    )
+    own = {"dropout": config.model.dropout, "use_cache": False}
+    model: Any = build_pegasus(config.model, vocabulary, config.batches.seq_len, **own)
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
     reset_peak(device)
     clock = Clock(setup.sizes.window_seconds, device)
     for batch in peer_batches(data, sentences):
-        step(model, optimizer, batch, config.loss.label_smoothing, device)
+        step(model, optimizer, batch, config.loss.label_smoothing)
         target_tokens = len(batch.labels_R)
         real = target_tokens + int((batch.source_BS != PAD).sum())
         clock.count(target_tokens, real, batch.target_BT.numel() + batch.source_BS.numel())
@@ -97,13 +95,8 @@ def peer_batches(data: ParallelDataset, sentences: int) -> Iterator[Batch]:
                 yield collate(data.take(rows[start : start + sentences]))
 
 
-def step(
-    model: Any,
-    optimizer: torch.optim.Optimizer,
-    on_host: Batch,
-    label_smoothing: float,
-    device: torch.device,
-) -> None:
+def step(model: Any, optimizer: torch.optim.Optimizer, on_host: Batch, smoothing: float) -> None:
+    device = model.device
     on_host = on_host.pin_memory() if device.type == "cuda" else on_host
     batch = on_host.to(device)
     labels_N = torch.full_like(batch.target_BT, IGNORED).flatten()
@@ -116,10 +109,7 @@ def step(
             decoder_input_ids=batch.target_BT,
         ).logits
         loss = F.cross_entropy(
-            logits_BTV.flatten(0, 1),
-            labels_N,
-            ignore_index=IGNORED,
-            label_smoothing=label_smoothing,
+            logits_BTV.flatten(0, 1), labels_N, ignore_index=IGNORED, label_smoothing=smoothing
         )
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)

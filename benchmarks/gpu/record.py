@@ -1,30 +1,19 @@
 """The results of a run: gpu.json and gpu.md, rewritten after each measurement."""
 
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.gpu.case import Measurement
+from benchmarks.gpu.case import PARTS, Measurement
 from benchmarks.report import Row, command_line, shown, table
+from translate_ddp.runtime.files import write_atomically
 
 TEST_NOTE = (
     "**A test of the benchmark on a CPU with tiny sizes: base and big are not the presets.**"
 )
 LINES_SHOWN = 40  # of the output of failed tests
-
-TITLES = {
-    "facts": "The device",
-    "training": "Training steps",
-    "sweep": "Tokens a step",
-    "peer": "Training beside transformers",
-    "decoding": "Decoding beside transformers",
-    "waits": "Host waits in a training step",
-    "compiled": "Compiled training steps",
-    "tests": "Tests on the GPU",
-}
 
 
 @dataclass
@@ -60,14 +49,14 @@ class Record:
     def write(self) -> None:
         content = {k: v for k, v in vars(self).items() if k != "folder"}
         content["measurements"] = [asdict(measurement) for measurement in self.measurements]
-        replace(self.folder / "gpu.json", json.dumps(content, indent=1) + "\n")
-        replace(self.folder / "gpu.md", "\n\n".join(self._page()) + "\n")
+        write_atomically(self.folder / "gpu.json", json.dumps(content, indent=1) + "\n")
+        write_atomically(self.folder / "gpu.md", "\n\n".join(self._page()) + "\n")
 
     def _page(self) -> Iterator[str]:
         yield f"# The GPU path\n\n`{self.command}`, {self.date}"
         if self.is_test:
             yield TEST_NOTE
-        for part, title in TITLES.items():
+        for part, (title, *_) in PARTS.items():
             if found := [m for m in self.measurements if m.part == part]:
                 yield from section(title, found)
 
@@ -89,10 +78,3 @@ def section(title: str, found: Sequence[Measurement]) -> Iterator[str]:
         if m.status == "failed" and "output" in m.raw:
             yield "\n".join(["```", *m.raw["output"].strip().splitlines()[-LINES_SHOWN:], "```"])
     yield from dict.fromkeys(m.raw["note"] for m in done if "note" in m.raw)
-
-
-def replace(path: Path, text: str) -> None:
-    """Replace the file atomically: a reader sees the old or the new text."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)

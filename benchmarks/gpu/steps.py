@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks import workbench
 from benchmarks.clock import Clock
 from benchmarks.common import Values
 from benchmarks.flops import step_flop
@@ -17,15 +18,7 @@ from benchmarks.gpu.record import Record
 from benchmarks.machine import matrix_peaks, peak_mib, reset_peak, wait_for
 from benchmarks.random_pairs import random_pairs
 from benchmarks.step_parts import profile_steps
-from benchmarks.workbench import (
-    Training,
-    open_training,
-    precision,
-    run_clock,
-    take_step,
-    take_steps,
-    time_steps,
-)
+from benchmarks.workbench import Training, open_training, precision, take_steps
 from translate_ddp.data.dataset import PreparedData
 
 UNTIMED_STEPS = 5
@@ -55,7 +48,7 @@ def measure_steps(setup: Setup, flags: list[str], data: PreparedData | None = No
         steps = take_steps(training)
         reset_peak(device)
         clock = Clock(setup.sizes.window_seconds, device, untimed)
-        rows = np.concatenate(run_clock(training, steps, clock)[untimed:])
+        rows = np.concatenate(workbench.run_clock(training, steps, clock)[untimed:])
         result = clock.result()
         lengths = training.sampler.lengths
         flop = step_flop(training.model, lengths.source[rows], lengths.target[rows]).total
@@ -93,7 +86,7 @@ def host_time(training: Training, steps: Iterator[np.ndarray]) -> Values:
         wait_for(device)
         waited.append(time.perf_counter() - begin)
         begin = time.perf_counter()
-        take_step(training, few_step)
+        workbench.take_step(training, few_step)
         few.append(time.perf_counter() - begin)
     return {
         "waited ms": 1e3 * statistics.median(waited),
@@ -116,7 +109,7 @@ def kernel_groups(setup: Setup, flags: list[str]) -> Measurement:
     with open_training(flags, data) as training:
         training.warm_up()
         steps = take_steps(training)
-        time_steps(training, steps, UNTIMED_STEPS)
+        workbench.time_steps(training, steps, UNTIMED_STEPS)
         parts = profile_steps(training, steps, setup.sizes.profiled_steps)
     total = sum(part.seconds for part in parts.values())
     shares: Values = {f"{name} %": 100 * part.seconds / total for name, part in parts.items()}

@@ -57,60 +57,33 @@ def measure(log: Path) -> tuple[float, float, int]:
 
 
 def settings(task: Task, flags: Flags, folder: Path) -> dict[str, Any]:
-    corpus = {side: str(flags.work / f"corpus.{side}.txt") for side in ("src", "tgt")}
-    return {
+    """The constants of eole.yaml, and what depends on the task."""
+    found = yaml.safe_load(Path(__file__).with_name("eole.yaml").read_text(encoding="utf-8"))
+    corpus = {f"path_{side}": str(flags.work / f"corpus.{side}.txt") for side in ("src", "tgt")}
+    found |= {
         "src_vocab": str(flags.work / "vocabulary.txt"),
-        "share_vocab": True,
-        "vocab_size_multiple": 1,
         "save_data": str(folder),
-        "overwrite": True,
-        "seed": 1,
         "report_every": WARMUP_STEPS,
-        "data": {"train": {f"path_{side}": path for side, path in corpus.items()}},
-        "transforms": [],
-        "model": {
-            "architecture": "transformer",
-            "hidden_size": task.model.d_model,
-            "heads": task.model.num_heads,
-            "transformer_ff": task.model.d_ff,
-            "encoder": {"layers": task.model.num_encoder_layers},
-            "decoder": {"layers": task.model.num_decoder_layers},
-            "embeddings": {
-                "word_vec_size": task.model.d_model,
-                "position_encoding": True,
-                "position_encoding_type": "SinusoidalConcat",
-            },
-            "add_qkvbias": True,
-            "add_final_linear_bias": True,
-            "add_ffnbias": True,
-            "generator_bias": False,
-            "share_embeddings": True,
-            "share_decoder_embeddings": True,
-        },
-        "training": {
-            "model_path": str(folder / "model"),
-            "gpu_ranks": [0] if task.device == "cuda" else [],
-            "compute_dtype": flags.precision,
-            "batch_type": "tokens",
-            "batch_size": task.batch_tokens,
-            "normalization": "tokens",
-            "bucket_size": task.pairs,  # sorts a whole epoch
-            "num_workers": 0,
-            "train_steps": 1_000_000,
-            "save_checkpoint_steps": 1_000_000,
-            "optim": "adam",
-            "adam_beta2": 0.98,
-            "learning_rate": 1.0,
-            "decay_method": "noam",
-            "warmup_steps": 500,
-            "max_grad_norm": 1.0,
-            "label_smoothing": task.label_smoothing,
-            "dropout": [task.model.dropout],
-            "attention_dropout": [0.0],
-            "param_init_method": "xavier_uniform",
-            "log_attention_entropy": False,  # it would take time
-        },
+        "data": {"train": corpus},
     }
+    found["model"] |= {
+        "hidden_size": task.model.d_model,
+        "heads": task.model.num_heads,
+        "transformer_ff": task.model.d_ff,
+        "encoder": {"layers": task.model.num_encoder_layers},
+        "decoder": {"layers": task.model.num_decoder_layers},
+    }
+    found["model"]["embeddings"]["word_vec_size"] = task.model.d_model
+    found["training"] |= {
+        "model_path": str(folder / "model"),
+        "gpu_ranks": [0] if task.device == "cuda" else [],
+        "compute_dtype": flags.precision,
+        "batch_size": task.batch_tokens,
+        "bucket_size": task.pairs,  # sorts a whole epoch
+        "label_smoothing": task.label_smoothing,
+        "dropout": [task.model.dropout],
+    }
+    return found
 
 
 if __name__ == "__main__":

@@ -2,10 +2,7 @@
 
 from typing import Any
 
-from transformers import (  # pyright: ignore[reportMissingImports]
-    PegasusConfig,
-    PegasusForConditionalGeneration,
-)
+import transformers  # pyright: ignore[reportMissingImports]
 
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.settings import ModelConfig
@@ -13,9 +10,9 @@ from translate_ddp.settings import ModelConfig
 
 def build_pegasus(
     shape: ModelConfig, vocabulary: int, positions: int, **settings: Any
-) -> PegasusForConditionalGeneration:
+) -> transformers.PegasusForConditionalGeneration:
     """A Pegasus with random weights; `settings` are further fields of its configuration."""
-    config = PegasusConfig(
+    config = transformers.PegasusConfig(
         vocab_size=vocabulary,
         max_position_embeddings=positions,
         d_model=shape.d_model,
@@ -35,4 +32,4 @@ def build_pegasus(
         forced_eos_token_id=None,
         **settings,
     )
-    return PegasusForConditionalGeneration(config)
+    return transformers.PegasusForConditionalGeneration(config)

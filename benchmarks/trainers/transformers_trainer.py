@@ -14,15 +14,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import transformers  # pyright: ignore[reportMissingImports]
 from datasets import Dataset
-from transformers import (  # pyright: ignore[reportMissingImports]
-    DataCollatorForSeq2Seq,
-    PegasusForConditionalGeneration,
-    PreTrainedTokenizerFast,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
-    TrainerCallback,
-)
 
 from benchmarks.clock import Clock
 from benchmarks.trainers.pegasus import build_pegasus
@@ -37,10 +30,8 @@ def main() -> None:
     flags, task = read_flags(__doc__)
     torch.set_num_threads(flags.threads)
     torch.manual_seed(0)
-    shape = task.model
-    model = build_pegasus(
-        shape, task.vocabulary, task.seq_len, dropout=shape.dropout, use_cache=False
-    )
+    own = {"dropout": task.model.dropout, "use_cache": False}
+    model = build_pegasus(task.model, task.vocabulary, task.seq_len, **own)
     clock = Clock(flags.seconds)
     trainer = CountingTrainer(
         model=model,
@@ -56,8 +47,8 @@ def main() -> None:
         dist.destroy_process_group()
 
 
-def arguments(task: Task, flags: Flags) -> Seq2SeqTrainingArguments:
-    return Seq2SeqTrainingArguments(
+def arguments(task: Task, flags: Flags) -> transformers.Seq2SeqTrainingArguments:
+    return transformers.Seq2SeqTrainingArguments(
         output_dir=str(flags.work / "transformers"),
         per_device_train_batch_size=task.sentences // flags.processes,
         train_sampling_strategy="group_by_length",
@@ -86,16 +77,18 @@ def read_pairs(task: Task) -> Dataset:
 
 
 def build_collator(
-    task: Task, model: PegasusForConditionalGeneration
+    task: Task, model: transformers.PegasusForConditionalGeneration
 ) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(Path(task.prepared) / "tokenizer.json"),
         pad_token="[PAD]",
         unk_token="[UNK]",
         bos_token="[SOS]",
         eos_token="[EOS]",
     )
-    collator = DataCollatorForSeq2Seq(tokenizer, model=model, label_pad_token_id=IGNORED)
+    collator = transformers.DataCollatorForSeq2Seq(
+        tokenizer, model=model, label_pad_token_id=IGNORED
+    )
 
     def collate(rows: list[dict[str, Any]]) -> dict[str, Any]:
         return collator([{name: row[name] for name in ("input_ids", "labels")} for row in rows])
@@ -103,7 +96,7 @@ def build_collator(
     return collate
 
 
-class CountingTrainer(Seq2SeqTrainer):
+class CountingTrainer(transformers.Seq2SeqTrainer):
     """Keeps the counts of its last batch: target tokens, real tokens, positions."""
 
     def training_step(self, model: Any, inputs: dict[str, Any], *rest: Any, **named: Any) -> Any:
@@ -113,7 +106,7 @@ class CountingTrainer(Seq2SeqTrainer):
         return super().training_step(model, inputs, *rest, **named)
 
 
-class Stopwatch(TrainerCallback):
+class Stopwatch(transformers.TrainerCallback):
     """Sums the counts of each step over all processes; all stop at the same step."""
 
     def __init__(self, trainer: CountingTrainer, clock: Clock) -> None:

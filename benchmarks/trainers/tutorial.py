@@ -45,9 +45,8 @@ class PaddedPairs(Dataset[dict[str, Tensor]]):
         }
 
     def _padded(self, ids: list[np.int32 | int]) -> Tensor:
-        row = torch.full((self.seq_len,), PAD)
-        row[: len(ids)] = torch.tensor(ids)
-        return row
+        row = torch.tensor(ids, dtype=torch.int64)
+        return nn.functional.pad(row, (0, self.seq_len - len(ids)), value=PAD)
 
 
 class Translator(nn.Module):

@@ -81,8 +81,6 @@ class Clause:
 
 def sentence(phrase: Phrase, mark: str = ".") -> Pair:
     """The phrase as a pair of sentences: capitalized, with the final punctuation mark."""
-    in_english, in_italian = phrase.english, phrase.italian
-    return (
-        in_english[0].upper() + in_english[1:] + mark,
-        in_italian[0].upper() + in_italian[1:] + mark,
-    )
+    texts = phrase.english, phrase.italian
+    in_english, in_italian = (text[0].upper() + text[1:] + mark for text in texts)
+    return in_english, in_italian

@@ -14,31 +14,12 @@ ENGLISH_LENGTHS, ITALIAN_LENGTHS = range(4, 17), range(3, 17)  # in words
 MIN_TRAIN_OCCURRENCES = 5  # in the training split, of every word of the other splits
 SEED = 2017
 
-PATTERNS: tuple[Callable[[Sampler], Pair], ...] = (
-    statements.transitive_action,
-    statements.intransitive_action,
-    statements.journey,
-    statements.giving,
-    statements.possessive_object,
-    statements.putting,
-    statements.animal_action,
-    statements.modal,
-    statements.having,
-    statements.quality,
-    statements.comparison,
-    statements.location,
-    statements.existence,
-    questions.yes_or_no,
-    questions.where,
-    questions.when,
-    questions.why,
-    questions.what,
-    questions.who,
-    compounds.reason,
-    compounds.two_people,
-    compounds.contrast,
-    compounds.two_actions,
-    compounds.relative_clause,
+# The public functions of these modules, in the order of their definition.
+PATTERNS: tuple[Callable[[Sampler], Pair], ...] = tuple(
+    function
+    for module in (statements, questions, compounds)
+    for name, function in vars(module).items()
+    if getattr(function, "__module__", "") == module.__name__ and not name.startswith("_")
 )
 
 

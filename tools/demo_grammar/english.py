@@ -20,7 +20,6 @@ def _with_ending(word: str, ending: str) -> str:
 
 
 def plural(noun: str) -> str:
-    """Plural of a noun."""
     return FORMS["plurals"].get(noun) or _with_ending(noun, "s")
 
 
@@ -31,13 +30,11 @@ def with_a(phrase: str) -> str:
 
 
 def third_person(verb: str) -> str:
-    """Third person singular of the present."""
     head, *rest = verb.split()
     return " ".join([FORMS["third_persons"].get(head) or _with_ending(head, "s"), *rest])
 
 
 def past(verb: str) -> str:
-    """The simple past."""
     head, *rest = verb.split()
     return " ".join([FORMS["pasts"].get(head) or _with_ending(head, "ed"), *rest])
 

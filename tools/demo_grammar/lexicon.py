@@ -71,19 +71,12 @@ def places(*names: str) -> tuple[Place | Locality, ...]:
 
 
 _NOT_COMPARED = WORDS["adjectives"]["not_compared"]
-_ADJECTIVES_WITH_NOUNS = [
-    (
-        Adjective(
-            entry.english,
-            entry.italian,
-            position,
-            gradable=position != "classifying" and entry.english not in _NOT_COMPARED,
-        ),
-        nouns(*entry.objects),
-    )
-    for position in ("before", "after", "classifying")
-    for entry in entries(WORDS["adjectives"][position])
-]
+_ADJECTIVES_WITH_NOUNS: list[tuple[Adjective, tuple[Noun, ...]]] = []
+for position in ("before", "after", "classifying"):
+    for entry in entries(WORDS["adjectives"][position]):
+        gradable = position != "classifying" and entry.english not in _NOT_COMPARED
+        adjective = Adjective(entry.english, entry.italian, position, gradable)
+        _ADJECTIVES_WITH_NOUNS.append((adjective, nouns(*entry.objects)))
 ADJECTIVES = {adjective.english: adjective for adjective, _ in _ADJECTIVES_WITH_NOUNS}
 ADJECTIVES_OF = {
     noun: tuple(adjective for adjective, fitting in _ADJECTIVES_WITH_NOUNS if noun in fitting)

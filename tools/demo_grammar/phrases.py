@@ -69,11 +69,9 @@ EMPTY, AND = Phrase("", ""), Phrase("and", "e")
 
 def join(*phrases: Phrase) -> Phrase:
     """The phrases in sequence, separated by blanks; `e` becomes `ed` before another e."""
-    italian_words = join_words(*(phrase.italian for phrase in phrases))
-    return Phrase(
-        join_words(*(phrase.english for phrase in phrases)),
-        re.sub(r"\be (?=[eèE])", "ed ", italian_words),
-    )
+    in_english = join_words(*(phrase.english for phrase in phrases))
+    in_italian = join_words(*(phrase.italian for phrase in phrases))
+    return Phrase(in_english, re.sub(r"\be (?=[eèE])", "ed ", in_italian))
 
 
 def join_words(*parts: str) -> str:
@@ -82,10 +80,7 @@ def join_words(*parts: str) -> str:
 
 
 def noun_phrase(
-    noun: Noun,
-    determiner: str,
-    number: Number = "singular",
-    adjectives: tuple[Adjective, ...] = (),
+    noun: Noun, determiner: str, number: Number = "singular", adjectives: tuple[Adjective, ...] = ()
 ) -> Nominal:
     """Determiner, adjectives in English order, and noun.
 

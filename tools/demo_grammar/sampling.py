@@ -4,28 +4,12 @@ from dataclasses import replace
 from random import Random
 from typing import Literal
 
-from tools.demo_grammar import english, lexicon
+from tools.demo_grammar import english, lexicon, phrases
 from tools.demo_grammar.agreement import Number, Tense
 from tools.demo_grammar.clauses import BE, NEVER, NOT, Clause, Verb
 from tools.demo_grammar.frames import JOURNEYS, Frame
 from tools.demo_grammar.lexicon import ADJECTIVES_OF, NAMES, Locality, nouns
-from tools.demo_grammar.phrases import (
-    EMPTY,
-    NUMBERS,
-    POSSESSIVES,
-    PRONOUNS,
-    Adjective,
-    Nominal,
-    Noun,
-    Phrase,
-    Place,
-    conjoined,
-    join,
-    noun_phrase,
-    place_phrase,
-    possessive,
-    prepositional,
-)
+from tools.demo_grammar.phrases import EMPTY, NUMBERS, POSSESSIVES, Nominal, Noun, Phrase, Place
 
 PEOPLE, FAMILY = nouns("people"), nouns("family")
 COMPANIONS = nouns("family", "acquaintance", "dog")
@@ -72,10 +56,9 @@ class Sampler(Random):
     """
 
     def maybe(self, probability: float) -> bool:
-        """True with the given probability."""
         return self.random() < probability
 
-    def adjectives(self, noun: Noun, probability: float) -> tuple[Adjective, ...]:
+    def adjectives(self, noun: Noun, probability: float) -> tuple[phrases.Adjective, ...]:
         """No adjective, one, or two that combine, in English order."""
         fitting = ADJECTIVES_OF[noun]
         if not fitting or not self.maybe(probability):
@@ -94,21 +77,22 @@ class Sampler(Random):
         number = self.choice(noun.numbers)
         weights = weighted_determiners(noun, number, allowed)
         determiner = self.choices(list(weights), list(weights.values()))[0]
-        return noun_phrase(noun, determiner, number, self.adjectives(noun, described))
+        return phrases.noun_phrase(noun, determiner, number, self.adjectives(noun, described))
 
     def indefinite(self, noun: Noun) -> Nominal:
         """An indefinite noun phrase: "a red car", "two dogs"."""
         adjectives = self.adjectives(noun, 0.3)
         if "singular" in noun.numbers and self.maybe(0.6):
-            return noun_phrase(noun, "a", "singular", adjectives)
-        return noun_phrase(noun, self.choice((*NUMBERS, "many")), "plural", adjectives)
+            return phrases.noun_phrase(noun, "a", "singular", adjectives)
+        return phrases.noun_phrase(noun, self.choice((*NUMBERS, "many")), "plural", adjectives)
 
     def possessive(self, noun: Noun) -> Nominal:
         """The noun with an owner: "Anna's old bicycle"."""
         owner = self.choice(NAMES)
         if self.maybe(0.5):
-            owner = noun_phrase(self.choice(FAMILY), self.choice(tuple(POSSESSIVES)))
-        return possessive(owner, noun, self.choice(noun.numbers), self.adjectives(noun, 0.3))
+            owner = phrases.noun_phrase(self.choice(FAMILY), self.choice(tuple(POSSESSIVES)))
+        number = self.choice(noun.numbers)
+        return phrases.possessive(owner, noun, number, self.adjectives(noun, 0.3))
 
     def person(self) -> Nominal:
         """A person by name or by noun phrase, not by pronoun."""
@@ -116,12 +100,11 @@ class Sampler(Random):
         if number < 0.2:
             return self.choice(NAMES)
         if number < 0.27:
-            return conjoined(*self.sample(NAMES, 2))
+            return phrases.conjoined(*self.sample(NAMES, 2))
         return self.nominal(FAMILY if number < 0.5 else PEOPLE, "negatable", described=0.25)
 
     def pronoun(self) -> Nominal:
-        """A personal pronoun."""
-        return self.choice(tuple(PRONOUNS.values()))
+        return self.choice(tuple(phrases.PRONOUNS.values()))
 
     def subject(self) -> Nominal:
         """A pronoun, name or noun phrase for a person."""
@@ -131,7 +114,8 @@ class Sampler(Random):
         """An object of the verb; nothing if it is intransitive."""
         if not frame.objects:
             return ()
-        return (prepositional("", frame.verb.preposition, self.nominal(frame.objects, allowed)),)
+        nominal = self.nominal(frame.objects, allowed)
+        return (phrases.prepositional("", frame.verb.preposition, nominal),)
 
     def place(self, places: tuple[Place | Locality, ...], direction: str) -> Phrase:
         """One of the places, with the preposition of the direction (see `place_phrase`)."""
@@ -140,7 +124,7 @@ class Sampler(Random):
             return place[direction]
         adjectives = self.adjectives(place.noun, 0.25)
         determiner = "a" if adjectives and self.maybe(0.3) else "the"
-        return place_phrase(place, direction, determiner, adjectives)
+        return phrases.place_phrase(place, direction, determiner, adjectives)
 
     def location(self, frame: Frame, probability: float) -> tuple[Phrase, ...]:
         """Perhaps a place of the action, if the verb has places."""
@@ -153,16 +137,17 @@ class Sampler(Random):
         preposition, options = self.choice(lexicon.SPOTS)
         noun = self.choice(options)
         determiner = "the" if self.maybe(0.8) else self.choice(("a", "this", "that"))
-        nominal = noun_phrase(noun, determiner, adjectives=self.adjectives(noun, 0.25))
-        return prepositional(preposition.english, preposition.italian, nominal)
+        nominal = phrases.noun_phrase(noun, determiner, adjectives=self.adjectives(noun, 0.25))
+        return phrases.prepositional(preposition.english, preposition.italian, nominal)
 
     def company(self) -> Phrase:
         """ "with Anna", "with my brother"."""
         if self.maybe(0.25):
-            return prepositional("with", "con", self.choice(NAMES))
+            return phrases.prepositional("with", "con", self.choice(NAMES))
         noun = self.choice(COMPANIONS)
-        companion = noun_phrase(noun, self.choice(tuple(POSSESSIVES)), self.choice(noun.numbers))
-        return prepositional("with", "con", companion)
+        determiner, number = self.choice(tuple(POSSESSIVES)), self.choice(noun.numbers)
+        companion = phrases.noun_phrase(noun, determiner, number)
+        return phrases.prepositional("with", "con", companion)
 
     def travel_adverbial(self) -> Phrase:
         """ "by train", "with my brother", "without the umbrella"."""
@@ -171,7 +156,8 @@ class Sampler(Random):
             return self.choice(lexicon.TRANSPORT)
         if number < 0.75:
             return self.company()
-        return prepositional("without", "senza", noun_phrase(self.choice(CARRIED), "the"))
+        left_behind = phrases.noun_phrase(self.choice(CARRIED), "the")
+        return phrases.prepositional("without", "senza", left_behind)
 
     def any_tense(self) -> Tense:
         """A tense for a clause that is passed to `with_time`."""
@@ -201,7 +187,8 @@ class Sampler(Random):
         if not needed and (timeless or not self.maybe(probability)):
             return phrase
         time = self.choice(self.choice(lexicon.TIMES[clause.tense]))
-        return join(time, phrase) if in_front and self.maybe(0.3) else join(phrase, time)
+        parts = (time, phrase) if in_front and self.maybe(0.3) else (phrase, time)
+        return phrases.join(*parts)
 
     def negation(self, probability: float) -> Phrase:
         """Perhaps `NOT`, as the adverb of a clause."""

@@ -2,19 +2,10 @@
 
 from dataclasses import replace
 
-from tools.demo_grammar import frames
+from tools.demo_grammar import frames, phrases
 from tools.demo_grammar.clauses import BE, NOT, Clause, Pair, Verb, sentence
 from tools.demo_grammar.lexicon import ADJECTIVES_OF, MANNER, NAMES, NOUNS, nouns
-from tools.demo_grammar.phrases import (
-    EMPTY,
-    Nominal,
-    Noun,
-    Phrase,
-    compared,
-    conjoined,
-    predicative,
-    prepositional,
-)
+from tools.demo_grammar.phrases import EMPTY, Nominal, Noun, Phrase, predicative, prepositional
 from tools.demo_grammar.sampling import Sampler
 
 MODALS = Verb("can", "potere"), Verb("must", "dovere"), Verb("want to", "volere")
@@ -103,11 +94,7 @@ def modal(draw: Sampler) -> Pair:
     """The children want to eat an orange in the kitchen."""
     verb, frame = draw.choice(MODALS), draw.choice(frames.ACTIONS)
     negation = draw.negation(0.25)
-    complements = (
-        frame.verb,
-        *draw.object_of(frame, "negatable"),
-        *draw.location(frame, 0.5),
-    )
+    complements = (frame.verb, *draw.object_of(frame, "negatable"), *draw.location(frame, 0.5))
     clause = Clause(draw.subject(), verb, "present", complements, negation)
     return _statement_or_question(draw, clause, 0.25)
 
@@ -117,7 +104,7 @@ def having(draw: Sampler) -> Pair:
     first, second = draw.sample(POSSESSIONS, 2)
     owned, negation = draw.indefinite(first), draw.negation(0.2)
     if negation == EMPTY and draw.maybe(0.5):
-        owned = conjoined(owned, draw.indefinite(second))
+        owned = phrases.conjoined(owned, draw.indefinite(second))
     have = Verb("have", "avere")
     return sentence(Clause(draw.subject(), have, draw.tense(), (owned,), negation).statement())
 
@@ -142,7 +129,7 @@ def comparison(draw: Sampler) -> Pair:
     fitting = ADJECTIVES_OF[second]
     shared = [a for a in ADJECTIVES_OF[first] if a.gradable and a in fitting]
     subject, other = _draw_definite(draw, first), _draw_definite(draw, second)
-    complement = compared(draw.choice(shared), subject, other)
+    complement = phrases.compared(draw.choice(shared), subject, other)
     clause = Clause(subject, BE, draw.tense(), (complement,), draw.negation(0.15))
     return sentence(clause.statement())
 

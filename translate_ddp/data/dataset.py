@@ -126,7 +126,12 @@ def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, fold
             # The name covers the tokenizer file, which may have been written just now.
             prepared = folder / _folder_name(corpus, tokenizer, seq_len)
             fault_point("preparing")
-            _publish(partial, prepared)
+            try:
+                partial.rename(prepared)
+            except OSError:
+                # A node that shares this disk may have published the same corpus first.
+                if not (prepared / SUMMARY_FILE).exists():
+                    raise
         except OSError as error:
             raise UserError(
                 f"Could not write the prepared corpus to {folder}: {error.strerror or error}."
@@ -222,12 +227,3 @@ def _encode(
     longest = [max(map(len, pair)) for pair in zip(*sides, strict=True)]
     kept = [row for row, length in enumerate(longest) if length < seq_len]  # without end marker
     return ParallelDataset(*(Ragged.of(side[row] for row in kept) for side in sides)), kept
-
-
-def _publish(partial: Path, prepared: Path) -> None:
-    try:
-        partial.rename(prepared)
-    except OSError:
-        # A node that shares this disk may have published the same corpus first.
-        if not (prepared / SUMMARY_FILE).exists():
-            raise

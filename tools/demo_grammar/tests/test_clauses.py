@@ -2,21 +2,11 @@
 
 import pytest
 
+from tools.demo_grammar import phrases
 from tools.demo_grammar.clauses import BE, NEVER, NOT, WHO, Clause, Verb, sentence
 from tools.demo_grammar.frames import FEEL
 from tools.demo_grammar.lexicon import ADJECTIVES, LOCALITIES, NAMES, NOUNS
-from tools.demo_grammar.phrases import (
-    PRONOUNS,
-    Nominal,
-    Phrase,
-    compared,
-    conjoined,
-    join,
-    noun_phrase,
-    predicative,
-    prepositional,
-    pronoun_for,
-)
+from tools.demo_grammar.phrases import PRONOUNS, Nominal, Phrase, join, noun_phrase, predicative
 
 MARIA, ANNA, MARCO = (
     next(name for name in NAMES if name.english == who) for who in ("Maria", "Anna", "Marco")
@@ -30,7 +20,7 @@ COME, RETURN = Verb("come", "venire"), Verb("return", "tornare")
 ARRIVE, LEAVE = Verb("arrive", "arrivare"), Verb("leave", "partire")
 ANSWER, THERE_IS = Verb("answer", "rispondere"), Verb("be", "esserci")
 CAN, WANT = Verb("can", "potere"), Verb("want to", "volere")
-QUESTION = prepositional("", "a", noun_phrase(NOUNS["question"], "the"))
+QUESTION = phrases.prepositional("", "a", noun_phrase(NOUNS["question"], "the"))
 HUNGRY, ALWAYS = Phrase("hungry", "fame"), Phrase("always", "sempre")
 HOME, IN_ROME = LOCALITIES["home"]["to"], LOCALITIES["Rome"]["at"]
 STATEMENTS = [
@@ -66,11 +56,11 @@ STATEMENTS = [
      "The boy wants to eat the apple.", "Il ragazzo vuole mangiare la mela."),
     (Clause(ME, ANSWER, "past", (QUESTION,)),
      "I answered the question.", "Ho risposto alla domanda."),
-    (Clause(MARIA, BE, "present", (compared(ADJECTIVES["tall"], MARIA, MARCO),)),
+    (Clause(MARIA, BE, "present", (phrases.compared(ADJECTIVES["tall"], MARIA, MARCO),)),
      "Maria is taller than Marco.", "Maria è più alta di Marco."),
-    (Clause(conjoined(MARIA, ANNA), LEAVE, "past"),
+    (Clause(phrases.conjoined(MARIA, ANNA), LEAVE, "past"),
      "Maria and Anna left.", "Maria e Anna sono partite."),
-    (Clause(conjoined(MARIA, MARCO), LEAVE, "past"),
+    (Clause(phrases.conjoined(MARIA, MARCO), LEAVE, "past"),
      "Maria and Marco left.", "Maria e Marco sono partiti."),
 ]  # fmt: skip
 
@@ -82,7 +72,7 @@ def test_statements(clause: Clause, in_english: str, in_italian: str):
 
 WHEN, WHY = Phrase("when", "quando"), Phrase("why", "perché")
 KEYS = noun_phrase(NOUNS["key"], "two", "plural")
-IN_BACKPACK = prepositional("in", "in", noun_phrase(NOUNS["backpack"], "the"))
+IN_BACKPACK = phrases.prepositional("in", "in", noun_phrase(NOUNS["backpack"], "the"))
 THERE = Nominal("there", "", KEYS.agreement)
 QUESTIONS = [
     (Clause(BOY, EAT, "present", (APPLE,)).question(),
@@ -108,7 +98,7 @@ def test_questions(asked: Phrase, in_english: str, in_italian: str):
 
 
 def test_linked_clauses():
-    they = pronoun_for(GIRLS)
+    they = phrases.pronoun_for(GIRLS)
     tired = Clause(they, BE, "present", (predicative(ADJECTIVES["tired"], they),))
     eating = Clause(GIRLS, EAT, "present", (APPLE,))
     assert join(eating.statement(), Phrase("because", "perché"), tired.statement()) == Phrase(

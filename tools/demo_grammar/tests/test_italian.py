@@ -1,6 +1,7 @@
 """Italian word forms against the hand-written ones of italian.toml."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -9,9 +10,7 @@ from tools.demo_grammar.agreement import Agreement, Gender, Tense
 from tools.demo_grammar.phrases import AND, Phrase, join
 from tools.demo_grammar.tables import entries, load, rows
 
-M, F = Agreement("m", "singular"), Agreement("f", "singular")
-MM, FF = Agreement("m", "plural"), Agreement("f", "plural")
-AGREEMENTS = (M, F, MM, FF)
+AGREEMENTS = [Agreement(g, n) for n in ("singular", "plural") for g in ("m", "f")]
 EXPECTED = load("tests/italian.toml")
 
 
@@ -26,21 +25,11 @@ def test_articles_and_short_adjectives_match_the_start_of_the_noun(agreement: Ag
         assert [italian.prepend(word, noun, agreement) for word in words] == phrases
 
 
-@pytest.mark.parametrize(
-    "adjective, noun, agreement, expected",
-    [
-        ("nuovo", "zaino", M, "il nuovo zaino"),  # not lo
-        ("bello", "albero", M, "il bell'albero"),
-        ("bello", "libri", MM, "i bei libri"),
-        ("bello", "specchi", MM, "i begli specchi"),
-        ("buono", "studente", M, "il buono studente"),
-        ("grande", "isola", F, "la grande isola"),
-        ("vecchio", "amici", MM, "i vecchi amici"),
-    ],
-)
+@pytest.mark.parametrize("adjective, noun, features, expected", EXPECTED["described"])
 def test_article_matches_the_next_word_even_if_it_is_an_adjective(
-    adjective: str, noun: str, agreement: Agreement, expected: str
+    adjective: str, noun: str, features: list[Any], expected: str
 ):
+    agreement = Agreement(*features)
     described = italian.prepend(adjective, noun, agreement)
     assert italian.prepend("the", described, agreement) == expected
 
@@ -76,46 +65,19 @@ def test_participles(infinitive: str, participle: str):
     assert italian.participle(infinitive) == participle
 
 
-@pytest.mark.parametrize(
-    "verb, agreement, expected",
-    [
-        ("mangiare", FF, ("hanno", "mangiato")),  # no agreement with avere
-        ("arrivare", M, ("è", "arrivato")),
-        ("arrivare", F, ("è", "arrivata")),
-        ("arrivare", MM, ("sono", "arrivati")),
-        ("arrivare", FF, ("sono", "arrivate")),
-        ("venire", Agreement("m", "singular", 1), ("sono", "venuto")),
-        ("tornare", Agreement("m", "plural", 2), ("siete", "tornati")),
-    ],
-)
+@pytest.mark.parametrize("verb, features, finite, participle", EXPECTED["compound_past"])
 def test_participle_agrees_with_the_subject_only_after_essere(
-    verb: str, agreement: Agreement, expected: tuple[str, str]
+    verb: str, features: list[Any], finite: str, participle: str
 ):
-    assert italian.conjugate(verb, "past", agreement) == expected
+    assert italian.conjugate(verb, "past", Agreement(*features)) == (finite, participle)
 
 
-@pytest.mark.parametrize(
-    "tense, agreement, expected",
-    [
-        ("present", M, "c'è"),
-        ("present", MM, "ci sono"),
-        ("past", F, "c'era"),
-        ("past", FF, "c'erano"),
-        ("future", M, "ci sarà"),
-        ("future", MM, "ci saranno"),
-    ],
-)
-def test_esserci_in_all_tenses(tense: Tense, agreement: Agreement, expected: str):
-    assert italian.conjugate("esserci", tense, agreement) == (expected, "")
+@pytest.mark.parametrize("tense, forms", EXPECTED["esserci"].items())
+def test_esserci_in_all_tenses(tense: Tense, forms: list[str]):
+    conjugated = [italian.conjugate("esserci", tense, agreement) for agreement in AGREEMENTS]
+    assert conjugated == [(form, "") for form in forms]
 
 
-@pytest.mark.parametrize(
-    "first, second, expected",
-    [
-        ("mangia", "beve", "mangia e beve"),
-        ("apre la porta", "entra", "apre la porta ed entra"),
-        ("è alto", "è forte", "è alto ed è forte"),
-    ],
-)
+@pytest.mark.parametrize("first, second, expected", EXPECTED["joined_by_e"])
 def test_e_becomes_ed_before_another_e(first: str, second: str, expected: str):
     assert join(Phrase("", first), AND, Phrase("", second)).italian == expected
