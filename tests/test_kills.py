@@ -29,23 +29,19 @@ KILLS = [
 
 
 @pytest.mark.parametrize(("fault", "size"), KILLS)
-def test_resume_after_kill_gives_same_weights(
-    run: Run, assert_uninterrupted: Callable[..., None], fault: str, size: int
-):
+def test_resume_after_kill_gives_same_weights(run: Run, fault: str, size: int):
     fault, *flags = fault.split()
     run.start(*flags, size=size, fault=fault).kill_rest()
     run.start(size=size).succeed()
-    assert_uninterrupted(run, size)
+    run.assert_uninterrupted(size)
 
 
 @pytest.mark.parametrize("point", ["tokenizing", "preparing"])
-def test_restart_after_kill_during_data_preparation_gives_same_weights(
-    run: Run, assert_uninterrupted: Callable[..., None], point: str
-):
+def test_restart_after_kill_during_data_preparation_gives_same_weights(run: Run, point: str):
     shutil.rmtree(run.folder / "data")
     run.start(fault=f"{point}=kill").kill_rest()
     run.start().succeed()
-    assert_uninterrupted(run)
+    run.assert_uninterrupted()
     assert [path.name[:6] for path in (run.folder / "data").iterdir()] == ["en-it-"]
 
 

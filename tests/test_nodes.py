@@ -7,13 +7,13 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.helpers import processes
-from tests.helpers.nodes import Nodes, resume, state_of, two_nodes, wait_until, wait_until_stopped
-from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
+from tests.helpers.nodes import Nodes, resume, state_of, two_nodes, wait_until_stopped
+from tests.helpers.processes import wait_until
+from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics, status
 from tests.helpers.tiny_run import TINY_RUN
 
 RETRY = 75  # exit code of a rank that has lost another one
@@ -43,10 +43,6 @@ def disks(tmp_path: Path) -> list[Path]:
 
 def flags_of_nodes(flags: Sequence[str], folders: Sequence[Path]) -> list[list[str]]:
     return [[*flags, "--model_folder", str(folder)] for folder in folders]
-
-
-def status(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "STATUS.json").read_text())
 
 
 def assert_uninterrupted(folder: Path, uninterrupted: Path) -> None:

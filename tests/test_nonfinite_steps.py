@@ -1,7 +1,5 @@
 """Losses, gradients and weights that are not finite, and weights that differ between ranks."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.helpers.faults import MANY_EPOCHS, Run, assert_same_run
@@ -49,12 +47,10 @@ def test_ten_nonfinite_steps_in_a_row_end_the_run_without_a_save(run: Run):
 
 
 @pytest.mark.parametrize("fault", ["updated:6@1=flip", "updated:8@1=nan"])
-def test_weights_that_differ_between_ranks_are_not_saved(
-    run: Run, assert_uninterrupted: Callable[..., None], fault: str
-):
+def test_weights_that_differ_between_ranks_are_not_saved(run: Run, fault: str):
     output = run.start(size=3, fault=fault).fail()
     message = "error: Weights or optimizer of rank 1 differ from the others' at step 8"
     assert output.count(message) == 1
     assert run.saved_steps == [4]
     run.start(size=3).succeed()
-    assert_uninterrupted(run, 3)
+    run.assert_uninterrupted(3)

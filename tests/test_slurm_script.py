@@ -9,14 +9,12 @@ import pytest
 
 from tests.helpers.commands import ROOT
 
+Start = Callable[..., list[str]]
+
 
 @pytest.fixture
-def slurm(tmp_path: Path) -> Callable[..., list[str]]:
-    """Runs the Slurm script with replacements of `srun` and `scontrol` that record their
-    arguments.
-
-    `srun` writes the STATUS.json of a run that ended in `state`.
-    """
+def slurm(tmp_path: Path) -> Start:
+    """Runs the script. `srun` and `scontrol` record their arguments; `srun` writes `state`."""
 
     def run(state: str, *flags: str) -> list[str]:
         folder, requests = tmp_path / "model", tmp_path / "requests"
@@ -48,9 +46,7 @@ def slurm(tmp_path: Path) -> Callable[..., list[str]]:
     return run
 
 
-def test_slurm_script_starts_torchrun_on_every_node(
-    slurm: Callable[..., list[str]], tmp_path: Path
-):
+def test_slurm_script_starts_torchrun_on_every_node(slurm: Start, tmp_path: Path):
     requests = slurm("finished", "--model_folder", str(tmp_path / "model"))
     (torchrun,) = [line for line in requests if line.startswith("srun ")]
     assert torchrun.startswith("srun torchrun ")
@@ -62,7 +58,7 @@ def test_slurm_script_starts_torchrun_on_every_node(
 
 @pytest.mark.parametrize("state", ["preempted", "finished", "failed", ""])
 def test_slurm_script_requeues_the_job_if_and_only_if_this_start_was_preempted(
-    slurm: Callable[..., list[str]], tmp_path: Path, state: str
+    slurm: Start, tmp_path: Path, state: str
 ):
     requests = slurm(state, f"--model_folder={tmp_path / 'model'}")
     assert ("scontrol requeue 42" in requests) == (state == "preempted")

@@ -32,6 +32,10 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in r.items() if k not in NOT_COMPARED} for r in records(folder)]
 
 
+def status(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "STATUS.json").read_text())
+
+
 def validations(folder: Path, score: str) -> list[float]:
     """That score at each validation."""
     name = f"validation/{score}"
