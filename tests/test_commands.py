@@ -3,20 +3,13 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.commands import ROOT, environment, translate_ddp
-from tests.helpers.faults import Run
 from tests.helpers.runs import steps, validations
 from translate_ddp.translator import Translator
-
-
-@pytest.fixture
-def trained(uninterrupted: Callable[..., Run]) -> Path:
-    return uninterrupted().folder
 
 
 @pytest.mark.parametrize("beam_width", [1, 4])

@@ -6,10 +6,7 @@ import torch
 from tests.helpers.models import random_ids as ids
 from tests.helpers.models import small_model
 from translate_ddp.modeling import inference_weights
-from translate_ddp.modeling.inference_weights import (
-    PackedWeights,
-    ready_to_decode,
-)
+from translate_ddp.modeling.inference_weights import PackedWeights, ready_to_decode
 from translate_ddp.modeling.kernels import Linear
 from translate_ddp.modeling.transformer import Transformer
 

@@ -26,9 +26,6 @@ def loss_and_grads(model: Transformer) -> list[torch.Tensor]:
     return [sums["loss"].detach(), sums["nll"], *grads]
 
 
-# --- the switch ---
-
-
 class FastVersionUsed(Exception):
     pass
 
@@ -87,9 +84,6 @@ def test_fast_model_gives_loss_and_gradients_of_plain_model(dtype: torch.dtype):
         assert (fast_value - plain_value).norm() <= within * plain_value.norm().clamp(min=1)
 
 
-# --- attention ---
-
-
 @pytest.mark.parametrize(("kind", "queries"), [("padding", 7), ("causal", 7), ("padding", 1)])
 def test_attention_written_out_equals_torch(kind: str, queries: int):
     torch.manual_seed(0)
@@ -111,9 +105,6 @@ def test_aligned_mask_has_values_of_plain_mask(length: int):
     aligned_B11M = kernels.align_mask(mask_B11M)
     assert torch.equal(aligned_B11M, mask_B11M)
     assert all(stride % kernels.MASK_ALIGNMENT == 0 for stride in aligned_B11M.stride()[:-1])
-
-
-# --- weights cast together ---
 
 
 def test_weights_cast_together_equal_weights_cast_one_by_one(monkeypatch: pytest.MonkeyPatch):
@@ -140,9 +131,6 @@ def test_cast_without_foreach_copy_gives_same_bits(monkeypatch: pytest.MonkeyPat
     monkeypatch.delattr(torch, "_foreach_copy_")
     for cast, expected in zip(kernels.cast_all(tensors, torch.bfloat16), together, strict=True):
         assert cast.dtype == torch.bfloat16 and torch.equal(cast, expected)
-
-
-# --- dropout ---
 
 
 def test_dropout_mask_has_its_rate_and_mean():
@@ -179,9 +167,6 @@ def test_dropout_depends_on_seed_and_is_off_in_evaluation():
         assert torch.equal(plain, x + F.dropout(y, 0.5))
     assert torch.equal(dropout.eval()(y, residual=x), x + y)
     assert torch.equal(dropout(y), y)
-
-
-# --- a padded vocabulary ---
 
 
 def test_padded_columns_are_cut_off_the_logits(monkeypatch: pytest.MonkeyPatch):

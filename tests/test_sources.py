@@ -20,8 +20,6 @@ from translate_ddp.settings import CorpusConfig
 
 pytestmark = pytest.mark.usefixtures("folder")  # an empty cache, and no hub
 
-# ---- The demo ----
-
 
 @pytest.fixture
 def demo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,9 +67,6 @@ def test_signature_of_demo_changes_with_its_text(tmp_path: Path, monkeypatch: py
     assert len(signatures) == 2
 
 
-# ---- Folders ----
-
-
 def test_folder_with_train_and_val_gives_both_splits(folder: Path):
     write_parallel(folder / "train", numbered_pairs(9))
     write(folder / "val.tsv", "en\tde\nup\tauf\n")
@@ -102,9 +97,6 @@ def test_source_without_train_split_requires_a_name(folder: Path):
         write_parquet(folder / f"{split}.parquet", {"en": "one", "de": "eins"})
     text = error_of(folder)
     assert "has the splits " in text and "validation" in text and "test" in text
-
-
-# ---- Missing files ----
 
 
 @pytest.mark.parametrize("missing", ["trian", "train.jsonl", "train.en.gz"])

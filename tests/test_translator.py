@@ -1,23 +1,16 @@
 """The Python API, and files that it rejects."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.helpers.faults import Run
 from tests.helpers.runs import last_state
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import decode
 from translate_ddp.translator import Translator
 
 LINES = ["sun moon river", "", "tree", " \t", "stone bird fish wolf tree", "caf\udce9 ☃"]
-
-
-@pytest.fixture(scope="module")
-def trained(uninterrupted: Callable[..., Run]) -> Path:
-    return uninterrupted().folder
 
 
 def test_blank_lines_stay_blank_and_order_is_kept(trained: Path):

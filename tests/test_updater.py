@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.helpers.runs import assert_same_tree
 from translate_ddp.data.batches import Batch, Step
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import OptimizerConfig
@@ -66,8 +67,7 @@ def weights(updater: Updater) -> list[Tensor]:
 
 
 def assert_same_weights(one: Updater, other: Updater) -> None:
-    for left, right in zip(weights(one), weights(other), strict=True):
-        assert torch.equal(left, right)
+    assert_same_tree(weights(one), weights(other))
 
 
 def test_steps_equal_plain_pytorch():
@@ -123,8 +123,7 @@ def test_step_that_is_not_finite_updates_nothing(value: float):
     before = weights(skipping)
     result = skipping.step(step_of(batch(*ROWS[1:]), batch((1.0, 2.0, 3.0, value, 1.0))))
     assert result.skipped == 1 and skipping.position.global_step == 1
-    for left, right in zip(before, weights(skipping), strict=True):
-        assert torch.equal(left, right)
+    assert_same_tree(before, weights(skipping))
     # Nor are the moments: the next step is that of an optimizer which has seen nothing.
     other.position.global_step = 1
     assert not skipping.step(STEP).skipped

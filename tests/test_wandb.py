@@ -1,7 +1,4 @@
-"""Weights & Biases receives what a run logs, and no secret.
-
-W&B runs in child processes, with a home without an account and a local server.
-"""
+"""Weights & Biases receives what a run logs, and no secret."""
 
 import hashlib
 import json

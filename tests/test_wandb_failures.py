@@ -1,7 +1,4 @@
-"""A failure of Weights & Biases costs one message at most, and no record of metrics.jsonl.
-
-W&B runs in child processes, with a home without an account and a local server.
-"""
+"""A failure of Weights & Biases costs one message at most, and no record of metrics.jsonl."""
 
 import shlex
 import subprocess
@@ -21,8 +18,6 @@ LOG_TWO_STEPS = """
         logbook.log(step, {"train/loss": 1.5})
         logbook.samples(step, [Sample("Guten Tag", "Good day", "Good")])
 """
-
-# Servers that fail
 
 
 @pytest.mark.parametrize("wandb_server", ["hangs", "is gone"], indirect=True)
@@ -86,9 +81,6 @@ def test_server_that_hangs_for_a_while_or_rejects_tables_costs_no_scalar(
     assert [item["train/loss"] for item in wandb_server.history] == [1.5, 1.5]
     tables = ["validation/samples" in item for item in wandb_server.history]
     assert tables == [has_tables] * 2
-
-
-# Other failures
 
 
 HANGING_WANDB = """

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import processes
-from tests.helpers.runs import assert_same_state, checkpoints, metrics, status
+from tests.helpers.runs import assert_same_run, checkpoints, status
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.runtime.fault_injection import VARIABLE
 
@@ -48,15 +48,9 @@ class Run:
 
     def assert_uninterrupted(self, size: int = 1, epochs: int = 2) -> None:
         """It has ended like the run without faults, and left no temporary file."""
-        assert_same_run(self.uninterrupted(size, epochs), self)
+        assert_same_run(self.uninterrupted(size, epochs).folder, self.folder)
         assert not list(self.folder.glob(".tmodel*"))
         assert self.status["state"] == "finished"
-
-
-def assert_same_run(one: Run, other: Run) -> None:
-    """Weights, optimizer, position and metrics are equal."""
-    assert_same_state(one.folder, other.folder)
-    assert metrics(one.folder) == metrics(other.folder)
 
 
 @pytest.fixture(scope="session")
@@ -79,6 +73,12 @@ def uninterrupted(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Call
 def run(corpus: str, tmp_path: Path, uninterrupted: Callable[..., Run]) -> Run:
     data = uninterrupted().folder / "data"
     return Run([*TINY_RUN, "--dataset", corpus], tmp_path / "model", uninterrupted, data)
+
+
+@pytest.fixture
+def trained(uninterrupted: Callable[..., Run]) -> Path:
+    """The folder of the finished run of two epochs on one rank, which no test may change."""
+    return uninterrupted().folder
 
 
 @pytest.fixture

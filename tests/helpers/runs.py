@@ -77,3 +77,9 @@ def assert_same_state(one: Path, other: Path) -> None:
     left, right = last_state(one), last_state(other)
     for part in ("model", "optimizer", "position"):
         assert_same_tree(left[part], right[part])
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Weights, optimizer, position and metrics are equal."""
+    assert_same_state(one, other)
+    assert metrics(one) == metrics(other)
