@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
 import benchmarks
@@ -204,9 +205,7 @@ def test_buckets_are_those_of_ddp(tmp_path: Path):
 
         def record(_: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
             sizes.append(bucket.buffer().nbytes)
-            future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-            future.set_result(bucket.buffer())
-            return future
+            return allreduce_hook(None, bucket)  # pyright: ignore[reportArgumentType]
 
         ddp.register_comm_hook(None, record)
         for _ in range(2):  # DDP orders its buckets after the first backward pass

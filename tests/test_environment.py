@@ -54,7 +54,6 @@ def test_defaults_are_set_before_torch_is_imported():
     [
         ("", Launch(), 8),
         ("", Launch(size=4, local_size=4), 2),
-        ("3", Launch(), 3),
         ("3", Launch(size=4, local_size=4, under_torchrun=True), 3),
         ("1", Launch(), 1),
         ("1", Launch(size=4, local_size=4, under_torchrun=True), 2),  # set by torchrun

@@ -135,15 +135,6 @@ def test_step_that_is_not_finite_updates_nothing(value: float):
     assert_same_weights(skipping, other)
 
 
-def test_requests_are_flags_one_step_later():
-    flags = []
-    updater = make_updater()
-    for stop, save in ((True, False), (False, True), (False, False), (False, False)):
-        updater.step(STEP, stop=stop, save=save)
-        flags.append(updater.flags.of_previous_step())
-    assert flags == [(False, False), (True, False), (False, True), (False, False)]
-
-
 def test_dropout_depends_on_seed_step_pass_and_rank_only():
     def loss(world: World | None = None, seed: int = 0, step: int = 0) -> float:
         torch.seed()  # has no effect
