@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
 import benchmarks
@@ -25,9 +26,8 @@ from benchmarks.flops import step_flop
 from benchmarks.report import Row, command_line, table, write_report
 from benchmarks.scaling import bucket_bytes, ring_bytes
 from benchmarks.training import best_peer
+from tests.helpers.models import VOCABULARY, random_ids, small_model
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.settings import ModelConfig
 
 COMMANDS = (
     "gpu.__main__ training decoding profile curves scaling quality neighbours startup".split()
@@ -182,19 +182,14 @@ def test_exponent_and_bend_of_an_exact_curve():
     assert math.isclose(curve.bend(MEMORY), 30, rel_tol=1e-6)
 
 
-def small_model() -> Transformer:
-    torch.manual_seed(0)
-    return Transformer(ModelConfig(d_model=64, num_heads=2, d_ff=256), 500)
-
-
 def test_flop_of_a_step_by_hand():
-    # 2+2 layers, width d = 64, feed-forward 4 d, one sentence of 3 source and 5 target tokens.
-    flop = step_flop(small_model(), np.array([3]), np.array([5]))
+    # 2+2 layers, width d = 64, feed-forward 2 d, one sentence of 3 source and 5 target tokens.
+    flop = step_flop(small_model(d_model=64), np.array([3]), np.array([5]))
     d2 = 64 * 64
-    encoder, memory, decoder = 2 * 12 * d2, 2 * 2 * d2, 2 * (4 + 2 + 8) * d2
+    encoder, memory, decoder = 2 * 8 * d2, 2 * 2 * d2, 2 * (4 + 2 + 4) * d2
     assert flop.linear == 6 * (3 * (encoder + memory) + 5 * decoder)
     assert flop.attention == 12 * 64 * 2 * (3 * 3 + 5 * 5 + 5 * 3)
-    assert flop.projection == 6 * 500 * 64 * 5
+    assert flop.projection == 6 * VOCABULARY * 64 * 5
 
 
 def test_ring_all_reduce_sends_almost_twice_its_size():
@@ -202,7 +197,7 @@ def test_ring_all_reduce_sends_almost_twice_its_size():
 
 
 def test_buckets_are_those_of_ddp(tmp_path: Path):
-    model, cap_mb = small_model(), 0.25
+    model, cap_mb = small_model(d_model=64), 0.1
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
         ddp = DistributedDataParallel(model, bucket_cap_mb=cap_mb)
@@ -210,15 +205,12 @@ def test_buckets_are_those_of_ddp(tmp_path: Path):
 
         def record(_: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
             sizes.append(bucket.buffer().nbytes)
-            future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-            future.set_result(bucket.buffer())
-            return future
+            return allreduce_hook(None, bucket)  # pyright: ignore[reportArgumentType]
 
         ddp.register_comm_hook(None, record)
         for _ in range(2):  # DDP orders its buckets after the first backward pass
             sizes.clear()
-            ids_BT = torch.randint(4, 500, (2, 6))
-            ddp(ids_BT, ids_BT).sum().backward()
+            ddp(random_ids(2, 6), random_ids(2, 6)).sum().backward()
         assert sizes == bucket_bytes(model, cap_mb)
     finally:
         dist.destroy_process_group()

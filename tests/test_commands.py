@@ -1,32 +1,29 @@
-"""The commands that use a trained model."""
+"""The commands and the Python API that use a trained model, and files that they reject."""
 
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.helpers.commands import ROOT, environment, translate_ddp
-from tests.helpers.faults import Run
-from tests.helpers.runs import steps, validations
+from tests.helpers.runs import last_state, steps, validations
+from translate_ddp.errors import UserError
+from translate_ddp.modeling.decoding import decode
 from translate_ddp.translator import Translator
 
-
-@pytest.fixture
-def trained(uninterrupted: Callable[..., Run]) -> Path:
-    return uninterrupted().folder
+LINES = ["sun moon river", "", "tree", " \t", "stone bird fish wolf tree", "caf\udce9 ☃"]
 
 
 @pytest.mark.parametrize("beam_width", [1, 4])
 def test_translate_prints_a_translation_of_each_argument(
     trained: Path, tmp_path: Path, beam_width: int
 ):
-    lines = ["sun moon river", "", "tree", " \t", "stone bird fish wolf tree", "caf\udce9 ☃"]
     flags = ["--model_folder", str(trained), "--beam_width", str(beam_width)]
-    code, output = translate_ddp(tmp_path, "translate", *lines, *flags)
-    translations = Translator.open(str(trained)).translate(lines, beam_width)
+    code, output = translate_ddp(tmp_path, "translate", *LINES, *flags)
+    translations = Translator.open(str(trained)).translate(LINES, beam_width)
     assert (code, output) == (0, "".join(f"{line}\n" for line in translations))
 
 
@@ -107,3 +104,60 @@ def test_unknown_command_lists_the_known_ones(tmp_path: Path):
     code, output = translate_ddp(tmp_path, "transalte")
     assert code == 2 and "no command 'transalte'" in output
     assert "translate " in output and "validate " in output
+
+
+def test_blank_lines_stay_blank_and_order_is_kept(trained: Path):
+    translator = Translator.open(str(trained))
+    translations = translator.translate(LINES)
+    assert translations[1] == translations[3] == "" != translations[0]
+    alone = [translator.translate([line])[0] for line in LINES]
+    assert translations == alone
+    assert translator.translate([]) == [] and translator.translate(["", " "]) == ["", ""]
+
+
+def test_beam_width_is_four_unless_another_is_given(trained: Path):
+    translator, lines = Translator.open(str(trained)), ["sun moon river", "fish", "moon moon"]
+    assert translator.translate(lines) == translator.translate(lines, 4)
+    hypotheses = decode(
+        translator.model.start,
+        translator.tokenizer.encode(lines),
+        translator.device,
+        beam_width=1,
+        max_tokens=4096,
+    )
+    greedy = translator.tokenizer.decode([each.ids for each in hypotheses])
+    assert translator.translate(lines, 1) == greedy != translator.translate(lines)
+
+
+def test_epoch_and_file_open_the_same_model(trained: Path, tmp_path: Path):
+    (epoch_1,) = trained.glob("tmodel_epoch_0001_*")
+    copy = tmp_path / "copy.pt"  # the file alone is enough
+    copy.write_bytes(epoch_1.read_bytes())
+    opened = [
+        Translator.open(str(trained), "1"),
+        Translator.open(str(trained), str(epoch_1)),
+        Translator.open(preload=str(copy)),
+    ]
+    latest = Translator.open(str(trained))
+    assert [each.state.position.epoch for each in opened] == [1, 1, 1]
+    assert latest.state.position.epoch == 2
+    weights = [each.state.model["embedding.weight"] for each in (*opened, latest)]
+    assert torch.equal(weights[0], weights[1]) and torch.equal(weights[0], weights[2])
+    assert not torch.equal(weights[0], weights[3])
+    assert opened[0].translate(LINES) == opened[1].translate(LINES) == opened[2].translate(LINES)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    # The last one is a setting that this version does not know.
+    [("d_model", 2**40), ("num_encoder_layers", 10**9), ("d_ff", 64), ("unknown", 1)],
+)
+def test_file_whose_tensors_are_not_of_its_model_is_rejected(
+    trained: Path, tmp_path: Path, name: str, value: object
+):
+    # Before it is built: the declared sizes may exceed any memory.
+    state = last_state(trained)
+    state["run"]["config"]["model"][name] = value
+    torch.save(state, tmp_path / "huge.pt")
+    with pytest.raises(UserError, match="does not fit its settings"):
+        Translator.open(preload=str(tmp_path / "huge.pt"))

@@ -1,4 +1,4 @@
-"""What a run prints: validations, sample translations and messages, on any console."""
+"""What a run prints: validations, samples, messages and progress, on any console."""
 
 import os
 import subprocess
@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import child, environment, run_child
+from tests.helpers.children import child, environment, run_child, run_on_terminal
 from tests.helpers.runs import records
 from translate_ddp.console import printable
-from translate_ddp.training.logbook import Sample
+from translate_ddp.training import progress as progress_module
+from translate_ddp.training.logbook import Logbook, Sample
 from translate_ddp.training.sinks.console_sink import ConsoleSink
 
 
@@ -90,3 +91,85 @@ def test_characters_that_the_console_lacks_are_escaped(tmp_path: Path):
     more = {"PYTHONIOENCODING": "latin-1"}
     ended = run_child(child(tmp_path, script), environment(tmp_path, more))
     assert "Grüße, \\u043c\\u0438\\u0440".encode("latin-1") in ended.stdout
+
+
+WITH_A_MESSAGE = """
+    with logbook.progress("epoch 3", total=2) as progress:
+        progress.text = "loss 2.5"
+        progress.advance(1)
+        logbook.message("a separate line")
+        progress.advance(1)
+"""
+
+
+def final_lines(shown: str) -> list[str]:
+    """The lines of a terminal as they remain: what was overwritten is gone."""
+    return [line.rstrip("\r").rpartition("\r")[2] for line in shown.split("\n")]
+
+
+def test_progress_without_terminal_is_whole_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(progress_module, "LINE_SECONDS", 0)
+    with Logbook().progress("epoch 3", total=4, initial=1) as progress:
+        progress.text = "loss 2.346, 53,120 tokens/s"
+        progress.advance(1, seconds_left=3723)
+        progress.advance(2, seconds_left=0)
+    assert capsys.readouterr() == (
+        "epoch 3  25% 1/4\n"
+        "epoch 3  50% 2/4, loss 2.346, 53,120 tokens/s, 1:02:03 left\n"
+        "epoch 3 100% 4/4, loss 2.346, 53,120 tokens/s, 00:00 left\n",
+        "",
+    )
+
+
+def test_progress_without_terminal_is_one_line_if_the_work_is_short(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(progress_module, "LINE_SECONDS", 3600)
+    with Logbook().progress("epoch 3", total=1000) as progress:
+        for _ in range(1000):
+            progress.advance()
+    assert capsys.readouterr().out == "epoch 3 100% 1000/1000, 00:00 left\n"
+
+
+def test_time_left_follows_the_pace_so_far(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    now = 1000.0
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now)
+    with Logbook().progress("epoch 3", total=50, initial=10) as progress:
+        now += 60.0  # for 10 of the 40 that were left
+        progress.advance(10)
+    assert capsys.readouterr().out == "epoch 3  40% 20/50, 03:00 left\n"
+
+
+@pytest.mark.parametrize("rate", ["53,120", "2,453,120"])
+def test_bar_with_a_long_label_fits_80_columns_and_shows_the_time_left(tmp_path: Path, rate: str):
+    script = f"""
+        with logbook.progress("epoch 12/36", total=1234, initial=1233) as progress:
+            progress.text = "loss 2.345, {rate} tokens/s"
+            progress.advance(1, seconds_left=5025)
+    """
+    code, shown = run_on_terminal(child(tmp_path, script), environment(tmp_path), columns=200)
+    assert code == 0
+    *_, last = filter(None, final_lines(shown))
+    assert last.startswith("epoch 12/36 100%|█")
+    assert last.endswith(f"█| 1234/1234, loss 2.345, {rate} tokens/s, 1:23:45 left")
+    assert len(last) <= 80
+
+
+@pytest.mark.parametrize("columns", [100, 30, 0])
+def test_progress_fits_the_terminal_and_leaves_room_for_messages(tmp_path: Path, columns: int):
+    command = child(tmp_path, WITH_A_MESSAGE)
+    code, shown = run_on_terminal(command, environment(tmp_path), columns=columns)
+    lines = final_lines(shown)
+    assert code == 0 and "a separate line" in lines
+    [last] = [line for line in lines if line.startswith("epoch 3 100%")]
+    if columns:
+        assert last.startswith("epoch 3 100%|")
+        assert max(map(len, shown.replace("\r", "\n").split("\n"))) <= columns
+    if columns == 100:
+        assert last.startswith("epoch 3 100%|█") and "2/2, loss 2.5, " in last
+    if not columns:  # containers open such terminals; tqdm would show nothing at all on them
+        assert last == "epoch 3 100% 2/2, loss 2.5, 00:00 left"

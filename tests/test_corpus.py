@@ -15,8 +15,6 @@ from translate_ddp.data.corpus import Corpus, corpus_signature, read_corpus
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig
 
-# ---- Settings ----
-
 
 @pytest.mark.parametrize("code", ["en", "pt_BR", "zh-Hans", "ckb", "sr-Latn-RS"])
 def test_common_language_codes_are_accepted(code: str):
@@ -32,9 +30,6 @@ def test_invalid_language_code_raises(code: str):
 def test_import_of_corpus_does_not_import_datasets():
     code = "import sys, translate_ddp.data.corpus; sys.exit('datasets' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent.parent)
-
-
-# ---- Rules ----
 
 
 def test_unusable_pairs_are_dropped_and_counted_by_reason(folder: Path):
@@ -86,9 +81,6 @@ def test_error_for_no_usable_pairs_counts_reasons(folder: Path):
     assert error_of(source).endswith("0 usable pairs of 3: 2 empty, 1 invalid unicode.")
 
 
-# ---- Validation split by hash ----
-
-
 def split_of(folder: Path, pairs: list[tuple[str, str]]) -> Corpus:
     return read_corpus(CorpusConfig(write_parallel(folder / "train", pairs), "", "en", "de"))
 
@@ -128,9 +120,6 @@ def test_split_of_two_source_sentences_leaves_training_pairs(folder: Path):
 def test_split_of_one_source_sentence_raises(folder: Path):
     text = error_of(write_parallel(folder / "train", [("a", "1"), ("a", "2")]))
     assert "only one source sentence" in text and "--validation" in text
-
-
-# ---- Signature ----
 
 
 def test_signature_changes_with_files_and_settings(folder: Path):

@@ -5,7 +5,6 @@ where a start of `train.py` on another machine has written it.
 """
 
 import functools
-import json
 import os
 import shutil
 import signal
@@ -15,12 +14,11 @@ import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.helpers.gpus import VISIBLE_GPUS
-from tests.helpers.runs import last_state, losses, metrics
+from tests.helpers.runs import last_state, losses, metrics, status
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 400
@@ -102,10 +100,6 @@ def signal_when(folder: Path, number: int, condition: Callable[[], object], *fla
             time.sleep(0.01)
         process.send_signal(number)
         return process.wait(SECONDS)
-
-
-def status(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "STATUS.json").read_text())
 
 
 @pytest.fixture(scope="module")

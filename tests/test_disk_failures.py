@@ -1,7 +1,5 @@
 """Errors of the disk: single ones cost nothing, three in a row end the run with one message."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.helpers.faults import Run
@@ -12,25 +10,21 @@ SINGLE_FAILURES += ["published:2=eio", "pruning:1=eio", "metrics:2-3=enospc"]
 
 
 @pytest.mark.parametrize("fault", SINGLE_FAILURES)
-def test_single_disk_failures_change_nothing(
-    run: Run, assert_uninterrupted: Callable[..., None], fault: str
-):
+def test_single_disk_failures_change_nothing(run: Run, fault: str):
     output = run.start(fault=fault).succeed()
     if "pruning" not in fault:  # one checkpoint too many is not reported
         assert ("No space left on device" in output) or ("Input/output error" in output)
-    assert_uninterrupted(run)
+    run.assert_uninterrupted()
 
 
-def test_three_failed_saves_in_a_row_end_the_run_with_the_error_of_the_disk(
-    run: Run, assert_uninterrupted: Callable[..., None]
-):
+def test_three_failed_saves_in_a_row_end_the_run_with_the_error_of_the_disk(run: Run):
     output = run.start(size=2, fault="syncing:2-4=enospc").fail()
     assert output.count("error: Could not save a checkpoint") == 1
     assert output.count("No space left on device") == 3 and "Traceback" not in output
     assert run.saved_steps == [4]
     assert run.status["state"] == "failed" and "No space left" in run.status["reason"]
     run.start(size=2).succeed()
-    assert_uninterrupted(run, 2)
+    run.assert_uninterrupted(2)
 
 
 def test_failed_last_save_is_an_error(run: Run):

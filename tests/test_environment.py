@@ -1,5 +1,6 @@
-"""Defaults of environment variables, and the number of threads of a process."""
+"""Settings of a process: environment variables, threads and the memory that it keeps."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -53,7 +54,6 @@ def test_defaults_are_set_before_torch_is_imported():
     [
         ("", Launch(), 8),
         ("", Launch(size=4, local_size=4), 2),
-        ("3", Launch(), 3),
         ("3", Launch(size=4, local_size=4, under_torchrun=True), 3),
         ("1", Launch(), 1),
         ("1", Launch(size=4, local_size=4, under_torchrun=True), 2),  # set by torchrun
@@ -127,3 +127,54 @@ def test_segments_do_not_expand_under_wsl_and_on_jetson(tmp_path: Path):
     release.write_text("6.8.0")
     tegra.touch()
     assert not environment.can_expand_segments(release, tegra)
+
+
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+START = """
+import os
+from translate_ddp.runtime.environment import set_defaults
+from translate_ddp.runtime.cpu_memory import keep_freed_memory
+set_defaults(os.environ)
+keep_freed_memory()
+import torch
+
+def resident_kib() -> int:
+    return int(open("/proc/self/status").read().split("VmRSS:")[1].split()[0])
+"""
+
+MANY_SHAPES = """
+weights_DD = torch.randn(256, 256).bfloat16()
+for rows in range(100, 500):
+    if rows == 350:
+        before = resident_kib()
+    torch.randn(rows, 256).bfloat16() @ weights_DD
+print(resident_kib() - before)
+"""
+
+LARGE_BLOCK = """
+block = torch.ones(6 * 2**20)
+while_used = resident_kib()
+del block
+print(while_used - resident_kib())
+"""
+
+
+def printed(program: str) -> list[int]:
+    command = [sys.executable, "-c", START + program]
+    unset = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
+    done = subprocess.run(command, env=unset, capture_output=True, text=True, check=True)
+    return [int(word) for word in done.stdout.split()]
+
+
+@needs_proc
+def test_memory_stops_growing_with_the_number_of_shapes():
+    (grown_kib,) = printed(MANY_SHAPES)
+    assert grown_kib < 30_000  # one kernel takes 500 KiB or more
+
+
+@needs_proc
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs glibc")
+def test_freed_large_block_is_kept_for_reuse():
+    (returned_kib,) = printed(LARGE_BLOCK)
+    assert returned_kib < 1024  # of 24 MiB

@@ -38,9 +38,6 @@ def fake_batch(device: torch.device, rows: int, source: int, target: int, real: 
     return Batch(*(torch.ones(shape, dtype=torch.int64, device=device) for shape in shapes))
 
 
-# --- on fake tensors, each in its own process, whose device registration cannot be undone ---
-
-
 def train_one_step() -> None:
     with fake_gpu() as device:
         transformer = base_model(device).train()
@@ -50,7 +47,7 @@ def train_one_step() -> None:
             (objective(batch)["loss"] * 1e-3).backward()
         assert 32_000 in forward_and_backward.columns_of_products
         assert 31_990 not in forward_and_backward.columns_of_products
-        assert forward_and_backward.total < 720, forward_and_backward.counts  # 705
+        assert forward_and_backward.counts.total() < 720, forward_and_backward.counts  # 705
         grads = [p.grad for p in transformer.parameters() if p.grad is not None]
         assert {grad.dtype for grad in grads} == {torch.float32}
         assert len(grads) == len(list(transformer.parameters()))
@@ -68,7 +65,7 @@ def train_one_step() -> None:
             meters.add(3, losses, tokens=1900, skipped=skipped)
             skip_if(skipped, optimizer)
             optimizer.step()
-        assert update.total < 45, update.counts
+        assert update.counts.total() < 45, update.counts
 
 
 def validate_and_decode() -> None:
@@ -83,7 +80,7 @@ def validate_and_decode() -> None:
             with Launches() as step:
                 logits_NV = state.step(tokens_N)
             assert logits_NV.shape == (8, 31_990)
-            assert step.total < 300, step.counts
+            assert step.counts.total() < 300, step.counts
             kept_N = torch.arange(4, device=device)
             state.select(kept_N, kept_N)
             state.step(tokens_N[:4])
@@ -116,9 +113,6 @@ def test_gpu_path_has_no_cpu_tensor_no_wait_and_few_launches(
     processes.start(work, tmp_path, 1).succeed()
 
 
-# --- torch.compile ---
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])  # both kinds of attention
 def test_compile_makes_one_graph_for_all_lengths(dtype: torch.dtype):
     torch._dynamo.reset()
@@ -126,14 +120,8 @@ def test_compile_makes_one_graph_for_all_lengths(dtype: torch.dtype):
     transformer = small_model(dtype, dropout=0.1).train()
     transformer.compile(dynamic=True, backend=counter, fullgraph=True)
     # One row, or sentences of one token, may make graphs of their own, but no break.
-    for rows, source, target in (
-        (3, 5, 7),
-        (8, 12, 9),
-        (2, 30, 28),
-        (1, 5, 7),
-        (3, 1, 7),
-        (3, 5, 1),
-    ):
+    shapes = [(3, 5, 7), (8, 12, 9), (2, 30, 28), (1, 5, 7), (3, 1, 7), (3, 5, 1)]
+    for rows, source, target in shapes:
         transformer(torch.full((rows, source), 5), torch.full((rows, target), 5)).sum().backward()
         assert counter.frame_count == 1 or 1 in (rows, source, target)
 

@@ -1,13 +1,13 @@
-"""The fast versions compute what the plain ones do, and `plain()` switches all of them off."""
+"""The fast versions, and weights laid out for inference, give the results of the plain ones."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.helpers.models import small_batch, small_model
+from tests.helpers.models import random_ids, small_batch, small_model
 from translate_ddp.modeling import inference_weights, kernels
 from translate_ddp.modeling.decoding import decode
-from translate_ddp.modeling.inference_weights import PaddedWeights, ready_to_decode
+from translate_ddp.modeling.inference_weights import PackedWeights, PaddedWeights, ready_to_decode
 from translate_ddp.modeling.kernels import Dropout, Linear, cast_weights, dropout_mask
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer, padding_mask
@@ -24,9 +24,6 @@ def loss_and_grads(model: Transformer) -> list[torch.Tensor]:
     grads = [p.grad.clone() for p in model.parameters() if p.grad is not None]
     assert len(grads) == len(list(model.parameters()))
     return [sums["loss"].detach(), sums["nll"], *grads]
-
-
-# --- the switch ---
 
 
 class FastVersionUsed(Exception):
@@ -87,9 +84,6 @@ def test_fast_model_gives_loss_and_gradients_of_plain_model(dtype: torch.dtype):
         assert (fast_value - plain_value).norm() <= within * plain_value.norm().clamp(min=1)
 
 
-# --- attention ---
-
-
 @pytest.mark.parametrize(("kind", "queries"), [("padding", 7), ("causal", 7), ("padding", 1)])
 def test_attention_written_out_equals_torch(kind: str, queries: int):
     torch.manual_seed(0)
@@ -111,9 +105,6 @@ def test_aligned_mask_has_values_of_plain_mask(length: int):
     aligned_B11M = kernels.align_mask(mask_B11M)
     assert torch.equal(aligned_B11M, mask_B11M)
     assert all(stride % kernels.MASK_ALIGNMENT == 0 for stride in aligned_B11M.stride()[:-1])
-
-
-# --- weights cast together ---
 
 
 def test_weights_cast_together_equal_weights_cast_one_by_one(monkeypatch: pytest.MonkeyPatch):
@@ -140,9 +131,6 @@ def test_cast_without_foreach_copy_gives_same_bits(monkeypatch: pytest.MonkeyPat
     monkeypatch.delattr(torch, "_foreach_copy_")
     for cast, expected in zip(kernels.cast_all(tensors, torch.bfloat16), together, strict=True):
         assert cast.dtype == torch.bfloat16 and torch.equal(cast, expected)
-
-
-# --- dropout ---
 
 
 def test_dropout_mask_has_its_rate_and_mean():
@@ -181,9 +169,6 @@ def test_dropout_depends_on_seed_and_is_off_in_evaluation():
     assert torch.equal(dropout(y), y)
 
 
-# --- a padded vocabulary ---
-
-
 def test_padded_columns_are_cut_off_the_logits(monkeypatch: pytest.MonkeyPatch):
     model = small_model()
     monkeypatch.setattr(kernels, "pad_vocabulary", lambda x_VD: F.pad(x_VD, (0, 0, 0, 5)))
@@ -191,3 +176,80 @@ def test_padded_columns_are_cut_off_the_logits(monkeypatch: pytest.MonkeyPatch):
     hidden_BD = torch.randn(3, 32)
     torch.testing.assert_close(projection(hidden_BD), model.logits(hidden_BD))
     assert len(projection.padded_PD) == len(model.embedding.weight) + 5
+
+
+ON_X86 = (
+    torch.backends.mkldnn.is_available()
+    and torch.cpu.get_capabilities().get("architecture") == "x86_64"
+)
+
+
+@pytest.fixture
+def model() -> Transformer:
+    model = small_model().eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):  # biases start as zeros
+            torch.nn.init.normal_(parameter)
+    return model
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_ready_model_gives_logits_of_the_model(model: Transformer, dtype: torch.dtype, rows: int):
+    source_BS, target_BT = random_ids(rows, 7), random_ids(rows, 5)
+    plain_BTV = model.logits(model(source_BS, target_BT))
+    model.dtype = dtype
+    state = ready_to_decode(model).start(source_BS)
+    stepwise = [state.step(target_BT[:, t]) for t in range(5)]
+    within = 1e-5 if dtype == torch.float32 else 0.1
+    torch.testing.assert_close(torch.stack(stepwise, dim=1), plain_BTV, rtol=within, atol=within)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_ready_to_decode_does_not_change_the_model(model: Transformer, dtype: torch.dtype):
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model.dtype = dtype
+    ready = ready_to_decode(model)
+    if ready is not model:
+        assert not any(parameter.requires_grad for parameter in ready.parameters())
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+    assert all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
+
+
+@pytest.mark.skipif(not ON_X86, reason="not an x86 CPU, or torch without oneDNN")
+@pytest.mark.parametrize(
+    ("dtype", "has_bf16", "packs"),
+    [(torch.float32, False, True), (torch.bfloat16, True, True), (torch.bfloat16, False, False)],
+)
+def test_all_products_are_packed_in_a_dtype_that_the_cpu_has(
+    model: Transformer,
+    dtype: torch.dtype,
+    has_bf16: bool,
+    packs: bool,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    if dtype == torch.bfloat16 and has_bf16 > inference_weights.has_bf16(torch.device("cpu")):
+        pytest.skip("a CPU without bf16")
+    monkeypatch.setattr(inference_weights, "has_bf16", lambda device: has_bf16)
+    linear = sum(isinstance(module, Linear) for module in model.modules())
+    model.dtype = dtype
+    ready = ready_to_decode(model)
+    kinds = [type(module) for module in ready.modules()]
+    assert kinds.count(PackedWeights) == (linear + 1 if packs else 0)  # and the logits
+    assert kinds.count(Linear) == (0 if packs else linear)
+    assert ready_to_decode(ready) is ready
+
+
+@pytest.mark.parametrize("error", [AttributeError, RuntimeError, TypeError])
+def test_model_is_only_cast_without_packed_products(
+    model: Transformer, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+):
+    def raise_error(*_: object) -> None:
+        raise error("changed by a version of torch")
+
+    monkeypatch.setattr(inference_weights.PackedWeights, "__init__", raise_error)
+    assert ready_to_decode(model) is model
+    model.dtype = torch.bfloat16
+    ready = ready_to_decode(model)
+    assert {p.dtype for p in ready.parameters()} == {torch.bfloat16}
+    assert PackedWeights not in [type(module) for module in ready.modules()]

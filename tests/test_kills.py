@@ -3,12 +3,12 @@
 import random
 import shutil
 import time
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from tests.helpers.faults import MANY_EPOCHS, Run, assert_same_run
-from tests.helpers.runs import last_state, metrics
+from tests.helpers.faults import MANY_EPOCHS, Run
+from tests.helpers.runs import assert_same_run, last_state, metrics
 
 KILLS = [
     # point and flags         ranks
@@ -29,23 +29,19 @@ KILLS = [
 
 
 @pytest.mark.parametrize(("fault", "size"), KILLS)
-def test_resume_after_kill_gives_same_weights(
-    run: Run, assert_uninterrupted: Callable[..., None], fault: str, size: int
-):
+def test_resume_after_kill_gives_same_weights(run: Run, fault: str, size: int):
     fault, *flags = fault.split()
     run.start(*flags, size=size, fault=fault).kill_rest()
     run.start(size=size).succeed()
-    assert_uninterrupted(run, size)
+    run.assert_uninterrupted(size)
 
 
 @pytest.mark.parametrize("point", ["tokenizing", "preparing"])
-def test_restart_after_kill_during_data_preparation_gives_same_weights(
-    run: Run, assert_uninterrupted: Callable[..., None], point: str
-):
+def test_restart_after_kill_during_data_preparation_gives_same_weights(run: Run, point: str):
     shutil.rmtree(run.folder / "data")
     run.start(fault=f"{point}=kill").kill_rest()
     run.start().succeed()
-    assert_uninterrupted(run)
+    run.assert_uninterrupted()
     assert [path.name[:6] for path in (run.folder / "data").iterdir()] == ["en-it-"]
 
 
@@ -66,7 +62,7 @@ def test_twenty_kills_at_random_times_give_same_weights(run: Run):
     run.start("--num_epochs", epochs).succeed()
     straight = run.copy("straight")
     straight.start("--num_epochs", epochs).succeed()
-    assert_same_run(straight, run)
+    assert_same_run(straight.folder, run.folder)
 
 
 @pytest.mark.parametrize("steps", ["8", "15"])  # within an epoch, and at its end
@@ -77,13 +73,11 @@ def test_last_validation_is_recorded_after_a_kill_and_after_a_repeated_start(run
     run.start(*flags, fault="validating=kill").kill_rest()
     for _ in range(2):
         run.start(*flags).succeed()
-        assert_same_run(straight, run)
+        assert_same_run(straight.folder, run.folder)
     assert any("validation/BLEU" in record for record in metrics(run.folder))
 
 
-def test_restart_before_the_first_save_uses_the_preload_flag(
-    run: Run, uninterrupted: Callable[..., Run]
-):
-    (epoch_1,) = uninterrupted().folder.glob("tmodel_epoch_0001_*")
+def test_restart_before_the_first_save_uses_the_preload_flag(run: Run, trained: Path):
+    (epoch_1,) = trained.glob("tmodel_epoch_0001_*")
     output = run.start("--preload", str(epoch_1), TORCHELASTIC_RESTART_COUNT="1").succeed()
     assert f"Resuming from {epoch_1}" in output

@@ -1,39 +1,38 @@
-"""Launchers: none, torchrun with signals and restarts, and Slurm's srun."""
+"""Launchers: none, torchrun, srun, and the Slurm script."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 
-from tests.helpers import processes
-from tests.helpers.commands import TORCHRUN, background, command
+from tests.helpers.commands import ROOT, TORCHRUN, background, outputs_of
+from tests.helpers.processes import SECONDS, children_of, free_port, wait_until
+from tests.helpers.runs import assert_same_run, status
+
+Start = Callable[[list[str], list[str]], Popen[str]]
 
 
 def test_train_runs_without_a_launcher_from_any_folder(tiny_run: list[str], tmp_path: Path):
-    done = command(sys.executable, "train.py", *tiny_run, "--max_steps", "2")
-    assert done.returncode == 0, done.stderr
-    assert "ranks  1" in done.stdout
+    job = background([sys.executable, "train.py", *tiny_run, "--max_steps", "2"])
+    assert "ranks  1" in outputs_of([job])[0]
 
 
 @pytest.fixture
-def torchrun(tiny_run: list[str], tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def torchrun(tiny_run: list[str], tmp_path: Path) -> Iterator[Start]:
     """Starts the tiny run under torchrun on two ranks and waits for its first checkpoint."""
-    jobs: list[subprocess.Popen[str]] = []
+    jobs: list[Popen[str]] = []
 
-    def start(options: list[str], flags: list[str]) -> subprocess.Popen[str]:
+    def start(options: list[str], flags: list[str]) -> Popen[str]:
         words = [*TORCHRUN, "--nproc_per_node=2", *options, "train.py", *tiny_run, *flags]
-        job = background(words)
-        jobs.append(job)
-        deadline = time.monotonic() + processes.SECONDS
-        while not list((tmp_path / "model").glob("tmodel_step_*")):
-            assert job.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
+        jobs.append(job := background(words))
+        is_saved = lambda: list((tmp_path / "model").glob("tmodel_step_*"))  # noqa: E731
+        wait_until(lambda: is_saved() or job.poll() is not None)
+        assert job.poll() is None
         return job
 
     yield start
@@ -42,42 +41,34 @@ def torchrun(tiny_run: list[str], tmp_path: Path) -> Iterator[Callable[..., subp
         job.communicate()
 
 
-def test_signal_to_torchrun_saves_and_stops_the_run(torchrun: Callable[..., subprocess.Popen[str]]):
+def test_signal_to_torchrun_saves_and_stops_the_run(torchrun: Start):
     job = torchrun([], ["--num_epochs", "1000"])
     job.send_signal(signal.SIGTERM)
-    output, _ = job.communicate(timeout=processes.SECONDS)
+    output, _ = job.communicate(timeout=SECONDS)
     assert ", on request (SIGTERM), and saved" in output
 
 
-def test_ranks_save_and_exit_when_torchrun_is_killed(
-    torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
-):
+def test_ranks_save_and_exit_when_torchrun_is_killed(torchrun: Start, tmp_path: Path):
     job = torchrun([], ["--num_epochs", "1000"])
-    ranks = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+    ranks = children_of(job.pid)
     job.kill()
-    deadline = time.monotonic() + processes.SECONDS
-    while any(Path(f"/proc/{rank}").exists() for rank in ranks):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    output, _ = job.communicate(timeout=processes.SECONDS)
-    status = json.loads((tmp_path / "model/STATUS.json").read_text())
-    assert status["state"] == "preempted"
-    assert status["reason"] == f"torchrun (process {job.pid}) has exited"
-    place = f"epoch {status['epoch']}, step {status['step']:,}"
-    assert f"Stopped at {place}, on request ({status['reason']}), and saved, after " in output
+    wait_until(lambda: not any(Path(f"/proc/{rank}").exists() for rank in ranks))
+    output, _ = job.communicate(timeout=SECONDS)
+    left = status(tmp_path / "model")
+    assert left["state"] == "preempted"
+    assert left["reason"] == f"torchrun (process {job.pid}) has exited"
+    place = f"epoch {left['epoch']}, step {left['step']:,}"
+    assert f"Stopped at {place}, on request ({left['reason']}), and saved, after " in output
     assert ". The same command resumes from the last checkpoint.\n" in output
-    assert (tmp_path / "model" / status["checkpoint"]).exists()
+    assert (tmp_path / "model" / left["checkpoint"]).exists()
 
 
-def test_torchrun_restarts_a_run_that_lost_a_rank(
-    torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
-):
+def test_torchrun_restarts_a_run_that_lost_a_rank(torchrun: Start, tmp_path: Path):
     # A restart resumes from the latest checkpoint, whatever --preload is. And torchrun's store
     # still holds the results of the first start, which must not be read again.
     job = torchrun(["--max-restarts=1"], ["--preload", "", "--num_epochs", "3"])
-    children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
-    os.kill(int(children[-1]), signal.SIGKILL)
-    output, _ = job.communicate(timeout=processes.SECONDS)
+    os.kill(children_of(job.pid)[-1], signal.SIGKILL)
+    output, _ = job.communicate(timeout=SECONDS)
     assert job.returncode == 0, output
     assert output.count("Resuming from") == 1 and output.count("Finished at epoch 3") == 1
     assert not list((tmp_path / "model").glob("earlier-*"))
@@ -89,7 +80,7 @@ def test_srun_starts_the_ranks_without_torchrun(tiny_run: list[str], tmp_path: P
         "SLURM_NODEID": "0",
         "SLURM_STEP_TASKS_PER_NODE": "2",
         "SLURM_STEP_NODELIST": "127.0.0.1",
-        "SLURM_JOB_ID": str(processes.free_port()),
+        "SLURM_JOB_ID": str(free_port()),
     }
     tasks = [
         background(
@@ -100,6 +91,88 @@ def test_srun_starts_the_ranks_without_torchrun(tiny_run: list[str], tmp_path: P
         )
         for n in range(2)
     ]
-    outputs = [task.communicate(timeout=processes.SECONDS)[0] for task in tasks]
-    assert [task.returncode for task in tasks] == [0, 0], outputs
+    outputs = outputs_of(tasks)
     assert "ranks  2" in outputs[0] and outputs[1].strip() == ""
+
+
+# Nodes need not start equally many processes.
+@pytest.mark.parametrize("processes", [(1, 1), (2, 1)])
+def test_static_launch_on_two_nodes_gives_same_weights_as_one_torchrun(
+    processes: tuple[int, int], tiny_run: list[str], tmp_path: Path
+):
+    flags = [*tiny_run, "--num_epochs", "1"]
+    # The last bits of a sum depend on the number of threads, by default a share of the node's.
+    environment = {"OMP_NUM_THREADS": "1"}
+    master = ["--nnodes=2", "--master_addr=127.0.0.1", f"--master_port={free_port()}"]
+    agents = [
+        background(
+            [
+                *(*TORCHRUN, *master, f"--node_rank={node}", f"--nproc_per_node={count}"),
+                *("train.py", *flags, "--model_folder", str(tmp_path / "static")),
+            ],
+            **environment,
+        )
+        for node, count in enumerate(processes)
+    ]
+    outputs = outputs_of(agents)
+    assert f"ranks  {sum(processes)}, backend gloo" in outputs[0]
+    assert "Finished at epoch 1" in outputs[0] and "Finished" not in outputs[1]
+
+    usual = [*TORCHRUN, f"--nproc_per_node={sum(processes)}", "train.py", *flags]
+    outputs_of([background([*usual, "--model_folder", str(tmp_path / "usual")], **environment)])
+    assert_same_run(tmp_path / "static", tmp_path / "usual")
+
+
+SlurmScript = Callable[..., list[str]]
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> SlurmScript:
+    """Runs the script. `srun` and `scontrol` record their arguments; `srun` writes `state`."""
+
+    def run(state: str, *flags: str) -> list[str]:
+        folder, requests = tmp_path / "model", tmp_path / "requests"
+        folder.mkdir(exist_ok=True)
+        (folder / "STATUS.json").write_text('{\n "state": "preempted",\n}')  # of an earlier start
+        leave = (
+            f"""printf '{{\\n "state": "{state}",\\n}}' > {folder}/STATUS.json""" if state else ""
+        )
+        note = f'printf "%s\\n" "$(basename $0) $*" >> {requests}'
+        scripts = {
+            "srun": f"#!/bin/sh\n{note}\nsleep 0.1\n{leave}\nexit 1\n",  # file clocks are coarse
+            "scontrol": f"#!/bin/sh\n{note}\nprintf 'gpu07\\ngpu08\\n'\n",
+        }
+        for name, text in scripts.items():
+            (tmp_path / name).write_text(text)
+            (tmp_path / name).chmod(0o755)
+        variables = {
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "SLURM_JOB_NODELIST": "gpu[07-08]",
+            "SLURM_JOB_NUM_NODES": "2",
+            "SLURM_GPUS_ON_NODE": "8",
+            "SLURM_JOB_ID": "42",
+        }
+        words = ["bash", "launch/slurm.sh", "--preset", "base", *flags]
+        done = subprocess.run(words, cwd=ROOT, env=variables, capture_output=True, timeout=30)
+        assert done.returncode == 1  # that of srun
+        return requests.read_text().splitlines()
+
+    return run
+
+
+def test_slurm_script_starts_torchrun_on_every_node(slurm: SlurmScript, tmp_path: Path):
+    requests = slurm("finished", "--model_folder", str(tmp_path / "model"))
+    (torchrun,) = [line for line in requests if line.startswith("srun ")]
+    assert torchrun.startswith("srun torchrun ")
+    assert torchrun.endswith(f"train.py --preset base --model_folder {tmp_path / 'model'}")
+    words = torchrun.split()
+    assert {"--nnodes=2", "--nproc-per-node=8", "--rdzv-endpoint=gpu07:29400"} <= set(words)
+    assert "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1" in words
+
+
+@pytest.mark.parametrize("state", ["preempted", "finished", "failed", ""])
+def test_slurm_script_requeues_the_job_if_and_only_if_this_start_was_preempted(
+    slurm: SlurmScript, tmp_path: Path, state: str
+):
+    requests = slurm(state, f"--model_folder={tmp_path / 'model'}")
+    assert ("scontrol requeue 42" in requests) == (state == "preempted")

@@ -7,13 +7,13 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.helpers import processes
-from tests.helpers.nodes import Nodes, resume, state_of, two_nodes, wait_until, wait_until_stopped
-from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
+from tests.helpers.nodes import Nodes, resume, state_of, two_nodes, wait_until_stopped
+from tests.helpers.processes import wait_until
+from tests.helpers.runs import assert_same_run, checkpoints, last_state, status
 from tests.helpers.tiny_run import TINY_RUN
 
 RETRY = 75  # exit code of a rank that has lost another one
@@ -45,15 +45,6 @@ def flags_of_nodes(flags: Sequence[str], folders: Sequence[Path]) -> list[list[s
     return [[*flags, "--model_folder", str(folder)] for folder in folders]
 
 
-def status(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "STATUS.json").read_text())
-
-
-def assert_uninterrupted(folder: Path, uninterrupted: Path) -> None:
-    assert_same_state(folder, uninterrupted)
-    assert metrics(folder) == metrics(uninterrupted)
-
-
 def test_restart_after_killed_node_gives_same_weights(
     nodes: Nodes, tiny_run: list[str], uninterrupted: Path, tmp_path: Path
 ):
@@ -70,7 +61,7 @@ def test_restart_after_killed_node_gives_same_weights(
 
     output = nodes.train([tiny_run] * 2, tmp_path).succeed()
     assert "Resuming from" in output and "step_00000004" in output
-    assert_uninterrupted(tmp_path / "model", uninterrupted)
+    assert_same_run(tmp_path / "model", uninterrupted)
 
 
 def test_restart_after_killed_saving_node_uses_the_checkpoints_on_its_disk(
@@ -88,7 +79,7 @@ def test_restart_after_killed_saving_node_uses_the_checkpoints_on_its_disk(
     # The lock was released with its process.
     output = nodes.train(flags, tmp_path, lock_seconds=0).succeed()
     assert f"Resuming from {disks[0]}/tmodel_step_00000004" in output
-    assert_uninterrupted(disks[0], uninterrupted)
+    assert_same_run(disks[0], uninterrupted)
     assert not checkpoints(disks[1]) and not (disks[1] / "metrics.jsonl").exists()
 
 
@@ -112,7 +103,7 @@ def test_cut_link_ends_both_nodes_and_restart_gives_same_weights(
 
     nodes.set_link("up")
     assert "Resuming from" in nodes.train(flags, tmp_path).succeed()
-    assert_uninterrupted(disks[0], uninterrupted)
+    assert_same_run(disks[0], uninterrupted)
     assert not checkpoints(disks[1])
 
 
@@ -158,7 +149,7 @@ def test_second_run_in_a_folder_in_use_is_an_error_on_either_node(
 
     resume(*holders)
     first.succeed()
-    assert_uninterrupted(disks[0], uninterrupted)
+    assert_same_run(disks[0], uninterrupted)
 
 
 def test_run_whose_folder_was_taken_over_saves_nothing(

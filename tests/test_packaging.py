@@ -1,11 +1,14 @@
-"""The metadata of the installed package, read from pyproject.toml without building it."""
+"""The package's metadata in pyproject.toml, and private interfaces of libraries that it uses."""
 
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pytest
 from packaging.requirements import Requirement
 
 from tests.helpers.commands import ROOT
@@ -54,3 +57,22 @@ def test_version_option_of_the_entry_point_prints_the_version():
     words = [sys.executable, "-c", f"import {module} as m; m.{function}()", "--version"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"translate_ddp {__version__}\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("library", "module", "names"),
+    [
+        ("torch", "torch", "_foreach_copy_"),  # modeling/kernels.py
+        # modeling/inference_weights.py
+        ("torch", "torch", "ops.mkldnn._reorder_linear_weight"),
+        ("torch", "torch", "ops.mkldnn._linear_pointwise"),
+        ("datasets", "datasets.packaged_modules.cache.cache", "Cache"),  # data/huggingface.py
+        ("datasets", "datasets.config", "HF_UPDATE_DOWNLOAD_COUNTS"),  # data/files.py
+    ],
+)
+def test_private_interface_exists(library: str, module: str, names: str):
+    found = import_module(module)
+    for name in names.split("."):
+        missing = f"{library} {version(library)} has no {module}.{names}: the fallback is used"
+        assert hasattr(found, name), missing
+        found = getattr(found, name)

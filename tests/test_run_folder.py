@@ -1,5 +1,6 @@
-"""The files of the lock and of the status; `test_nodes.py` has two runs in one folder."""
+"""Files replaced as a whole, and the lock and the status of a model folder."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.run_folder import RunFolder
 
 
@@ -35,3 +37,28 @@ def test_lock_is_never_written_through_a_symbolic_link(tmp_path: Path):
     with pytest.raises(UserError, match="Cannot write to"):
         RunFolder(str(tmp_path / "model"), "mine").lock()
     assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize("data", ["perché\n", b"\x00\xff"])
+def test_file_is_replaced_and_nothing_else_is_left(tmp_path: Path, data: str | bytes):
+    path = tmp_path / "STATUS.json"
+    path.write_text("old and longer than the new content")
+    write_atomically(path, data)
+    assert path.read_bytes() == (data.encode() if isinstance(data, str) else data)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename"])
+def test_file_is_unchanged_if_the_disk_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "config.yaml"
+    path.write_text("old")
+    monkeypatch.setattr(os, call, refuse)
+    with pytest.raises(OSError, match="No space left on device"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

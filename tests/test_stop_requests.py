@@ -4,7 +4,6 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -24,9 +23,7 @@ STOPS = [
 
 
 @pytest.mark.parametrize(("fault", "size"), STOPS)
-def test_signal_to_one_rank_saves_and_resume_gives_same_weights(
-    run: Run, assert_uninterrupted: Callable[..., None], fault: str, size: int
-):
+def test_signal_to_one_rank_saves_and_resume_gives_same_weights(run: Run, fault: str, size: int):
     output = run.start(*MANY_EPOCHS, size=size, fault=fault).succeed()
     position = last_state(run.folder)["position"]
     assert f"step {position['global_step']}, on request (SIG" in output and "and saved" in output
@@ -36,7 +33,7 @@ def test_signal_to_one_rank_saves_and_resume_gives_same_weights(
     assert (run.folder / status["checkpoint"]).exists()
     epochs = max(2, position["epoch"] + 1)  # on a slow machine the signal may take an epoch
     run.start("--num_epochs", str(epochs), size=size).succeed()
-    assert_uninterrupted(run, size, epochs)
+    run.assert_uninterrupted(size, epochs)
 
 
 def test_rank_that_waits_for_validation_can_stop_it(run: Run, long_validation: list[str]):
@@ -48,16 +45,14 @@ def test_rank_that_waits_for_validation_can_stop_it(run: Run, long_validation: l
 
 
 @pytest.mark.parametrize("fault", ["tokenizing@0=term", "preparing@0=int"])
-def test_signal_before_the_first_step_exits_at_once(
-    run: Run, assert_uninterrupted: Callable[..., None], fault: str
-):
+def test_signal_before_the_first_step_exits_at_once(run: Run, fault: str):
     shutil.rmtree(run.folder / "data")
     job = run.start(size=2, fault=f"{fault} {fault.split('=')[0]}=hang")
     assert job.wait() == [0, 0]
     assert job.text().count("Stopped before the first step (SIG") == 1
     assert run.status["state"] == "preempted"
     run.start(size=2).succeed()
-    assert_uninterrupted(run, 2)
+    run.assert_uninterrupted(2)
 
 
 def test_signal_at_random_times_of_the_start_leaves_no_traceback(run: Run):

@@ -1,7 +1,4 @@
-"""trackio, an extra, receives what a run logs. Most tests need it.
-
-They read its SQLite database.
-"""
+"""trackio, an extra, receives what a run logs: the tests read its SQLite database."""
 
 import json
 import sqlite3

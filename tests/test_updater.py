@@ -1,18 +1,23 @@
-"""One optimizer step, without a run: no folder, no checkpoints, no log."""
+"""One optimizer step, without a run, and the flags on which all ranks act at its end."""
 
 import copy
 from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.helpers import processes
+from tests.helpers.runs import assert_same_tree
 from translate_ddp.data.batches import Batch, Step
-from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import OptimizerConfig
+from translate_ddp.runtime.distributed import World, open_world
+from translate_ddp.settings import DistributedConfig, OptimizerConfig
 from translate_ddp.training.optimizer import build_optimizer
 from translate_ddp.training.state import Position
+from translate_ddp.training.step_flags import Copy, StepFlags
 from translate_ddp.training.updater import Updater
 
 CONFIG = OptimizerConfig(lr=0.1, warmup_steps=4, clip_grad_norm=0.5)
@@ -66,8 +71,7 @@ def weights(updater: Updater) -> list[Tensor]:
 
 
 def assert_same_weights(one: Updater, other: Updater) -> None:
-    for left, right in zip(weights(one), weights(other), strict=True):
-        assert torch.equal(left, right)
+    assert_same_tree(weights(one), weights(other))
 
 
 def test_steps_equal_plain_pytorch():
@@ -123,22 +127,12 @@ def test_step_that_is_not_finite_updates_nothing(value: float):
     before = weights(skipping)
     result = skipping.step(step_of(batch(*ROWS[1:]), batch((1.0, 2.0, 3.0, value, 1.0))))
     assert result.skipped == 1 and skipping.position.global_step == 1
-    for left, right in zip(before, weights(skipping), strict=True):
-        assert torch.equal(left, right)
+    assert_same_tree(before, weights(skipping))
     # Nor are the moments: the next step is that of an optimizer which has seen nothing.
     other.position.global_step = 1
     assert not skipping.step(STEP).skipped
     other.step(STEP)
     assert_same_weights(skipping, other)
-
-
-def test_requests_are_flags_one_step_later():
-    flags = []
-    updater = make_updater()
-    for stop, save in ((True, False), (False, True), (False, False), (False, False)):
-        updater.step(STEP, stop=stop, save=save)
-        flags.append(updater.flags.of_previous_step())
-    assert flags == [(False, False), (True, False), (False, True), (False, False)]
 
 
 def test_dropout_depends_on_seed_step_pass_and_rank_only():
@@ -165,3 +159,48 @@ def test_warm_up_changes_nothing():
     for updater in (warm, cold):
         updater.step(STEP)
     assert_same_weights(warm, cold)
+
+
+def raise_flags_at_different_steps() -> None:
+    with open_world(DistributedConfig()) as world:
+        flags = StepFlags(world)
+        seen = []
+        for step in range(6):
+            not_finite = torch.tensor(world.rank == 1 and step == 4)
+            total = flags.share(not_finite, world.rank == 1 and step == 2, step == 3)
+            assert (float(total) > 0) == (step == 4)  # known on the device at once
+            seen.append(flags.of_previous_step())
+        nothing = (False, False)
+        assert seen == [nothing] * 3 + [(True, False), (False, True), nothing]
+
+
+def test_flag_of_one_rank_is_read_by_all_one_step_later(tmp_path: Path):
+    processes.start(raise_flags_at_different_steps, tmp_path, 2).succeed()
+
+
+def test_save_by_time_is_requested_once(tiny_run: list[str], tmp_path: Path):
+    # A save is always due: requested in one step, done at the end of the next, due again.
+    flags = ["--save_every", "0", "--save_every_minutes", "1e-9", "--keep_last", "0"]
+    processes.train([*tiny_run, *flags, "--max_steps", "9"], tmp_path, 2).succeed()
+    names = [path.name for path in (tmp_path / "model").glob("tmodel_step_*")]
+    assert sorted(int(name[12:20]) for name in names) == [2, 4, 6, 8, 9]
+
+
+class LateEvent:
+    """A device whose copy has arrived only once the host has waited for it."""
+
+    copies: ClassVar[list[tuple[torch.Tensor, torch.Tensor]]] = []
+
+    def record(self) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        for host, values in self.copies:
+            host.data.copy_(values)
+
+
+def test_values_are_read_after_the_copy_has_arrived():
+    copy = Copy(torch.device("cpu"))
+    copy._arrived = LateEvent()  # pyright: ignore[reportAttributeAccessIssue]
+    LateEvent.copies.append((copy._values, torch.tensor([0.0, 1.0, 0.0])))
+    assert copy.read() == [0.0, 1.0, 0.0]

@@ -1,12 +1,12 @@
-"""Weights & Biases receives what a run logs, and no secret.
-
-W&B runs in child processes, with a home without an account and a local server.
-"""
+"""Weights & Biases receives what a run logs, and no secret; a failure costs one message at most."""
 
 import hashlib
 import json
 import math
+import shlex
+import subprocess
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -110,3 +110,158 @@ def test_environment_overrides_the_mode_and_disabled_does_not_import_wandb(tmp_p
     ended = run_child(command, environment(tmp_path, {"WANDB_MODE": "disabled"}))
     assert ended.stdout == b"status: \nFalse\n"
     assert not (tmp_path / "run" / "wandb").exists()
+
+
+LOG_TWO_SAMPLES = """
+    for step in (10, 20):
+        logbook.log(step, {"train/loss": 1.5})
+        logbook.samples(step, [Sample("Guten Tag", "Good day", "Good")])
+"""
+
+
+@pytest.mark.parametrize("wandb_server", ["hangs", "is gone"], indirect=True)
+def test_server_that_never_responds_gives_an_offline_run_and_one_message(
+    tmp_path: Path, wandb_server: WandbServer
+):
+    command = wandb_child(tmp_path, LOG_ONE_STEP, bounds={"INIT_SECONDS": 1})
+    output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
+    assert bool(wandb_server.received) == (wandb_server.behavior == "hangs")
+    message, status = output.splitlines()
+    assert message.startswith("W&B cannot go online") and "CANARY" not in message
+    assert status.startswith("status: W&B offline, not connected; `wandb sync")
+    stored = stored_run(tmp_path, "offline-run-*-r1")
+    assert stored["history"][0]["item"]["train/loss"] == 1.5
+    assert steps(tmp_path / "run") == [20]
+
+
+@pytest.mark.parametrize(
+    ("wandb_server", "upload_seconds", "end", "reason"),
+    [
+        ("shuts down after init", 0.5, "logbook.close()", "Timed out finishing run"),
+        ("hangs after init", 24, "logbook.close(seconds=0.5)", "no result after 0.5 s"),
+    ],
+    indirect=["wandb_server"],
+)
+def test_server_lost_during_the_run_costs_one_message_and_no_record(
+    tmp_path: Path, wandb_server: WandbServer, upload_seconds: float, end: str, reason: str
+):
+    script = f"""
+        for step in range(10, 60, 10):
+            logbook.log(step, {{"train/loss": 1.5}})
+        {end}
+    """
+    bounds = {"UPLOAD_SECONDS": upload_seconds, "TEARDOWN_SECONDS": 0.5}
+    command = wandb_child(tmp_path, script, bounds=bounds)
+    output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
+    status, message = output.splitlines()
+    assert status.startswith("status: W&B online (")
+    assert message.startswith(f"W&B stopped (TimeoutError: {reason}")
+    assert f"`wandb sync {tmp_path}/run/wandb/run-*-r1` uploads its records" in message
+    assert "CANARY" not in message
+    assert steps(tmp_path / "run") == [10, 20, 30, 40, 50]
+    assert stored_steps(stored_run(tmp_path, "run-*-r1")) == [10, 20, 30, 40, 50]
+
+
+CONTINUE = 'urlopen(os.environ["WANDB_BASE_URL"] + "/continue")'
+
+
+@pytest.mark.parametrize(
+    ("wandb_server", "end", "has_tables"),
+    # Before it accepts a table, W&B itself waits for a response, up to a minute.
+    [("hangs after init", CONTINUE, True), ("rejects keys", "", False)],
+    indirect=["wandb_server"],
+)
+def test_server_that_hangs_for_a_while_or_rejects_tables_costs_no_scalar(
+    tmp_path: Path, wandb_server: WandbServer, end: str, has_tables: bool
+):
+    command = wandb_child(tmp_path, dedent(LOG_TWO_SAMPLES) + end)
+    output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
+    assert output.count("W&B") == output.count("status: W&B online") == 1
+    assert [item["train/loss"] for item in wandb_server.history] == [1.5, 1.5]
+    tables = ["validation/samples" in item for item in wandb_server.history]
+    assert tables == [has_tables] * 2
+
+
+HANGING_WANDB = """
+    Path("{0}/wandb.py").write_text("import time; time.sleep(3600)")
+    sys.path.insert(0, "{0}")
+    wandb_sink.START_SECONDS = wandb_sink.TEARDOWN_SECONDS = 0.1
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (HANGING_WANDB, "TimeoutError: no result after 0.1 s)"),
+        ("Path('{0}/run').mkdir(); Path('{0}/run/wandb').touch()", "FileExistsError"),
+        # W&B itself prints a traceback for each line that its log cannot take.
+        ("fill('{0}/run/wandb')", "OSError: [Errno 28]"),
+    ],
+)
+def test_wandb_that_does_not_start_costs_one_message(tmp_path: Path, before: str, reason: str):
+    command = wandb_child(tmp_path, LOG_ONE_STEP, before=before.format(tmp_path))
+    if "fill" in before:
+        command = on_small_disk(tmp_path / "run" / "wandb", command)
+    output = run_child(command, environment(tmp_path)).stdout.decode()
+    message, status = output.splitlines()
+    assert message.startswith(f"W&B stopped ({reason}") and status == "status: "
+    assert steps(tmp_path / "run") == [20]
+
+
+def test_killed_wandb_process_costs_one_message_and_nothing_that_was_stored(tmp_path: Path):
+    # By default W&B writes to disk every 15 s, and its exit hook prints a traceback.
+    script = """
+        logbook.log(10, {"train/loss": 2.5})
+        logbook.log(20, {"train/loss": 1.5})  # now W&B writes step 10
+        [file] = folder.glob("wandb/offline-run-*/*.wandb")
+        deadline = time.monotonic() + 10
+        while b"train/loss" not in file.read_bytes() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        [process] = [found for found in gc.get_objects() if type(found) is subprocess.Popen]
+        process.kill()
+        for step in range(30, 80, 10):
+            logbook.log(step, {"train/loss": 1.5})
+            time.sleep(0.1)
+        logbook.samples(80, [Sample("Guten Tag", "Good day", "Good")])
+    """
+    output = run_child(wandb_child(tmp_path, script), environment(tmp_path)).stdout.decode()
+    status, *lines = output.splitlines()
+    assert status.startswith("status: W&B offline")
+    messages = [line for line in lines if "W&B" in line]
+    assert len(messages) == 1 and messages[0].startswith("W&B stopped (")
+    assert steps(tmp_path / "run") == list(range(10, 80, 10))
+    assert stored_steps(stored_run(tmp_path, "offline-run-*-r1")) == [10]
+
+
+def test_folder_that_fills_during_the_run_costs_one_message_at_once(tmp_path: Path):
+    # W&B itself drops what it cannot write, without an error.
+    folder = tmp_path / "run" / "wandb"
+    script = """
+        fill(folder / "wandb")
+        logging.getLogger("wandb").warning("x" * 10_000)
+        deadline = time.monotonic() + 10
+        while tracker.status and time.monotonic() < deadline:
+            logbook.log(10, {"train/loss": 1.5})
+            time.sleep(0.1)
+        logbook.log(20, {"train/loss": 1.5})
+        print("status:", tracker.status)
+    """
+    command = on_small_disk(folder, wandb_child(tmp_path, script))
+    output = run_child(command, environment(tmp_path)).stdout.decode()
+    before, message, after = output.splitlines()
+    assert before.startswith("status: W&B offline")
+    assert message.startswith("W&B stopped (OSError: [Errno 28]")
+    assert after == "status: "
+    assert set(steps(tmp_path / "run")) == {10, 20}
+
+
+def on_small_disk(folder: Path, command: list[str]) -> list[str]:
+    """The command in a mount namespace of its own, where the folder has room for 300 kB."""
+    folder.mkdir(parents=True)
+    enter = ["unshare", "--map-root-user", "--mount"]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)]
+    try:
+        subprocess.run([*enter, *mount], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no mount namespace: {error}")
+    return [*enter, "sh", "-c", f'{shlex.join(mount)} && exec "$@"', "sh", *command]

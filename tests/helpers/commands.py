@@ -19,18 +19,6 @@ def environment() -> dict[str, str]:
     return kept | {"WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1"}
 
 
-def command(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        words,
-        cwd=ROOT,
-        env=environment() | variables,
-        capture_output=True,
-        text=True,
-        timeout=processes.SECONDS,
-        check=False,
-    )
-
-
 def background(words: list[str], **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         words,
@@ -40,6 +28,13 @@ def background(words: list[str], **variables: str) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def outputs_of(jobs: list[subprocess.Popen[str]]) -> list[str]:
+    """Wait, require exit code 0 of every job, and return what each has printed."""
+    outputs = [job.communicate(timeout=processes.SECONDS)[0] for job in jobs]
+    assert [job.returncode for job in jobs] == [0] * len(jobs), outputs
+    return outputs
 
 
 def translate_ddp(folder: Path, *words: str) -> tuple[int, str]:

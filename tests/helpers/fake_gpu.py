@@ -59,10 +59,6 @@ class Launches(TorchDispatchMode):
         self.counts: collections.Counter[str] = collections.Counter()
         self.columns_of_products: set[int] = set()
 
-    @property
-    def total(self) -> int:
-        return self.counts.total()
-
     def __torch_dispatch__(
         self,
         func: Callable[..., Any],

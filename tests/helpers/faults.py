@@ -1,6 +1,5 @@
 """Runs with injected faults, and the uninterrupted run with which they are compared."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import processes
-from tests.helpers.runs import assert_same_state, checkpoints, metrics
+from tests.helpers.runs import assert_same_run, checkpoints, status
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.runtime.fault_injection import VARIABLE
 
@@ -19,8 +18,11 @@ MANY_EPOCHS = ["--num_epochs", "100000"]
 class Run:
     """A run in a folder of its own, optionally with prepared data."""
 
-    def __init__(self, flags: list[str], folder: Path, data: Path | None) -> None:
+    def __init__(
+        self, flags: list[str], folder: Path, uninterrupted: "Callable[..., Run]", data: Path | None
+    ) -> None:
         self.folder = folder
+        self.uninterrupted = uninterrupted
         self.flags = [*flags, "--model_folder", str(folder)]
         if data is not None:
             shutil.copytree(data, folder / "data")
@@ -31,11 +33,12 @@ class Run:
 
     def copy(self, name: str) -> "Run":
         """A second run, not started yet, with the same flags and data."""
-        return Run(self.flags, self.folder.parent / name, self.folder / "data")
+        folder = self.folder.parent / name
+        return Run(self.flags, folder, self.uninterrupted, self.folder / "data")
 
     @property
     def status(self) -> dict[str, Any]:
-        return json.loads((self.folder / "STATUS.json").read_text())
+        return status(self.folder)
 
     @property
     def saved_steps(self) -> list[int]:
@@ -43,11 +46,11 @@ class Run:
         steps = {int(name.split("step_")[1].split("-")[0]) for name in checkpoints(self.folder)}
         return sorted(steps)
 
-
-def assert_same_run(one: Run, other: Run) -> None:
-    """Weights, optimizer, position and metrics are equal."""
-    assert_same_state(one.folder, other.folder)
-    assert metrics(one.folder) == metrics(other.folder)
+    def assert_uninterrupted(self, size: int = 1, epochs: int = 2) -> None:
+        """It has ended like the run without faults, and left no temporary file."""
+        assert_same_run(self.uninterrupted(size, epochs).folder, self.folder)
+        assert not list(self.folder.glob(".tmodel*"))
+        assert self.status["state"] == "finished"
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +61,8 @@ def uninterrupted(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Call
     def finished_run(size: int = 1, epochs: int = 2) -> Run:
         if (size, epochs) not in runs:
             folder = tmp_path_factory.mktemp("uninterrupted") / "model"
-            run = runs[size, epochs] = Run([*TINY_RUN, "--dataset", corpus], folder, None)
+            run = Run([*TINY_RUN, "--dataset", corpus], folder, finished_run, None)
+            runs[size, epochs] = run
             run.start("--num_epochs", str(epochs), size=size).succeed()
         return runs[size, epochs]
 
@@ -68,7 +72,13 @@ def uninterrupted(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Call
 @pytest.fixture
 def run(corpus: str, tmp_path: Path, uninterrupted: Callable[..., Run]) -> Run:
     data = uninterrupted().folder / "data"
-    return Run([*TINY_RUN, "--dataset", corpus], tmp_path / "model", data)
+    return Run([*TINY_RUN, "--dataset", corpus], tmp_path / "model", uninterrupted, data)
+
+
+@pytest.fixture
+def trained(uninterrupted: Callable[..., Run]) -> Path:
+    """The folder of the finished run of two epochs on one rank, which no test may change."""
+    return uninterrupted().folder
 
 
 @pytest.fixture
@@ -76,18 +86,6 @@ def finished(run: Run, uninterrupted: Callable[..., Run]) -> Run:
     """A copy of the finished run of two epochs on one rank."""
     shutil.copytree(uninterrupted().folder, run.folder, dirs_exist_ok=True)
     return run
-
-
-@pytest.fixture
-def assert_uninterrupted(uninterrupted: Callable[..., Run]) -> Callable[..., None]:
-    """Asserts that a run has ended like the one without faults, and left no temporary file."""
-
-    def check(run: Run, size: int = 1, epochs: int = 2) -> None:
-        assert_same_run(uninterrupted(size, epochs), run)
-        assert not list(run.folder.glob(".tmodel*"))
-        assert run.status["state"] == "finished"
-
-    return check
 
 
 @pytest.fixture

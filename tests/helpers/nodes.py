@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.helpers import processes
 from tests.helpers.commands import ROOT, TORCHRUN, environment
+from tests.helpers.processes import children_of, wait_until
 
 CLONE_NEWNET = 0x40000000
 OWN_NAMESPACE = "/proc/thread-self/ns/net"
@@ -37,10 +38,9 @@ class Agent:
         return self.known_rank
 
     def _find_rank(self) -> int | None:
-        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         with suppress(FileNotFoundError):
-            children = map(int, path.read_text().split())
-            self.known_rank = next(filter(is_rank, children), self.known_rank)
+            children = filter(is_rank, children_of(self.process.pid))
+            self.known_rank = next(children, self.known_rank)
         return self.known_rank
 
     def kill(self, with_rank: bool) -> None:
@@ -209,13 +209,6 @@ def _check(result: int) -> None:
 
 def _ip(words: str) -> None:
     subprocess.run(["ip", *words.split()], check=True, capture_output=True)
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + processes.SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "timeout"
-        time.sleep(0.002)
 
 
 def wait_until_stopped(*pids: int) -> None:

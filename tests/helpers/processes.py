@@ -60,10 +60,7 @@ class Job:
 
     def kill_rest(self) -> None:
         """Wait until a rank has killed itself, and kill the others at once."""
-        deadline = time.monotonic() + SECONDS
-        while all(rank.exitcode is None for rank in self.ranks):
-            assert time.monotonic() < deadline, f"no rank was killed:\n{self.text()}"
-            time.sleep(0.01)
+        wait_until(lambda: any(rank.exitcode is not None for rank in self.ranks), self.text)
         codes = [rank.exitcode for rank in self.ranks]
         for rank in self.ranks:
             rank.kill()
@@ -123,6 +120,17 @@ def start(
         ranks.append(process)
         outputs.append(output)
     return Job(ranks, outputs)
+
+
+def wait_until(condition: Callable[[], object], text: Callable[[], str] = str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"timeout:\n{text()}"
+        time.sleep(0.002)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def free_port() -> int:

@@ -32,6 +32,10 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in r.items() if k not in NOT_COMPARED} for r in records(folder)]
 
 
+def status(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "STATUS.json").read_text())
+
+
 def validations(folder: Path, score: str) -> list[float]:
     """That score at each validation."""
     name = f"validation/{score}"
@@ -73,3 +77,9 @@ def assert_same_state(one: Path, other: Path) -> None:
     left, right = last_state(one), last_state(other)
     for part in ("model", "optimizer", "position"):
         assert_same_tree(left[part], right[part])
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Weights, optimizer, position and metrics are equal."""
+    assert_same_state(one, other)
+    assert metrics(one) == metrics(other)
