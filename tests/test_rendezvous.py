@@ -1,12 +1,9 @@
-"""The store: the meeting of the ranks, heartbeats, stop requests and terminations."""
+"""Rendezvous: the ranks of one start meet in a store."""
 
 import socket
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -14,10 +11,8 @@ from torch.distributed import HashStore
 
 from tests.helpers import processes
 from translate_ddp.errors import UserError, report_errors
-from translate_ddp.runtime import peers as module
 from translate_ddp.runtime import rendezvous
 from translate_ddp.runtime.distributed import open_world
-from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest
 from translate_ddp.runtime.rendezvous import claim_gpu
 from translate_ddp.settings import DistributedConfig
 
@@ -62,64 +57,3 @@ def test_two_ranks_on_one_gpu_are_an_error(monkeypatch: pytest.MonkeyPatch):
     claim(1)
     with pytest.raises(UserError, match="Ranks 0 and 2 would share one GPU"):
         claim(2)
-
-
-@pytest.fixture
-def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Peers]]:
-    """Three ranks in one process."""
-    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.02)
-    store = HashStore()
-    ranks = [Peers(store, rank, 3) for rank in range(3)]
-    yield ranks
-    for rank in ranks:
-        rank.close()
-
-
-def beat(number: int, phases: int = 1, is_waiting: bool = False) -> Heartbeat:
-    return Heartbeat(number, phases, is_waiting, "step 3, reading a batch")
-
-
-def test_only_the_first_termination_is_accepted_and_all_ranks_read_it(peers: list[Peers]):
-    first = Termination("failed", "Rank 1 hung: perché?", 75, rank=1)
-    assert peers[0].termination() is None
-    assert peers[1].claim(first)
-    assert not peers[2].claim(Termination("preempted", "SIGTERM", 0, rank=2))
-    assert [rank.termination() for rank in peers] == [first] * 3
-
-
-def test_slowest_ranks_have_entered_fewest_phases_and_do_not_wait():
-    heartbeats = {0: beat(9, 5, True), 1: beat(9, 5), 2: beat(9, 6), 3: beat(9, 5)}
-    assert slowest(heartbeats) == [1, 3]
-
-
-def test_exiting_ranks_are_counted(peers: list[Peers]):
-    peers[1].count_exiting(1)
-    peers[2].count_exiting(1)
-    assert peers[0].count_exiting() == 2
-
-
-class HangingStore(HashStore):
-    """Does not reply until `replies` is set."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.replies = threading.Event()
-
-    def check(self, keys: list[str]) -> bool:
-        self.replies.wait()
-        return super().check(keys)
-
-
-def test_call_to_a_store_that_does_not_reply_returns_none(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "REPLY_SECONDS", 0.05)
-    store: Any = HangingStore()
-    rank = Peers(store, 0, 2)
-    assert rank.try_call(rank.stop_request) is None
-    assert rank.try_call(lambda: 7) is None  # without a second timeout
-    store.replies.set()
-    rank.close()
-
-
-def test_many_ranks_send_fewer_heartbeats():
-    intervals = [Peers(HashStore(), 0, size).heartbeat_seconds for size in (2, 2000)]
-    assert intervals == [0.5, 4.0]
