@@ -54,7 +54,7 @@ class Updater:
         self.seed = seed
         self.position = Position()
         self.flags = StepFlags(world)
-        self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self._parameters = list(objective.parameters())
 
     def step(self, step: Step, *, stop: bool = False, save: bool = False) -> StepResult:
         """Update the weights from this rank's passes, and advance the position.
