@@ -1,7 +1,7 @@
 """Fast equivalents of plain PyTorch operations, and one switch back to the plain ones.
 
 Each computes what its plain version computes, but for rounding and, in dropout, the random draws;
-its docstring says what makes the plain version slow. Shape letters are those of `transformer.py`.
+its docstring explains why the plain version is slow. Shape letters are those of `transformer.py`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -74,7 +74,7 @@ class RunFolder:
         return self._holder().get("token", self._token) == self._token
 
     def write_status(self, status: RunStatus, reason: str = "", **details: Any) -> None:
-        """Replace STATUS.json; the old file stays if the disk refuses."""
+        """Replace STATUS.json; the old file stays if that fails."""
         content = {
             "state": status,
             "reason": reason,
