@@ -17,10 +17,10 @@ def figure(
     path: Path, title: str, rows: int = 1, columns: int = 1, **options: Any
 ) -> Iterator[Any]:
     """The grid of axes of a matplotlib figure, saved to `path` at the end of the block."""
-    import matplotlib
+    import matplotlib  # pyright: ignore[reportMissingImports]
 
     matplotlib.use("svg")
-    import matplotlib.pyplot as plt
+    import matplotlib.pyplot as plt  # pyright: ignore[reportMissingImports]
 
     drawing, grid = plt.subplots(rows, columns, layout="constrained", squeeze=False, **options)
     drawing.suptitle(title)

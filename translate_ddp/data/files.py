@@ -114,7 +114,7 @@ def _load(builder: str, path: Path, **settings: Any) -> Dataset:
         raise UserError(f"{path} is empty.")
     silence_libraries()
     files = {"train": glob.escape(str(path.resolve()))}
-    with explain_read_errors(path, "It may be damaged, not UTF-8, or of another format than its name."):
+    with explain_read_errors(path, "It may be damaged, not UTF-8, or of another format."):
         loaded = load_dataset(builder, data_files=files, split="train", **settings)
     return cast("Dataset", loaded)
 
