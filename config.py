@@ -34,11 +34,11 @@ def parse(arguments: Sequence[str], prints: bool = True) -> Config:
         if prints:
             print(f"translate_ddp {__version__}")
         sys.exit()
-    if file := _find(flags, "config"):
-        flags = read_yaml(Path(file)) + flags
-    preset, _ = choose_preset(
-        _find(flags, "preset") or "auto", _find(flags, "dataset") or CorpusConfig.dataset
-    )
+    chosen = _read_choices(flags)
+    if chosen.config:
+        flags = read_yaml(Path(chosen.config)) + flags
+        chosen = _read_choices(flags)
+    preset, _ = choose_preset(chosen.preset, chosen.dataset)
     with nullcontext() if prints else _silence():
         config = tyro.cli(
             Config,
@@ -58,14 +58,16 @@ def _silence() -> Iterator[None]:
         yield
 
 
-def _find(flags: Sequence[str], name: str) -> str | None:
-    """The last value of one flag, or None. Unusable flags are reported by the full parser."""
+def _read_choices(flags: Sequence[str]) -> argparse.Namespace:
+    """The flags that choose defaults. Unusable flags are reported by the full parser."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument(f"--{name}")
+    parser.add_argument("--config", default="")
+    parser.add_argument("--preset", default="auto")
+    parser.add_argument("--dataset", default=CorpusConfig.dataset)
     try:
-        return vars(parser.parse_known_args(list(flags))[0])[name]
+        return parser.parse_known_args(flags)[0]
     except argparse.ArgumentError:
-        return None
+        return parser.parse_args([])
 
 
 def _defaults(preset: dict[str, Any]) -> Config:

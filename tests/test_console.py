@@ -68,7 +68,7 @@ def test_closed_stdout_does_not_end_the_run(tmp_path: Path):
     # `train.py | head -1`: also the flush at exit must not turn the exit code into 120.
     script = """
         for step in range(3):
-            logbook.message("nobody reads this")
+            logbook.message("a message")
             logbook.log(step, {"validation/loss": 1.0})
     """
     read_end, write_end = os.pipe()

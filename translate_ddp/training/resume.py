@@ -173,15 +173,16 @@ def compare(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 def describe_changes(state: RunState, config: Settings, environment: dict[str, Any]) -> list[str]:
     """A message for each changed setting, and one if the environment changed."""
-    messages = []
-    for part, settings in config.items():
-        if part not in ("checkpoint", "run"):
-            defaults = Config().to_dict().get(part, {})
-            messages += compare(defaults | state.run.config.get(part, {}), settings)
-    messages = [f"Changed: {line}." for line in messages]
+    defaults, saved = Config().to_dict(), state.run.config
+    messages = [
+        f"Changed: {line}."
+        for part in config
+        if part not in ("checkpoint", "run")
+        for line in compare(defaults.get(part, {}) | saved.get(part, {}), config[part])
+    ]
     if differences := compare(state.environment, environment):
         messages.append(
-            "The order of the data is the same, but not bit for bit the same results: "
+            "The order of the data is the same, but the results are not equal bit for bit: "
             + "; ".join(differences)
             + "."
         )

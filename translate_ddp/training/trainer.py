@@ -62,9 +62,8 @@ class Trainer:
         """Train from `position` to the end of the run. Returns False if it was stopped before."""
         if self.is_finished() and not self.position.step_in_epoch:
             return True
-        self.watchdog.enter_phase(
-            "warming up", has_timeout=not self.config.compile
-        )  # compiling takes long
+        # Compilation may take longer than the timeout.
+        self.watchdog.enter_phase("warming up", has_timeout=not self.config.compile)
         self.updater.warm_up(self.loader.largest_step())
         self.watchdog.begin_training(self.config.max_minutes)
         self._first_step, self._began = self.position.global_step, time.monotonic()

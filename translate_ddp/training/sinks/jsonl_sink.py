@@ -31,9 +31,11 @@ class JsonlSink:
         self.status = str(self.path)
         self._message = message
         self._unwritten = b""  # records that could not be written
-        self._file = self._open(offset)
-        written = self.path.read_bytes()
-        self._size, self._sha256 = len(written), hashlib.sha256(written)
+        kept = self._read_kept(offset)
+        self._size, self._sha256 = len(kept), hashlib.sha256(kept)
+        with open(self.path, "ab") as file:
+            file.truncate(self._size)
+        self._file = io.FileIO(self.path, "r+")  # unbuffered: every record is on disk at once
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         record = {"step": step, "time": round(time.time(), 3)} | as_json(scalars)
@@ -85,22 +87,20 @@ class JsonlSink:
         self._sha256.update(self._unwritten)
         self._unwritten = b""
 
-    def _open(self, offset: LogOffset | None) -> io.FileIO:
+    def _read_kept(self, offset: LogOffset | None) -> bytes:
+        """The whole lines at the start of the file that the run continues."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         content = self.path.read_bytes() if self.path.exists() else b""
-        kept = content
         if offset is None:
             assert not content, f"{self.path} belongs to another run"
         elif hashlib.sha256(content[: offset.size]).hexdigest() == offset.sha256:
-            kept = content[: offset.size]
+            content = content[: offset.size]
         else:
             self._message(
                 f"{self.path} does not match the checkpoint (it is shorter, changed, or of another "
                 "machine): nothing is removed, and new records are appended."
             )
-        with open(self.path, "ab") as file:
-            file.truncate(kept.rfind(b"\n") + 1)  # whole lines
-        return io.FileIO(self.path, "r+")  # unbuffered: every record is on disk at once
+        return content[: content.rfind(b"\n") + 1]
 
 
 def as_json(scalars: Mapping[str, float]) -> dict[str, float | str]:
