@@ -252,8 +252,8 @@ class DistributedConfig:
 class PresetConfig:
     """Settings that set the defaults of others."""
 
-    preset: Literal["auto", "tiny", "small", "base", "big"] = "auto"
-    """Defaults of model size and schedule; auto: tiny for the demo, small for other corpora."""
+    preset: Literal["auto", "tiny", "small", "medium", "base", "big", "fast"] = "auto"
+    """Defaults of model size and schedule; auto: by the number of training pairs."""
     config: str = ""
     """YAML file of settings, one `name: value` per line; flags override it."""
 

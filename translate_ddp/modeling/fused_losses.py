@@ -82,10 +82,10 @@ class FusedTokenLoss(torch.autograd.Function):
 class FusedSimCutLoss(torch.autograd.Function):
     """`loss.simcut_loss` that computes its gradient along with its value, some rows at a time.
 
-    Plain: both softmaxes by autograd. With the softmax p of a row's scores s, the softmax q of the
-    scores t of the same row from cut inputs, and d = log p - log q, the divergence is
-    (KL(p, q) + KL(q, p)) / 2 = sum of (p - q) d / 2. Its gradient is
-    (p (d - KL(p, q)) + p - q) / 2 for s, and (q (-d - KL(q, p)) + q - p) / 2 for t.
+    Plain: both softmaxes by autograd. With the softmax p of a row's scores, the softmax q of the
+    same row's scores from cut inputs, and d = log p - log q, the divergence is
+    (KL(p, q) + KL(q, p)) / 2. Its gradient with respect to the scores is
+    (p (d - KL(p, q) + 1) - q) / 2, and (q (-d - KL(q, p) + 1) - p) / 2 for those of cut inputs.
     """
 
     @staticmethod
@@ -98,36 +98,37 @@ class FusedSimCutLoss(torch.autograd.Function):
         smoothing: float,
         weight: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        vocabulary = len(embedding_VD)
+        spread, half = smoothing / len(embedding_VD), weight / 2
         weights_VD = embedding_VD.to(hidden_RD.dtype)
         loss = nll = divergence = torch.zeros((), device=hidden_RD.device)
-        hidden_grad_RD, cut_grad_RD = torch.empty_like(hidden_RD), torch.empty_like(cut_RD)
-        embedding_grad_VD = torch.zeros_like(embedding_VD)
-        rows = max(1, rows_at_once(hidden_RD, vocabulary) // 2)
-        inputs = (hidden_RD, cut_RD, labels_R, hidden_grad_RD, cut_grad_RD)
-        slices = (x.split(rows) for x in inputs)
+        # The part of the smoothed label that is equal for all tokens enters as a sum over tokens.
+        hidden_grad_RD = torch.empty_like(hidden_RD)
+        cut_grad_RD = torch.empty_like(cut_RD)
+        hidden_sum_D = hidden_RD.sum(dim=0, dtype=torch.float32)
+        embedding_grad_VD = (-spread * hidden_sum_D).expand_as(embedding_VD).contiguous()
+        rows = max(1, rows_at_once(hidden_RD, len(embedding_VD)) // 2)
+        tensors = (hidden_RD, cut_RD, labels_R, hidden_grad_RD, cut_grad_RD)
+        slices = (tensor.split(rows) for tensor in tensors)
         for hidden_CD, cut_CD, labels_C, hidden_grad_CD, cut_grad_CD in zip(*slices, strict=True):
             wanted = torch.arange(len(labels_C), device=labels_C.device), labels_C
-            p_CV, log_sum_C, s_CV = _softmax(hidden_CD, weights_VD)
-            q_CV, cut_log_sum_C, t_CV = _softmax(cut_CD, weights_VD)
-            nll_C = log_sum_C - s_CV[wanted].float()
-            mean_C = log_sum_C - s_CV.mean(dim=-1, dtype=torch.float32)
-            d_CV = s_CV.sub_(t_CV).sub_((log_sum_C - cut_log_sum_C).to(s_CV.dtype)[:, None])
-            kl_C = torch.linalg.vecdot(p_CV, d_CV)  # KL(p, q)
-            cut_kl_C = -torch.linalg.vecdot(q_CV, d_CV)  # KL(q, p)
-            divergence = divergence + (kl_C.float().sum() + cut_kl_C.float().sum()) / 2
-            nll = nll + nll_C.sum()
-            loss = loss + (1 - smoothing) * nll_C.sum() + smoothing * mean_C.sum()
-            half = weight / 2
-            difference_CV = p_CV - q_CV
-            grad_CV = torch.addcmul(difference_CV, p_CV, d_CV - kl_C[:, None]).mul_(half)
-            grad_CV += p_CV.sub_(smoothing / vocabulary)
-            grad_CV[wanted] -= 1 - smoothing
-            cut_grad_CV = q_CV.mul_(d_CV.add_(cut_kl_C[:, None])).add_(difference_CV).mul_(-half)
+            log_p_CV = (hidden_CD @ weights_VD.t()).log_softmax(dim=-1)
+            log_q_CV = (cut_CD @ weights_VD.t()).log_softmax(dim=-1)
+            part = -log_p_CV[wanted].float().sum()
+            nll = nll + part
+            loss = loss + (1 - smoothing) * part - spread * log_p_CV.sum(dtype=torch.float32)
+            d_CV, p_CV, q_CV = log_p_CV - log_q_CV, log_p_CV.exp_(), log_q_CV.exp_()
+            kl_C1 = torch.linalg.vecdot(p_CV, d_CV)[:, None]
+            cut_kl_C1 = -torch.linalg.vecdot(q_CV, d_CV)[:, None]
+            divergence = divergence + (kl_C1.float().sum() + cut_kl_C1.float().sum()) / 2
+            grad_CV = torch.add(1 + half - half * kl_C1, d_CV, alpha=half).mul_(p_CV)
+            grad_CV.add_(q_CV, alpha=-half)[wanted] -= 1 - smoothing
+            cut_grad_CV = torch.add(half - half * cut_kl_C1, d_CV, alpha=-half).mul_(q_CV)
+            cut_grad_CV.add_(p_CV, alpha=-half)
             torch.mm(grad_CV, weights_VD, out=hidden_grad_CD)
             torch.mm(cut_grad_CV, weights_VD, out=cut_grad_CD)
             embedding_grad_VD += grad_CV.t() @ hidden_CD
             embedding_grad_VD += cut_grad_CV.t() @ cut_CD
+        hidden_grad_RD -= spread * embedding_VD.sum(dim=0, dtype=torch.float32)
         ctx.save_for_backward(hidden_grad_RD, cut_grad_RD, embedding_grad_VD)
         ctx.mark_non_differentiable(nll, divergence)
         ctx.set_materialize_grads(False)
@@ -137,12 +138,3 @@ class FusedSimCutLoss(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         # In place, since they are large; autograd raises on a second backward pass.
         return *(saved.mul_(grads[0]) for saved in ctx.saved_tensors), None, None, None
-
-
-def _softmax(hidden_CD: Tensor, weights_VD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Softmax p_CV of the scores, the logarithm of its denominator in fp32, and the scores."""
-    scores_CV = hidden_CD @ weights_VD.t()
-    p_CV = scores_CV.softmax(dim=-1)
-    # The p of the best score is exp(best) / sum of exp.
-    log_sum_C = scores_CV.amax(dim=-1).float() - p_CV.amax(dim=-1).float().log()
-    return p_CV, log_sum_C, scores_CV
