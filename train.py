@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 if __name__ == "__main__":  # before imports that take long
     gc.disable()  # collections during the imports free nothing and take a second
@@ -41,6 +42,7 @@ set_defaults(os.environ)
 if __name__ == "__main__":
     CONFIG = read_command_line()  # before torch, which takes seconds to import
 
+from translate_ddp.data.corpus import count_pairs
 from translate_ddp.runtime.distributed import World, open_world, record
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.training.build import (
@@ -63,8 +65,10 @@ def main(config: Config) -> None:
 
 def train(config: Config, world: World) -> None:
     """Train on this rank, from the start or from a checkpoint, to the end of the run."""
-    started, settings = time.monotonic(), config.to_dict()
+    started = time.monotonic()
     folder = lock_run_folder(config.checkpoint.model_folder, world)
+    config, notices = choose_settings(config, folder.path / "data", world)
+    settings = config.to_dict()
     data = prepare_data(config, folder.path / "data", world)
     identity = run_identity(settings, data, world.size)
     resumed = resume_run(config.checkpoint, settings, identity, world)
@@ -77,10 +81,19 @@ def train(config: Config, world: World) -> None:
         if world.is_main:
             with suppress(OSError):  # the next save reports a full disk
                 write_atomically(folder.path / "config.yaml", to_yaml(config))
-        for line in [*describe_run(settings, trainer), *resumed.messages]:
+        for line in [*describe_run(settings, trainer), *notices, *resumed.messages]:
             logbook.message(line)
         is_finished = trainer.fit()
         report_end(trainer, is_finished, started)
+
+
+def choose_settings(config: Config, folder: Path, world: World) -> tuple[Config, list[str]]:
+    """The settings, with those of the preset "auto" for the size of the corpus, and the reason."""
+    if config.run.preset != "auto":
+        return config, []
+    pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
+    config = parse(sys.argv[1:], world.is_main, pairs)
+    return config, [f"Chose --preset {config.run.preset} for {pairs:,} training pairs."]
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ class ModelConfig:
     d_ff: int = 512
     """Feed-forward width."""
     dropout: float = 0.0
-    """Dropout probability of embeddings and sublayer outputs."""
+    """Dropout probability of embeddings, sublayers, attention and feed-forward layers."""
 
     def __post_init__(self) -> None:
         for name in ("d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff"):
@@ -125,10 +125,14 @@ class ModelConfig:
 class LossConfig:
     label_smoothing: float = 0.1
     """Label smoothing (Szegedy et al. 2016)."""
+    simcut: float = 0.0
+    """Weight of SimCut (Gao et al. 2022), which doubles the work of a step; 3 is usual; 0: off."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing must lie in [0, 1), but is {self.label_smoothing}.")
+        if not 0 <= self.simcut < math.inf:
+            raise ValueError(f"simcut must not be negative, but is {self.simcut}.")
 
 
 @dataclass(frozen=True)
@@ -248,8 +252,8 @@ class DistributedConfig:
 class PresetConfig:
     """Settings that set the defaults of others."""
 
-    preset: Literal["auto", "tiny", "small", "base", "big"] = "auto"
-    """Defaults of model size and schedule; auto: tiny for the demo, small for other corpora."""
+    preset: Literal["auto", "tiny", "small", "medium", "base", "big", "fast"] = "auto"
+    """Defaults of model size and schedule; auto: by the number of training pairs."""
     config: str = ""
     """YAML file of settings, one `name: value` per line; flags override it."""
 

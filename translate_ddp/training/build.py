@@ -90,7 +90,7 @@ def open_logbook(
 
 def build_updater(config: Config, model: Transformer, world: World) -> Updater:
     """The updater, with loss, DDP and optimizer."""
-    objective = world.replicate(Objective(model, config.loss.label_smoothing), config.distributed)
+    objective = world.replicate(Objective(model, config.loss), config.distributed)
     optimizer = build_optimizer(model, config.optimizer)
     return Updater(objective, optimizer, config.optimizer, world, config.train.seed)
 
@@ -105,6 +105,8 @@ def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoade
         world_size=world.size,
     )
     max_tokens = config.batches.pass_tokens(world.device.type)
+    if config.loss.simcut:
+        max_tokens //= 2  # a pass holds each pair twice
     return BatchLoader(data.train, sampler, max_tokens, world.device)
 
 

@@ -16,7 +16,6 @@ import torch
 from translate_ddp.data.batches import padding_share
 from translate_ddp.modeling.precision import precision_warning
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.presets import choose_preset
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.resume import Settings
 from translate_ddp.training.sinks.console_sink import number
@@ -32,14 +31,13 @@ def describe_run(config: Settings, trainer: Trainer) -> list[str]:
     ranks = describe_ranks(world.gather(describe_rank(world)))
     model, train, optimizer = config["model"], config["train"], config["optimizer"]
     corpus, batches = config["corpus"], config["batches"]
-    preset, why = choose_preset(config["run"]["preset"], corpus["dataset"])
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in data.dropped.items())
     size = f"at most {batches['batch_tokens']:,} tokens"
     if batches["batch_size"]:
         size = f"{batches['batch_size'] * world.size} sentences"
     padding = padding_share(sampler, trainer.loader.max_tokens)
     rows = {
-        "preset": f"{preset} ({why})",
+        "preset": config["run"]["preset"],
         "model": f"{model['num_encoder_layers']} encoder and {model['num_decoder_layers']} decoder "
         f"layers, width {model['d_model']}, feed-forward {model['d_ff']}, "
         f"{model['num_heads']} heads, dropout {model['dropout']:g}",
@@ -162,7 +160,6 @@ def tracker_config(config: Settings, model: Transformer, world: World) -> dict[s
     is_on_disk = os.sep in dataset and Path(dataset).expanduser().parent.exists()
     return settings | {
         "dataset": Path(dataset).name if is_on_disk else dataset,  # paths may have user names
-        "preset": choose_preset(config["run"]["preset"], dataset)[0],
         "precision": precision(model),
         "device": world.device.type,
         "world_size": world.size,

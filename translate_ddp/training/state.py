@@ -8,7 +8,7 @@ from translate_ddp.errors import UserError, first_line
 
 T = TypeVar("T")
 
-FORMAT = 2  # of checkpoints; raised with every change that older code cannot read
+FORMAT = 3  # of checkpoints; raised with every change that older code cannot read
 
 
 @dataclass

@@ -18,7 +18,7 @@ from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import BatchConfig, ValidateOn
+from translate_ddp.settings import BatchConfig, LossConfig, ValidateOn
 from translate_ddp.training.logbook import Sample
 from translate_ddp.training.metrics import score_texts
 
@@ -113,7 +113,7 @@ def _summed_loss(
     device: torch.device,
 ) -> tuple[float, int]:
     by_length = sorted(rows, key=lambda row: (len(pairs.target[row]), len(pairs.source[row])))
-    objective = Objective(model, label_smoothing=0.0)
+    objective = Objective(model, LossConfig(label_smoothing=0.0))
     total, tokens = 0.0, 0
     # A pass over all positions needs more memory than a search over the same tokens.
     max_tokens = min(max_tokens, BatchConfig().pass_tokens(device.type))
