@@ -196,7 +196,7 @@ def description(record: Mapping[str, Any], targets: Sequence[float]) -> Values:
     curve = record["curve"]
     values: Values = {f"minutes to {bleu:g}": shown_minutes(curve, bleu) for bleu in targets}
     best = max(curve, key=lambda point: point["bleu"])
-    values |= {"best BLEU": f"{best['bleu']:.2f}", "at minute": f"{best['minutes']:.0f}"}
+    values |= {"best BLEU": f"{best['bleu']:.2f}", "at minute": f"{best['minutes']:.1f}"}
     values |= {"last BLEU": f"{curve[-1]['bleu']:.2f}", "steps": curve[-1]["steps"]}
     return values | {"processes x threads": record["processes x threads"]}
 

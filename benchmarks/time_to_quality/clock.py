@@ -7,15 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from benchmarks.common import read_settings
 from benchmarks.machine import default_device, wait_for
 from benchmarks.trainers.task import Flags, Task
-
-Weights = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -41,11 +38,10 @@ class SnapshotClock:
         self._begin = self._excluded = 0.0
         self._due = flags.every
 
-    def step(self, weights: Callable[[], Weights]) -> bool:
+    def step(self, weights: Callable[[], dict[str, torch.Tensor]]) -> bool:
         """Count a finished step, take a snapshot if one is due; returns whether time is over.
 
-        `weights` gives those of our Transformer, with `positions` [count, d_model] added if they
-        are not ours.
+        `weights` gives them by the names of our Transformer.
         """
         self.steps += 1
         if self.steps == 1:
@@ -76,7 +72,3 @@ def list_snapshots(folder: Path) -> list[tuple[float, int, Path]]:
     """Seconds, steps and file of each snapshot, in order."""
     paths = sorted(folder.glob("*.pt"))
     return [(float(p.stem.split("-")[0]), int(p.stem.split("-")[1]), p) for p in paths]
-
-
-def load_weights(path: Path) -> Any:
-    return torch.load(path, weights_only=True)

@@ -30,8 +30,7 @@ def main() -> None:
     flags, task = read_flags(__doc__)
     torch.set_num_threads(flags.threads)
     torch.manual_seed(0)
-    own = {"dropout": task.model.dropout, "use_cache": False}
-    model = build_pegasus(task.model, task.vocabulary, task.seq_len, **own)
+    model = build_pegasus(task.model, task.vocabulary, task.seq_len, use_cache=False)
     clock = Clock(flags.seconds)
     trainer = CountingTrainer(
         model=model,
