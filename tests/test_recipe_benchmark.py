@@ -182,12 +182,14 @@ def test_recipe_is_trained_scored_and_recorded(tmp_path: Path):
     flags = [*TINY_RUN, "--lang_tgt", "de"]
     paths = {"corpus": tmp_path, "results": tmp_path, "model_root": tmp_path / "models"}
     own = ["--convention", "tok", "--name", "full", "--averages", "1", "2"]
+    own += ["--length_penalties", "0", "1.5"]
     command = [sys.executable, "-m", "benchmarks.recipe", *as_flags(paths), *own, "--", *flags]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
 
     found = Record.load(tmp_path / "recipe" / "full-tok-1.json")
     assert found.flags == flags and found.epochs == 2
+    assert len(found.validation) == 2 + 2 * 2
     assert found.chosen == best(found.validation, beam_width=5)
     for split, bleu in (
         ("val", found.validation_score(found.chosen)),

@@ -50,8 +50,8 @@ class RecipeBenchmark(Settings):
     """Numbers of last epochs whose averaged weights are tried on validation."""
     beam_width: int = 5
     """Width of beam search."""
-    length_penalties: tuple[float, ...] = ()
-    """Exponents of the length that are tried on validation; none: the default."""
+    length_penalties: tuple[float, ...] = (0.0, 0.5, 1.0, 1.5)
+    """Exponents of the length that are tried on validation."""
     test: bool = True
     """Score the test set; not for runs that are compared on validation only."""
 

@@ -18,7 +18,7 @@ class Setting:
     beam_width: int
     """1 is greedy."""
     length_penalty: float | None = None
-    """Exponent of the length in the score; None: the default, and for greedy search."""
+    """Exponent of the length in the score; None: greedy search."""
 
     def __str__(self) -> str:
         penalty = "" if self.length_penalty is None else f", length^{self.length_penalty:g}"

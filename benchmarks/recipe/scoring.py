@@ -5,6 +5,7 @@ from pathlib import Path
 
 from benchmarks.recipe.convention import Convention
 from benchmarks.recipe.record import Scored, Setting, best
+from translate_ddp.modeling.decoding import decode, default_max_tokens
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.translator import Translator
@@ -25,7 +26,16 @@ class Decoder:
         return self._translator
 
     def translate(self, setting: Setting, sources: Texts) -> list[str]:
-        return self.translator(setting.average).translate(sources, setting.beam_width)
+        translator = self.translator(setting.average)
+        found = decode(
+            translator.model.start,
+            translator.tokenizer.encode([" ".join(text.split()) for text in sources]),
+            translator.device,
+            beam_width=setting.beam_width,
+            max_tokens=default_max_tokens(translator.device),
+            length_penalty=setting.length_penalty or 0.0,  # greedy search ignores it
+        )
+        return translator.tokenizer.decode([hypothesis.ids for hypothesis in found])
 
 
 def open_average(folder: Path, average: int) -> Translator:
@@ -63,7 +73,7 @@ def grid(
     beams = [
         Setting(average, beam_width, penalty)
         for average in averages
-        for penalty in length_penalties or [None]
+        for penalty in length_penalties
     ]
     return [Setting(average, 1) for average in averages] + beams
 
