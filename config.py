@@ -48,7 +48,7 @@ def parse(arguments: Sequence[str], prints: bool = True) -> Config:
             config=(tyro.conf.OmitArgPrefixes,),
             use_underscores=True,
         )
-    find_metric(config.train.best_metric)
+    find_metric(config.train.best_metric, config.corpus.lang_tgt)
     return config
 
 
