@@ -50,7 +50,7 @@ def parse(arguments: Sequence[str], prints: bool = True, pairs: int | None = Non
             config=(tyro.conf.OmitArgPrefixes,),
             use_underscores=True,
         )
-    find_metric(config.train.best_metric)
+    find_metric(config.train.best_metric, config.corpus.lang_tgt)
     return replace(config, run=replace(config.run, preset=preset))
 
 

@@ -40,14 +40,19 @@ class CorpusConfig:
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    tokenizer: Literal["bpe", "word"] = "bpe"
-    """bpe: byte-level BPE, lossless; word: whole words, rare ones become [UNK]."""
+    tokenizer: Literal["bpe", "sentencepiece", "word"] = "bpe"
+    """bpe: byte-level BPE; sentencepiece: unigram, an extra; word: words, rare ones are [UNK]."""
     vocab_size: int = 4000
     """Maximum vocabulary size, joint for both languages."""
     tokenizer_file: str = ""
-    """tokenizer.json to read, or to write if it does not exist; {0}: the languages, as in en-it."""
+    """Tokenizer to read (tokenizer.json or SentencePiece), else to write; {0}: as in en-it."""
 
     def __post_init__(self) -> None:
+        if self.tokenizer == "sentencepiece" and find_spec("sentencepiece") is None:
+            raise ValueError(
+                "tokenizer sentencepiece needs a library that is not installed: run "
+                "pip install -r requirements-sentencepiece.txt."
+            )
         if self.vocab_size < 300:
             raise ValueError(
                 f"vocab_size must be at least 300 (256 bytes and the special tokens), "

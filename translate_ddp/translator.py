@@ -7,11 +7,14 @@ Translator.open("weights").translate(["The old doctor reads the letter."])
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
+from translate_ddp.data.sentences import cut, join_sentences, split_sentences
+from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.decoding import decode, default_max_tokens
@@ -27,6 +30,12 @@ from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memo
 from translate_ddp.settings import CheckpointConfig, ModelConfig
 from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.training.state import RunState
+
+Report = Callable[[int, str], None]  # the index of a text, and a message
+
+
+def warn_of_text(row: int, message: str) -> None:
+    warnings.warn(f"Text {row}: {message}", stacklevel=4)  # the line that calls `translate`
 
 
 class Translator:
@@ -75,24 +84,53 @@ class Translator:
                 f"The model in {checkpoint.path} does not fit its settings: {first_line(error)}"
             ) from error
 
-    def translate(self, sentences: Sequence[str], beam_width: int = 4) -> list[str]:
-        """A translation of each sentence, in order; "" of a blank one. Beam width 1 is greedy."""
-        # An argument of the command line that is not UTF-8 holds lone surrogates.
-        texts = [text.encode("utf-8", "replace").decode("utf-8") for text in sentences]
-        texts = [" ".join(text.split()) for text in texts]
-        filled = [row for row, text in enumerate(texts) if text]
+    def translate(
+        self, texts: Sequence[str], beam_width: int = 4, report: Report = warn_of_text
+    ) -> list[str]:
+        """A translation of each text, in order, as one line; "" of a blank text.
+
+        Beam width 1 is greedy. The sentences of a text are translated one by one. A sentence longer
+        than those of training is cut into parts; `report` gets the index of its text and a message.
+        """
+        rows, parts = self._parts(texts, report)
         found = decode(
             self.model.start,
-            self.tokenizer.encode([texts[row] for row in filled]),
+            parts,
             self.device,
             beam_width=beam_width,
             max_tokens=default_max_tokens(self.device),
         )
         decoded = self.tokenizer.decode([hypothesis.ids for hypothesis in found])
-        translations = [""] * len(texts)
-        for row, text in zip(filled, decoded, strict=True):
-            translations[row] = text
-        return translations
+        translations: list[list[str]] = [[] for _ in texts]
+        for row, text in zip(rows, decoded, strict=True):
+            translations[row].append(normalize(text))
+        language = self.state.run.config["corpus"]["lang_tgt"]
+        return [join_sentences(sentences, language) for sentences in translations]
+
+    def _parts(self, texts: Sequence[str], report: Report) -> tuple[list[int], list[list[int]]]:
+        """The sentences of all texts in parts that fit the model, as ids, and the texts' indices.
+
+        Pairs of more than `seq_len` tokens, end marker included, are not in training.
+        """
+        limit = self.state.run.config["batches"]["seq_len"] - 1
+        # An argument of the command line that is not UTF-8 holds lone surrogates.
+        valid = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        split = [split_sentences(normalize(text)) for text in valid]
+        sentences = [(row, sentence) for row, found in enumerate(split) for sentence in found]
+        rows, parts = [], []
+        encoded = self.tokenizer.encode([sentence for _, sentence in sentences])
+        for (row, _), ids in zip(sentences, encoded, strict=True):
+            cuts = [slice(None)]
+            if len(ids) > limit:
+                cuts = cut(self.tokenizer.decode([[token] for token in ids]), limit)
+                report(
+                    row,
+                    f"a sentence of {len(ids):,} tokens, more than the {limit:,} of training, is "
+                    f"translated in {len(cuts)} parts.",
+                )
+            parts += [ids[part] for part in cuts]
+            rows += [row] * len(cuts)
+        return rows, parts
 
 
 def build_model(

@@ -7,6 +7,7 @@ from translate_ddp.commands.translate import SavedModel
 from translate_ddp.console import print_line
 from translate_ddp.data.dataset import ParallelDataset, Ragged, load_prepared, prepare
 from translate_ddp.data.files import read_parallel
+from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.decoding import default_max_tokens
 from translate_ddp.runtime.distributed import World
@@ -60,15 +61,16 @@ def run(config: ValidateConfig) -> None:
         f"epoch {position.current_epoch}, step {position.global_step:,}, "
         f"{len(data.pairs):,} sentences: {with_units(result.scores)}"
     )
-    print_line(f"BLEU signature: {bleu_signature()}")
+    print_line(f"BLEU signature: {bleu_signature(data.lang_tgt)}")
 
 
 def from_files(source: Path, reference: Path, translator: Translator) -> ValidationSet:
     """The pairs of two parallel files. Raises UserError if one cannot be read or lengths differ."""
     pairs = read_parallel(source, reference)
-    sources, references = list(pairs["src"]), list(pairs["tgt"])
+    sources, references = (list(map(normalize, pairs[side])) for side in ("src", "tgt"))
     encoded = (Ragged.of(translator.tokenizer.encode(side)) for side in (sources, references))
-    return ValidationSet(ParallelDataset(*encoded), sources, references)
+    language = translator.state.run.config["corpus"]["lang_tgt"]
+    return ValidationSet(ParallelDataset(*encoded), sources, references, language)
 
 
 def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
@@ -89,4 +91,6 @@ def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
             f"The corpus {config['corpus']['dataset']} has changed since the checkpoint was "
             "trained: pass --source and --reference."
         )
-    return ValidationSet(data.validation, data.validation_sources, data.validation_references)
+    return ValidationSet(
+        data.validation, data.validation_sources, data.validation_references, corpus.lang_tgt
+    )

@@ -66,7 +66,7 @@ class RunState:
     position: Position
     meters: dict[str, Any]  # measurements since the last log record
     run: Run
-    tokenizer: str  # the text of its tokenizer.json
+    tokenizer: str  # `Tokenizer.text`
     log_offset: LogOffset
     environment: dict[str, Any]  # see `Trainer.environment`
 

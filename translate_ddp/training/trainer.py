@@ -47,7 +47,8 @@ class Trainer:
         self.sampler = self.loader.sampler
         self.meters = StepMeters(self.config.log_every, self.world)
         self.throughput = Throughput()
-        self.metric = find_metric(self.config.best_metric)
+        self.lang_tgt: str = self.run.config["corpus"]["lang_tgt"]
+        self.metric = find_metric(self.config.best_metric, self.lang_tgt)
         self._checked_step = 0  # skipped steps are counted up to this one
         self._signature_shown = False
         self._first_step, self._began = 0, time.monotonic()  # of this process
@@ -207,7 +208,9 @@ class Trainer:
     def _validate(self) -> dict[str, float]:
         data, world, step = self.data, self.world, self.position.global_step
         self.watchdog.enter_phase("validating", step)
-        texts = ValidationSet(data.validation, data.validation_sources, data.validation_references)
+        texts = ValidationSet(
+            data.validation, data.validation_sources, data.validation_references, self.lang_tgt
+        )
         total = len(texts.rows_of(world, self.config.validate_on))
 
         def on_done(count: int) -> None:
@@ -230,7 +233,7 @@ class Trainer:
         self.logbook.samples(step, result.samples)
         self._log_scalars({f"validation/{name}": s for name, s in result.scores.items()})
         if not self._signature_shown and world.is_main:
-            self.logbook.message(f"BLEU signature: {bleu_signature()}")
+            self.logbook.message(f"BLEU signature: {bleu_signature(self.lang_tgt)}")
             self._signature_shown = True
         return result.scores
 

@@ -32,6 +32,7 @@ class ValidationSet:
     pairs: ParallelDataset
     sources: list[str]
     references: list[str]
+    lang_tgt: str
 
     def rows_of(self, world: World, on: ValidateOn) -> list[int]:
         """The rows of this rank's shard; on "rank0", those of rank 0, which decodes all."""
@@ -129,7 +130,7 @@ def _score(shards: Sequence[Shard], data: ValidationSet) -> Validation:
         for row, prediction in zip(shard.rows, shard.predictions, strict=True):
             predictions[row] = prediction
     loss = sum(shard.loss for shard in shards) / sum(shard.tokens for shard in shards)
-    scores = {"loss": loss} | score_texts(data.sources, predictions, data.references)
+    scores = {"loss": loss} | score_texts(data.sources, predictions, data.references, data.lang_tgt)
     samples = [
         Sample(data.sources[row], data.references[row], predictions[row])
         for row in choose_samples(NUM_SAMPLES, len(predictions))
