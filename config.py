@@ -50,8 +50,20 @@ def parse(arguments: Sequence[str], prints: bool = True, pairs: int | None = Non
             config=(tyro.conf.OmitArgPrefixes,),
             use_underscores=True,
         )
-    find_metric(config.train.best_metric)
+    find_metric(config.train.best_metric, config.corpus.lang_tgt)
     return replace(config, run=replace(config.run, preset=preset))
+
+
+def given_settings(arguments: Sequence[str]) -> set[str]:
+    """The names of the settings that a usable command line, or its YAML file, sets."""
+    flags = list(arguments)
+    if file := _read_choices(flags).config:
+        flags = read_yaml(Path(file)) + flags
+    return {
+        flag.removeprefix("--").partition("=")[0].replace("-", "_")
+        for flag in flags
+        if flag.startswith("--")
+    }
 
 
 @contextmanager

@@ -10,6 +10,9 @@ import torch
 
 from tests.helpers.commands import ROOT, environment, translate_ddp
 from tests.helpers.runs import last_state, steps, validations
+from tests.helpers.texts import ODD_TEXTS, SCRIPTS
+from translate_ddp.commands import translate
+from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import decode
 from translate_ddp.translator import Translator
@@ -113,6 +116,72 @@ def test_blank_lines_stay_blank_and_order_is_kept(trained: Path):
     alone = [translator.translate([line])[0] for line in LINES]
     assert translations == alone
     assert translator.translate([]) == [] and translator.translate(["", " "]) == ["", ""]
+
+
+def test_sentences_of_a_line_are_translated_one_by_one(trained: Path):
+    translator = Translator.open(str(trained))
+    sentences = ["Sun moon river.", "Is it a tree?", "\u201cStone!\u201d", "Fish wolf."]
+    one_by_one = translator.translate(sentences)
+    assert all(one_by_one)
+    assert translator.translate(["", "  ".join(sentences), "tree"]) == [
+        "",
+        " ".join(one_by_one),
+        *translator.translate(["tree"]),
+    ]
+    translator.state.run.config["corpus"]["lang_tgt"] = "ja"
+    assert translator.translate([" ".join(sentences)]) == ["".join(one_by_one)]
+
+
+def test_line_is_normalized_as_training_text_is(trained: Path):
+    translator = Translator.open(str(trained))
+    plain, *others = translator.translate(["sun moon", "\ufeff sun \t moon\r\n", "sun\u2028moon"])
+    assert others == [plain, plain]
+    with_no_break_space = translator.tokenizer.encode(["sun\u00a0moon"])
+    kept = translator._parts(["sun\u00a0moon"], lambda row, message: None)
+    assert kept == ([0], with_no_break_space) != ([0], translator.tokenizer.encode(["sun moon"]))
+
+
+LONG = "sun moon river tree, " * 100
+
+
+def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
+    translator = Translator.open(str(trained))
+    (ids,) = translator.tokenizer.encode([LONG.strip()])
+    limit = 59  # --seq_len 60, end marker included
+    messages: list[tuple[int, str]] = []
+    rows, parts = translator._parts(
+        ["sun", LONG], lambda row, message: messages.append((row, message))
+    )
+    assert rows == [0] + [1] * (len(parts) - 1) and sum(parts[1:], []) == ids
+    assert all(limit / 2 < len(part) <= limit for part in parts[1:-1])
+    assert all(text.endswith(",") for text in translator.tokenizer.decode(parts[1:]))
+    expected = f"a sentence of {len(ids)} tokens, more than the 59 of training, is translated in"
+    assert messages == [(1, f"{expected} {len(parts) - 1} parts.")]
+    with pytest.warns(UserWarning, match=f"Text 1: {expected}") as warned:
+        translations = translator.translate(["sun", LONG], 1)
+    assert warned[0].filename == __file__
+    found = decode(translator.model.start, parts, translator.device, max_tokens=4096)
+    short, *alone = map(normalize, translator.tokenizer.decode([each.ids for each in found]))
+    assert translations == [short, " ".join(alone)] and all([short, *alone])
+
+
+def test_command_names_the_line_of_a_long_sentence(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(translate, "LINES_AT_ONCE", 2)
+    lines = ("sun", LONG, "moon", "", "tree", LONG)
+    translate.run(translate.TranslateConfig(lines, translate.SavedModel(str(trained)), 1))
+    captured = capsys.readouterr()
+    assert [line.split(":")[0] for line in captured.err.splitlines()] == ["Line 2", "Line 6"]
+    assert captured.out.count("\n") == len(lines)
+
+
+def test_any_text_is_translated_to_one_line(trained: Path):
+    translator = Translator.open(str(trained))
+    texts = [*ODD_TEXTS, *SCRIPTS, "a\udce9b", "line\nbreak"]
+    translations = translator.translate(texts, 1, lambda row, message: None)
+    assert len(translations) == len(texts)
+    assert not any("\n" in text or "\r" in text for text in translations)
 
 
 def test_beam_width_is_four_unless_another_is_given(trained: Path):

@@ -52,12 +52,12 @@ def test_changed_rule_applies_to_files_already_in_cache(
     assert read_corpus(config).dropped == {"over 8 characters": 10}
 
 
-def test_text_is_normalized_to_one_stripped_line(folder: Path):
-    rows = [{"en": " a\tb\r\nc  d ", "de": "\ufeff\u3000x\u2028y\n"}, {"en": "e", "de": "f"}]
+def test_text_is_normalized(folder: Path):
+    rows = [{"en": " a\tb\r\nc  d ", "de": "\ufeff\u3000x\u2028y\n"}, {"en": "e\u0301", "de": "f"}]
     source = write(folder / "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     validation = write_parallel(folder / "val", [("up", "auf")])
     corpus = read_corpus(CorpusConfig(source, validation, "en", "de"))
-    assert pairs_of(corpus.train) == [("a b c  d", "x y"), ("e", "f")]
+    assert pairs_of(corpus.train) == [("a b c d", "x y"), ("é", "f")]
 
 
 def test_validation_pairs_are_removed_from_training(folder: Path):

@@ -1,5 +1,6 @@
 """Validation, decoded one sentence at a time, and its scores, against tools that define them."""
 
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -33,25 +34,25 @@ from translate_ddp.training.validation import ValidationSet, choose_samples, val
 def test_scores_equal_those_of_sacrebleu_and_counts_by_hand():
     references = ["the cat sat on the mat today", "one two three four"]
     predictions = ["the cat sat on the mat today", "one two tree four"]
-    scores = score_texts(["", ""], predictions, references)
+    scores = score_texts(["", ""], predictions, references, "it")
     assert scores["BLEU"] == sacrebleu.corpus_bleu(predictions, [references]).score
     assert scores["chrf"] == sacrebleu.corpus_chrf(predictions, [references]).score
     assert 0 < scores["chrf"] < 100
     assert scores["wer"] == pytest.approx(1 / 11)  # one word of eleven
     assert scores["cer"] == pytest.approx(1 / 46)  # one letter missing of 46 characters
-    assert bleu_signature().startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+    assert bleu_signature("it").startswith("nrefs:1|case:mixed|eff:no|tok:13a")
 
 
 def test_perfect_and_empty_predictions():
     references = ["the cat sat on the mat", "and it was so warm"]
-    perfect = score_texts(["", ""], references, references)
+    perfect = score_texts(["", ""], references, references, "it")
     assert perfect["BLEU"] == pytest.approx(100) and perfect["wer"] == 0
-    empty = score_texts(["", ""], ["", ""], references)
+    empty = score_texts(["", ""], ["", ""], references, "it")
     assert empty["BLEU"] == 0 and empty["cer"] == 1
 
 
 def test_better_is_higher_or_lower_and_anything_is_better_than_nan():
-    bleu, loss = find_metric("bleu"), find_metric("LOSS")
+    bleu, loss = find_metric("bleu", "it"), find_metric("LOSS", "it")
     assert (bleu.name, loss.name) == ("BLEU", "loss")
     assert bleu.is_better(2, 1) and not bleu.is_better(1, 2) and not bleu.is_better(1, 1)
     assert loss.is_better(1, 2) and not loss.is_better(2, 1) and not loss.is_better(1, 1)
@@ -59,11 +60,64 @@ def test_better_is_higher_or_lower_and_anything_is_better_than_nan():
 
 
 def test_unknown_metric_lists_the_known_ones():
-    with pytest.raises(UserError, match="metric 'f1': choose one of loss, BLEU, chrf, cer, wer"):
-        find_metric("f1")
+    with pytest.raises(UserError, match="'f1' .* it: choose one of loss, BLEU, chrf, cer, wer"):
+        find_metric("f1", "it")
 
 
-def output_length(sources: Texts, predictions: Texts, references: Texts) -> float:
+PERFECT = {"BLEU": pytest.approx(100), "chrf": pytest.approx(100), "cer": 0, "wer": 0}
+
+
+def test_composed_and_decomposed_text_is_equal_in_all_scores():
+    references = [
+        "Me\u0323yi a\u0192eme, e\u0300nya\u0301 wo\u0301 e\u0323 la",
+        "e\u0301 e\u0301 e\u0301 e\u0301",
+    ]
+    predictions = [unicodedata.normalize("NFC", text) for text in references]
+    assert predictions != references
+    assert score_texts(["", ""], predictions, references, "ee") == PERFECT
+    assert score_texts(["", ""], references, predictions, "ee") == PERFECT
+
+
+CHINESE_TEXT = "老医生在花园里读一封很长的信"
+THAI_TEXT = "หมอแก่อ่านจดหมายยาวในสวน"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "tokenizer"),
+    [("zh_CN", CHINESE_TEXT, "zh"), ("zho_Hans", CHINESE_TEXT, "zh"), ("th", THAI_TEXT, "char")],
+)
+def test_text_without_blanks_is_scored_by_character(language: str, text: str, tokenizer: str):
+    # With 13a a sentence is one word, and its BLEU is 0 or 100.
+    prediction, reference = [f"{text[:5]}x{text[6:]}"], [text]
+    scores = score_texts([""], prediction, reference, language)
+    metric = sacrebleu.BLEU(tokenize=tokenizer)
+    assert 0 < scores["BLEU"] == metric.corpus_score(prediction, [reference]).score < 100
+    assert scores["cer"] == pytest.approx(1 / len(text))
+    assert bleu_signature(language) == str(metric.get_signature())
+
+
+@pytest.mark.parametrize(("language", "has_words"), [("ja", False), ("kor_Hang", True)])
+def test_japanese_and_korean_are_scored_by_character_without_their_extras(
+    monkeypatch: pytest.MonkeyPatch, language: str, has_words: bool
+):
+    for module in "tokenizer_ja_mecab", "tokenizer_ko_mecab":
+        monkeypatch.setattr(f"sacrebleu.tokenizers.{module}.MeCab", None)
+    text = "医者が手紙を読む"
+    scores = score_texts([""], [f"{text}。"], [text], language)
+    characters = sacrebleu.BLEU(tokenize="char").corpus_score([f"{text}。"], [[text]]).score
+    assert 0 < scores["BLEU"] == characters < 100
+    assert "|tok:char|" in bleu_signature(language) and ("wer" in scores) == has_words
+
+
+def test_language_without_blanks_has_no_word_error_rate():
+    assert list(score_texts([""], ["a"], ["a"], "th")) == ["BLEU", "chrf", "cer"]
+    with pytest.raises(UserError, match="'wer' .* th: choose one of loss, BLEU, chrf, cer"):
+        find_metric("wer", "th")
+    with pytest.raises(UserError, match="'wer' .* zh_CN: choose one of"):
+        parse(["--best_metric", "wer", "--lang_tgt", "zh_CN"])
+
+
+def output_length(sources: Texts, predictions: Texts, references: Texts, language: str) -> float:
     """A new metric. Like many a library, it returns a number of NumPy."""
     return np.mean([len(text) for text in predictions])  # pyright: ignore[reportReturnType]
 
@@ -125,7 +179,7 @@ def validation() -> tuple[Transformer, ValidationSet]:
     model = Transformer(
         ModelConfig(d_model=16, num_heads=2, d_ff=32, dropout=0.5), len(tokenizer)
     ).train()
-    return model, ValidationSet(ParallelDataset(encoded, encoded), LINES, LINES)
+    return model, ValidationSet(ParallelDataset(encoded, encoded), LINES, LINES, "en")
 
 
 def test_scores_and_texts_equal_those_of_single_sentences(
@@ -158,7 +212,7 @@ def test_scores_and_texts_equal_those_of_single_sentences(
     scores = result.scores
     assert list(scores) == [metric.name for metric in METRICS]
     assert scores.pop("loss") == pytest.approx(total / count, rel=1e-5)
-    assert scores == score_texts(LINES, predictions, LINES)
+    assert scores == score_texts(LINES, predictions, LINES, "en")
     assert result.samples == list(zip(LINES, LINES, predictions, strict=True))
 
 

@@ -40,14 +40,19 @@ class CorpusConfig:
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    tokenizer: Literal["bpe", "word"] = "bpe"
-    """bpe: byte-level BPE, lossless; word: whole words, rare ones become [UNK]."""
+    tokenizer: Literal["bpe", "sentencepiece", "word"] = "bpe"
+    """bpe: byte-level BPE; sentencepiece: unigram, an extra; word: words, rare ones are [UNK]."""
     vocab_size: int = 4000
     """Maximum vocabulary size, joint for both languages."""
     tokenizer_file: str = ""
-    """tokenizer.json to read, or to write if it does not exist; {0}: the languages, as in en-it."""
+    """Tokenizer to read (tokenizer.json or SentencePiece), else to write; {0}: as in en-it."""
 
     def __post_init__(self) -> None:
+        if self.tokenizer == "sentencepiece" and find_spec("sentencepiece") is None:
+            raise ValueError(
+                "tokenizer sentencepiece needs a library that is not installed: run "
+                "pip install -r requirements-sentencepiece.txt."
+            )
         if self.vocab_size < 300:
             raise ValueError(
                 f"vocab_size must be at least 300 (256 bytes and the special tokens), "
@@ -173,6 +178,8 @@ class TrainConfig:
     """Ranks that validate. rank0: the others wait; all: each rank decodes a shard."""
     best_metric: str = "BLEU"
     """Validation metric that selects the best epoch, such as BLEU or loss."""
+    patience: int = 0
+    """Epochs without a better best_metric after which the run ends; 0: train all epochs."""
     save_every: int = 0
     """Steps between checkpoints; 0: save only by time, before validations and after each epoch."""
     save_every_minutes: float = 15.0
@@ -184,7 +191,9 @@ class TrainConfig:
         for name in ("num_epochs", "log_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
-        not_negative = "max_steps seed validate_every save_every save_every_minutes max_minutes"
+        not_negative = (
+            "max_steps seed validate_every patience save_every save_every_minutes max_minutes"
+        )
         for name in not_negative.split():
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
@@ -197,9 +206,13 @@ class CheckpointConfig:
     model_basename: str = "tmodel"
     """Prefix of the checkpoint names."""
     preload: str = "latest"
-    """Checkpoint to resume from: latest, an epoch number, a file, or '' to start from scratch."""
+    """Checkpoint to resume: latest, best (epoch), an epoch number, a file, or '' for a new run."""
+    init_from: str = ""
+    """Checkpoint file from which a new run takes weights, model settings and tokenizer."""
+    average: int = 1
+    """Last epochs of which translate and validate average the weights; 1: no average."""
     keep_last: int = 5
-    """Number of epoch and of step checkpoints to keep, beside the best epoch; 0: all."""
+    """Epoch and step checkpoints to keep, beside the best epoch and those of --average; 0: all."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.model_basename):
@@ -209,6 +222,8 @@ class CheckpointConfig:
             )
         if not self.model_folder:
             raise ValueError("model_folder is empty: pass a folder.")
+        if self.average < 1:
+            raise ValueError(f"average must be at least 1, but is {self.average}.")
         if self.keep_last < 0:
             raise ValueError(f"keep_last must not be negative, but is {self.keep_last}.")
 

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp translate`: one translation per line, in the order of the input."""
+"""`python -m translate_ddp translate`: one line per line of the input, in its order."""
 
 import io
 import itertools
@@ -24,7 +24,13 @@ class SavedModel:
     model_basename: str = CheckpointConfig.model_basename
     """Prefix of the checkpoint names."""
     preload: str = CheckpointConfig.preload
-    """Checkpoint to use: latest, an epoch number, or a file."""
+    """Checkpoint to use: latest, best (epoch), an epoch number, or a file."""
+    average: int = 0
+    """Epochs to average, up to that one; 0: as set in training (best and files: no average)."""
+
+    def __post_init__(self) -> None:
+        if self.average < 0:
+            raise ValueError(f"average must not be negative, but is {self.average}.")
 
     def open(self) -> Translator:
         return Translator.open(**asdict(self))
@@ -32,10 +38,10 @@ class SavedModel:
 
 @dataclass(frozen=True)
 class TranslateConfig:
-    """Translate sentences with a trained checkpoint."""
+    """Translate lines of text with a trained checkpoint, sentence by sentence."""
 
-    sentences: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Sentences to translate; if there are none, each line of standard input is one."""
+    lines: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Lines to translate; if there are none, those of standard input."""
     saved: SavedModel = field(default_factory=SavedModel)
     beam_width: int = 4
     """Beam width; 1 is greedy decoding."""
@@ -51,14 +57,21 @@ def run(config: TranslateConfig) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
     translator = config.saved.open()
-    lines = config.sentences or (line.rstrip("\n") for line in sys.stdin)
+    lines = config.lines or (line.rstrip("\n") for line in sys.stdin)
     at_once = 1 if sys.stdin.isatty() else LINES_AT_ONCE
-    for chunk in chunks(lines, at_once):
-        for translation in translator.translate(chunk, config.beam_width):
+    for start, chunk in chunks(lines, at_once):
+
+        def report(row: int, message: str, first: int = start + 1) -> None:
+            print(f"Line {first + row}: {message}", file=sys.stderr)
+
+        for translation in translator.translate(chunk, config.beam_width, report):
             print(translation, flush=True)
 
 
-def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+def chunks(lines: Iterable[str], size: int) -> Iterator[tuple[int, list[str]]]:
+    """Lists of `size` lines, and the number of lines before each."""
     iterator = iter(lines)
-    while chunk := list(itertools.islice(iterator, size)):
-        yield chunk
+    for start in itertools.count(0, size):
+        if not (chunk := list(itertools.islice(iterator, size))):
+            break
+        yield start, chunk

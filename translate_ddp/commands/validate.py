@@ -7,11 +7,13 @@ from translate_ddp.commands.translate import SavedModel
 from translate_ddp.console import print_line
 from translate_ddp.data.dataset import ParallelDataset, Ragged, load_prepared, prepare
 from translate_ddp.data.files import read_parallel
+from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.decoding import default_max_tokens
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
+from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.metrics import bleu_signature
 from translate_ddp.training.sinks.console_sink import sample_lines, with_units
@@ -60,15 +62,16 @@ def run(config: ValidateConfig) -> None:
         f"epoch {position.current_epoch}, step {position.global_step:,}, "
         f"{len(data.pairs):,} sentences: {with_units(result.scores)}"
     )
-    print_line(f"BLEU signature: {bleu_signature()}")
+    print_line(f"BLEU signature: {bleu_signature(data.lang_tgt)}")
 
 
 def from_files(source: Path, reference: Path, translator: Translator) -> ValidationSet:
     """The pairs of two parallel files. Raises UserError if one cannot be read or lengths differ."""
     pairs = read_parallel(source, reference)
-    sources, references = list(pairs["src"]), list(pairs["tgt"])
+    sources, references = (list(map(normalize, pairs[side])) for side in ("src", "tgt"))
     encoded = (Ragged.of(translator.tokenizer.encode(side)) for side in (sources, references))
-    return ValidationSet(ParallelDataset(*encoded), sources, references)
+    language = translator.state.run.config["corpus"]["lang_tgt"]
+    return ValidationSet(ParallelDataset(*encoded), sources, references, language)
 
 
 def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
@@ -83,10 +86,13 @@ def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
         problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
         raise UserError(f"{problem}: pass --source and --reference.") from error
     folder = Path(saved.model_folder) / "data"
+    if config["checkpoint"].get("init_from"):  # its tokenizer was not made from this corpus
+        languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
+        tokenizer = store_tokenizer(translator.tokenizer.text, folder, languages)
     data = load_prepared(prepare(corpus, tokenizer, config["batches"]["seq_len"], folder))
     if data.tokenizer.fingerprint != translator.tokenizer.fingerprint:
         raise UserError(
             f"The corpus {config['corpus']['dataset']} has changed since the checkpoint was "
             "trained: pass --source and --reference."
         )
-    return ValidationSet(data.validation, data.validation_sources, data.validation_references)
+    return ValidationSet.of(data, corpus.lang_tgt)

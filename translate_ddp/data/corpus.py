@@ -17,6 +17,7 @@ import numpy as np
 from translate_ddp.data.columns import iterate_batches, map_text
 from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.data.sources import read_splits, source_identity
+from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.settings import CorpusConfig
@@ -28,8 +29,6 @@ Pair = tuple[str, str]  # a source sentence and its translation
 
 MAX_CHARACTERS = 10_000
 INVALID_UNICODE = re.compile("[\0\ufffd]")  # decoders put U+FFFD in the place of invalid bytes
-BYTE_ORDER_MARK = "\ufeff"
-LINE_BREAKS = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 
 VALIDATION_FRACTION = 0.02
 MAX_VALIDATION_PAIRS = 2_000
@@ -132,12 +131,8 @@ def _filter_pairs(pairs: Dataset, source: str) -> tuple[Dataset, Counter[str]]:
 
 def _normalize_and_check(batch: dict[str, list[str | None]]) -> dict[str, list[str | None]]:
     """Normalized text, and for each pair the reason to drop it ('' if it is usable)."""
-    src, tgt = ([text and _normalize(text) for text in batch[s]] for s in ("src", "tgt"))
+    src, tgt = ([text and normalize(text) for text in batch[s]] for s in ("src", "tgt"))
     return {"src": src, "tgt": tgt, "reason": list(map(_reason_to_drop, src, tgt))}
-
-
-def _normalize(text: str) -> str:
-    return LINE_BREAKS.sub(" ", text.removeprefix(BYTE_ORDER_MARK).strip())
 
 
 def _reason_to_drop(src: str | None, tgt: str | None) -> str:

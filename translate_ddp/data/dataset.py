@@ -27,7 +27,7 @@ from translate_ddp.settings import CorpusConfig, TokenizerConfig
 if TYPE_CHECKING:
     import datasets
 
-FORMAT = 2  # of the prepared folder; raise it with every change, and corpora are prepared again
+FORMAT = 3  # of the prepared folder; raise it with every change, and corpora are prepared again
 SUMMARY_FILE = "prepared.json"  # counts and fingerprint; written last
 
 

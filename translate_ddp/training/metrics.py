@@ -1,11 +1,32 @@
 """The scores of a validation. To add one, add an entry to `METRICS`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from translate_ddp.data.text import (
+    CHINESE,
+    JAPANESE,
+    UNSPACED,
+    base_language,
+    normalize,
+    separates_words,
+)
 from translate_ddp.errors import UserError
 
+if TYPE_CHECKING:
+    import sacrebleu
+
 Texts = Sequence[str]
+
+BLEU_TOKENIZERS: dict[str, str] = {
+    **dict.fromkeys(UNSPACED, "char"),
+    **dict.fromkeys(CHINESE, "zh"),
+    **dict.fromkeys(JAPANESE, "ja-mecab"),
+    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
+}
 
 
 @dataclass(frozen=True)
@@ -15,8 +36,11 @@ class Metric:
     name: str
     unit: str
     higher_is_better: bool
-    compute: Callable[[Texts, Texts, Texts], float] | None
-    """Of sources, predictions and references; None for the loss, which the model computes."""
+    compute: Callable[[Texts, Texts, Texts, str], float] | None
+    """Of sources, predictions, references and the target language; None for the loss, which the
+    model computes."""
+    of_words: bool = False
+    """Whether it counts words, so that it is not computed for a language without blanks."""
 
     def is_better(self, score: float, best: float) -> bool:
         """Whether `score` is better than `best`. Any score is better than NaN."""
@@ -27,28 +51,39 @@ class Metric:
 # neither.
 
 
-def bleu(sources: Texts, predictions: Texts, references: Texts) -> float:
+def bleu(sources: Texts, predictions: Texts, references: Texts, language: str) -> float:
     """BLEU of detokenized, cased text, 0 to 100 (Papineni et al. 2002; sacreBLEU)."""
+    return bleu_of(language).corpus_score(list(predictions), [list(references)]).score
+
+
+def bleu_of(language: str) -> sacrebleu.BLEU:
+    """sacreBLEU's BLEU with its tokenizer of the language.
+
+    Without the extras sacrebleu[ja] and sacrebleu[ko], it compares characters of these languages.
+    """
     import sacrebleu
 
-    return sacrebleu.corpus_bleu(list(predictions), [list(references)]).score
+    try:
+        return sacrebleu.BLEU(tokenize=BLEU_TOKENIZERS.get(base_language(language), "13a"))
+    except RuntimeError:  # an extra is not installed
+        return sacrebleu.BLEU(tokenize="char")
 
 
-def chrf(sources: Texts, predictions: Texts, references: Texts) -> float:
+def chrf(sources: Texts, predictions: Texts, references: Texts, language: str) -> float:
     """chrF2, the F-score of character n-grams, 0 to 100 (Popovic 2015; sacreBLEU)."""
     import sacrebleu
 
     return sacrebleu.corpus_chrf(list(predictions), [list(references)]).score
 
 
-def cer(sources: Texts, predictions: Texts, references: Texts) -> float:
+def cer(sources: Texts, predictions: Texts, references: Texts, language: str) -> float:
     """Character error rate: edits per character of the references."""
     import jiwer
 
     return float(jiwer.cer(list(references), list(predictions)))
 
 
-def wer(sources: Texts, predictions: Texts, references: Texts) -> float:
+def wer(sources: Texts, predictions: Texts, references: Texts, language: str) -> float:
     """Word error rate: edits per word of the references."""
     import jiwer
 
@@ -60,7 +95,7 @@ METRICS = (
     Metric("BLEU", "", higher_is_better=True, compute=bleu),
     Metric("chrf", "", higher_is_better=True, compute=chrf),
     Metric("cer", "edits/character", higher_is_better=False, compute=cer),
-    Metric("wer", "edits/word", higher_is_better=False, compute=wer),
+    Metric("wer", "edits/word", higher_is_better=False, compute=wer, of_words=True),
 )
 UNITS = {metric.name: metric.unit for metric in METRICS} | {
     "nll": "nats/token",
@@ -68,28 +103,40 @@ UNITS = {metric.name: metric.unit for metric in METRICS} | {
 }
 
 
-def find_metric(name: str) -> Metric:
-    """The metric of that name, in any case. Raises UserError if there is none."""
-    for metric in METRICS:
+def metrics_of(language: str) -> list[Metric]:
+    """The metrics that are computed for a target language."""
+    return [metric for metric in METRICS if separates_words(language) or not metric.of_words]
+
+
+def find_metric(name: str, language: str) -> Metric:
+    """The metric of that name, in any case. Raises UserError if the language has none."""
+    metrics = metrics_of(language)
+    for metric in metrics:
         if metric.name.lower() == name.lower():
             return metric
-    names = ", ".join(metric.name for metric in METRICS)
-    raise UserError(f"There is no validation metric {name!r}: choose one of {names}.")
+    names = ", ".join(metric.name for metric in metrics)
+    raise UserError(
+        f"There is no validation metric {name!r} for the language {language}: choose one of "
+        f"{names}."
+    )
 
 
-def score_texts(sources: Texts, predictions: Texts, references: Texts) -> dict[str, float]:
-    """Every metric of the texts, by name."""
+def score_texts(
+    sources: Texts, predictions: Texts, references: Texts, language: str
+) -> dict[str, float]:
+    """Every metric of translations into `language`, by name. The texts are normalized before."""
+    sources, predictions, references = (
+        [normalize(text) for text in texts] for texts in (sources, predictions, references)
+    )
     return {
-        metric.name: float(metric.compute(sources, predictions, references))
-        for metric in METRICS
+        metric.name: float(metric.compute(sources, predictions, references, language))
+        for metric in metrics_of(language)
         if metric.compute is not None
     }
 
 
-def bleu_signature() -> str:
+def bleu_signature(language: str) -> str:
     """sacreBLEU's signature, with which a BLEU score can be compared to others."""
-    import sacrebleu
-
-    metric = sacrebleu.BLEU()
+    metric = bleu_of(language)
     metric.corpus_score(["text"], [["text"]])  # it counts the references
     return str(metric.get_signature())

@@ -36,6 +36,9 @@ def describe_run(config: Settings, trainer: Trainer) -> list[str]:
     if batches["batch_size"]:
         size = f"{batches['batch_size'] * world.size} sentences"
     padding = padding_share(sampler, trainer.loader.max_tokens)
+    epochs = f"{train['num_epochs']} epochs"
+    if train["patience"]:
+        epochs = f"at most {epochs} (patience {train['patience']})"
     rows = {
         "preset": config["run"]["preset"],
         "model": f"{model['num_encoder_layers']} encoder and {model['num_decoder_layers']} decoder "
@@ -43,7 +46,7 @@ def describe_run(config: Settings, trainer: Trainer) -> list[str]:
         f"{model['num_heads']} heads, dropout {model['dropout']:g}",
         "": f"{count_parameters(trainer.model):,} parameters, "
         f"layers compute in {precision(trainer.model)}",
-        "training": f"{train['num_epochs']} epochs, peak learning rate {optimizer['lr']:g} after "
+        "training": f"{epochs}, peak learning rate {optimizer['lr']:g} after "
         f"{optimizer['warmup_steps']:,} warm-up steps, seed {train['seed']}",
         "steps": f"{size} per step over all ranks, {len(sampler.plan):,} steps per epoch, "
         f"{padding:.1%} padding",
@@ -102,7 +105,7 @@ def report_end(trainer: Trainer, is_finished: bool, started: float) -> None:
     if world.is_node_leader:
         trainer.saver.folder.write_status(
             "preempted" if stop_reason else "finished",
-            stop_reason or "",
+            stop_reason or early_end(trainer),
             epoch=position.current_epoch,
             step=trainer.saver.saved_step,
             checkpoint=trainer.saver.saved_name,
@@ -123,15 +126,25 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
             f"Stopped at {where}, on request ({stop_reason}), {outcome}, after {duration}. "
             "The same command resumes from the last checkpoint."
         )
+    reason = f" ({early})" if (early := early_end(trainer)) else ""
     best = ""
     if position.best_epoch:
         score = number(position.best_score)
         best = f" Best finished epoch: {position.best_epoch}, {position.best_metric} {score}."
     option = "" if str(folder) == "weights" else f" --model_folder {shlex.quote(str(folder))}"
     return (
-        f"Finished at {where}, after {duration}.{best}\n"
+        f"Finished at {where}{reason}, after {duration}.{best}\n"
         f'Translate with: python -m translate_ddp translate{option} "..."'
     )
+
+
+def early_end(trainer: Trainer) -> str:
+    """Why the run has finished before its last epoch, or ""."""
+    position = trainer.position
+    if position.epoch >= trainer.config.num_epochs or not trainer.has_no_patience(position):
+        return ""
+    epochs = position.epochs_since_best(trainer.metric)
+    return f"{epochs} epochs without a better {trainer.metric.name}"
 
 
 def describe_seconds(seconds: float) -> str:
@@ -154,7 +167,8 @@ def count_parameters(model: Transformer) -> int:
 def tracker_config(config: Settings, model: Transformer, world: World) -> dict[str, Any]:
     """The configuration for W&B and trackio: settings except paths, and the values of `auto`."""
     settings = {name: value for part in config.values() for name, value in part.items()}
-    for path in ("model_folder", "validation", "tokenizer_file", "config", "preload"):
+    paths = ("model_folder", "validation", "tokenizer_file", "config", "preload", "init_from")
+    for path in paths:
         del settings[path]
     dataset = config["corpus"]["dataset"]
     is_on_disk = os.sep in dataset and Path(dataset).expanduser().parent.exists()

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from translate_ddp.data.batches import split_into_passes
-from translate_ddp.data.dataset import ParallelDataset
+from translate_ddp.data.dataset import ParallelDataset, PreparedData
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.decoding import decode
 from translate_ddp.modeling.inference_weights import ready_to_decode
@@ -32,6 +32,12 @@ class ValidationSet:
     pairs: ParallelDataset
     sources: list[str]
     references: list[str]
+    lang_tgt: str
+
+    @classmethod
+    def of(cls, data: PreparedData, lang_tgt: str) -> "ValidationSet":
+        """The validation set of a prepared corpus."""
+        return cls(data.validation, data.validation_sources, data.validation_references, lang_tgt)
 
     def rows_of(self, world: World, on: ValidateOn) -> list[int]:
         """The rows of this rank's shard; on "rank0", those of rank 0, which decodes all."""
@@ -129,7 +135,7 @@ def _score(shards: Sequence[Shard], data: ValidationSet) -> Validation:
         for row, prediction in zip(shard.rows, shard.predictions, strict=True):
             predictions[row] = prediction
     loss = sum(shard.loss for shard in shards) / sum(shard.tokens for shard in shards)
-    scores = {"loss": loss} | score_texts(data.sources, predictions, data.references)
+    scores = {"loss": loss} | score_texts(data.sources, predictions, data.references, data.lang_tgt)
     samples = [
         Sample(data.sources[row], data.references[row], predictions[row])
         for row in choose_samples(NUM_SAMPLES, len(predictions))

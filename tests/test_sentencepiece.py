@@ -1,0 +1,171 @@
+"""SentencePiece, an extra: round trips, special tokens, files, and a whole run."""
+
+import io
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config import parse
+from tests.helpers import processes
+from tests.helpers.commands import translate_ddp
+from tests.helpers.runs import last_state
+from tests.helpers.texts import ODD_TEXTS, SCRIPTS
+from translate_ddp.data import sentencepiece_model
+from translate_ddp.data.sentencepiece_model import import_sentencepiece, sample
+from translate_ddp.data.tokenizer import (
+    EOS,
+    PAD,
+    SOS,
+    SPECIAL_TOKENS,
+    UNK,
+    Tokenizer,
+    build_tokenizer,
+    load_tokenizer,
+    text_of,
+    train_tokenizer,
+)
+from translate_ddp.errors import UserError
+from translate_ddp.settings import TokenizerConfig
+
+needs_sentencepiece = pytest.mark.skipif(
+    find_spec("sentencepiece") is None, reason="sentencepiece is not installed"
+)
+LINES = ["the cat sleeps in the house", "il gatto dorme nella casa", "perché no?"] * 3
+SMALL = {"tokenizer": "sentencepiece", "vocab_size": 300}
+
+
+def config(**changes: Any) -> TokenizerConfig:
+    return TokenizerConfig(**(SMALL | changes))
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(LINES, config())
+
+
+def train_elsewhere(**settings: Any) -> bytes:
+    """A model as another program trains it."""
+    model = io.BytesIO()
+    import_sentencepiece().SentencePieceTrainer.Train(
+        sentence_iterator=iter(LINES),
+        model_writer=model,
+        vocab_size=40,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **settings,
+    )
+    return model.getvalue()
+
+
+@needs_sentencepiece
+def test_round_trip_of_any_text_is_exact(tokenizer: Tokenizer):
+    texts = ["", "two  spaces\tand a tab", " edges ", *SCRIPTS, *ODD_TEXTS]
+    ids = tokenizer.encode(texts)
+    assert tokenizer.decode(ids) == texts
+    assert not {PAD, UNK, SOS, EOS} & {i for row in ids for i in row}
+
+
+@needs_sentencepiece
+def test_special_tokens_are_text_when_encoded_and_not_decoded(tokenizer: Tokenizer):
+    text = "a [EOS] b [PAD] [SOS] [UNK]"
+    (ids,) = tokenizer.encode([text])
+    assert not {PAD, UNK, SOS, EOS} & set(ids)
+    assert tokenizer.decode([[SOS, *ids, EOS, PAD], [UNK]]) == [text, "[UNK]"]
+    assert tokenizer.encode([]) == tokenizer.decode([]) == [] and tokenizer.decode([[]]) == [""]
+
+
+@needs_sentencepiece
+def test_same_lines_give_the_same_model_of_at_most_the_size(tokenizer: Tokenizer):
+    again = train_tokenizer(LINES, config())
+    assert again.text == tokenizer.text and again.fingerprint == tokenizer.fingerprint
+    assert train_tokenizer(LINES[::-1] * 2, config()).text != tokenizer.text
+    # These lines have fewer pieces than the maximum.
+    large = train_tokenizer(LINES, config(vocab_size=50_000))
+    assert 260 < len(tokenizer) <= 300 and 260 < len(large) < 400
+
+
+@needs_sentencepiece
+def test_other_program_reads_the_file_and_encodes_alike(tmp_path: Path, tokenizer: Tokenizer):
+    path = tmp_path / "en-it.model"
+    given = config(tokenizer_file=str(tmp_path / "{0}.model"))
+    assert build_tokenizer(LINES, given, "en-it").text == tokenizer.text
+    model = import_sentencepiece().SentencePieceProcessor(model_file=str(path))
+    assert [model.id_to_piece(i) for i in range(4)] == SPECIAL_TOKENS
+    assert model.encode(LINES) == tokenizer.encode(LINES)
+    loaded = build_tokenizer(["other lines"], given, "en-it")
+    assert loaded.text == load_tokenizer(path).text == tokenizer.text
+    # The file counts, not --tokenizer.
+    bpe = TokenizerConfig(tokenizer_file=str(path))
+    assert build_tokenizer(["other lines"], bpe, "en-it").text == tokenizer.text
+
+
+@needs_sentencepiece
+def test_model_of_another_program_is_accepted_if_its_special_ids_fit(tmp_path: Path):
+    path = tmp_path / "other.model"
+    path.write_bytes(train_elsewhere(pad_id=0, unk_id=1, bos_id=2, eos_id=3, model_type="bpe"))
+    tokenizer = load_tokenizer(path)
+    assert tokenizer.decode(tokenizer.encode(["il gatto"])) == ["il gatto"]
+    path.write_bytes(train_elsewhere())
+    with pytest.raises(UserError, match=r"pad -1, unk 0, bos 1, eos 2 .*: train it with --pad_id"):
+        load_tokenizer(path)
+
+
+@needs_sentencepiece
+@pytest.mark.parametrize("content", [b"\nnot a model", b'{"sentencepiece": "AAAA"}'])
+def test_damaged_model_is_reported(tmp_path: Path, content: bytes):
+    path = tmp_path / "x.model"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"x\.model cannot be used as tokenizer: it is not a Sent"):
+        load_tokenizer(path)
+
+
+@needs_sentencepiece
+def test_vocabulary_too_small_for_the_characters_names_the_size_needed():
+    lines = ["".join(map(chr, range(0x4E00, 0x4E80)))] * 3  # 128 characters
+    with pytest.raises(UserError, match=r"--vocab_size 300 is too small .* need 388 pieces"):
+        train_tokenizer(lines, config())
+    assert len(train_tokenizer(lines, config(vocab_size=388))) == 388
+
+
+def test_sample_is_random_and_the_same_every_time():
+    lines = [str(number) for number in range(1000)]
+    chosen = sample(iter(lines), 100)
+    assert chosen == sample(iter(lines), 100)
+    assert len(set(chosen)) == 100 and set(chosen) <= set(lines)
+    # Uniform: 500 ± 4 standard deviations of the mean of 100 numbers, 289 / 10.
+    assert 384 < sum(map(int, chosen)) / 100 < 616
+    assert sample(iter(lines), 1000) == lines == sample(iter(lines), 5000)
+
+
+@needs_sentencepiece
+def test_only_a_sample_of_many_lines_trains_the_model(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sentencepiece_model, "MAX_LINES", 2)
+    few = train_tokenizer(sample(LINES, 2), config())
+    assert train_tokenizer(LINES, config()).text == few.text
+
+
+@needs_sentencepiece
+def test_whole_run_with_sentencepiece_translates(tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--tokenizer", "sentencepiece", "--max_steps", "10"]
+    processes.train(flags, tmp_path / "output", size=2).succeed()
+    saved = last_state(tmp_path / "model")["tokenizer"]
+    assert Tokenizer(saved).file.startswith(b"\n") and text_of(Tokenizer(saved).file) == saved
+    output = tmp_path / "translate"
+    code, text = translate_ddp(output, "translate", "sun", "--model_folder", f"{tmp_path}/model")
+    assert code == 0 and text.count("\n") == 1
+
+
+def test_library_that_is_not_installed_is_one_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)  # as if it were not installed
+    with pytest.raises(SystemExit) as ended:
+        parse(["--tokenizer", "sentencepiece"])
+    assert ended.value.code == 2
+    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert "pip install -r requirements-sentencepiece.txt" in shown
+    with pytest.raises(UserError, match="pip install -r requirements-sentencepiece.txt"):
+        Tokenizer(text_of(b"\nmodel"))

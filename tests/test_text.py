@@ -1,0 +1,156 @@
+"""Normal form of text, sentences of a line, and parts of long sentences."""
+
+import random
+import unicodedata
+
+import pytest
+
+from translate_ddp.data.sentences import cut, join_sentences, split_sentences
+from translate_ddp.data.text import normalize, separates_words
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        (" a\tb\r\nc  d ", "a b c d"),
+        ("\ufeff\u3000x\u2028y\ufeff\n", "x y"),
+        ("perche\u0301", "perch\u00e9"),
+        ("10\u202f000 \u00ab\u00a0oui\u00a0\u00bb", "10\u202f000 \u00ab\u00a0oui\u00a0\u00bb"),
+        ("\u5b57\u3000\u5b57", "\u5b57\u3000\u5b57"),
+        (" \u00a0\u2003", ""),
+    ],
+)
+def test_normal_form_is_one_composed_line(text: str, normal: str):
+    assert normalize(text) == normal
+
+
+def test_normal_form_of_random_text_is_its_own_normal_form():
+    generator = random.Random(0)
+    characters = "ae\u0301\u0323 \t\n\u00a0\u2000\ufeff\u3000\u1100\u1161\u037e\u200d\0\u212a"
+    for _ in range(2000):
+        text = normalize("".join(generator.choices(characters, k=8)))
+        assert normalize(text) == text == unicodedata.normalize("NFC", text.strip())
+        assert "\n" not in text and "  " not in text
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [("en", True), ("ko", True), ("zh_CN", False), ("jpn_Jpan", False), ("TH", False)],
+)
+def test_languages_that_write_no_blanks_between_words(code: str, expected: bool):
+    assert separates_words(code) == expected
+
+
+@pytest.mark.parametrize(
+    "marked",  # | is where a sentence begins
+    [
+        "The cat sleeps. |Where is the dog? |Here! |Wow... |It is 5 o'clock.",
+        "“Really?” he said. |“Yes.” |Then he left. |(Maybe.) |The end",
+        "- Hello. |- Hi there. |What?! |No",
+        "hello there. |how are you? |fine",
+        "He was born in 1999. |She has 3.5 litres. |See a.b@example.com. |Bye.",
+        "¿Quién es? |¡Hola! |Él vino.",
+        "« Oui ! » |Il part. |« Non », dit-il.",
+        "Er kam. |»Ja«, sagte er. |„Nein.“ |Dann ging er.",
+        "Он пришёл. |Она ушла? |Да!",
+        "Ήρθε. |Έφυγε!",
+        "他来了。|你好吗？|很好！|“是的。” |他走了。",
+        "彼は「行く。」と言った。|「本当？」「はい。」私は寝た。",
+        "네. |알겠습니다. |갑시다!",
+        "वह आया। |तुम कौन हो? |ठीक है॥ |हाँ",
+        "সে এল। |তুমি কে?",
+        "من أنت؟ |أنا هنا. |نعم!",
+        "وہ آیا۔ |تم کون ہو؟",
+        "הוא בא. |מי אתה?",
+        "ሰላም። |እንዴት ነህ?",
+        "သူလာသည်။ |ကောင်းသည်။",
+        "Նա եկավ։ |Ես գնացի։",
+        "ის მოვიდა. |მე წავედი.",
+        "គាត់មក។ |ខ្ញុំទៅ។",
+    ],
+)
+def test_line_is_split_where_sentences_begin(marked: str):
+    line, expected = marked.replace("|", ""), marked.split("|")
+    assert split_sentences(line) == [sentence.strip() for sentence in expected]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Dr. Smith met Mrs. Jones and Prof. Lee at St. Mary",
+        "J. R. R. Tolkien lived in the U.S. Army base",
+        "Use a tool, e.g. this one, i.e. Hammers etc. and so on",
+        "“Really?” he said",
+        "Oh! what a day, said Yahoo! to me",
+        "It costs 3.5 or 1.000 and not 1,5 at No. 5 or p. 12",
+        "Am 3. Oktober kam Ludwig XIV. König, z. B. mit 3 Mio. Euro bzw. Dollar",
+        "M. Dupont et Mme. Martin",
+        "El Sr. López y la Sra. Ruiz",
+        "Il dott. Rossi e il sig. Bianchi",
+        "Он живёт на ул. Ленина, им. Пушкина, т. е. Дома",
+        "मैं डॉ. सिंह हूँ",
+        "د. محمد هنا",
+        "สวัสดี ดร. สมชาย มาแล้ว",
+        "Visit www.example.com and https://a.org/b?c=d!e",
+        "...",
+        "?!",
+        "😀! 😀",
+        "no end at all",
+    ],
+)
+def test_line_with_other_periods_and_marks_is_one_sentence(line: str):
+    assert split_sentences(line) == [line]
+
+
+@pytest.mark.parametrize("line", ["", " ", "\u00a0"])
+def test_empty_line_has_no_sentence(line: str):
+    assert split_sentences(line) == []
+
+
+def test_split_keeps_every_character_of_random_text():
+    generator = random.Random(0)
+    characters = "abXY .!?。？।…“”\"'()「」»«12\u00a0😀é中हिق-–"
+    for _ in range(5000):
+        line = normalize("".join(generator.choices(characters, k=40)))
+        sentences = split_sentences(line)
+        assert "".join("".join(sentences).split()) == "".join(line.split())
+        assert all(sentence == sentence.strip() != "" for sentence in sentences)
+
+
+@pytest.mark.parametrize("line", ["." * 50_000, "! " * 50_000, '!"' * 50_000, "(" * 50_000])
+@pytest.mark.timeout(20)  # a search that backtracks takes minutes
+def test_long_runs_of_marks_are_split_in_linear_time(line: str):
+    assert split_sentences(line) == [line.strip()]
+
+
+def test_sentences_are_joined_as_the_language_writes_them():
+    assert join_sentences(["Ja.", "", "Nein."], "de") == "Ja. Nein."
+    assert join_sentences(["是。", "不。"], "zh-Hans") == "是。不。"
+    assert join_sentences([], "en") == ""
+
+
+def parts(text: str, limit: int) -> list[str]:
+    """The parts of a text whose tokens are its characters."""
+    return [text[each] for each in cut(list(text), limit)]
+
+
+def test_long_sentence_is_cut_after_a_clause_else_a_word_else_anywhere():
+    assert parts("abc", 3) == ["abc"]
+    assert parts("aa bb, cc dd", 10) == ["aa bb,", " cc dd"]
+    assert parts("a, bb cc dd", 10) == ["a, bb cc", " dd"]  # the clause is too short
+    assert parts("aa bb cc", 7) == ["aa bb", " cc"]
+    assert parts("abcdefgh", 3) == ["abc", "def", "gh"]
+    assert parts("一二，三四五", 4) == ["一二，", "三四五"]
+    assert parts("ab", 1) == ["a", "b"]
+
+
+def test_parts_hold_all_tokens_within_the_limit_and_whole_characters():
+    generator = random.Random(0)
+    for _ in range(300):
+        text = "".join(generator.choices("ab ,", k=generator.randint(0, 60)))
+        limit = generator.randint(1, 12)
+        found = parts(text, limit)
+        assert "".join(found) == text and max(map(len, found)) <= limit
+        assert all(len(part) > limit // 2 for part in found[:-1])
+    # A character of three tokens: only the first is not the replacement character.
+    assert cut(["x", "é", "\ufffd", "\ufffd"] * 2, 7) == [slice(0, 5), slice(5, None)]
