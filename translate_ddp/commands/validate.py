@@ -1,6 +1,7 @@
 """`python -m translate_ddp validate`: greedy-decode validation of a checkpoint."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from translate_ddp.commands.translate import SavedModel
@@ -14,6 +15,7 @@ from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memo
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.metrics import bleu_signature
+from translate_ddp.training.robustness import describe_robustness
 from translate_ddp.training.sinks.console_sink import sample_lines, with_units
 from translate_ddp.training.validation import ValidationSet, validate
 from translate_ddp.translator import Translator
@@ -27,6 +29,8 @@ class ValidateConfig:
     """File of sentences, one per line; '': the validation set of the training run."""
     reference: str = ""
     """File of their translations."""
+    perturbed: bool = False
+    """Also report scores for input as people type it: lower case, no end punctuation, ..."""
     saved: SavedModel = field(default_factory=SavedModel)
 
     def __post_init__(self) -> None:
@@ -61,6 +65,10 @@ def run(config: ValidateConfig) -> None:
         f"{len(data.pairs):,} sentences: {with_units(result.scores)}"
     )
     print_line(f"BLEU signature: {bleu_signature()}")
+    if config.perturbed:
+        translate = partial(translator.translate, beam_width=1)
+        for line in describe_robustness(translate, data.sources, data.references):
+            print_line(line)
 
 
 def from_files(source: Path, reference: Path, translator: Translator) -> ValidationSet:
