@@ -56,7 +56,12 @@ def what(draw: Sampler) -> Pair:
         if draw.maybe(0.6):
             word = noun_phrase(noun, "how many", "plural")
     location = draw.location(frame, 0.5)
-    clause = Clause(draw.subject(), frame.verb, draw.tense(frame.verb), location)
+    tense = (
+        "progressive"
+        if frame in frames.PROGRESSIVE and draw.maybe(0.25)
+        else draw.tense(frame.verb)
+    )
+    clause = Clause(draw.subject(), frame.verb, tense, location)
     return _with_time(draw, clause.question(word, inverted=True), clause)
 
 
