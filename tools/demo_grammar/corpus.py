@@ -17,7 +17,8 @@ from tools.demo_grammar import (
     questions,
     statements,
 )
-from tools.demo_grammar.clauses import Pair
+from tools.demo_grammar.clauses import Pair, sentence
+from tools.demo_grammar.phrases import Phrase
 from tools.demo_grammar.sampling import Sampler
 
 NUM_TRAIN, NUM_VALIDATION, NUM_TEST = 23_000, 500, 500
@@ -68,8 +69,13 @@ def demo_tsv() -> str:
 
 
 def fixed_pairs() -> list[Pair]:
-    """The everyday phrases, also with contractions, and the single words; all for training."""
-    italian_of = dict(fragments.single_words())
+    """The everyday phrases, also with contractions, and the single words; all for training.
+
+    A word occurs as it is and as a sentence.
+    """
+    words = fragments.single_words()
+    italian_of = dict(words)
+    italian_of |= dict(sentence(Phrase(*pair)) for pair in words)
     for in_english, in_italian in everyday.fixed_pairs():
         for verb_first in (True, False):
             italian_of[english.contracted(in_english, verb_first)] = in_italian
