@@ -60,7 +60,7 @@ def _action(draw: Sampler) -> Phrase:
 
 
 def _place(draw: Sampler) -> Phrase:
-    return noun_phrase(draw.choice(tuple(PLACES.values())).noun, "the")
+    return noun_phrase(draw.choice(SOUGHT).noun, "the")
 
 
 def _digits(draw: Sampler) -> Phrase:
@@ -74,6 +74,7 @@ def _hour(draw: Sampler) -> Phrase:
     return Phrase(digits, digits) if draw.maybe(0.4) else Phrase(word, NUMBERS[word])
 
 
+SOUGHT = [place for name, place in PLACES.items() if name not in ("city", "island", "room")]
 ABROAD = (*COUNTRIES.values(), LOCALITIES["UnitedStates"])
 SLOTS: dict[str, Callable[[Sampler], Phrase]] = {
     **{name: _entry_of(name) for name in _TABLE["slots"]},

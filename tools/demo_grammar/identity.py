@@ -31,7 +31,10 @@ SHOWN = (nouns("family", "spouse", "acquaintance"), THINGS, nouns("place", "frui
 RELATIVES = tuple(
     noun for noun in nouns("family", "spouse", "friend") if "singular" in noun.numbers
 )
-OWNED = (*RELATIVES, *nouns("pet", "things", "luggage", "vehicle", "clothing", "house", "job"))
+OWNED = (
+    *(noun for noun in RELATIVES if noun.kind != "spouse"),
+    *nouns("pet", "things", "luggage", "vehicle", "clothing", "house", "job"),
+)
 LIKE, HAVE = Verb("like", "piacere"), Verb("have", "avere")
 
 

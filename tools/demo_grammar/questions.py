@@ -5,6 +5,9 @@ from tools.demo_grammar.clauses import WHO, Clause, Pair, sentence
 from tools.demo_grammar.phrases import Phrase, noun_phrase
 from tools.demo_grammar.sampling import Sampler
 
+# "What do you speak?" is not said.
+ASKED = tuple(f for f in frames.WITH_INANIMATE_OBJECT if f.verb.english != "speak")
+
 
 def _with_time(draw: Sampler, phrase: Phrase, clause: Clause) -> Pair:
     return sentence(draw.with_time(phrase, clause, in_front=False), "?")
@@ -48,7 +51,7 @@ def why(draw: Sampler) -> Pair:
 
 def what(draw: Sampler) -> Pair:
     """How many oranges do you eat every day?"""
-    frame = draw.choice(frames.WITH_INANIMATE_OBJECT)
+    frame = draw.choice(ASKED)
     noun = draw.choice(frame.objects)
     word = Phrase("what", "che cosa")
     if "plural" in noun.numbers and draw.maybe(0.6):
