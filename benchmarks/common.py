@@ -41,13 +41,15 @@ class Settings:
                 raise ValueError(f"{name} must be positive, but is {value}.")
 
 
-def read_settings(settings: type[Parsed], description: str | None) -> Parsed:
-    """The command line as an instance of the dataclass `settings`.
+def read_settings(
+    settings: type[Parsed], description: str | None, words: Sequence[str] | None = None
+) -> Parsed:
+    """The command line, or `words` of it, as an instance of the dataclass `settings`.
 
     Exits with code 2 and a message if the flags are unusable. Raises UserError if the results
     folder cannot be written to.
     """
-    return _with_folder(tyro.cli(settings, **_options(description)))
+    return _with_folder(tyro.cli(settings, args=words, **_options(description)))
 
 
 def read_settings_and_flags(

@@ -109,7 +109,17 @@ def prepare_task(settings: TrainingBenchmark, work: Path) -> dict[str, Any]:
     """Write the input of the trainers to `work`; return the facts about it for the report."""
     flags = settings.flags(batch_tokens=settings.batch_tokens, seq_len=SEQ_LEN)
     corpus = Corpus.prepare(flags, work / "data")
+    mean_target = write_task(corpus, flags, work)
+    return corpus.facts() | {
+        "target tokens of a pair": f"{mean_target:.1f}",
+        "measured": f"{settings.rounds} rounds of {settings.seconds:g} s",
+    }
+
+
+def write_task(corpus: Corpus, flags: list[str], work: Path) -> float:
+    """Write the input of all trainers to `work`; return the mean target tokens of a pair."""
     write_as_words(corpus.data, work)
+    batches = corpus.config.batches
     mean_target = float((corpus.data.train.target.lengths + 1).mean())
     Task(
         device=default_device().type,
@@ -117,16 +127,13 @@ def prepare_task(settings: TrainingBenchmark, work: Path) -> dict[str, Any]:
         flags=flags,
         pairs=len(corpus.data.train),
         vocabulary=len(corpus.data.tokenizer),
-        sentences=round(settings.batch_tokens / mean_target),
-        batch_tokens=settings.batch_tokens,
-        seq_len=SEQ_LEN,
+        sentences=round(batches.batch_tokens / mean_target),
+        batch_tokens=batches.batch_tokens,
+        seq_len=batches.seq_len,
         label_smoothing=corpus.config.loss.label_smoothing,
         model=corpus.config.model,
     ).save(work)
-    return corpus.facts() | {
-        "target tokens of a pair": f"{mean_target:.1f}",
-        "measured": f"{settings.rounds} rounds of {settings.seconds:g} s",
-    }
+    return mean_target
 
 
 def write_as_words(data: PreparedData, work: Path) -> None:

@@ -30,7 +30,8 @@ from tests.helpers.models import VOCABULARY, random_ids, small_model
 from translate_ddp.errors import UserError
 
 COMMANDS = (
-    "gpu.__main__ training decoding profile curves scaling quality neighbours startup".split()
+    "gpu.__main__ recipe.__main__ training decoding profile curves scaling quality neighbours "
+    "startup time_to_quality.__main__".split()
 )
 PEERS = ("ctranslate2", "eole", "transformers", "matplotlib")
 

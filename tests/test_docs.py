@@ -15,7 +15,8 @@ PAGES += sorted((ROOT / "docs").glob("*.md"))
 OTHER_FLAGS = set(
     "--nproc_per_node --nnodes --node_rank --master_addr --master_port --rdzv-backend --rdzv-id "
     "--rdzv-endpoint --max-restarts --signals-to-handle --repo-type --local-dir --nodes "
-    "--ntasks-per-node --gpus-per-node --gpus-per-task --others --minutes --help --version".split()
+    "--ntasks-per-node --gpus-per-node --gpus-per-task --others --minutes --help --version "
+    "--corpus --convention --name --against --results --model_root --no_test --averages".split()
 )
 
 

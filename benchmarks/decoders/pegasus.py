@@ -47,7 +47,7 @@ def to_pegasus(trained: Trained, positions: int) -> Any:
 def convert(trained: Transformer, shape: ModelConfig, vocabulary: int, positions: int) -> Any:
     """A Pegasus on the CPU with the weights of `trained`, whose shape is `shape`."""
     # Any: the type annotations of transformers do not fit its methods.
-    model: Any = build_pegasus(shape, vocabulary, positions, dropout=0.0)
+    model: Any = build_pegasus(shape, vocabulary, positions)
     own = dict(renamed(trained.state_dict()))
     theirs = model.state_dict()
     assert own.keys() == {name for name in theirs if not name.endswith(COMPUTED)}

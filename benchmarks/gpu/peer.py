@@ -61,8 +61,8 @@ def train_peer(setup: Setup, flags: list[str]) -> Measurement:
     torch.manual_seed(0)
     data = random_pairs(setup.sizes.pairs, vocabulary).train
     sentences = round(config.batches.batch_tokens / float((data.target.lengths + 1).mean()))
-    own = {"dropout": config.model.dropout, "use_cache": False}
-    model: Any = build_pegasus(config.model, vocabulary, config.batches.seq_len, **own)
+    positions = config.batches.seq_len
+    model: Any = build_pegasus(config.model, vocabulary, positions, use_cache=False)
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
     reset_peak(device)

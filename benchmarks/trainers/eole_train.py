@@ -82,6 +82,7 @@ def settings(task: Task, flags: Flags, folder: Path) -> dict[str, Any]:
         "bucket_size": task.pairs,  # sorts a whole epoch
         "label_smoothing": task.label_smoothing,
         "dropout": [task.model.dropout],
+        "attention_dropout": [task.model.dropout],
     }
     return found
 

@@ -11,7 +11,10 @@ from translate_ddp.settings import ModelConfig
 def build_pegasus(
     shape: ModelConfig, vocabulary: int, positions: int, **settings: Any
 ) -> transformers.PegasusForConditionalGeneration:
-    """A Pegasus with random weights; `settings` are further fields of its configuration."""
+    """A Pegasus with random weights and the dropout of `shape`, which ours applies everywhere.
+
+    `settings` are further fields of its configuration.
+    """
     config = transformers.PegasusConfig(
         vocab_size=vocabulary,
         max_position_embeddings=positions,
@@ -22,8 +25,9 @@ def build_pegasus(
         decoder_attention_heads=shape.num_heads,
         encoder_ffn_dim=shape.d_ff,
         decoder_ffn_dim=shape.d_ff,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
+        dropout=shape.dropout,
+        attention_dropout=shape.dropout,
+        activation_dropout=shape.dropout,
         activation_function="relu",
         scale_embedding=True,
         pad_token_id=PAD,

@@ -30,8 +30,7 @@ def main() -> None:
     flags, task = read_flags(__doc__)
     torch.set_num_threads(flags.threads)
     torch.manual_seed(0)
-    own = {"dropout": task.model.dropout, "use_cache": False}
-    model = build_pegasus(task.model, task.vocabulary, task.seq_len, **own)
+    model = build_pegasus(task.model, task.vocabulary, task.seq_len, use_cache=False)
     clock = Clock(flags.seconds)
     trainer = CountingTrainer(
         model=model,
@@ -47,15 +46,15 @@ def main() -> None:
         dist.destroy_process_group()
 
 
-def arguments(task: Task, flags: Flags) -> transformers.Seq2SeqTrainingArguments:
+def arguments(task: Task, flags: Flags, **schedule: Any) -> transformers.Seq2SeqTrainingArguments:
+    """Its settings; `schedule` replaces the learning rate and its warm-up."""
     return transformers.Seq2SeqTrainingArguments(
         output_dir=str(flags.work / "transformers"),
         per_device_train_batch_size=task.sentences // flags.processes,
         train_sampling_strategy="group_by_length",
         remove_unused_columns=False,  # it would remove the lengths before they are used
         max_steps=1_000_000,
-        learning_rate=1e-3,
-        warmup_steps=500,
+        **({"learning_rate": 1e-3, "warmup_steps": 500} | schedule),
         adam_beta2=0.98,
         label_smoothing_factor=task.label_smoothing,
         bf16=flags.precision == "bf16",

@@ -1,0 +1,1 @@
+"""`python -m benchmarks.recipe`: trains a recipe, scores it by a fixed protocol, and compares."""

@@ -1,0 +1,184 @@
+"""Tables and a figure of all records: scores by recipe, and differences to one of them."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.charts import COLOURS, figure
+from benchmarks.common import Settings, Values
+from benchmarks.recipe.bootstrap import RESAMPLES, Difference, compare, sentence_counts
+from benchmarks.recipe.convention import CONVENTIONS, TEST, VALIDATION
+from benchmarks.recipe.record import Record, load_records
+from benchmarks.report import Row, table, write_report
+from translate_ddp.errors import UserError
+
+TITLE = "Recipes on Multi30k en-de"
+NOTE = (
+    "BLEU: mean over the seeds (least to most). Greedy and beam on validation with their best "
+    "average and length penalty; test with the settings chosen on validation for each seed. "
+    "Tokens: target tokens seen, end markers included. Minutes: of the training, validations "
+    "included. tok: `.lc.norm.tok`, tokens as given; raw: cased, detokenised, 13a. Protocol: "
+    "`docs/recipe.md`."
+)
+Runs = dict[tuple[str, str], list[Record]]  # (convention, name) -> records by seed
+Differences = dict[str, dict[str, Difference]]  # "convention, name" -> split -> difference
+
+
+@dataclass(frozen=True)
+class RecipeReport(Settings):
+    corpus: Path = Path("multi30k")
+    """Folder of the references, as for the training."""
+    against: str = ""
+    """Recipe with which all others are compared; '': no comparison."""
+
+
+def write_recipe_report(settings: RecipeReport) -> None:
+    """Write recipe.json, recipe.md and the figure. Raises UserError if there is no record."""
+    folder = settings.results / "recipe"
+    runs: Runs = defaultdict(list)
+    for record in load_records(folder):
+        runs[record.convention, record.name].append(record)
+    if not runs:
+        raise UserError(f"{folder} holds no record: run `python -m benchmarks.recipe` first.")
+    if settings.against and all(name != settings.against for _, name in runs):
+        names = ", ".join(sorted({name for _, name in runs}))
+        raise UserError(f"There is no record of {settings.against!r}, only of {names}.")
+    differences = compare_all(runs, settings) if settings.against else {}
+    title = f"Difference to {settings.against}, BLEU"
+    records = [record for found in runs.values() for record in found]
+    write_report(
+        "recipe",
+        TITLE,
+        [
+            Row(f"{convention}, {name}", summary(found))
+            for (convention, name), found in runs.items()
+        ],
+        folder=settings.results,
+        raw={key: {s: vars(d) for s, d in found.items()} for key, found in differences.items()},
+        notes=[NOTE, *comparison(title, differences), *origins(records)],
+        draw=partial(draw_differences, differences, title) if differences else None,
+    )
+
+
+def summary(records: Sequence[Record]) -> Values:
+    """The row of one recipe under one convention."""
+    first = records[0]
+    values: Values = {
+        "seeds": ", ".join(str(record.seed) for record in records),
+        "parameters": f"{first.parameters / 1e6:.2f} M",
+        "epochs": over_seeds(records, lambda r: r.epochs, "{:.0f}"),
+        "steps": over_seeds(records, lambda r: r.steps, "{:,.0f}"),
+        "tokens": over_seeds(records, lambda r: r.target_tokens / 1e6, "{:.1f} M"),
+        "minutes": over_seeds(records, lambda r: r.minutes, "{:.0f}"),
+        "val greedy": over_seeds(records, lambda r: best_score(r, greedy=True)),
+        "val beam": over_seeds(records, lambda r: best_score(r, greedy=False)),
+        "chosen": "; ".join(dict.fromkeys(str(record.chosen) for record in records)),
+    }
+    tested = [record for record in records if record.test]
+    for name in tested[0].test if tested else ():
+        values[f"test, {name}"] = over_seeds(tested, lambda r, name=name: r.test[name].bleu)
+    return values
+
+
+def best_score(record: Record, greedy: bool) -> float:
+    return max(s.bleu for s in record.validation if (s.setting.beam_width == 1) == greedy)
+
+
+def over_seeds(
+    records: Sequence[Record], value: Callable[[Record], float], text: str = "{:.2f}"
+) -> str:
+    """The mean, with the least and the most if they are shown differently."""
+    found = [value(record) for record in records]
+    least, mean, most = (text.format(f(found)) for f in (np.min, np.mean, np.max))
+    return mean if least == most else f"{mean} ({least} to {most})"
+
+
+def compare_all(runs: Runs, settings: RecipeReport) -> Differences:
+    """The differences of all recipes to `against`, on each split that both have translated."""
+    found: Differences = {}
+    for (convention, name), records in runs.items():
+        baseline = runs.get((convention, settings.against), [])
+        if name == settings.against or not baseline:
+            continue
+        splits = {}
+        for split in (VALIDATION, TEST):
+            sides = [[r for r in side if split in r.sha256] for side in (records, baseline)]
+            if all(sides):
+                splits[split] = compare(*(count(side, split, settings) for side in sides))
+        found[f"{convention}, {name}"] = splits
+    return found
+
+
+def count(records: Sequence[Record], split: str, settings: RecipeReport) -> list[np.ndarray]:
+    """The n-gram counts of the translations of each record."""
+    convention = CONVENTIONS[records[0].convention]
+    _, references = convention.read(settings.corpus, split)
+    folder = settings.results / "recipe"
+    metric = convention.metric()
+    return [sentence_counts(metric, r.translations(folder, split), references) for r in records]
+
+
+def comparison(title: str, differences: Differences) -> list[str]:
+    """The table of the differences, as notes of the report."""
+    if not differences:
+        return []
+    rows = [
+        Row(key, {k: v for split, d in found.items() for k, v in shown_difference(split, d)})
+        for key, found in differences.items()
+    ]
+    note = (
+        f"Intervals of 95 % and two-sided p by paired bootstrap over the sentences, "
+        f"{RESAMPLES:,} resamples, all seeds with the same sentences."
+    )
+    return [f"## {title}", table(rows), note]
+
+
+def shown_difference(split: str, found: Difference) -> list[tuple[str, str]]:
+    return [
+        (split, f"{found.mean:+.2f}"),
+        (f"{split}, 95 %", f"{found.low:+.2f} to {found.high:+.2f}"),
+        (f"{split}, p", f"{found.p:.3f}"),
+    ]
+
+
+def origins(records: Sequence[Record]) -> list[str]:
+    """Signatures, machines and versions of the records."""
+    signatures = dict.fromkeys(f"{r.convention}: `{r.signature}`" for r in records)
+    facts = (r.facts for r in records)
+    names = ("gpu", "cpu", "cores", "processes", "threads", "precision", "torch", "commit")
+    machines = dict.fromkeys(
+        "; ".join(f"{name}: {found[name]}" for name in names if name in found) for found in facts
+    )
+    return [f"Signatures: {', '.join(signatures)}."] + [f"Trained on: {m}." for m in machines]
+
+
+def draw_differences(differences: Differences, title: str, path: Path) -> None:
+    """A point per recipe with its 95 % interval on validation, and on test if there is one."""
+    with figure(path, title, figsize=(8, 1.4 + 0.4 * len(differences))) as grid:
+        axes = grid[0, 0]
+        axes.axvline(0, color="black", linewidth=0.8)
+        for shift, split in ((-0.12, VALIDATION), (0.12, TEST)):
+            points = [(p, d[split]) for p, d in enumerate(differences.values()) if split in d]
+            if points:
+                means = [found.mean for _, found in points]
+                below = [found.mean - found.low for _, found in points]
+                above = [found.high - found.mean for _, found in points]
+                places = [place + shift for place, _ in points]
+                axes.errorbar(
+                    means,
+                    places,
+                    xerr=[below, above],
+                    fmt="o",
+                    color=COLOURS[split == VALIDATION],
+                    capsize=3,
+                    label=split,
+                )
+        axes.set_yticks(range(len(differences)), list(differences))
+        axes.set_xlabel("BLEU, with 95 % intervals over sentences")
+        axes.invert_yaxis()
+        axes.legend()
+        axes.spines[["top", "right"]].set_visible(False)

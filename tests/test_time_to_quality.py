@@ -1,0 +1,161 @@
+"""The benchmark of time to quality: its clock, converted weights, records and table."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from benchmarks.common import ROOT, as_flags
+from benchmarks.time_to_quality import clock as clock_module
+from benchmarks.time_to_quality.__main__ import (
+    TimeToQuality,
+    description,
+    minutes_to,
+    read_records,
+    run,
+)
+from benchmarks.time_to_quality.clock import Contestant, SnapshotClock, list_snapshots
+from benchmarks.time_to_quality.conversion import Names, to_ours
+from benchmarks.time_to_quality.scoring import POSITIONS, build_model
+from benchmarks.trainers.task import Task
+from tests.helpers.commands import environment
+from tests.helpers.models import VOCABULARY, random_ids
+from tests.helpers.tiny_run import TINY_RUN, write_corpus
+from translate_ddp.errors import UserError
+from translate_ddp.modeling.transformer import Attention, Transformer, sinusoids
+from translate_ddp.settings import ModelConfig
+
+SHAPE = ModelConfig(d_model=16, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, d_ff=32)
+TASK = Task("cpu", "", [], 1, VOCABULARY, 1, 1, 1, 0.1, SHAPE)
+NAMES = Names({"feed_forward": "mlp"}, keys="k", values="v")
+
+
+def test_clock_excludes_the_first_step_and_its_snapshots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    now = 0.0
+    monkeypatch.setattr(clock_module.time, "perf_counter", lambda: now)
+    clock = SnapshotClock(Contestant(work=tmp_path, snapshots=tmp_path, seconds=10.0, every=4.0))
+
+    def weights() -> dict[str, torch.Tensor]:
+        nonlocal now
+        now += 100.0  # a slow disk
+        return {"a": torch.ones(2)}
+
+    over = []
+    for seconds in (50.0, 3.0, 3.0, 3.0, 3.0):
+        now += seconds
+        over.append(clock.step(weights))
+    assert over == [False, False, False, False, True]
+    taken = [(seconds, steps) for seconds, steps, _ in list_snapshots(tmp_path)]
+    assert taken == [(6.0, 3), (9.0, 4), (12.0, 5)]
+
+
+def with_biases(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights as of another program: other names, keys and values apart and with biases."""
+    theirs = {}
+    for name, tensor in state.items():
+        other = name.replace("feed_forward", "mlp")
+        if "key_value" in name:
+            for part, matrix in zip("kv", tensor.chunk(2), strict=True):
+                theirs[other.replace("key_value", part)] = matrix
+                theirs[other.replace("key_value.weight", f"{part}.bias")] = torch.randn(16)
+        else:
+            theirs[other] = torch.randn_like(tensor)
+    return theirs
+
+
+def test_converted_attention_computes_what_attention_with_biases_does():
+    torch.manual_seed(0)
+    theirs = with_biases(Transformer(SHAPE, VOCABULARY).state_dict())
+    found = to_ours(theirs, NAMES, TASK)
+    assert found.keys() == Transformer(SHAPE, VOCABULARY).state_dict().keys()
+    assert (
+        found["encoder_layers.0.feed_forward.up.weight"] is theirs["encoder_layers.0.mlp.up.weight"]
+    )
+    prefix = "decoder_layers.0.cross_attention."
+    expected = nn.MultiheadAttention(16, 2, batch_first=True)
+    parts = [theirs[f"{prefix}{part}.weight"] for part in ("query", "k", "v")]
+    biases = [theirs[f"{prefix}{part}.bias"] for part in ("query", "k", "v")]
+    expected.load_state_dict(
+        {
+            "in_proj_weight": torch.cat(parts),
+            "in_proj_bias": torch.cat(biases),
+            "out_proj.weight": theirs[f"{prefix}out.weight"],
+            "out_proj.bias": theirs[f"{prefix}out.bias"],
+        }
+    )
+    ours = Attention(SHAPE)
+    state = {n.removeprefix(prefix): t for n, t in found.items() if n.startswith(prefix)}
+    ours.load_state_dict(state)
+    x_BTD, memory_BMD = torch.randn(2, 3, 16), torch.randn(2, 5, 16)
+    actual_BTD = ours(x_BTD, *ours.keys_values(memory_BMD))
+    torch.testing.assert_close(actual_BTD, expected(x_BTD, memory_BMD, memory_BMD)[0])
+
+
+def test_positions_of_another_program_replace_ours():
+    weights = Transformer(SHAPE, VOCABULARY).state_dict()
+    ours = build_model(weights, SHAPE, VOCABULARY, torch.float32).eval()
+    source, target = random_ids(2, 6), random_ids(2, 5)
+    own = {POSITIONS: sinusoids(0, 10, 16, torch.device("cpu"))}
+    same = build_model(weights | own, SHAPE, VOCABULARY, torch.float32).eval()
+    torch.testing.assert_close(same(source, target), ours(source, target))
+    shifted = {POSITIONS: own[POSITIONS].flip(0)}
+    other = build_model(weights | shifted, SHAPE, VOCABULARY, torch.float32).eval()
+    assert not torch.allclose(other(source, target), ours(source, target), atol=1e-2)
+
+
+CURVE = [
+    {"minutes": 1.0, "steps": 10, "bleu": 20.0},
+    {"minutes": 2.0, "steps": 20, "bleu": 34.5},
+    {"minutes": 3.0, "steps": 30, "bleu": 33.5},
+]
+
+
+def test_a_score_that_is_not_reached_is_a_result():
+    assert (minutes_to(CURVE, 33), minutes_to(CURVE, 36)) == (2.0, None)
+    found = description({"curve": CURVE, "processes x threads": "1 x 2"}, [33.0, 36.0])
+    assert (found["minutes to 33"], found["minutes to 36"]) == ("2.0", "-")
+    assert (found["best BLEU"], found["last BLEU"], found["steps"]) == ("34.50", "33.50", 30)
+
+
+def test_records_of_other_settings_are_not_mixed(tmp_path: Path):
+    folder = tmp_path / "time_to_quality"
+    folder.mkdir()
+    for name in ("Eole, lr 0.001", "translate_ddp, lr 0.002", "translate_ddp, lr 0.001"):
+        record = {"name": name, "minutes": 60, "flags": ["--dropout", "0.3"]}
+        (folder / f"{name}.json").write_text(json.dumps(record))
+    protocol = {"minutes": 60, "flags": ["--dropout", "0.3"]}
+    names = ["translate_ddp, lr 0.001", "translate_ddp, lr 0.002", "Eole, lr 0.001"]
+    assert list(read_records(tmp_path, protocol)) == names
+    with pytest.raises(UserError, match="has minutes 60, not 30: choose another folder"):
+        read_records(tmp_path, protocol | {"minutes": 30})
+
+
+def test_contestant_is_trained_scored_and_recorded_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    flags = [*TINY_RUN, "--dataset", write_corpus(tmp_path)]
+    own: dict[str, Any] = {"minutes": 0.02, "every": 0.01, "precision": "fp32", "processes": 1}
+    paths: dict[str, Any] = {"results": tmp_path, "work": tmp_path / "work"}
+    chosen = {"learning_rates": 0.002, "only": "translate_ddp"}
+    command = [sys.executable, "-m", "benchmarks.time_to_quality", *as_flags(own | paths | chosen)]
+    done = subprocess.run(
+        [*command, "--", *flags], cwd=ROOT, capture_output=True, text=True, env=environment()
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    record = tmp_path / "time_to_quality" / "translate_ddp-lr-0.002.json"
+    content = record.read_text()
+    curve = json.loads(content)["curve"]
+    assert len(curve) >= 2 and curve[-1]["minutes"] >= 0.02
+    assert not list((tmp_path / "work").glob("*lr*"))  # its snapshots are deleted
+
+    settings = TimeToQuality(**own, **paths, learning_rates=(0.002,), only=("translate_ddp",))
+    run(settings, flags)
+    assert "| translate_ddp, lr 0.002 | - | - |" in capsys.readouterr().out
+    assert record.read_text() == content
