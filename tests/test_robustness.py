@@ -43,7 +43,7 @@ def test_lines_equal_those_computed_by_hand():
         return [answers.get(text, "boh") for text in texts]
 
     sources, references = ["One two three four.", "no no no"], ["uno due tre quattro.", "no no no"]
-    lines = describe_robustness(translate, sources, references)
+    lines = describe_robustness(translate, sources, references, "it")
     assert asked[:4] == [
         sources,
         ["one two three four.", "no no no"],

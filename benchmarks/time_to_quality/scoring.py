@@ -74,4 +74,4 @@ def validation_bleu(model: Transformer, corpus: Corpus) -> float:
     sources = [pairs.source[row] for row in range(len(pairs))]
     found = decode(model.start, sources, device, max_tokens=default_max_tokens(device))
     predictions = data.tokenizer.decode([hypothesis.ids for hypothesis in found])
-    return bleu(data.validation_sources, predictions, data.validation_references)
+    return bleu(data.validation_sources, predictions, data.validation_references, "de")

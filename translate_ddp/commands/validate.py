@@ -69,7 +69,7 @@ def run(config: ValidateConfig) -> None:
     print_line(f"BLEU signature: {bleu_signature(data.lang_tgt)}")
     if config.perturbed:
         translate = partial(translator.translate, beam_width=1)
-        for line in describe_robustness(translate, data.sources, data.references):
+        for line in describe_robustness(translate, data.sources, data.references, data.lang_tgt):
             print_line(line)
 
 

@@ -21,7 +21,10 @@ TIMES = 3  # in a row
 
 
 def describe_robustness(
-    translate: Callable[[Sequence[str]], list[str]], sources: list[str], references: list[str]
+    translate: Callable[[Sequence[str]], list[str]],
+    sources: list[str],
+    references: list[str],
+    lang_tgt: str,
 ) -> list[str]:
     """A line for each kind of input, with the scores against the unchanged references.
 
@@ -32,7 +35,7 @@ def describe_robustness(
     for name, change in VARIANTS.items():
         changed = [change(source) for source in sources]
         predictions = translate(changed)
-        scores = with_units(score_texts(changed, predictions, references))
+        scores = with_units(score_texts(changed, predictions, references, lang_tgt))
         lines.append(f"{name}: {scores}, {_repeating(changed, predictions)}")
     words = frequent_words(sources)
     predictions = translate(words)
