@@ -68,6 +68,19 @@ def test_validate_scores_files(trained: Path, tmp_path: Path):
     assert code == 2 and "2 lines" in output and "1:" in output and "Traceback" not in output
 
 
+def test_validate_reports_input_as_people_type_it(trained: Path, tmp_path: Path):
+    flags = ["--preload", "1", "--model_folder", str(trained), "--perturbed"]
+    code, output = translate_ddp(tmp_path, "validate", *flags)
+    assert code == 0, output
+    *_, unchanged, lower, upper, no_end, words = output.splitlines()
+    score = f"cer {validations(trained, 'cer')[0]:.4g} "
+    assert unchanged.startswith("unchanged: ") and score in unchanged
+    assert lower.startswith("lower case: ") and score in lower  # as the corpus is
+    assert upper.startswith("upper case: ") and score not in upper
+    assert no_end.startswith("no end punctuation: ") and score in no_end
+    assert " single words: " in words and "repeat themselves" in words
+
+
 def test_check_lists_every_checkpoint_and_finds_damage(trained: Path, tmp_path: Path):
     folder = tmp_path / "copy"
     shutil.copytree(trained, folder)

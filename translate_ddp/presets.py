@@ -3,8 +3,9 @@
 from typing import Any
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # The embedded demo, in minutes on two CPU cores: the defaults in settings.py.
-    "tiny": {},
+    # The embedded demo, in minutes on two CPU cores: the defaults in settings.py, and sources as
+    # people will type them to try it.
+    "tiny": {"perturb": True},
     # Tens of thousands of pairs, on a CPU or any GPU.
     "small": {
         "d_model": 256,

@@ -99,6 +99,18 @@ class BatchConfig:
 
 
 @dataclass(frozen=True)
+class AugmentConfig:
+    perturb: bool = False
+    """Change some training sources as people type: case, no end punctuation, typos."""
+    bpe_dropout: float = 0.0
+    """Probability to drop a merge in training (Provilkov et al. 2020); 0: none, usual: 0.1."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.bpe_dropout <= 1:
+            raise ValueError(f"bpe_dropout must lie in [0, 1], but is {self.bpe_dropout}.")
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     d_model: int = 128
     """Model width."""
@@ -281,6 +293,7 @@ class Config:
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     batches: BatchConfig = field(default_factory=BatchConfig)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -288,6 +301,14 @@ class Config:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     logbook: LogbookConfig = field(default_factory=LogbookConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
+
+    def __post_init__(self) -> None:
+        kind = self.tokenizer.tokenizer
+        if self.augment.bpe_dropout and kind != "bpe":
+            raise ValueError(
+                f"bpe_dropout drops merges of BPE, but the tokenizer is {kind}: "
+                "pass --tokenizer bpe or --bpe_dropout 0."
+            )
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The settings as plain values: part -> setting -> value."""

@@ -6,7 +6,8 @@ from typing import Literal
 Gender = Literal["m", "f"]
 Number = Literal["singular", "plural"]
 Person = Literal[1, 2, 3]
-Tense = Literal["present", "past", "future"]
+# The last three occur in short sentences only: is eating, has eaten, is going to eat.
+Tense = Literal["present", "past", "future", "progressive", "perfect", "intention"]
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,14 @@ class Clause:
     tense: Tense
     complements: tuple[Phrase, ...] = ()
     adverb: Phrase = EMPTY  # of frequency, or `NOT`
+    clitic: str = ""  # Italian pronoun before the verb; with lo, la, li, le a participle agrees
 
     def _italian_verb(self) -> str:
         agreement = self.subject.agreement
         finite, participle = italian.conjugate(self.verb.italian, self.tense, agreement)
+        if self.clitic:
+            finite = italian.clitic_before(self.clitic, finite)
+            participle = italian.agree_with_clitic(participle, self.clitic)
         negation = "non" if self.adverb in (NOT, NEVER) else ""
         return join_words(negation, finite, self.adverb.italian, participle)
 

@@ -3,35 +3,64 @@
 import re
 from collections import Counter
 from collections.abc import Callable
+from inspect import signature
 from itertools import cycle
+from types import ModuleType
 
-from tools.demo_grammar import compounds, questions, statements
-from tools.demo_grammar.clauses import Pair
+from tools.demo_grammar import (
+    compounds,
+    dialogue,
+    english,
+    everyday,
+    fragments,
+    identity,
+    questions,
+    statements,
+)
+from tools.demo_grammar.clauses import Pair, sentence
+from tools.demo_grammar.phrases import Phrase
 from tools.demo_grammar.sampling import Sampler
 
-NUM_TRAIN, NUM_VALIDATION, NUM_TEST = 13_000, 500, 500
-ENGLISH_LENGTHS, ITALIAN_LENGTHS = range(4, 17), range(3, 17)  # in words
+NUM_TRAIN, NUM_VALIDATION, NUM_TEST = 23_000, 500, 500
+MAX_LENGTH = 16  # in words
 MIN_TRAIN_OCCURRENCES = 5  # in the training split, of every word of the other splits
 SEED = 2017
+Pattern = Callable[[Sampler], Pair]
 
-# The public functions of these modules, in the order of their definition.
-PATTERNS: tuple[Callable[[Sampler], Pair], ...] = tuple(
-    function
-    for module in (statements, questions, compounds)
-    for name, function in vars(module).items()
-    if getattr(function, "__module__", "") == module.__name__ and not name.startswith("_")
+
+def _patterns(module: ModuleType) -> tuple[Pattern, ...]:
+    """The functions of a module that draw a pair, in the order of their definition."""
+    return tuple(
+        function
+        for name, function in vars(module).items()
+        if getattr(function, "__module__", "") == module.__name__
+        and not name.startswith("_")
+        and "draw" in signature(function).parameters
+    )
+
+
+# Short sentences are drawn more often than long ones.
+PATTERNS: tuple[Pattern, ...] = (
+    *_patterns(statements),
+    *_patterns(questions),
+    *_patterns(compounds),
+    *_patterns(everyday) * 3,
+    *_patterns(identity) * 2,
+    *_patterns(dialogue) * 2,
+    *_patterns(fragments) * 2,
 )
 
 
 def demo_tsv() -> str:
     """The demo corpus as tab-separated text with the columns `split`, `en` and `it`.
 
-    No sentence of either language occurs twice. The text is the same in every process.
+    No English text occurs twice, and no held-out Italian one. The result is always the same.
     """
-    pairs = distinct_pairs(NUM_TRAIN + NUM_VALIDATION + NUM_TEST)
+    fixed = fixed_pairs()
+    pairs = distinct_pairs(NUM_TRAIN + NUM_VALIDATION + NUM_TEST - len(fixed), fixed)
     train, held_out = hold_out(pairs, NUM_VALIDATION + NUM_TEST)
     splits = {
-        "train": train,
+        "train": [*fixed, *train],
         "validation": held_out[:NUM_VALIDATION],
         "test": held_out[NUM_VALIDATION:],
     }
@@ -39,24 +68,46 @@ def demo_tsv() -> str:
     return "".join("\t".join(row) + "\n" for row in [("split", "en", "it"), *rows])
 
 
-def distinct_pairs(num_pairs: int) -> list[Pair]:
-    """Pairs of all patterns in turn; a repeated sentence or one of unfit length is redrawn."""
+def fixed_pairs() -> list[Pair]:
+    """The everyday phrases, also with contractions, and the single words; all for training.
+
+    A word occurs as it is and as a sentence.
+    """
+    words = fragments.single_words()
+    italian_of = dict(words)
+    italian_of |= dict(sentence(Phrase(*pair)) for pair in words)
+    for in_english, in_italian in everyday.fixed_pairs():
+        for verb_first in (True, False):
+            italian_of[english.contracted(in_english, verb_first)] = in_italian
+        italian_of[in_english] = in_italian
+    return list(italian_of.items())
+
+
+def distinct_pairs(num_pairs: int, fixed: list[Pair]) -> list[Pair]:
+    """Pairs of all patterns in turn, half of them with English contractions.
+
+    A pair that is too long, or has a text that an earlier or fixed pair has, is drawn again.
+    """
     draw = Sampler(SEED)
     pairs: list[Pair] = []
-    seen: set[str] = set()
+    seen = {text for pair in fixed for text in pair}
     for pattern in cycle(PATTERNS):
-        while not _lengths_fit(pair := pattern(draw)) or not seen.isdisjoint(pair):
-            pass
-        pairs.append(pair)
+        pair = pattern(draw)
+        while not seen.isdisjoint(pair) or _length(pair) > MAX_LENGTH:
+            pair = pattern(draw)
         seen.update(pair)
+        in_english, in_italian = pair
+        if draw.maybe(0.6):
+            in_english = english.contracted(in_english, verb_first=draw.maybe(0.5))
+            seen.add(in_english)
+        pairs.append((in_english, in_italian))
         if len(pairs) == num_pairs:
             break
     return pairs
 
 
-def _lengths_fit(pair: Pair) -> bool:
-    english, italian = pair
-    return len(english.split()) in ENGLISH_LENGTHS and len(italian.split()) in ITALIAN_LENGTHS
+def _length(pair: Pair) -> int:
+    return max(len(text.split()) for text in pair)
 
 
 def word_forms(sentence: str) -> list[str]:
@@ -64,13 +115,26 @@ def word_forms(sentence: str) -> list[str]:
     return re.findall(r"\w+'?", sentence.lower())
 
 
+def _counts(pair: Pair) -> Counter[tuple[int, str]]:
+    """The words of each side except names: capitalized words that both sides have."""
+    in_english, in_italian = (set(re.findall(r"\b[A-Z]\w+", text)) for text in pair)
+    names = {name.lower() for name in in_english & in_italian}
+    return Counter(
+        (side, word)
+        for side, text in enumerate(pair)
+        for word in word_forms(text)
+        if word not in names
+    )
+
+
 def hold_out(pairs: list[Pair], num_held_out: int) -> tuple[list[Pair], list[Pair]]:
     """Training pairs, and held-out pairs whose words all remain frequent in training.
 
     Every word of a held-out pair occurs at least `MIN_TRAIN_OCCURRENCES` times in the training
-    pairs. The first such pairs are held out: as the patterns alternate, they are a fair sample.
+    pairs, except for names, which the model shall copy. The first such pairs are held out: as the
+    patterns alternate, they are a fair sample.
     """
-    counts = [Counter(word_forms(" ".join(pair))) for pair in pairs]
+    counts = [_counts(pair) for pair in pairs]
     in_train = Counter(form for pair_counts in counts for form in pair_counts.elements())
     train: list[Pair] = []
     held_out: list[Pair] = []

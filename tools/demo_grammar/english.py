@@ -3,11 +3,14 @@
 Of verbs of several words ("look for") the first one is inflected.
 """
 
+import re
+
 from tools.demo_grammar.agreement import Agreement, Tense
 from tools.demo_grammar.tables import load
 
 VOWELS = "aeiou"
 FORMS = load("english.toml")
+_CONTRACTIONS = {re.compile(long): short for long, short in FORMS["contractions"].items()}
 
 
 def _with_ending(word: str, ending: str) -> str:
@@ -29,14 +32,44 @@ def with_a(phrase: str) -> str:
     return f"{'an' if takes_an else 'a'} {phrase}"
 
 
+def _with_head(verb: str, head: str) -> str:
+    """The verb with another form of its first word."""
+    return " ".join([head, *verb.split()[1:]])
+
+
 def third_person(verb: str) -> str:
-    head, *rest = verb.split()
-    return " ".join([FORMS["third_persons"].get(head) or _with_ending(head, "s"), *rest])
+    head = verb.split()[0]
+    return _with_head(verb, FORMS["third_persons"].get(head) or _with_ending(head, "s"))
 
 
 def past(verb: str) -> str:
-    head, *rest = verb.split()
-    return " ".join([FORMS["pasts"].get(head) or _with_ending(head, "ed"), *rest])
+    head = verb.split()[0]
+    return _with_head(verb, FORMS["pasts"].get(head) or _with_ending(head, "ed"))
+
+
+def participle(verb: str) -> str:
+    """Past participle: eaten, looked for."""
+    head = verb.split()[0]
+    return _with_head(verb, FORMS["participles"].get(head) or past(head))
+
+
+def gerund(verb: str) -> str:
+    """Form in -ing: eating, writing, running, looking for."""
+    head = verb.split()[0]
+    if head in FORMS["gerunds"]["doubled_consonant"]:
+        return _with_head(verb, head + head[-1] + "ing")
+    return _with_head(verb, (head if head.endswith("ee") else head.removesuffix("e")) + "ing")
+
+
+def contracted(sentence: str, verb_first: bool) -> str:
+    """The sentence with every contraction of english.toml: "I'm", "don't", "where's".
+
+    Of "he is not", `verb_first` contracts the verb and `not` (he isn't), otherwise "he's not".
+    """
+    rules = _CONTRACTIONS.items()
+    for long, short in rules if verb_first else reversed(rules):
+        sentence = long.sub(short, sentence)
+    return sentence
 
 
 def verb_group(verb: str, tense: Tense, agreement: Agreement, do: bool) -> tuple[str, str]:
@@ -47,6 +80,11 @@ def verb_group(verb: str, tense: Tense, agreement: Agreement, do: bool) -> tuple
     is_third_singular = agreement.slot == 2
     if tense == "future":
         return "will", verb
+    if tense == "perfect":
+        return "has" if is_third_singular else "have", participle(verb)
+    if tense in ("progressive", "intention"):
+        be, _ = verb_group("be", "present", agreement, do)
+        return be, gerund(verb) if tense == "progressive" else f"going to {verb}"
     if verb == "be":
         return FORMS["be"][tense].split()[agreement.slot], ""
     if verb in FORMS["modals"]:

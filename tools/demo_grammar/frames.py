@@ -3,11 +3,17 @@
 from dataclasses import dataclass
 
 from tools.demo_grammar.clauses import Verb
-from tools.demo_grammar.lexicon import WORDS, Locality, nouns, phrases, places
+from tools.demo_grammar.lexicon import WORDS, nouns, phrases, places
+from tools.demo_grammar.names import Locality
 from tools.demo_grammar.phrases import Noun, Place
 from tools.demo_grammar.tables import Entry, entries
 
-HUMAN_KINDS = {"person", "acquaintance", "family"}  # asked for with `who`, not with `what`
+HUMAN_KINDS = {
+    "person",
+    "acquaintance",
+    "family",
+    "spouse",
+}  # asked for with `who`, not with `what`
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,8 @@ GIVING, BENEFICIAL, ANIMAL = _FRAMES["giving"], _FRAMES["beneficial"], _FRAMES["
 JOURNEYS, REASONS = _FRAMES["journeys"], _FRAMES["reasons"]
 TRANSITIVE_ACTIONS = tuple(frame for frame in TRANSITIVE if not frame.verb.stative)
 ACTIONS = (*TRANSITIVE_ACTIONS, *(frame for frame in INTRANSITIVE if not frame.verb.stative))
+_NOT_PROGRESSIVE = {"see", "understand", "wear", "stay"}
+PROGRESSIVE = tuple(frame for frame in ACTIONS if frame.verb.english not in _NOT_PROGRESSIVE)
 LOCATED = tuple(frame for frame in ACTIONS if frame.places)
 WITH_HUMAN_OBJECT = _with_direct_objects(TRANSITIVE_ACTIONS, human=True)
 WITH_INANIMATE_OBJECT = _with_direct_objects(TRANSITIVE_ACTIONS, human=False)

@@ -113,8 +113,37 @@ def participle(verb: str) -> str:
     return FORMS["participles"].get(verb, regular)
 
 
+def gerund(verb: str) -> str:
+    """Gerundio of an infinitive: mangiando, leggendo, bevendo."""
+    return FORMS["gerunds"].get(verb) or verb[:-3] + ("ando" if verb.endswith("are") else "endo")
+
+
+def imperative(verb: str) -> str:
+    """Imperative of tu: mangia, leggi, vai."""
+    return finite(
+        verb, "present", 2 if verb.endswith("are") and verb not in FORMS["present"] else 1
+    )
+
+
+def clitic_before(pronoun: str, finite_verb: str) -> str:
+    """Object pronoun and finite verb: "la vedo", "lo ama", "l'ho"."""
+    elided = pronoun in ("lo", "la") and finite_verb.startswith(("h", "ab", "av"))
+    return f"l'{finite_verb}" if elided else f"{pronoun} {finite_verb}"
+
+
+def clitic_after(infinitive: str, pronoun: str) -> str:
+    """Infinitive with its object pronoun: vederlo, aiutarmi."""
+    return infinitive[:-1] + pronoun
+
+
+def agree_with_clitic(participle: str, pronoun: str) -> str:
+    """The participle after avere and an object pronoun: "l'ho vista", "li ho visti"."""
+    endings = {"la": "a", "li": "i", "le": "e"}
+    return participle[:-1] + endings[pronoun] if participle and pronoun in endings else participle
+
+
 def conjugate(verb: str, tense: Tense, agreement: Agreement) -> tuple[str, str]:
-    """The finite verb, and the participle of a compound tense or "".
+    """The finite verb, and the participle or gerundio of a compound tense or "".
 
     With essere the participle agrees with the subject. `esserci` gives c'è, ci sono, c'era.
     """
@@ -122,8 +151,12 @@ def conjugate(verb: str, tense: Tense, agreement: Agreement) -> tuple[str, str]:
     if verb == "esserci":
         form, _ = conjugate("essere", tense, agreement)
         return ("c'" if form[0] in "eè" else "ci ") + form, ""
-    if tense != "past":
-        return finite(verb, tense, slot), ""
+    if tense == "progressive":
+        return finite("stare", "present", slot), gerund(verb)
+    if tense in ("intention", "future"):
+        return finite(verb, "future", slot), ""
+    if tense == "present":
+        return finite(verb, "present", slot), ""
     if is_stative(verb):
         return finite(verb, "imperfect", slot), ""
     if verb in FORMS["verbs"]["with_essere"].split():

@@ -1,11 +1,11 @@
 """The nouns, places, names, adjectives and adverbials of words.toml, and which fit together."""
 
-from tools.demo_grammar.agreement import Agreement, Gender, Number
-from tools.demo_grammar.phrases import NUMBERS, Adjective, Nominal, Noun, Phrase, Place
+from tools.demo_grammar.agreement import Number
+from tools.demo_grammar.names import CITIES, COUNTRIES, Locality, city_phrases
+from tools.demo_grammar.phrases import NUMBERS, Adjective, Noun, Phrase, Place
 from tools.demo_grammar.tables import Entry, entries, load
 
 WORDS = load("words.toml")
-Locality = dict[str, Phrase]  # a place with a fixed phrase for each direction
 
 
 def phrases(table: str) -> tuple[Phrase, ...]:
@@ -39,14 +39,12 @@ def _locality(table: str) -> Locality:
     return {"at": at, "to": to, "reaching": at, "from": origin}
 
 
-_GENDERS: tuple[Gender, Gender] = ("f", "m")
-NAMES = tuple(
-    Nominal(name, name, Agreement(gender, "singular"))
-    for gender in _GENDERS
-    for name in WORDS["names"][gender]
-)
 PLACES = {entry.english: _place(entry) for entry in entries(WORDS["places"])}
-LOCALITIES = {name: _locality(table) for name, table in WORDS["localities"].items()}
+LOCALITIES = {
+    **{name: _locality(table) for name, table in WORDS["localities"].items()},
+    **{city.english: city_phrases(city) for city in CITIES},
+    **COUNTRIES,
+}
 NOUNS_BY_KIND = {
     **{kind: [_noun(e, kind) for e in entries(table)] for kind, table in WORDS["nouns"].items()},
     "place": [place.noun for place in PLACES.values()],
@@ -72,9 +70,9 @@ def places(*names: str) -> tuple[Place | Locality, ...]:
 
 _NOT_COMPARED = WORDS["adjectives"]["not_compared"]
 _ADJECTIVES_WITH_NOUNS: list[tuple[Adjective, tuple[Noun, ...]]] = []
-for position in ("before", "after", "classifying"):
+for position in ("before", "after", "classifying", "predicative"):
     for entry in entries(WORDS["adjectives"][position]):
-        gradable = position != "classifying" and entry.english not in _NOT_COMPARED
+        gradable = position in ("before", "after") and entry.english not in _NOT_COMPARED
         adjective = Adjective(entry.english, entry.italian, position, gradable)
         _ADJECTIVES_WITH_NOUNS.append((adjective, nouns(*entry.objects)))
 ADJECTIVES = {adjective.english: adjective for adjective, _ in _ADJECTIVES_WITH_NOUNS}

@@ -41,7 +41,7 @@ class Noun:
 class Adjective:
     english: str
     italian: str
-    position: Literal["before", "after", "classifying"]  # in Italian; see words.toml
+    position: Literal["before", "after", "classifying", "predicative"]  # in Italian; see words.toml
     gradable: bool  # has a comparative
 
 
@@ -101,7 +101,8 @@ def noun_phrase(
 
     # A singular family noun takes no article with a possessive (mia madre), unless it has an
     # adjective (la mia cara madre) or the possessive is loro (la loro madre).
-    omits_article = noun.kind == "family" and singular and not adjectives and determiner != "their"
+    is_relative = noun.kind in ("family", "spouse")
+    omits_article = is_relative and singular and not adjectives and determiner != "their"
     return Nominal(
         _with_english_determiner(determiner, inner_english, number),
         _with_italian_determiner(determiner, inner_italian, agreement, omits_article),

@@ -5,6 +5,9 @@ from tools.demo_grammar.clauses import WHO, Clause, Pair, sentence
 from tools.demo_grammar.phrases import Phrase, noun_phrase
 from tools.demo_grammar.sampling import Sampler
 
+# "What do you speak?" is not said.
+ASKED = tuple(f for f in frames.WITH_INANIMATE_OBJECT if f.verb.english != "speak")
+
 
 def _with_time(draw: Sampler, phrase: Phrase, clause: Clause) -> Pair:
     return sentence(draw.with_time(phrase, clause, in_front=False), "?")
@@ -48,7 +51,7 @@ def why(draw: Sampler) -> Pair:
 
 def what(draw: Sampler) -> Pair:
     """How many oranges do you eat every day?"""
-    frame = draw.choice(frames.WITH_INANIMATE_OBJECT)
+    frame = draw.choice(ASKED)
     noun = draw.choice(frame.objects)
     word = Phrase("what", "che cosa")
     if "plural" in noun.numbers and draw.maybe(0.6):
@@ -56,7 +59,12 @@ def what(draw: Sampler) -> Pair:
         if draw.maybe(0.6):
             word = noun_phrase(noun, "how many", "plural")
     location = draw.location(frame, 0.5)
-    clause = Clause(draw.subject(), frame.verb, draw.tense(frame.verb), location)
+    tense = (
+        "progressive"
+        if frame in frames.PROGRESSIVE and draw.maybe(0.25)
+        else draw.tense(frame.verb)
+    )
+    clause = Clause(draw.subject(), frame.verb, tense, location)
     return _with_time(draw, clause.question(word, inverted=True), clause)
 
 

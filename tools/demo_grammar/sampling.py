@@ -6,15 +6,17 @@ from typing import Literal
 
 from tools.demo_grammar import english, lexicon, phrases
 from tools.demo_grammar.agreement import Number, Tense
-from tools.demo_grammar.clauses import BE, NEVER, NOT, Clause, Verb
+from tools.demo_grammar.clauses import BE, NEVER, NOT, Clause, Pair, Verb, sentence
 from tools.demo_grammar.frames import JOURNEYS, Frame
-from tools.demo_grammar.lexicon import ADJECTIVES_OF, NAMES, Locality, nouns
+from tools.demo_grammar.lexicon import ADJECTIVES_OF, nouns
+from tools.demo_grammar.names import CITIES, NAMES, Locality, invented, invented_person
 from tools.demo_grammar.phrases import EMPTY, NUMBERS, POSSESSIVES, Nominal, Noun, Phrase, Place
 
 PEOPLE, FAMILY = nouns("people"), nouns("family")
+OWNERS = tuple(noun for noun in FAMILY if "singular" in noun.numbers)
 COMPANIONS = nouns("family", "acquaintance", "dog")
 CARRIED = nouns("umbrella", "backpack", "coat", "phone", "suitcase", "hat", "jacket", "key")
-NOT_OWNED = {"person", "wildlife", "sight", "show", "place", "opening", "building"}
+NOT_OWNED = {"person", "wildlife", "sight", "show", "place", "public", "opening", "building"}
 # "definite": the, this, my; "negatable": also a, many and numbers; "any": also some and all the,
 # which sound wrong in negations and questions.
 DeterminerSet = Literal["definite", "negatable", "any"]
@@ -24,8 +26,10 @@ NOT_HABITUAL = {"lose", "find", "forget", "break", "fall from", "build"}
 
 def weighted_determiners(noun: Noun, number: Number, allowed: DeterminerSet) -> dict[str, int]:
     """The determiners that fit a noun, with their weights."""
-    if noun.kind == "subject":
+    if noun.kind in ("subject", "language"):
         return {"": 1}
+    if noun.kind == "spouse":
+        return {"my": 2, "your": 1, "his" if noun.gender == "f" else "her": 1}
     weights: dict[str, int] = {}
     countable = "plural" in noun.numbers
     if noun.kind != "family":
@@ -60,7 +64,7 @@ class Sampler(Random):
 
     def adjectives(self, noun: Noun, probability: float) -> tuple[phrases.Adjective, ...]:
         """No adjective, one, or two that combine, in English order."""
-        fitting = ADJECTIVES_OF[noun]
+        fitting = [a for a in ADJECTIVES_OF[noun] if a.position != "predicative"]
         if not fitting or not self.maybe(probability):
             return ()
         before = [adjective for adjective in fitting if adjective.position == "before"]
@@ -88,23 +92,41 @@ class Sampler(Random):
 
     def possessive(self, noun: Noun) -> Nominal:
         """The noun with an owner: "Anna's old bicycle"."""
-        owner = self.choice(NAMES)
+        owner = self.name()
         if self.maybe(0.5):
-            owner = phrases.noun_phrase(self.choice(FAMILY), self.choice(tuple(POSSESSIVES)))
+            owner = phrases.noun_phrase(self.choice(OWNERS), self.choice(tuple(POSSESSIVES)))
         number = self.choice(noun.numbers)
         return phrases.possessive(owner, noun, number, self.adjectives(noun, 0.3))
+
+    def name(self, known_gender: bool = True) -> Nominal:
+        """A person by name, real or invented; for phrases without agreement, of either gender."""
+        return self.choice(NAMES) if self.maybe(0.6) else invented_person(self, known_gender)
+
+    def city(self) -> Phrase:
+        """A city, real or invented."""
+        if self.maybe(0.7):
+            return self.choice(CITIES)
+        name = invented(self, "city_ends")
+        return Phrase(name, name)
+
+    def definite(self, options: tuple[Noun, ...], described: float = 0.2) -> Nominal:
+        """A definite noun phrase, perhaps with an owner: "the red car", "Anna's dog"."""
+        ownable = [noun for noun in options if noun.kind not in NOT_OWNED]
+        if ownable and self.maybe(0.15):
+            return self.possessive(self.choice(ownable))
+        return self.nominal(options, "definite", described)
 
     def person(self) -> Nominal:
         """A person by name or by noun phrase, not by pronoun."""
         number = self.random()
         if number < 0.2:
-            return self.choice(NAMES)
+            return self.name()
         if number < 0.27:
-            return phrases.conjoined(*self.sample(NAMES, 2))
+            return phrases.conjoined(self.name(), self.name())
         return self.nominal(FAMILY if number < 0.5 else PEOPLE, "negatable", described=0.25)
 
     def pronoun(self) -> Nominal:
-        return self.choice(tuple(phrases.PRONOUNS.values()))
+        return self.choices(tuple(phrases.PRONOUNS.values()), (4, 4, 3, 3, 3, 1, 3))[0]
 
     def subject(self) -> Nominal:
         """A pronoun, name or noun phrase for a person."""
@@ -114,6 +136,8 @@ class Sampler(Random):
         """An object of the verb; nothing if it is intransitive."""
         if not frame.objects:
             return ()
+        if frame.verb.preposition and allowed == "any":
+            allowed = "negatable"  # without "da degli alberghi"
         nominal = self.nominal(frame.objects, allowed)
         return (phrases.prepositional("", frame.verb.preposition, nominal),)
 
@@ -143,7 +167,7 @@ class Sampler(Random):
     def company(self) -> Phrase:
         """ "with Anna", "with my brother"."""
         if self.maybe(0.25):
-            return phrases.prepositional("with", "con", self.choice(NAMES))
+            return phrases.prepositional("with", "con", self.name())
         noun = self.choice(COMPANIONS)
         determiner, number = self.choice(tuple(POSSESSIVES)), self.choice(noun.numbers)
         companion = phrases.noun_phrase(noun, determiner, number)
@@ -178,6 +202,8 @@ class Sampler(Random):
         A past that looks like the present always gets one; a stative verb other than `be` never
         does.
         """
+        if clause.tense not in lexicon.TIMES:
+            return phrase
         negative = clause.adverb == NOT
         habitual = not negative and clause.verb.english not in NOT_HABITUAL
         timeless = clause.verb.stative and clause.verb != BE
@@ -220,3 +246,9 @@ class Sampler(Random):
         if takes_adverb and self.maybe(0.2):
             return replace(clause, adverb=self.choice(adverbs)).statement()
         return self.with_time(clause.statement(), clause)
+
+    def ask_or_state(self, clause: Clause, question_probability: float = 0.3) -> Pair:
+        """The clause as a sentence; one with `not` always as a statement."""
+        if clause.adverb != NOT and self.maybe(question_probability):
+            return sentence(clause.question(), "?")
+        return sentence(clause.statement())

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tools.demo_grammar import frames, phrases
 from tools.demo_grammar.clauses import BE, NOT, Clause, Pair, Verb, sentence
-from tools.demo_grammar.lexicon import ADJECTIVES_OF, MANNER, NAMES, NOUNS, nouns
+from tools.demo_grammar.lexicon import ADJECTIVES_OF, MANNER, NOUNS, nouns
 from tools.demo_grammar.phrases import EMPTY, Nominal, Noun, Phrase, predicative, prepositional
 from tools.demo_grammar.sampling import Sampler
 
@@ -24,12 +24,6 @@ COMPARABLE = tuple(
 
 def _with_complement(clause: Clause, complement: Phrase) -> Clause:
     return replace(clause, complements=(*clause.complements, complement))
-
-
-def _statement_or_question(draw: Sampler, clause: Clause, question_probability: float) -> Pair:
-    if clause.adverb != NOT and draw.maybe(question_probability):
-        return sentence(clause.question(), "?")
-    return sentence(clause.statement())
 
 
 def transitive_action(draw: Sampler) -> Pair:
@@ -96,7 +90,7 @@ def modal(draw: Sampler) -> Pair:
     negation = draw.negation(0.25)
     complements = (frame.verb, *draw.object_of(frame, "negatable"), *draw.location(frame, 0.5))
     clause = Clause(draw.subject(), verb, "present", complements, negation)
-    return _statement_or_question(draw, clause, 0.25)
+    return draw.ask_or_state(clause, 0.25)
 
 
 def having(draw: Sampler) -> Pair:
@@ -120,7 +114,7 @@ def quality(draw: Sampler) -> Pair:
         subject = draw.nominal((noun,), "definite", described=0.0)
     complement = predicative(draw.choice(ADJECTIVES_OF[noun]), subject)
     clause = Clause(subject, BE, draw.tense(), (complement,), draw.negation(0.2))
-    return _statement_or_question(draw, clause, 0.2)
+    return draw.ask_or_state(clause, 0.2)
 
 
 def comparison(draw: Sampler) -> Pair:
@@ -136,7 +130,7 @@ def comparison(draw: Sampler) -> Pair:
 
 def _draw_definite(draw: Sampler, noun: Noun) -> Nominal:
     if noun.kind == "person" and draw.maybe(0.4):
-        return draw.choice(NAMES)
+        return draw.name()
     return draw.nominal((noun,), "definite", described=0.1)
 
 
@@ -157,4 +151,4 @@ def existence(draw: Sampler) -> Pair:
     found = draw.indefinite(draw.choice((*SMALL_THINGS, *nouns("pet"))))
     there = Nominal("there", "", found.agreement)
     clause = Clause(there, Verb("be", "esserci"), draw.tense(), (found, draw.spot()))
-    return _statement_or_question(draw, clause, 0.35)
+    return draw.ask_or_state(clause, 0.35)

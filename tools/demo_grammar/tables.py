@@ -36,6 +36,15 @@ def entries(table: str) -> list[Entry]:
     return read
 
 
+def variants(table: str) -> list[tuple[list[str], str]]:
+    """The lines of a table `english | english = italian`: English variants and the Italian."""
+    read: list[tuple[list[str], str]] = []
+    for line in filter(str.strip, table.splitlines()):
+        in_english, _, in_italian = line.partition("=")
+        read.append(([text.strip() for text in in_english.split("|")], in_italian.strip()))
+    return read
+
+
 def rows(table: str) -> list[list[str]]:
     """The rows of a table without `=`: words separated by blanks; `_` stands for a blank."""
     return [[word.replace("_", " ") for word in row.split()] for row in table.split(",")]

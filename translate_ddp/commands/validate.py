@@ -1,6 +1,7 @@
 """`python -m translate_ddp validate`: greedy-decode validation of a checkpoint."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from translate_ddp.commands.translate import SavedModel
@@ -16,6 +17,7 @@ from translate_ddp.settings import CorpusConfig, TokenizerConfig
 from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.metrics import bleu_signature
+from translate_ddp.training.robustness import describe_robustness
 from translate_ddp.training.sinks.console_sink import sample_lines, with_units
 from translate_ddp.training.validation import ValidationSet, validate
 from translate_ddp.translator import Translator
@@ -29,6 +31,8 @@ class ValidateConfig:
     """File of sentences, one per line; '': the validation set of the training run."""
     reference: str = ""
     """File of their translations."""
+    perturbed: bool = False
+    """Also report scores for input as people type it: lower case, no end punctuation, ..."""
     saved: SavedModel = field(default_factory=SavedModel)
 
     def __post_init__(self) -> None:
@@ -63,6 +67,10 @@ def run(config: ValidateConfig) -> None:
         f"{len(data.pairs):,} sentences: {with_units(result.scores)}"
     )
     print_line(f"BLEU signature: {bleu_signature(data.lang_tgt)}")
+    if config.perturbed:
+        translate = partial(translator.translate, beam_width=1)
+        for line in describe_robustness(translate, data.sources, data.references, data.lang_tgt):
+            print_line(line)
 
 
 def from_files(source: Path, reference: Path, translator: Translator) -> ValidationSet:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from translate_ddp.data.augmentation import Augmentation
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.settings import BatchConfig
@@ -22,6 +23,7 @@ T = TypeVar("T")
 
 # Steps prepared in advance by a thread. On a CPU the thread would compete with training for cores.
 PREFETCHED_STEPS = {"cpu": 0, "cuda": 8}
+GROWTH = 1.25  # maximum growth of a pass by augmentation, in positions
 
 
 class Batch(NamedTuple):
@@ -132,7 +134,7 @@ class StepSampler:
         self.plan = plan_epoch(
             self.lengths, self.config, seed=self.seed, epoch=epoch, world_size=self.world_size
         )
-        self.first_step = first_step
+        self.epoch, self.first_step = epoch, first_step
 
     def shard(self, rows: np.ndarray) -> np.ndarray:
         """This rank's part of the rows of a step."""
@@ -150,10 +152,16 @@ class BatchLoader:
     """
 
     def __init__(
-        self, dataset: ParallelDataset, sampler: StepSampler, max_tokens: int, device: torch.device
+        self,
+        dataset: ParallelDataset,
+        sampler: StepSampler,
+        max_tokens: int,
+        device: torch.device,
+        augmentation: Augmentation | None = None,
     ) -> None:
         self.dataset, self.sampler = dataset, sampler
         self.max_tokens, self.device = max_tokens, device
+        self.augmentation = augmentation
 
     def largest_step(self) -> Step:
         """The step with the most positions, which takes about the most memory."""
@@ -164,10 +172,31 @@ class BatchLoader:
 
     def prepare(self, rows: np.ndarray) -> Step:
         """The step of these rows of all ranks, in page-locked memory if the device is a GPU."""
-        passes = split_into_passes(self.dataset, self.sampler.shard(rows), self.max_tokens)
+        target_lengths = self.sampler.lengths.target[rows]
+        shard = self.sampler.shard(rows)
+        if self.augmentation is None:
+            passes = split_into_passes(self.dataset, shard, self.max_tokens)
+        else:
+            epoch = self.sampler.epoch
+            passes = self._augmented_passes(self.augmentation, shard, epoch)
+            target_lengths = self.augmentation.target_lengths(target_lengths, rows, epoch)
         if self.device.type == "cuda":
             passes = [batch.pin_memory() for batch in passes]
-        return Step(passes, int(self.sampler.lengths.target[rows].sum()), rows)
+        return Step(passes, int(target_lengths.sum()), rows)
+
+    def _augmented_passes(
+        self, augmentation: Augmentation, rows: np.ndarray, epoch: int
+    ) -> list[Batch]:
+        """The passes of these rows after augmentation, the shortest sentences first.
+
+        Upper case makes a few sentences several times as long. They form a pass of their own
+        instead of padding all others, and no pass needs much more memory than in the warm-up.
+        """
+        plain = self.dataset.take(rows)
+        pairs = augmentation.apply(plain, rows, epoch)
+        before, after = (Lengths.of(each).longest_side for each in (plain, pairs))
+        limit = min(self.max_tokens, int(GROWTH * len(rows) * before.max(initial=0)))
+        return split_into_passes(pairs, np.argsort(after, kind="stable"), limit)
 
     def __iter__(self) -> Iterator[Step]:
         steps = map(self.prepare, self.sampler)

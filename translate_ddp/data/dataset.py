@@ -10,7 +10,7 @@ import os
 import shutil
 import socket
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,12 +68,16 @@ class Ragged:
 
     def take(self, rows: np.ndarray | Sequence[int]) -> "Ragged":
         """A copy of these rows, in this order."""
+        positions, offsets = self.positions(rows)
+        return Ragged(self.tokens[positions], offsets)
+
+    def positions(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The places of these rows' tokens in `tokens`, and the offsets of the rows among them."""
         rows = np.asarray(rows, dtype=np.int64)
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-        return Ragged(self.tokens[positions], offsets)
+        return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class PreparedData:
     tokenizer: Tokenizer
     dropped: dict[str, int]  # reason -> rows
     fingerprint: str  # sha256 of the tokenizer and of all token ids in order
+    folder: Path = Path()
 
 
 def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, folder: Path) -> Path:
@@ -117,27 +122,40 @@ def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, fold
     Raises UserError if the corpus cannot be read or stored.
     """
     prepared = folder / _folder_name(corpus, tokenizer, seq_len)
-    if not (prepared / SUMMARY_FILE).exists():
-        partial = folder / f".preparing-{socket.gethostname()}-{os.getpid()}"
+    if (prepared / SUMMARY_FILE).exists():
+        return prepared
+
+    def write(partial: Path) -> Path:
+        _write(partial, corpus, tokenizer, seq_len)
+        # The name covers the tokenizer file, which may have been written just now.
+        return folder / _folder_name(corpus, tokenizer, seq_len)
+
+    return publish(folder, write)
+
+
+def publish(folder: Path, write: Callable[[Path], Path]) -> Path:
+    """The path that `write` returns, to which one rename moves the folder that it has filled.
+
+    Raises UserError if the disk is full or not writable.
+    """
+    partial = folder / f".preparing-{socket.gethostname()}-{os.getpid()}"
+    try:
+        _remove_leftovers(folder)
+        partial.mkdir(parents=True)
+        prepared = write(partial)
+        fault_point("preparing")
         try:
-            _remove_leftovers(folder)
-            partial.mkdir(parents=True)
-            _write(partial, corpus, tokenizer, seq_len)
-            # The name covers the tokenizer file, which may have been written just now.
-            prepared = folder / _folder_name(corpus, tokenizer, seq_len)
-            fault_point("preparing")
-            try:
-                partial.rename(prepared)
-            except OSError:
-                # A node that shares this disk may have published the same corpus first.
-                if not (prepared / SUMMARY_FILE).exists():
-                    raise
-        except OSError as error:
-            raise UserError(
-                f"Could not write the prepared corpus to {folder}: {error.strerror or error}."
-            ) from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            partial.rename(prepared)
+        except OSError:
+            # A node that shares this disk may have published the same corpus first.
+            if not (prepared / SUMMARY_FILE).exists():
+                raise
+    except OSError as error:
+        raise UserError(
+            f"Could not write the prepared corpus to {folder}: {error.strerror or error}."
+        ) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     return prepared
 
 
@@ -164,6 +182,7 @@ def load_prepared(prepared: Path) -> PreparedData:
         validation_sources=lines("src"),
         validation_references=lines("tgt"),
         tokenizer=load_tokenizer(prepared / "tokenizer.json"),
+        folder=prepared,
         **summary,
     )
 

@@ -3,8 +3,15 @@
 import uuid
 from pathlib import Path
 
+from translate_ddp.data.augmentation import Augmentation
 from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler
 from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
+from translate_ddp.data.perturbation import Perturbation
+from translate_ddp.data.subword_dropout import (
+    SubwordDropout,
+    dropout_fingerprint,
+    prepare_dropout,
+)
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.precision import choose_dtype
@@ -54,7 +61,10 @@ def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = ""
             languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
             settings = store_tokenizer(tokenizer, folder, languages)
         path = prepare(corpus, settings, config.batches.seq_len, folder)
-        return [str(path), load_prepared(path).fingerprint]
+        fingerprint = load_prepared(path).fingerprint
+        if probability := config.augment.bpe_dropout:
+            fingerprint += dropout_fingerprint(prepare_dropout(path, probability))
+        return [str(path), fingerprint]
 
     prepared = world.on_each_node("preparing the corpus", work)
     if len({fingerprint for _, fingerprint in prepared}) > 1:
@@ -125,7 +135,20 @@ def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoade
     max_tokens = config.batches.pass_tokens(world.device.type)
     if config.loss.simcut:
         max_tokens //= 2  # a pass holds each pair twice
-    return BatchLoader(data.train, sampler, max_tokens, world.device)
+    augmentation = build_augmentation(config, data)
+    return BatchLoader(data.train, sampler, max_tokens, world.device, augmentation)
+
+
+def build_augmentation(config: Config, data: PreparedData) -> Augmentation | None:
+    """The changes of the training pairs, or None if there are none."""
+    settings, seq_len, seed = config.augment, config.batches.seq_len, config.train.seed
+    perturbation = dropout = None
+    if settings.perturb:
+        perturbation = Perturbation(data.tokenizer, seq_len, seed)
+    if settings.bpe_dropout:  # the folder exists: `prepare_data` has made it
+        folder = prepare_dropout(data.folder, settings.bpe_dropout)
+        dropout = SubwordDropout(folder, seq_len, seed)
+    return Augmentation(perturbation, dropout) if perturbation or dropout else None
 
 
 def build_trainer(

@@ -5,7 +5,8 @@ import pytest
 from tools.demo_grammar import phrases
 from tools.demo_grammar.clauses import BE, NEVER, NOT, WHO, Clause, Verb, sentence
 from tools.demo_grammar.frames import FEEL
-from tools.demo_grammar.lexicon import ADJECTIVES, LOCALITIES, NAMES, NOUNS
+from tools.demo_grammar.lexicon import ADJECTIVES, LOCALITIES, NOUNS
+from tools.demo_grammar.names import NAMES
 from tools.demo_grammar.phrases import PRONOUNS, Nominal, Phrase, join, noun_phrase, predicative
 
 MARIA, ANNA, MARCO = (
@@ -58,6 +59,23 @@ STATEMENTS = [
      "I answered the question.", "Ho risposto alla domanda."),
     (Clause(MARIA, BE, "present", (phrases.compared(ADJECTIVES["tall"], MARIA, MARCO),)),
      "Maria is taller than Marco.", "Maria è più alta di Marco."),
+    (Clause(BOY, EAT, "progressive", (APPLE,)),
+     "The boy is eating the apple.", "Il ragazzo sta mangiando la mela."),
+    (Clause(SHE, EAT, "progressive", (APPLE,), adverb=NOT),
+     "She is not eating the apple.", "Non sta mangiando la mela."),
+    (Clause(ME, EAT, "perfect", (APPLE,)),
+     "I have eaten the apple.", "Ho mangiato la mela."),
+    (Clause(GIRLS, ARRIVE, "perfect", (IN_ROME,), adverb=NOT),
+     "The girls have not arrived in Rome.", "Le ragazze non sono arrivate a Roma."),
+    (Clause(WE, EAT, "intention", (APPLE,)),
+     "We are going to eat the apple.", "Mangeremo la mela."),
+    # An object pronoun stands before the Italian verb.
+    (Clause(BOY, SEE, "present", (Phrase("her", ""),), adverb=NOT, clitic="la"),
+     "The boy does not see her.", "Il ragazzo non la vede."),
+    (Clause(WE, SEE, "past", (Phrase("her", ""),), clitic="la"),
+     "We saw her.", "L'abbiamo vista."),
+    (Clause(WE, SEE, "past", (Phrase("you", ""),), clitic="ti"),
+     "We saw you.", "Ti abbiamo visto."),
     (Clause(phrases.conjoined(MARIA, ANNA), LEAVE, "past"),
      "Maria and Anna left.", "Maria e Anna sono partite."),
     (Clause(phrases.conjoined(MARIA, MARCO), LEAVE, "past"),
@@ -87,6 +105,8 @@ QUESTIONS = [
      "When did Maria arrive?", "Quando è arrivata Maria?"),
     (Clause(BOY, EAT, "future", (APPLE,)).question(WHY),
      "Why will the boy eat the apple?", "Perché il ragazzo mangerà la mela?"),
+    (Clause(BOY, EAT, "progressive").question(WHY),
+     "Why is the boy eating?", "Perché il ragazzo sta mangiando?"),
     (Clause(WHO, EAT, "past", (APPLE,)).statement(),
      "Who ate the apple?", "Chi ha mangiato la mela?"),
 ]  # fmt: skip

@@ -26,6 +26,17 @@ def test_third_person_and_past(base: str, third: str, past: str):
     assert (english.third_person(base), english.past(base)) == (third, past)
 
 
+@pytest.mark.parametrize("base, participle, gerund", rows(EXPECTED["participles_and_gerunds"]))
+def test_participles_and_gerunds(base: str, participle: str, gerund: str):
+    assert (english.participle(base), english.gerund(base)) == (participle, gerund)
+
+
+@pytest.mark.parametrize("full, verb_first, verb_last", EXPECTED["contracted"])
+def test_contractions(full: str, verb_first: str, verb_last: str):
+    assert english.contracted(full, verb_first=True) == verb_first
+    assert english.contracted(full, verb_first=False) == verb_last
+
+
 @pytest.mark.parametrize("verb, tense, features, do, auxiliary, main", EXPECTED["verb_groups"])
 def test_auxiliaries(
     verb: str, tense: Tense, features: list[Any], do: bool, auxiliary: str, main: str

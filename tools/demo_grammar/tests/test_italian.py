@@ -81,3 +81,30 @@ def test_esserci_in_all_tenses(tense: Tense, forms: list[str]):
 @pytest.mark.parametrize("first, second, expected", EXPECTED["joined_by_e"])
 def test_e_becomes_ed_before_another_e(first: str, second: str, expected: str):
     assert join(Phrase("", first), AND, Phrase("", second)).italian == expected
+
+
+@pytest.mark.parametrize("pronoun, verb, expected", EXPECTED["clitics"]["before"])
+def test_only_lo_and_la_elide_before_avere(pronoun: str, verb: str, expected: str):
+    assert italian.clitic_before(pronoun, verb) == expected
+
+
+@pytest.mark.parametrize("infinitive, pronoun, expected", EXPECTED["clitics"]["after"])
+def test_pronouns_are_joined_to_infinitives(infinitive: str, pronoun: str, expected: str):
+    assert italian.clitic_after(infinitive, pronoun) == expected
+
+
+@pytest.mark.parametrize("participle, pronoun, expected", rows(EXPECTED["clitics"]["agreeing"]))
+def test_participle_agrees_with_a_pronoun_of_third_person(
+    participle: str, pronoun: str, expected: str
+):
+    assert italian.agree_with_clitic(participle, pronoun) == expected
+
+
+@pytest.mark.parametrize("infinitive, imperative", rows(EXPECTED["imperative"]["forms"]))
+def test_imperatives(infinitive: str, imperative: str):
+    assert italian.imperative(infinitive) == imperative
+
+
+@pytest.mark.parametrize("infinitive, gerund", rows(EXPECTED["gerunds"]["forms"]))
+def test_gerunds(infinitive: str, gerund: str):
+    assert italian.gerund(infinitive) == gerund

@@ -1,0 +1,166 @@
+"""Sources as people type them: which changes, how often, and what stays."""
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+import pytest
+
+from translate_ddp.data.dataset import Ragged
+from translate_ddp.data.perturbation import (
+    LOWER,
+    NO_END_PUNCTUATION,
+    NOISE,
+    TITLE,
+    TYPOS,
+    UPPER,
+    Perturbation,
+    add_noise,
+    add_typos,
+    perturb,
+    remove_end_punctuation,
+    title,
+)
+from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
+from translate_ddp.settings import TokenizerConfig
+
+LINES = ["The old Doctor reads the letter.", "il dottore legge", "Здравствуй, мир!"] * 3
+NEVER = 0.999
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(LINES, TokenizerConfig(vocab_size=300))
+
+
+def changed(
+    tokenizer: Tokenizer, lines: Sequence[str], seq_len: int = 256, epoch: int = 0
+) -> dict[int, str]:
+    """The perturbed lines, by their place."""
+    source, rows = Ragged.of(tokenizer.encode(lines)), np.arange(len(lines))
+    found = Perturbation(tokenizer, seq_len, seed=0).apply(source, rows, epoch)
+    return dict(zip(found, tokenizer.decode(list(found.values())), strict=True))
+
+
+def test_rates_are_those_of_the_module(tokenizer: Tokenizer):
+    text, count = "the Bird has four small Feathers.", 20_000
+    found = list((dict.fromkeys(range(count), text) | changed(tokenizer, [text] * count)).values())
+
+    def assert_rate(kind: str, rate: float, hits: list[bool]) -> None:
+        bound = 4.5 * (rate * (1 - rate) * count) ** 0.5
+        assert abs(sum(hits) - rate * count) <= bound, f"{kind}: {sum(hits)} of {count}"
+
+    lower = [line == line.lower() for line in found]
+    ends = [not line.endswith(".") for line in found]
+    assert_rate("lower", LOWER, lower)
+    assert_rate("upper", UPPER, [line == line.upper() for line in found])
+    assert_rate("title", TITLE, ["The" in line and "Has" in line for line in found])
+    assert_rate("no full stop", NO_END_PUNCTUATION, ends)
+    both = [one and other for one, other in zip(lower, ends, strict=True)]
+    assert_rate("both", LOWER * NO_END_PUNCTUATION, both)
+    letters = ["".join(filter(str.isalpha, line.lower())) for line in found]
+    assert_rate("typos", TYPOS, [line != "thebirdhasfoursmallfeathers" for line in letters])
+    other = [not line.rstrip(".").replace(" ", "").isalpha() for line in found]
+    assert_rate("noise", NOISE, other)
+    assert any(other)
+
+
+def test_epochs_and_seeds_perturb_other_rows(tokenizer: Tokenizer):
+    lines = ["the Bird sings."] * 300
+    assert changed(tokenizer, lines, epoch=1) == changed(tokenizer, lines, epoch=1)
+    assert changed(tokenizer, lines, epoch=1) != changed(tokenizer, lines, epoch=2)
+    source, rows = Ragged.of(tokenizer.encode(lines)), np.arange(300)
+    one, other = (Perturbation(tokenizer, 256, seed).apply(source, rows, 0) for seed in (1, 2))
+    assert one.keys() != other.keys()
+
+
+def test_row_is_perturbed_alike_among_any_other_rows(tokenizer: Tokenizer):
+    source = Ragged.of(tokenizer.encode([f"the Bird number {n} sings." for n in range(200)]))
+    perturbation, some = Perturbation(tokenizer, 256, 0), np.array([150, 3, 77, 4, 120, 9])
+    whole = perturbation.apply(source, np.arange(200), 5)
+    part = perturbation.apply(source.take(some), some, 5)
+    assert part and part == {n: whole[row] for n, row in enumerate(some.tolist()) if row in whole}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello.", "Hello"),
+        ("Really?!", "Really"),
+        ("Wait …", "Wait"),
+        ("你好。", "你好"),
+        ("本当？！", "本当"),
+        ("क्या हाल है।", "क्या हाल है"),
+        ("كيف حالك؟", "كيف حالك"),
+        ("Τι κάνεις;", "Τι κάνεις"),
+        ("မင်္ဂလာပါ။", "မင်္ဂလာပါ"),
+        ("no change", "no change"),
+        ("3.5 or e.g. this", "3.5 or e.g. this"),
+        ('He said "yes."', 'He said "yes."'),
+        ("...", "..."),  # an empty source is no sentence
+    ],
+)
+def test_end_punctuation_of_any_script_is_removed(text: str, expected: str):
+    assert remove_end_punctuation(text) == expected
+    assert perturb(text, (NEVER, 0.0, NEVER, NEVER), 0) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "lower", "upper", "titled"),
+    [
+        ("The Straße", "the straße", "THE STRASSE", "The Straße"),
+        ("don't go", "don't go", "DON'T GO", "Don't Go"),  # not Don'T
+        ("ΟΔΟΣ οδος", "οδος οδος", "ΟΔΟΣ ΟΔΟΣ", "ΟΔΟΣ Οδος"),  # a final sigma
+        ("Привет мир", "привет мир", "ПРИВЕТ МИР", "Привет Мир"),
+        ("你好 世界", "你好 世界", "你好 世界", "你好 世界"),
+        ("हिन्दी भाषा", "हिन्दी भाषा", "हिन्दी भाषा", "हिन्दी भाषा"),
+        ("مرحبا", "مرحبا", "مرحبا", "مرحبا"),
+    ],
+)
+def test_case_follows_unicode(text: str, lower: str, upper: str, titled: str):
+    cases = (0.0, LOWER, LOWER + UPPER, NEVER)
+    found = [perturb(text, (case, NEVER, NEVER, NEVER), 0) for case in cases]
+    assert found == [lower, upper, titled, text]
+    assert title(text) == titled
+
+
+def test_typos_swap_omit_or_double_a_letter_of_one_or_two_long_words():
+    text = "the 12345 bird of http sings"  # three words of four letters or more
+    kinds: set[str] = set()
+    for key in range(300):
+        words = add_typos(text, Random(key)).split(" ")
+        pairs = list(zip(text.split(" "), words, strict=True))
+        assert all(old == new for old, new in pairs if old in ("the", "12345", "of"))
+        edits = [(old, new) for old, new in pairs if old != new]
+        assert len(edits) <= 2
+        for old, new in edits:
+            omitted = {old[:n] + old[n + 1 :] for n in range(len(old))}
+            doubled = {old[:n] + old[n] + old[n:] for n in range(len(old))}
+            kind = "omitted" if new in omitted else "doubled" if new in doubled else "swapped"
+            assert kind != "swapped" or sorted(new) == sorted(old)
+            kinds.add(kind)
+        kinds.add(f"{len(edits)} words")
+    assert kinds >= {"omitted", "doubled", "swapped", "1 words", "2 words"}
+    assert add_typos("a b c 1234", Random(0)) == "a b c 1234"
+
+
+def test_noise_adds_one_group_of_characters():
+    for key in range(50):
+        words = add_noise("one two", Random(key)).split(" ")
+        assert len(words) == 3 and [word for word in words if word.isalpha()] == ["one", "two"]
+
+
+def test_source_that_would_be_too_long_is_not_changed(tokenizer: Tokenizer):
+    lines = ["the old doctor reads"] * 400
+    (plain,) = {len(ids) for ids in tokenizer.encode(lines)}
+    longer = [text for text in changed(tokenizer, lines).values() if text.isupper()]
+    assert longer
+    found = changed(tokenizer, lines, seq_len=plain + 1)
+    assert found and not [text for text in found.values() if text.isupper()]
+    assert max(len(ids) for ids in tokenizer.encode(list(found.values()))) <= plain
+
+
+def test_source_with_an_unknown_word_is_not_changed():
+    tokenizer = train_tokenizer(LINES, TokenizerConfig(tokenizer="word"))
+    found = changed(tokenizer, ["The old Doctor", "The young Doctor"] * 100)
+    assert found and not [place for place in found if place % 2]

@@ -1,0 +1,108 @@
+"""Changes of source text as people type it: other case, no end punctuation, typos.
+
+A model that has seen only edited text may answer such input with nonsense. The kinds and rates are
+those of the modifiers of mozilla/translations. The target is not changed.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from translate_ddp.data.dataset import Ragged
+from translate_ddp.data.hashing import mix, uniform
+from translate_ddp.data.tokenizer import UNK, Tokenizer
+
+LOWER, UPPER, TITLE = 0.15, 0.07, 0.05  # a sentence has one of them at most
+NO_END_PUNCTUATION = 0.2  # this and the next two are independent of each other and of the case
+TYPOS = 0.05
+NOISE = 0.0005
+
+SALT = 0x706572  # keeps the draws apart from those of other modules
+# Ends of sentences: Latin, CJK, Greek, Devanagari, Arabic, Urdu, Armenian, Ethiopic, Khmer,
+# Burmese, Tibetan. A quotation mark or bracket behind them is left as it is.
+END_PUNCTUATION = ".!?…‼⁇⁈⁉。．｡！？;।॥؟۔։።፧፨។៕၊။།"
+WORD = re.compile(r"[^\W\d_]{4,}")  # for typos; shorter words would often become another word
+NOISE_CHARACTERS = "#*+-/<=>@\\^_|~§°•→♥☺"
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """Perturbs some of the source sentences, others in each epoch."""
+
+    tokenizer: Tokenizer
+    seq_len: int
+    seed: int
+
+    def apply(self, source: Ragged, rows: np.ndarray, epoch: int) -> dict[int, list[int]]:
+        """The new token ids of the perturbed ones of `source`, by their place in it.
+
+        `rows` are their rows in the training set. A sentence that would be longer than `seq_len`
+        is left out, and so is one with [UNK], whose text is not known.
+        """
+        draws_NC = uniform(SALT, self.seed, epoch, rows[:, None], np.arange(4))
+        rates_C = np.array([LOWER + UPPER + TITLE, NO_END_PUNCTUATION, TYPOS, NOISE])
+        places = np.flatnonzero((draws_NC < rates_C).any(axis=1)).tolist()
+        places = [place for place in places if UNK not in source[place]]
+        texts = self.tokenizer.decode([source[place].tolist() for place in places])
+        keys = mix(SALT, self.seed, epoch, rows, len(rates_C))
+        changed = [
+            perturb(text, draws_NC[place], int(keys[place]))
+            for place, text in zip(places, texts, strict=True)
+        ]
+        encoded = self.tokenizer.encode(changed)
+        return {
+            place: ids
+            for place, ids in zip(places, encoded, strict=True)
+            if 0 < len(ids) < self.seq_len  # without end marker
+        }
+
+
+def perturb(text: str, draws: Sequence[float] | np.ndarray, key: int) -> str:
+    """The text changed as its four draws in [0, 1) say; `key` chooses places and letters."""
+    case, punctuation, typos, noise = draws
+    if noise < NOISE:
+        text = add_noise(text, Random(key))
+    if typos < TYPOS:
+        text = add_typos(text, Random(key))
+    if punctuation < NO_END_PUNCTUATION:
+        text = remove_end_punctuation(text)
+    if case < LOWER:
+        return text.lower()
+    if case < LOWER + UPPER:
+        return text.upper()
+    return title(text) if case < LOWER + UPPER + TITLE else text
+
+
+def remove_end_punctuation(text: str) -> str:
+    """The text without the punctuation at its end, unless it is nothing else."""
+    return text.rstrip(END_PUNCTUATION + " ") or text
+
+
+def title(text: str) -> str:
+    """The text with the first letter of each word in title case."""
+    return re.sub(r"(?<!\S)\w", lambda letter: letter[0].title(), text)
+
+
+def add_typos(text: str, random: Random) -> str:
+    """The text with a typo in one or two of its words of four or more letters.
+
+    A typo swaps a letter with the next one, omits it or doubles it.
+    """
+    words = list(WORD.finditer(text))
+    chosen = random.sample(words, min(len(words), random.choice((1, 2))))
+    for word in sorted(chosen, key=re.Match.end, reverse=True):
+        at = random.randrange(word.start(), word.end() - 1)
+        one, two = text[at : at + 2]
+        text = text[:at] + random.choice((two + one, two, one + one + two)) + text[at + 2 :]
+    return text
+
+
+def add_noise(text: str, random: Random) -> str:
+    """The text with one to four random characters before or after one of its words."""
+    words = text.split(" ")
+    noise = "".join(random.choices(NOISE_CHARACTERS, k=random.randint(1, 4)))
+    words.insert(random.randint(0, len(words)), noise)
+    return " ".join(words)
