@@ -52,11 +52,9 @@ def main() -> None:
     clock = SnapshotClock(flags)
 
     def save(saver: Any, step: int, moving_average: Any = None) -> None:
-        rows_V = their_rows(saver.vocabs["src"], task)
-        if clock.step(lambda: converted(saver.model, rows_V, task)):
-            check_weights(
-                converted(saver.model, rows_V, task), task, logits_of(saver.model, rows_V)
-            )
+        if clock.step(lambda: converted(saver, task)):
+            rows_V = their_rows(saver, task)
+            check_weights(converted(saver, task), task, logits_of(saver.model, rows_V))
             print(json.dumps({"steps": clock.steps}))
             raise SystemExit
 
@@ -82,18 +80,19 @@ def own_settings(task: Task, flags: Contestant) -> dict[str, Any]:
     return found
 
 
-def their_rows(vocabulary: Any, task: Task) -> Tensor:
+def their_rows(saver: Any, task: Task) -> Tensor:
     """Their id of each of our tokens."""
+    ids = saver.vocabs["src"].tokens_to_ids  # each access copies the vocabulary
     words = [SPECIALS[row] for row in range(len(SPECIAL_TOKENS))]
     words += [str(row) for row in range(len(SPECIAL_TOKENS), task.vocabulary)]
-    return torch.tensor([vocabulary.tokens_to_ids[word] for word in words])
+    return torch.tensor([ids[word] for word in words])
 
 
-def converted(model: Any, rows_V: Tensor, task: Task) -> Weights:
+def converted(saver: Any, task: Task) -> Weights:
     """Our weights, and its positions, whose frequencies differ slightly from ours."""
-    theirs = model.state_dict()
+    theirs = saver.model.state_dict()
     found = to_ours(theirs, EOLE, task)
-    found["embedding.weight"] = found["embedding.weight"][rows_V]
+    found["embedding.weight"] = found["embedding.weight"][their_rows(saver, task)]
     return found | {POSITIONS: theirs["src_emb.pe.pe"][:, 0]}
 
 
