@@ -44,7 +44,10 @@ def main() -> None:
     trainer.add_callback(Snapshots(clock, task))
     trainer.train()
     if int(os.environ.get("RANK", 0)) == 0:
-        check_weights(converted(model, task), task, logits_of(model))
+        # The trainer has changed `model`, which now computes in bf16 whatever surrounds it.
+        plain = build_pegasus(task.model, task.vocabulary, task.seq_len)
+        plain.load_state_dict(model.state_dict())
+        check_weights(converted(model, task), task, logits_of(plain))
         print(json.dumps({"steps": clock.steps}))
     if dist.is_initialized():
         dist.destroy_process_group()
@@ -74,7 +77,6 @@ def logits_of(model: Any) -> Any:
     model.eval()
 
     def logits(source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        source_BS, target_BT = source_BS.to(model.device), target_BT.to(model.device)
         mask_BS = (source_BS != PAD).long()
         found = model(input_ids=source_BS, attention_mask=mask_BS, decoder_input_ids=target_BT)
         return found.logits
