@@ -23,11 +23,13 @@ from translate_ddp.settings import Config, CorpusConfig
 from translate_ddp.training.metrics import find_metric
 
 
-def parse(arguments: Sequence[str], prints: bool = True) -> Config:
+def parse(arguments: Sequence[str], prints: bool = True, pairs: int | None = None) -> Config:
     """The configuration of a command line.
 
-    `prints` is false off rank 0, so that help and messages are printed once. Raises UserError for
-    an unusable YAML file, and SystemExit, with code 2 and one message, for unusable flags.
+    `prints` is false off rank 0, so that help and messages are printed once. The preset "auto" of a
+    corpus other than the demo needs `pairs`, its number of training pairs; without them it stays
+    "auto", with the defaults of a small corpus. Raises UserError for an unusable YAML file, and
+    SystemExit, with code 2 and one message, for unusable flags.
     """
     flags = list(arguments)
     if "--version" in flags:
@@ -38,18 +40,30 @@ def parse(arguments: Sequence[str], prints: bool = True) -> Config:
     if chosen.config:
         flags = read_yaml(Path(chosen.config)) + flags
         chosen = _read_choices(flags)
-    preset, _ = choose_preset(chosen.preset, chosen.dataset)
+    preset = choose_preset(chosen.preset, chosen.dataset, pairs)
     with nullcontext() if prints else _silence():
         config = tyro.cli(
             Config,
             args=flags,
-            default=_defaults(PRESETS.get(preset, {})),
+            default=_defaults(PRESETS.get(preset, PRESETS["small"])),
             prog="train.py",
             config=(tyro.conf.OmitArgPrefixes,),
             use_underscores=True,
         )
     find_metric(config.train.best_metric, config.corpus.lang_tgt)
-    return config
+    return replace(config, run=replace(config.run, preset=preset))
+
+
+def given_settings(arguments: Sequence[str]) -> set[str]:
+    """The names of the settings that a usable command line, or its YAML file, sets."""
+    flags = list(arguments)
+    if file := _read_choices(flags).config:
+        flags = read_yaml(Path(file)) + flags
+    return {
+        flag.removeprefix("--").partition("=")[0].replace("-", "_")
+        for flag in flags
+        if flag.startswith("--")
+    }
 
 
 @contextmanager
@@ -121,5 +135,4 @@ def to_yaml(config: Config) -> str:
     settings = {n: v for part in config.to_dict().values() for n, v in part.items()}
     settings = {n: "inf" if v == math.inf else v for n, v in settings.items()}  # not `.inf`
     del settings["config"], settings["preload"]
-    settings["preset"], _ = choose_preset(config.run.preset, config.corpus.dataset)
     return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)

@@ -10,13 +10,14 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 if __name__ == "__main__":  # before imports that take long
     gc.disable()  # collections during the imports free nothing and take a second
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C prints no traceback
 
-from config import parse, to_yaml
+from config import given_settings, parse, to_yaml
 from translate_ddp.errors import report_errors
 from translate_ddp.runtime.environment import set_defaults
 from translate_ddp.runtime.fault_injection import VARIABLE as FAULT_VARIABLE
@@ -41,6 +42,7 @@ set_defaults(os.environ)
 if __name__ == "__main__":
     CONFIG = read_command_line()  # before torch, which takes seconds to import
 
+from translate_ddp.data.corpus import count_pairs
 from translate_ddp.runtime.distributed import World, open_world, record
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.training.build import (
@@ -50,8 +52,15 @@ from translate_ddp.training.build import (
     open_logbook,
     prepare_data,
 )
+from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
 from translate_ddp.training.report import describe_run, report_end
-from translate_ddp.training.resume import describe_changes, resume_run, run_identity
+from translate_ddp.training.resume import (
+    describe_changes,
+    describe_environment,
+    find_start,
+    resume_run,
+    run_identity,
+)
 
 
 @record
@@ -63,24 +72,42 @@ def main(config: Config) -> None:
 
 def train(config: Config, world: World) -> None:
     """Train on this rank, from the start or from a checkpoint, to the end of the run."""
-    started, settings = time.monotonic(), config.to_dict()
+    started = time.monotonic()
     folder = lock_run_folder(config.checkpoint.model_folder, world)
-    data = prepare_data(config, folder.path / "data", world)
+    config, notices = choose_settings(config, folder.path / "data", world)
+    start, tokenizer = find_start(config.checkpoint, world), ""
+    if basis := config.checkpoint.init_from and (start.state or start.initial):
+        config = adopt_settings(config, basis, given_settings(sys.argv[1:]))
+        tokenizer = basis.tokenizer
+    data = prepare_data(config, folder.path / "data", world, tokenizer)
+    settings = config.to_dict()
     identity = run_identity(settings, data, world.size)
-    resumed = resume_run(config.checkpoint, settings, identity, world)
-    model = build_model(config, data, world)
+    resumed = resume_run(start, config.checkpoint, settings, identity, world)
+    model = build_model(config, data, world, start.initial)
+    if start.initial is not None and world.is_main:
+        resumed.messages.append(describe_fit(data.train, data.tokenizer))
     with open_logbook(config, resumed, folder, model, world) as logbook:
         trainer = build_trainer(config, model, data, resumed.run, folder, logbook, world)
         if resumed.state is not None:
-            resumed.messages += describe_changes(resumed.state, settings, trainer.environment())
+            environment = describe_environment(model, trainer.loader.max_tokens, world)
+            resumed.messages += describe_changes(resumed.state, settings, environment)
             trainer.restore(resumed.state)
         if world.is_main:
             with suppress(OSError):  # the next save reports a full disk
                 write_atomically(folder.path / "config.yaml", to_yaml(config))
-        for line in [*describe_run(settings, trainer), *resumed.messages]:
+        for line in [*describe_run(settings, trainer), *notices, *resumed.messages]:
             logbook.message(line)
         is_finished = trainer.fit()
         report_end(trainer, is_finished, started)
+
+
+def choose_settings(config: Config, folder: Path, world: World) -> tuple[Config, list[str]]:
+    """The settings, with those of the preset "auto" for the size of the corpus, and the reason."""
+    if config.run.preset != "auto":
+        return config, []
+    pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
+    config = parse(sys.argv[1:], world.is_main, pairs)
+    return config, [f"Chose --preset {config.run.preset} for {pairs:,} training pairs."]
 
 
 if __name__ == "__main__":

@@ -96,9 +96,21 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
         assert not raised.value.code and capsys.readouterr().out == text
 
 
-def test_auto_preset_is_tiny_for_the_demo_and_small_for_other_corpora():
-    assert settings()["d_model"] == 128
-    assert settings("--dataset", "some/where")["d_model"] == PRESETS["small"]["d_model"]
+@pytest.mark.parametrize(
+    ("pairs", "preset"),
+    [(1, "small"), (99_999, "small"), (100_000, "medium"), (999_999, "medium"), (10**6, "base")],
+)
+def test_auto_preset_depends_on_the_number_of_training_pairs(pairs: int, preset: str):
+    config = parse(["--dataset", "some/where", "--d_ff", "96"], pairs=pairs)
+    assert (config.run.preset, config.model.d_ff) == (preset, 96)
+    assert config.optimizer.lr == PRESETS[preset]["lr"]
+    assert parse(["--preset", "big", "--dataset", "some/where"], pairs=pairs).run.preset == "big"
+
+
+def test_auto_preset_of_the_demo_is_tiny_and_that_of_a_corpus_not_yet_counted_stays():
+    assert parse([]).run.preset == parse([], pairs=10**6).run.preset == "tiny"
+    config = parse(["--dataset", "some/where"])
+    assert config.run.preset == "auto" and config.model.d_model == PRESETS["small"]["d_model"]
 
 
 def test_flags_override_the_file_and_the_file_overrides_the_preset(tmp_path: Path):

@@ -9,7 +9,8 @@ import torch
 
 from tests.helpers.models import VOCABULARY, small_model
 from translate_ddp.data.tokenizer import EOS, SOS
-from translate_ddp.modeling.decoding import LENGTH_REWARD, Hypothesis, beam, decode, greedy
+from translate_ddp.errors import UserError
+from translate_ddp.modeling.decoding import LENGTH_PENALTY, Hypothesis, beam, decode, greedy
 from translate_ddp.modeling.inference_weights import ready_to_decode
 
 CPU = torch.device("cpu")
@@ -64,7 +65,7 @@ def best_by_enumeration(chain: Chain, limit: int) -> Hypothesis:
             path = [SOS, *words] + ([EOS] if length < limit else [])
             score = sum(math.log(chain[a].get(b, 1e-30)) for a, b in itertools.pairwise(path))
             tokens = len(path) - 1
-            scored.append((score / ((5 + tokens) / 6) ** LENGTH_REWARD, list(words)))
+            scored.append((score / tokens**LENGTH_PENALTY, list(words)))
     score, ids = max(scored)
     return Hypothesis(ids, score)
 
@@ -78,7 +79,7 @@ def test_greedy_takes_most_probable_token_at_each_step():
 
 
 def test_beam_finds_better_path_with_worse_start():
-    score = math.log(0.4 * 0.9) / ((5 + 2) / 6) ** 0.6  # two tokens: B [EOS]
+    score = math.log(0.4 * 0.9) / 2  # two tokens: B [EOS]
     (found,) = beam(ChainState([LATTICE]), [10], CPU, width=2)
     assert found.ids == [B] and found.score == pytest.approx(score)
 
@@ -136,7 +137,12 @@ def two_threads() -> Iterator[None]:
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("beam_width", [1, 3])
 def test_translations_are_those_of_each_source_alone_in_order(beam_width: int):
-    model = ready_to_decode(small_model().eval())
+    model = small_model().eval()
+    with torch.no_grad():  # an untrained model would repeat its input
+        for name, parameter in model.named_parameters():
+            if "cross_attention" in name:
+                parameter.mul_(4)
+    model = ready_to_decode(model)
     sources = [torch.randint(4, VOCABULARY, (1 + n % 9,)).tolist() for n in range(40)]
 
     def translate(some: list[list[int]], max_tokens: int) -> list[list[int]]:
@@ -171,3 +177,21 @@ def test_error_of_a_thread_or_callback_ends_decoding():
     assert len(started) < 500  # the remaining batches were cancelled
     assert set(started) == {1}  # each batch has one core
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("beam_width", [1, 3])
+def test_scores_that_are_not_numbers_raise(beam_width: int):
+    model = small_model().eval()
+    with torch.no_grad():
+        model.decoder_norm.bias.fill_(torch.nan)
+    with pytest.raises(UserError, match="NaN"):
+        decode(model.start, [[5, 6]], CPU, beam_width=beam_width, max_tokens=100)
+
+
+def test_higher_length_penalty_prefers_the_longer_hypothesis():
+    # Log-probabilities: [EOS] at once log 0.5; A [EOS] log 0.5 + log 0.9.
+    chain: Chain = {SOS: {EOS: 0.5, A: 0.5}, A: {EOS: 0.9, A: 0.1}}
+    found = [
+        beam(ChainState([chain]), [5], CPU, width=3, length_penalty=a)[0].ids for a in (0.0, 1.0)
+    ]
+    assert found == [[], [A]]

@@ -19,7 +19,7 @@ from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import PRESETS
 from translate_ddp.runtime.distributed import World, open_world
-from translate_ddp.settings import DistributedConfig, ModelConfig, OptimizerConfig
+from translate_ddp.settings import DistributedConfig, LossConfig, ModelConfig, OptimizerConfig
 from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.optimizer import build_optimizer, skip_if
 from translate_ddp.training.step_flags import StepFlags
@@ -41,7 +41,7 @@ def fake_batch(device: torch.device, rows: int, source: int, target: int, real: 
 def train_one_step() -> None:
     with fake_gpu() as device:
         transformer = base_model(device).train()
-        objective = Objective(transformer, 0.1)
+        objective = Objective(transformer, LossConfig())
         batch = fake_batch(device, rows=64, source=30, target=33, real=1900)
         with Launches() as forward_and_backward:
             (objective(batch)["loss"] * 1e-3).backward()
@@ -74,7 +74,9 @@ def validate_and_decode() -> None:
         assert {parameter.dtype for parameter in ready.parameters()} == {torch.bfloat16}
         assert isinstance(ready.projection, PaddedWeights)
         with torch.inference_mode():
-            Objective(ready, 0.0)(fake_batch(device, rows=8, source=30, target=33, real=200))
+            Objective(ready, LossConfig(label_smoothing=0.0))(
+                fake_batch(device, rows=8, source=30, target=33, real=200)
+            )
             state = ready.start(torch.ones(8, 30, dtype=torch.int64, device=device))
             tokens_N = torch.ones(8, dtype=torch.int64, device=device)
             with Launches() as step:
@@ -138,7 +140,9 @@ def graphs_of_a_replica(world: World) -> list[int]:
     config = ModelConfig(d_model=128, num_heads=2, d_ff=512)  # of several buckets of 1 MiB
     transformer = Transformer(config, 40, dtype=torch.bfloat16).train()
     transformer.compile(dynamic=True, backend=counter, fullgraph=True)
-    replica = world.replicate(Objective(transformer, 0.1), DistributedConfig(bucket_cap_mb=1))
+    replica = world.replicate(
+        Objective(transformer, LossConfig()), DistributedConfig(bucket_cap_mb=1)
+    )
     random = np.random.default_rng(world.rank)
     counts = []
     for lengths in ((4, 6), (5, 7, 3), (9, 2, 15, 15)):

@@ -5,12 +5,13 @@ import torch
 import torch.nn.functional as F
 
 from tests.helpers.models import random_ids, small_batch, small_model
-from translate_ddp.modeling import inference_weights, kernels
+from translate_ddp.modeling import fused_losses, inference_weights, kernels
 from translate_ddp.modeling.decoding import decode
 from translate_ddp.modeling.inference_weights import PackedWeights, PaddedWeights, ready_to_decode
 from translate_ddp.modeling.kernels import Dropout, Linear, cast_weights, dropout_mask
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer, padding_mask
+from translate_ddp.settings import LossConfig
 
 CPU = torch.device("cpu")
 DTYPES = [torch.float32, torch.bfloat16]
@@ -19,7 +20,7 @@ DTYPES = [torch.float32, torch.bfloat16]
 def loss_and_grads(model: Transformer) -> list[torch.Tensor]:
     model.train().zero_grad()
     torch.manual_seed(1)
-    sums = Objective(model, 0.1)(small_batch())
+    sums = Objective(model, LossConfig())(small_batch())
     sums["loss"].backward()
     grads = [p.grad.clone() for p in model.parameters() if p.grad is not None]
     assert len(grads) == len(list(model.parameters()))
@@ -36,7 +37,7 @@ class FastVersionUsed(Exception):
         (kernels, "attention_written_out"),
         (kernels, "cast_all"),
         (kernels, "dropout_mask"),
-        (kernels.FusedTokenLoss, "forward"),
+        (fused_losses.FusedTokenLoss, "forward"),
         (inference_weights, "PackedWeights"),
     ],
 )

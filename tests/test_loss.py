@@ -1,19 +1,23 @@
 """The loss is a sum over real target tokens, with the label smoothing of the paper."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.helpers.models import small_batch, small_model
 from translate_ddp.data.batches import empty_batch
-from translate_ddp.modeling import kernels
-from translate_ddp.modeling.loss import Objective, token_loss
+from translate_ddp.data.tokenizer import UNK
+from translate_ddp.modeling import fused_losses, kernels
+from translate_ddp.modeling.loss import Objective, cut, simcut_loss, token_loss
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import LossConfig, ModelConfig
 
 
 def test_empty_pass_gives_zero_gradient_for_every_parameter():
     # DDP waits for a gradient of each parameter, also from a rank without a sentence.
-    objective = Objective(Transformer(ModelConfig(), vocabulary=20), 0.1)
+    objective = Objective(Transformer(ModelConfig(), vocabulary=20), LossConfig())
     sums = objective(empty_batch())
     sums["loss"].backward()
     assert sums["loss"].item() == sums["nll"].item() == 0.0
@@ -33,7 +37,7 @@ def test_label_smoothing_of_one_raises():
 def test_loss_and_gradients_equal_cross_entropy_for_all_slices(
     monkeypatch: pytest.MonkeyPatch, scores_at_once: int, padded: int, smoothing: float
 ):
-    monkeypatch.setattr(kernels, "CPU_SCORES_AT_ONCE", scores_at_once)
+    monkeypatch.setattr(fused_losses, "CPU_SCORES_AT_ONCE", scores_at_once)
     monkeypatch.setattr(kernels, "pad_vocabulary", lambda x_VD: F.pad(x_VD, (0, 0, 0, padded)))
     torch.manual_seed(0)
     hidden_RD = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
@@ -91,3 +95,90 @@ def test_label_of_probability_zero_has_finite_loss(dtype: torch.dtype, smoothing
         strict=True,
     ):
         torch.testing.assert_close(grad, plain_grad, rtol=1e-2, atol=1e-2)
+
+
+def plain_simcut(
+    hidden_RD: torch.Tensor, cut_RD: torch.Tensor, embedding_VD: torch.Tensor
+) -> torch.Tensor:
+    p, q = (F.linear(x, embedding_VD).log_softmax(dim=-1) for x in (hidden_RD, cut_RD))
+    forward = F.kl_div(q, p, log_target=True, reduction="sum")
+    backward = F.kl_div(p, q, log_target=True, reduction="sum")
+    return (forward + backward) / 2
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("scores_at_once", [1, 6 * 11, 2**20])  # rows: one, three, all seven
+def test_simcut_and_its_gradients_equal_the_plain_divergences(
+    monkeypatch: pytest.MonkeyPatch, scores_at_once: int, smoothing: float
+):
+    monkeypatch.setattr(fused_losses, "CPU_SCORES_AT_ONCE", scores_at_once)
+    torch.manual_seed(0)
+    inputs = [torch.randn(7, 5), torch.randn(7, 5), torch.randn(11, 5)]
+    inputs = [x.double().requires_grad_() for x in inputs]
+    hidden_RD, cut_RD, embedding_VD = inputs
+    labels_R = torch.randint(11, (7,))
+    divergence = plain_simcut(hidden_RD, cut_RD, embedding_VD)
+    scores_RV = F.linear(hidden_RD, embedding_VD)
+    entropy = F.cross_entropy(scores_RV, labels_R, reduction="sum", label_smoothing=smoothing)
+    plain = torch.autograd.grad(3 * (entropy + 2.5 * divergence), inputs)
+    config = LossConfig(label_smoothing=smoothing, simcut=2.5)
+    for is_plain in (False, True):
+        with kernels.plain() if is_plain else nullcontext():
+            loss, nll, found = simcut_loss(hidden_RD, cut_RD, embedding_VD, labels_R, config)
+        assert not nll.requires_grad
+        assert not found.requires_grad
+        torch.testing.assert_close(found.double(), divergence, rtol=1e-5, atol=0)
+        torch.testing.assert_close(loss.double(), entropy + 2.5 * divergence, rtol=1e-5, atol=0)
+        grads = torch.autograd.grad(3 * loss, inputs)
+        for ours_grad, plain_grad in zip(grads, plain, strict=True):
+            torch.testing.assert_close(ours_grad, plain_grad, rtol=1e-5, atol=1e-5)
+
+
+def test_bf16_simcut_is_close_to_that_of_its_scores():
+    torch.manual_seed(0)
+    labels_R = torch.randint(50, (200,))
+    embedding_VD = 4 * F.normalize(torch.randn(50, 32))
+    hidden_RD = (2 * embedding_VD[labels_R]).bfloat16().requires_grad_()
+    cut_RD = (hidden_RD.detach() + torch.randn(200, 32) / 4).bfloat16().requires_grad_()
+    plain = plain_simcut(hidden_RD.float(), cut_RD.float(), embedding_VD.bfloat16().float())
+    _, _, divergence = simcut_loss(
+        hidden_RD, cut_RD, embedding_VD, labels_R, LossConfig(simcut=1.0)
+    )
+    assert abs(divergence - plain) < 0.02 * plain
+
+
+def test_cut_replaces_ordinary_tokens_at_its_rate_and_no_special_ones():
+    torch.manual_seed(0)
+    tokens_BT = torch.randint(4, 100, (300, 100))
+    tokens_BT[:, :4] = torch.arange(4)
+    cut_BT = cut(tokens_BT)
+    changed_BT = cut_BT != tokens_BT
+    assert not changed_BT[:, :4].any()
+    assert (cut_BT[changed_BT] == UNK).all()
+    assert 0.045 < changed_BT[:, 4:].float().mean() < 0.055
+
+
+def test_simcut_of_weight_zero_and_outside_of_training_is_the_old_loss():
+    model = small_model(torch.float32, dropout=0.1)
+    sums = []
+    for simcut, is_training in ((0.0, True), (3.0, True), (3.0, False)):
+        torch.manual_seed(0)
+        sums.append(Objective(model, LossConfig(simcut=simcut)).train(is_training)(small_batch()))
+    assert set(sums[0]) == set(sums[2]) == {"loss", "nll"}
+    assert set(sums[1]) == {"loss", "nll", "divergence"}
+    torch.manual_seed(0)
+    batch = small_batch()
+    hidden_BTD = model.train()(batch.source_BS, batch.target_BT)
+    hidden_RD = hidden_BTD.flatten(0, 1)[batch.real_R]
+    loss, _ = token_loss(hidden_RD, model.embedding.weight, batch.labels_R, 0.1)
+    assert torch.equal(sums[0]["loss"], loss)
+
+
+def test_empty_pass_with_simcut_gives_zero_gradient_for_every_parameter():
+    objective = Objective(
+        Transformer(ModelConfig(dropout=0.1), vocabulary=20), LossConfig(simcut=3.0)
+    )
+    sums = objective(empty_batch())
+    sums["loss"].backward()
+    assert all(float(value.detach()) == 0.0 for value in sums.values())
+    assert not any(p.grad is None or p.grad.any() for p in objective.parameters())

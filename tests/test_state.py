@@ -24,7 +24,7 @@ def test_names_in_the_file_are_stable():
     # Other programs read these.
     file = make_state(7).to_dict()
     assert file.keys() == {"format", "version", *PARTS}
-    assert file["format"] == 2 and file["version"] == __version__
+    assert file["format"] == 3 and file["version"] == __version__
     assert file["model"].keys() == {"weights"} and "state" in file["optimizer"]
     assert file["position"]["global_step"] == 7
 
@@ -38,7 +38,7 @@ def test_other_formats_are_rejected_by_name(header: dict[str, Any], written_by: 
         RunState.from_dict(header, "old.pt")
     assert str(raised.value).startswith(
         f"old.pt has checkpoint format {header['format']} (written by translate_ddp {written_by}), "
-        f"but translate_ddp {__version__} reads format 2"
+        f"but translate_ddp {__version__} reads format 3"
     )
 
 

@@ -159,8 +159,17 @@ def test_report_names_what_is_trained_and_on_what(run: Run):
     for name in ("preset", "model", "training", "steps", "corpus", "vocabulary", "ranks"):
         assert re.search(rf"^ *{name}  \S", output, re.MULTILINE), name
     assert re.search(r"ranks  2, backend gloo\n +rank 0  \S+: cpu, .*\n +rank 1  ", output)
-    assert "tiny (--preset)" in output and " parameters, layers compute in " in output
+    assert "preset  tiny" in output and " parameters, layers compute in " in output
     assert re.search(r"steps per epoch, .*% padding\n", output)
     assert f"saves to  {run.folder}/" in output
     assert f"logs to  {run.folder / 'metrics.jsonl'}" in output
     assert f"No checkpoint in {run.folder}: starting from scratch." in output
+
+
+def test_preset_is_chosen_by_the_number_of_pairs_and_kept_on_resume(run: Run):
+    for steps in ("2", "4"):
+        output = run.start("--preset", "auto", "--max_steps", steps).succeed()
+        assert re.search(r"Chose --preset small for 25\d training pairs\.", output)
+        assert "preset  small" in output
+        assert last_state(run.folder)["run"]["config"]["run"]["preset"] == "small"
+    assert "Resuming from" in output

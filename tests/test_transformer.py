@@ -66,8 +66,11 @@ def test_sinusoids_are_those_of_the_paper_with_sines_first():
 
 
 def counted_by_hand(d: int, ff: int, layers: int, vocabulary: int) -> int:
-    """Weights and biases of Vaswani et al. 2017 with one shared embedding and pre-norm."""
-    attention = 4 * (d * d + d)
+    """Weights and biases of Vaswani et al. 2017 with one shared embedding and pre-norm.
+
+    Keys and values have no bias.
+    """
+    attention = 4 * d * d + 2 * d
     feed_forward = (d * ff + ff) + (ff * d + d)
     norm = 2 * d
     encoder_layer = attention + feed_forward + 2 * norm

@@ -111,7 +111,7 @@ class ModelConfig:
     d_ff: int = 512
     """Feed-forward width."""
     dropout: float = 0.0
-    """Dropout probability of embeddings and sublayer outputs."""
+    """Dropout probability of embeddings, sublayers, attention and feed-forward layers."""
 
     def __post_init__(self) -> None:
         for name in ("d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff"):
@@ -130,10 +130,14 @@ class ModelConfig:
 class LossConfig:
     label_smoothing: float = 0.1
     """Label smoothing (Szegedy et al. 2016)."""
+    simcut: float = 0.0
+    """Weight of SimCut (Gao et al. 2022), which doubles the work of a step; 3 is usual; 0: off."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing must lie in [0, 1), but is {self.label_smoothing}.")
+        if not 0 <= self.simcut < math.inf:
+            raise ValueError(f"simcut must not be negative, but is {self.simcut}.")
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,8 @@ class TrainConfig:
     """Ranks that validate. rank0: the others wait; all: each rank decodes a shard."""
     best_metric: str = "BLEU"
     """Validation metric that selects the best epoch, such as BLEU or loss."""
+    patience: int = 0
+    """Epochs without a better best_metric after which the run ends; 0: train all epochs."""
     save_every: int = 0
     """Steps between checkpoints; 0: save only by time, before validations and after each epoch."""
     save_every_minutes: float = 15.0
@@ -185,7 +191,9 @@ class TrainConfig:
         for name in ("num_epochs", "log_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
-        not_negative = "max_steps seed validate_every save_every save_every_minutes max_minutes"
+        not_negative = (
+            "max_steps seed validate_every patience save_every save_every_minutes max_minutes"
+        )
         for name in not_negative.split():
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
@@ -198,9 +206,13 @@ class CheckpointConfig:
     model_basename: str = "tmodel"
     """Prefix of the checkpoint names."""
     preload: str = "latest"
-    """Checkpoint to resume from: latest, an epoch number, a file, or '' to start from scratch."""
+    """Checkpoint to resume: latest, best (epoch), an epoch number, a file, or '' for a new run."""
+    init_from: str = ""
+    """Checkpoint file from which a new run takes weights, model settings and tokenizer."""
+    average: int = 1
+    """Last epochs of which translate and validate average the weights; 1: no average."""
     keep_last: int = 5
-    """Number of epoch and of step checkpoints to keep, beside the best epoch; 0: all."""
+    """Epoch and step checkpoints to keep, beside the best epoch and those of --average; 0: all."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.model_basename):
@@ -210,6 +222,8 @@ class CheckpointConfig:
             )
         if not self.model_folder:
             raise ValueError("model_folder is empty: pass a folder.")
+        if self.average < 1:
+            raise ValueError(f"average must be at least 1, but is {self.average}.")
         if self.keep_last < 0:
             raise ValueError(f"keep_last must not be negative, but is {self.keep_last}.")
 
@@ -253,8 +267,8 @@ class DistributedConfig:
 class PresetConfig:
     """Settings that set the defaults of others."""
 
-    preset: Literal["auto", "tiny", "small", "base", "big"] = "auto"
-    """Defaults of model size and schedule; auto: tiny for the demo, small for other corpora."""
+    preset: Literal["auto", "tiny", "small", "medium", "base", "big", "fast"] = "auto"
+    """Defaults of model size and schedule; auto: by the number of training pairs."""
     config: str = ""
     """YAML file of settings, one `name: value` per line; flags override it."""
 

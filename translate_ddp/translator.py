@@ -9,7 +9,6 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 
@@ -28,7 +27,8 @@ from translate_ddp.runtime.environment import set_defaults
 from translate_ddp.runtime.launcher import Launch
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import CheckpointConfig, ModelConfig
-from translate_ddp.training.checkpoint import CheckpointStore, load
+from translate_ddp.training.averaging import open_checkpoint
+from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.state import RunState
 
 Report = Callable[[int, str], None]  # the index of a text, and a message
@@ -56,32 +56,29 @@ class Translator:
         model_folder: str = CheckpointConfig.model_folder,
         preload: str = CheckpointConfig.preload,
         model_basename: str = CheckpointConfig.model_basename,
+        average: int = 0,
     ) -> "Translator":
-        """Open a checkpoint: "latest", an epoch's number, or the path of a file.
+        """Open a checkpoint: "latest", "best", an epoch's number, or the path of a file.
 
-        The file alone is enough. Raises UserError if there is none that can be used.
+        The file alone is enough. The weights are the average of `average` epochs up to that one; 0
+        is the setting of the run, which does not apply to "best" and to files. Raises UserError if
+        there is no checkpoint that can be used.
         """
         set_defaults(os.environ)
         keep_freed_memory()
         fix_cuda_kernels()
         torch.set_num_threads(threads_per_process(Launch()))
         store = CheckpointStore(CheckpointConfig(model_folder, model_basename))
-        checkpoint, passed_over = store.find(preload or "latest")
-        for line in passed_over:
+        opened = open_checkpoint(store, preload, average)
+        for line in opened.messages:
             print(line, file=sys.stderr)
-        if checkpoint is None:
-            raise UserError(
-                f"{store.folder} holds no checkpoint named {store.basename}_*: train first, "
-                "or pass the folder of a run as --model_folder."
-            )
-        state = load(Path(checkpoint.path).read_bytes(), str(checkpoint.path))
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            with explain_out_of_memory(device, lambda: f"loading {checkpoint.path}", FREE_MEMORY):
-                return cls(state, device)
+            with explain_out_of_memory(device, lambda: f"loading {opened.path}", FREE_MEMORY):
+                return cls(opened.state, device)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(
-                f"The model in {checkpoint.path} does not fit its settings: {first_line(error)}"
+                f"The model in {opened.path} does not fit its settings: {first_line(error)}"
             ) from error
 
     def translate(

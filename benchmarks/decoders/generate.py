@@ -11,7 +11,7 @@ from benchmarks.decoders.task import Decoder, Ids, Task, in_batches, limit_of, t
 from translate_ddp.data.batches import pad
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, PAD
-from translate_ddp.modeling.decoding import LENGTH_REWARD
+from translate_ddp.modeling.decoding import LENGTH_PENALTY
 
 BATCH_SENTENCES = 64
 
@@ -52,7 +52,7 @@ def generate(model: Any, sources: Ids, beam_width: int) -> Ids:
         num_beams=beam_width,
         do_sample=False,
         max_new_tokens=limit_of(sources),
-        **({"length_penalty": LENGTH_REWARD, "early_stopping": True} if beam_width > 1 else {}),
+        **({"length_penalty": LENGTH_PENALTY, "early_stopping": True} if beam_width > 1 else {}),
     )
     return [ids[: [*ids, EOS].index(EOS)] for ids in target_BT[:, 1:].tolist()]
 

@@ -64,7 +64,9 @@ def renamed(state: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
             yield from ((tied, tensor) for tied in EMBEDDINGS)
         elif "key_value" in name:
             keys, values = tensor.chunk(2)
-            yield name.replace("key_value", "k_proj"), keys
-            yield name.replace("key_value", "v_proj"), values
+            for theirs, matrix in (("k_proj", keys), ("v_proj", values)):
+                yield name.replace("key_value", theirs), matrix
+                bias = name.replace("key_value.weight", f"{theirs}.bias")
+                yield bias, matrix.new_zeros(len(matrix))  # ours has none
         else:
             yield name, tensor

@@ -99,17 +99,22 @@ class CudaKernels(TorchFunctionMode):
 
 
 def attention(
-    q_BHTK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, attn_mask: Tensor | None, is_causal: bool
+    q_BHTK: Tensor,
+    k_BHMK: Tensor,
+    v_BHMK: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
 ) -> Tensor:
     if attn_mask is None:
         flash = torch.ops.aten._scaled_dot_product_flash_attention
-        return flash(q_BHTK, k_BHMK, v_BHMK, 0.0, is_causal)[0]
+        return flash(q_BHTK, k_BHMK, v_BHMK, dropout_p, is_causal)[0]
     assert attn_mask.dtype == q_BHTK.dtype, "attention casts the mask at each call"
     is_aligned = all(stride % MASK_ALIGNMENT == 0 for stride in attn_mask.stride()[:-1])
     assert is_aligned, "attention copies the mask"
     mask_BHTM = attn_mask.expand(*q_BHTK.shape[:3], k_BHMK.shape[2])
     efficient = torch.ops.aten._scaled_dot_product_efficient_attention
-    return efficient(q_BHTK, k_BHMK, v_BHMK, mask_BHTM, torch.is_grad_enabled())[0]
+    return efficient(q_BHTK, k_BHMK, v_BHMK, mask_BHTM, torch.is_grad_enabled(), dropout_p)[0]
 
 
 def set_item(tensor: Tensor, key: Any, value: Any) -> None:

@@ -24,7 +24,13 @@ class SavedModel:
     model_basename: str = CheckpointConfig.model_basename
     """Prefix of the checkpoint names."""
     preload: str = CheckpointConfig.preload
-    """Checkpoint to use: latest, an epoch number, or a file."""
+    """Checkpoint to use: latest, best (epoch), an epoch number, or a file."""
+    average: int = 0
+    """Epochs to average, up to that one; 0: as set in training (best and files: no average)."""
+
+    def __post_init__(self) -> None:
+        if self.average < 0:
+            raise ValueError(f"average must not be negative, but is {self.average}.")
 
     def open(self) -> Translator:
         return Translator.open(**asdict(self))

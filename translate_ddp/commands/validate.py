@@ -13,6 +13,7 @@ from translate_ddp.modeling.decoding import default_max_tokens
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
+from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.metrics import bleu_signature
 from translate_ddp.training.sinks.console_sink import sample_lines, with_units
@@ -85,12 +86,13 @@ def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
         problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
         raise UserError(f"{problem}: pass --source and --reference.") from error
     folder = Path(saved.model_folder) / "data"
+    if config["checkpoint"].get("init_from"):  # its tokenizer was not made from this corpus
+        languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
+        tokenizer = store_tokenizer(translator.tokenizer.text, folder, languages)
     data = load_prepared(prepare(corpus, tokenizer, config["batches"]["seq_len"], folder))
     if data.tokenizer.fingerprint != translator.tokenizer.fingerprint:
         raise UserError(
             f"The corpus {config['corpus']['dataset']} has changed since the checkpoint was "
             "trained: pass --source and --reference."
         )
-    return ValidationSet(
-        data.validation, data.validation_sources, data.validation_references, corpus.lang_tgt
-    )
+    return ValidationSet.of(data, corpus.lang_tgt)

@@ -6,8 +6,10 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +19,7 @@ from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.data.sources import read_splits, source_identity
 from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.files import write_atomically
 from translate_ddp.settings import CorpusConfig
 
 if TYPE_CHECKING:
@@ -61,6 +64,21 @@ def read_corpus(config: CorpusConfig) -> Corpus:
         train, validation, more = _separate(train, validation, config.dataset)
         dropped += invalid
     return Corpus(_materialize(train), _materialize(validation), dict(dropped + more))
+
+
+def count_pairs(config: CorpusConfig, folder: Path) -> int:
+    """The number of usable training pairs, which is stored in `folder` for later starts.
+
+    Raises UserError if the corpus cannot be read.
+    """
+    file = folder / f"pairs-{corpus_signature(config)}.txt"
+    with suppress(OSError, ValueError):
+        return int(file.read_text(encoding="utf-8"))
+    pairs = len(read_corpus(config).train)
+    with suppress(OSError):  # the preparation reports a full disk
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, str(pairs))
+    return pairs
 
 
 def read_pairs(source: str, lang_src: str, lang_tgt: str) -> Dataset:

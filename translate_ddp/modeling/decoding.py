@@ -20,9 +20,16 @@ from torch import Tensor
 from translate_ddp.data.batches import group_by_tokens, pad
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, SOS
+from translate_ddp.errors import UserError
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, OutOfMemory, explain_out_of_memory
 
-LENGTH_REWARD = 0.6  # exponent of Wu et al. 2016, eq. 14
+BEAM_WIDTH, LENGTH_PENALTY = 4, 1.0  # the defaults of the commands
+
+NAN_TOKEN = -1  # in the place of a token whose score is not a number
+SCORES_ARE_NAN = (
+    "The model's scores are not numbers (NaN), so its weights or its precision are unusable: "
+    "use an earlier checkpoint (--preload), or train again with a lower --lr."
+)
 
 # A search keeps a multiple of this many rows, some of them finished, or a power of two if few are
 # left: dropping rows copies the caches of the others, and every other number of rows makes oneDNN
@@ -73,8 +80,11 @@ def greedy(state: SearchState, limits: Sequence[int], device: torch.device) -> l
     unfinished = set(rows)
     tokens_N = torch.full((len(rows),), SOS, device=device)
     for length in itertools.count(1):
-        tokens_N = state.step(tokens_N).argmax(dim=-1)
+        best_N, tokens_N = state.step(tokens_N).max(dim=-1)
+        tokens_N = tokens_N.masked_fill(best_N.isnan(), NAN_TOKEN)
         for row, token in zip(rows, tokens_N.tolist(), strict=True):
+            if token == NAN_TOKEN:
+                raise UserError(SCORES_ARE_NAN)
             if row in unfinished and token != EOS:
                 outputs[row].append(token)
             if token == EOS or length == limits[row]:
@@ -91,12 +101,16 @@ def greedy(state: SearchState, limits: Sequence[int], device: torch.device) -> l
 
 
 def beam(
-    state: SearchState, limits: Sequence[int], device: torch.device, width: int
+    state: SearchState,
+    limits: Sequence[int],
+    device: torch.device,
+    width: int,
+    length_penalty: float = LENGTH_PENALTY,
 ) -> list[Hypothesis]:
-    """For each sentence the best hypothesis of a beam search, by length-normalised log-probability.
+    """For each sentence the best hypothesis of a beam search.
 
-    A sentence is finished when `width` of its hypotheses are, or at its limit. Source: Wu et al.
-    2016, section 7, without coverage penalty.
+    The score of a hypothesis is its log-probability / (number of tokens, [EOS] included) **
+    `length_penalty`. A sentence is finished when `width` of its hypotheses are, or at its limit.
     """
     sentences = list(range(len(limits)))
     unfinished = set(sentences)
@@ -109,7 +123,8 @@ def beam(
     while True:
         log_p_NV = state.step(tokens_BW.flatten()).log_softmax(dim=-1)
         best_BC, beams_BC, tokens_BC = _continuations(log_p_NV, scores_BW)
-        _collect(finished, unfinished, sentences, limits, best_BC, beams_BC, tokens_BC, ids_BWT)
+        best = (best_BC, beams_BC, tokens_BC)
+        _collect(finished, unfinished, sentences, limits, best, ids_BWT, length_penalty)
         if not unfinished:
             break
         # The first W continuations that are not [EOS], best first.
@@ -148,24 +163,24 @@ def _collect(
     unfinished: set[int],
     sentences: list[int],
     limits: Sequence[int],
-    best_BC: Tensor,
-    beams_BC: Tensor,
-    tokens_BC: Tensor,
+    continuations: tuple[Tensor, Tensor, Tensor],
     ids_BWT: Tensor,
+    length_penalty: float,
 ) -> None:
     """Add the hypotheses that end among the W best; remove finished sentences from `unfinished`."""
     _, width, length_before = ids_BWT.shape
     length = length_before + 1
-    reward = ((5 + length) / 6) ** LENGTH_REWARD
-    best, beams, tokens = (x_BC[:, :width].tolist() for x_BC in (best_BC, beams_BC, tokens_BC))
+    best, beams, tokens = (x_BC[:, :width].tolist() for x_BC in continuations)
     for index, sentence in enumerate(sentences):
+        if any(map(math.isnan, best[index])):
+            raise UserError(SCORES_ARE_NAN)
         if sentence not in unfinished:
             continue
         at_limit = length >= limits[sentence]
         for score, row, token in zip(best[index], beams[index], tokens[index], strict=True):
             if (token == EOS or at_limit) and score > -torch.inf:
                 ids = ids_BWT[index, row].tolist() + ([] if token == EOS else [token])
-                finished[sentence].append(Hypothesis(ids, score / reward))
+                finished[sentence].append(Hypothesis(ids, score / length**length_penalty))
         if at_limit or len(finished[sentence]) >= width:
             unfinished.remove(sentence)
 
@@ -189,6 +204,7 @@ def decode(
     *,
     max_tokens: int,
     beam_width: int = 1,
+    length_penalty: float = LENGTH_PENALTY,
     on_done: Callable[[int], None] = lambda count: None,
 ) -> list[Hypothesis]:
     """The best translation of each source, in the order of the sources; a width of 1 is greedy.
@@ -196,7 +212,8 @@ def decode(
     `start` encodes a padded batch, source_BS, and returns the state before the first target token.
     Sources of similar length form a batch of up to `max_tokens` tokens, padding and beams included.
     On a CPU each thread searches a batch of its own. `on_done` receives the number of sentences of
-    each finished batch. Raises OutOfMemory if a single sentence needs too much memory.
+    each finished batch. Raises OutOfMemory if a single sentence needs too much memory, UserError if
+    scores are NaN.
     """
     outputs: dict[int, Hypothesis] = {}
 
@@ -206,7 +223,7 @@ def decode(
         with torch.inference_mode():
             state = start(pad(Ragged.of(sentences), last=EOS).to(device))
             if beam_width > 1:
-                return beam(state, limits, device, beam_width)
+                return beam(state, limits, device, beam_width, length_penalty)
             return greedy(state, limits, device)
 
     def search_in_memory(rows: list[int]) -> list[Hypothesis]:

@@ -4,6 +4,7 @@ Each computes what its plain version computes, but for rounding and, in dropout,
 its docstring explains why the plain version is slow. Shape letters are those of `transformer.py`.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,9 +15,6 @@ from torch import Tensor, nn
 
 GPU_TILE = 64  # tensor cores are at full speed if a product's columns are a multiple of it
 MASK_ALIGNMENT = 8  # elements; memory-efficient attention copies a mask with other row strides
-
-# Scores computed at once: on a CPU they stay in its cache; on a GPU they take 512 MiB in bf16.
-CPU_SCORES_AT_ONCE, GPU_SCORES_AT_ONCE = 2**22, 2**28
 
 _is_plain = False
 
@@ -42,7 +40,7 @@ def is_plain() -> bool:
 class Linear(nn.Linear):
     """A linear layer that computes in the precision of its input."""
 
-    cast: tuple[Tensor, Tensor] | None = None  # set by `cast_weights`
+    cast: list[Tensor] | None = None  # weight and bias, set by `cast_weights`
 
     def forward(self, input: Tensor) -> Tensor:
         return F.linear(input, *_weights_like(self, input))
@@ -51,7 +49,7 @@ class Linear(nn.Linear):
 class LayerNorm(nn.LayerNorm):
     """Layer normalisation that computes in the precision of its input."""
 
-    cast: tuple[Tensor, Tensor] | None = None  # set by `cast_weights`
+    cast: list[Tensor] | None = None  # weight and bias, set by `cast_weights`
 
     def forward(self, input: Tensor) -> Tensor:
         weight, bias = _weights_like(self, input)
@@ -71,18 +69,18 @@ def cast_weights(modules: Iterable[nn.Module], dtype: torch.dtype) -> None:
     if (first := next(group, None)) is None or first.weight.dtype == dtype:
         return
     together = [first, *group]
-    weights = [weight for module in together for weight in (module.weight, module.bias)]
-    casts = iter(_CastWeights.apply(dtype, *weights))
-    for module in together:
-        module.cast = next(casts), next(casts)
+    weights = [list(module.parameters()) for module in together]
+    casts = iter(_CastWeights.apply(dtype, *itertools.chain(*weights)))
+    for module, own in zip(together, weights, strict=True):
+        module.cast = list(itertools.islice(casts, len(own)))
 
 
-def _weights_like(module: Linear | LayerNorm, input: Tensor) -> tuple[Tensor, Tensor]:
-    """Weight and bias in the dtype of `input`."""
+def _weights_like(module: Linear | LayerNorm, input: Tensor) -> list[Tensor]:
+    """Weight and bias, if it has one, in the dtype of `input`."""
     if (cast := module.cast) is not None:
         module.cast = None  # the weights may have changed before the next pass
         return cast
-    return module.weight.to(input.dtype), module.bias.to(input.dtype)
+    return [weight.to(input.dtype) for weight in module.parameters()]
 
 
 class _CastWeights(torch.autograd.Function):
@@ -113,21 +111,34 @@ def cast_all(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...
 
 
 def attention(
-    q_BHTK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B11M: Tensor | None, is_causal: bool
+    q_BHTK: Tensor,
+    k_BHMK: Tensor,
+    v_BHMK: Tensor,
+    mask_B11M: Tensor | None,
+    is_causal: bool,
+    dropout: float = 0.0,
 ) -> Tensor:
     """Scaled dot-product attention (Vaswani et al. 2017, eq. 1); the mask is added to the scores.
 
-    Plain: PyTorch's kernel. In bf16 on a CPU, at the lengths of sentences, it takes several times
-    as long as the products and the softmax written out.
+    `dropout` is the probability of dropping a weight. Plain: PyTorch's kernel. In bf16 on a CPU, at
+    the lengths of sentences, it takes several times as long as the products and the softmax written
+    out, and so it does with dropout.
     """
-    is_slow = q_BHTK.device.type == "cpu" and q_BHTK.dtype == torch.bfloat16
-    if is_slow and not is_plain():
-        return attention_written_out(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal)
-    return F.scaled_dot_product_attention(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal=is_causal)
+    is_slow = q_BHTK.dtype == torch.bfloat16 or dropout > 0
+    if is_slow and q_BHTK.device.type == "cpu" and not is_plain():
+        return attention_written_out(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal, dropout)
+    return F.scaled_dot_product_attention(
+        q_BHTK, k_BHMK, v_BHMK, mask_B11M, dropout_p=dropout, is_causal=is_causal
+    )
 
 
 def attention_written_out(
-    q_BHTK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B11M: Tensor | None, is_causal: bool
+    q_BHTK: Tensor,
+    k_BHMK: Tensor,
+    v_BHMK: Tensor,
+    mask_B11M: Tensor | None,
+    is_causal: bool,
+    dropout: float = 0.0,
 ) -> Tensor:
     # With one query, as in decoding, oneDNN would compile a product for each number of positions.
     is_single = q_BHTK.shape[2] == 1
@@ -142,6 +153,8 @@ def attention_written_out(
         later_TM = torch.ones_like(scores_BHTM[0, 0], dtype=torch.bool).triu(1)
         scores_BHTM = scores_BHTM.masked_fill(later_TM, -torch.inf)
     p_BHTM = scores_BHTM.softmax(dim=-1)
+    if dropout:
+        p_BHTM = drop(p_BHTM, dropout)
     if is_single:
         return (p_BHTM.transpose(-1, -2) * v_BHMK).sum(dim=-2, keepdim=True)
     return p_BHTM @ v_BHMK
@@ -170,13 +183,19 @@ class Dropout(nn.Dropout):
 
     def forward(self, input: Tensor, residual: Tensor | None = None) -> Tensor:
         if self.training and self.p:
-            # A compiler has a dropout of its own; this one's draws would break its graph.
-            is_drawn = input.device.type == "cpu" and not torch.compiler.is_compiling()
-            if is_drawn and not is_plain():
-                mask = dropout_mask(input, self.p)
-                return input * mask if residual is None else torch.addcmul(residual, input, mask)
-            input = F.dropout(input, self.p)
+            return drop(input, self.p, residual)
         return input if residual is None else residual + input
+
+
+def drop(input: Tensor, p: float, residual: Tensor | None = None) -> Tensor:
+    """The input with elements set to 0 with probability p and others scaled, plus `residual`."""
+    # A compiler has a dropout of its own; this one's draws would break its graph.
+    is_drawn = input.device.type == "cpu" and not torch.compiler.is_compiling()
+    if not is_drawn or is_plain():
+        dropped = F.dropout(input, p)
+        return dropped if residual is None else residual + dropped
+    mask = dropout_mask(input, p)
+    return input * mask if residual is None else torch.addcmul(residual, input, mask)
 
 
 def dropout_mask(like: Tensor, p: float) -> Tensor:
@@ -190,7 +209,7 @@ def dropout_mask(like: Tensor, p: float) -> Tensor:
     return kept.mul_(1 / (1 - p))
 
 
-# --- scores and loss ---
+# --- scores ---
 
 
 def pad_vocabulary(weights_VD: Tensor) -> Tensor:
@@ -201,65 +220,3 @@ def pad_vocabulary(weights_VD: Tensor) -> Tensor:
     if is_plain() or weights_VD.device.type == "cpu" or len(weights_VD) % GPU_TILE == 0:
         return weights_VD
     return F.pad(weights_VD, (0, 0, 0, -len(weights_VD) % GPU_TILE))
-
-
-def rows_at_once(hidden_RD: Tensor, vocabulary: int) -> int:
-    """The number of rows whose scores are computed at once, at least 1. Plain: all."""
-    scores = CPU_SCORES_AT_ONCE if hidden_RD.device.type == "cpu" else GPU_SCORES_AT_ONCE
-    return max(1, len(hidden_RD) if is_plain() else min(len(hidden_RD), scores // vocabulary))
-
-
-class FusedTokenLoss(torch.autograd.Function):
-    """`loss.token_loss` that computes its gradient along with its value, some rows at a time.
-
-    Plain: cross-entropy by autograd, which keeps the scores of all rows, R x V. Here each slice of
-    scores is computed once, and all use the same memory. With the softmax p of a row's scores and
-    the smoothed label q = (1 - e) [label] + e / V, the loss is -q log p, and its gradient with
-    respect to the scores is p - q. If p is bf16, a row's loss is exact to 0.002 nats.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, hidden_RD: Tensor, embedding_VD: Tensor, labels_R: Tensor, smoothing: float
-    ) -> tuple[Tensor, Tensor]:
-        vocabulary = len(embedding_VD)
-        weights_PD = pad_vocabulary(embedding_VD.to(hidden_RD.dtype))
-        # The part of q that is e / V for every token enters loss and gradients as sums over V.
-        spread = smoothing / vocabulary
-        hidden_sum_D = hidden_RD.sum(dim=0, dtype=torch.float32)
-        weights_sum_D = embedding_VD.sum(dim=0, dtype=torch.float32)
-        loss = -spread * (hidden_sum_D @ weights_sum_D)
-        nll = torch.zeros_like(loss)
-        hidden_grad_RD = torch.empty_like(hidden_RD)
-        embedding_grad_VD = (-spread * hidden_sum_D).expand_as(embedding_VD).contiguous()
-        rows = rows_at_once(hidden_RD, vocabulary)
-        # One buffer for all slices: on a CPU, fresh memory costs more than the softmax.
-        buffer_CP = hidden_RD.new_empty(rows, len(weights_PD))
-        slices = (x.split(rows) for x in (hidden_RD, labels_R, hidden_grad_RD))
-        for hidden_CD, labels_C, hidden_grad_CD in zip(*slices, strict=True):
-            wanted = torch.arange(len(labels_C), device=labels_C.device), labels_C
-            scores_CP = torch.mm(hidden_CD, weights_PD.t(), out=buffer_CP[: len(labels_C)])
-            if len(weights_PD) > vocabulary:
-                scores_CP[:, vocabulary:] = -torch.inf
-            best_C, wanted_C = scores_CP.amax(dim=-1), scores_CP[wanted]
-            p_CP = torch.softmax(scores_CP, dim=-1, out=scores_CP)
-            # The p of the best score is exp(best) / sum of exp.
-            log_sum_C = best_C.float() - p_CP.amax(dim=-1).float().log()
-            log_sum, wanted_sum = log_sum_C.sum(), wanted_C.float().sum()
-            loss += log_sum - (1 - smoothing) * wanted_sum
-            nll += log_sum - wanted_sum
-            grad_CP = p_CP
-            grad_CP[wanted] -= 1 - smoothing
-            torch.mm(grad_CP, weights_PD, out=hidden_grad_CD)
-            embedding_grad_VD += (grad_CP.t() @ hidden_CD)[:vocabulary]
-        hidden_grad_RD -= spread * weights_sum_D
-        ctx.save_for_backward(hidden_grad_RD, embedding_grad_VD)
-        ctx.mark_non_differentiable(nll)
-        ctx.set_materialize_grads(False)
-        return loss, nll
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        hidden_grad_RD, embedding_grad_VD = ctx.saved_tensors
-        # In place, since they are large; autograd raises on a second backward pass.
-        return hidden_grad_RD.mul_(grads[0]), embedding_grad_VD.mul_(grads[0]), None, None

@@ -1,4 +1,4 @@
-"""The training loss: label-smoothed cross-entropy of the real target tokens, as a sum.
+"""The training loss: label-smoothed cross-entropy of the real target tokens, and SimCut, as sums.
 
 A mean over each rank's tokens would give ranks equal weight, however many tokens they hold. The
 caller divides once by the number of target tokens of the whole step.
@@ -9,8 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translate_ddp.data.batches import Batch
+from translate_ddp.data.tokenizer import SPECIAL_TOKENS, UNK
 from translate_ddp.modeling import kernels
+from translate_ddp.modeling.fused_losses import FusedSimCutLoss, FusedTokenLoss, rows_at_once
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.settings import LossConfig
+
+CUT_PROBABILITY = 0.05  # Gao et al. 2022, section 4.2
 
 
 def token_loss(
@@ -23,11 +28,11 @@ def token_loss(
     5.4; the output projection is the tied embedding (section 3.4).
     """
     if torch.is_grad_enabled() and not kernels.is_plain():
-        return kernels.FusedTokenLoss.apply(hidden_RD, embedding_VD, labels_R, label_smoothing)
+        return FusedTokenLoss.apply(hidden_RD, embedding_VD, labels_R, label_smoothing)
     vocabulary = len(embedding_VD)
     weights_PD = kernels.pad_vocabulary(embedding_VD.to(hidden_RD.dtype))
     loss = nll = torch.zeros((), device=hidden_RD.device)
-    rows = kernels.rows_at_once(hidden_RD, vocabulary)
+    rows = rows_at_once(hidden_RD, vocabulary)
     for hidden_CD, labels_C in zip(hidden_RD.split(rows), labels_R.split(rows), strict=True):
         scores_CV = (hidden_CD @ weights_PD.t())[:, :vocabulary]
         log_p_CV = scores_CV.float().log_softmax(dim=-1)
@@ -39,22 +44,66 @@ def token_loss(
     return loss, nll
 
 
+def simcut_loss(
+    hidden_RD: Tensor, cut_RD: Tensor, embedding_VD: Tensor, labels_R: Tensor, config: LossConfig
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sums over R real target tokens, in nats: loss, negative log-likelihood, divergence.
+
+    The loss is `token_loss` of the hidden states plus `config.simcut` times the divergence: the
+    mean of both Kullback-Leibler divergences between the predictions from `hidden_RD` and those
+    from `cut_RD`, the hidden states of cut inputs. The other sums have no gradient.
+    Source: SimCut (Gao et al. 2022, eq. 4), with the divergence made symmetric.
+    """
+    smoothing, weight = config.label_smoothing, config.simcut
+    if not kernels.is_plain():
+        return FusedSimCutLoss.apply(hidden_RD, cut_RD, embedding_VD, labels_R, smoothing, weight)
+    loss, nll = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
+    weights_VD = embedding_VD.to(hidden_RD.dtype)
+    log_p_RV, log_q_RV = (
+        (x_RD @ weights_VD.t()).float().log_softmax(dim=-1) for x_RD in (hidden_RD, cut_RD)
+    )
+    divergence = ((log_p_RV.exp() - log_q_RV.exp()) * (log_p_RV - log_q_RV)).sum() / 2
+    return loss + weight * divergence, nll, divergence.detach()
+
+
+def cut(tokens_BT: Tensor) -> Tensor:
+    """The tokens, each replaced by [UNK] with probability `CUT_PROBABILITY`, but special ones."""
+    is_cut_BT = torch.rand(tokens_BT.shape, device=tokens_BT.device) < CUT_PROBABILITY
+    return tokens_BT.masked_fill(is_cut_BT & (tokens_BT >= len(SPECIAL_TOKENS)), UNK)
+
+
 class Objective(nn.Module):
     """Model and loss in one forward pass, as DDP requires."""
 
-    def __init__(self, model: Transformer, label_smoothing: float) -> None:
+    def __init__(self, model: Transformer, config: LossConfig) -> None:
         super().__init__()
-        self.model, self.label_smoothing = model, label_smoothing
+        self.model, self.config = model, config
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Sums over the batch's real target tokens, in nats.
 
-        "loss": label-smoothed cross-entropy. "nll": negative log-likelihood, detached.
+        "loss": what is minimised, "nll": negative log-likelihood, and with SimCut in training also
+        "divergence"; the last two are detached.
         """
-        hidden_BTD = self.model(batch.source_BS, batch.target_BT)
-        # `index_select`, since the gradient of [batch.real_R] sorts the positions first.
-        hidden_RD = hidden_BTD.flatten(0, 1).index_select(0, batch.real_R)
-        loss, nll = token_loss(
-            hidden_RD, self.model.embedding.weight, batch.labels_R, self.label_smoothing
+        weight_VD = self.model.embedding.weight
+        if not (self.config.simcut and self.training):
+            hidden_BTD = self.model(batch.source_BS, batch.target_BT)
+            hidden_RD = _real(hidden_BTD, batch)
+            loss, nll = token_loss(
+                hidden_RD, weight_VD, batch.labels_R, self.config.label_smoothing
+            )
+            return {"loss": loss, "nll": nll}
+        # Both passes in one: each row draws its own dropout.
+        source_2BS = torch.cat([batch.source_BS, cut(batch.source_BS)])
+        target_2BT = torch.cat([batch.target_BT, cut(batch.target_BT)])
+        hidden_RD, cut_RD = (_real(x, batch) for x in self.model(source_2BS, target_2BT).chunk(2))
+        loss, nll, divergence = simcut_loss(
+            hidden_RD, cut_RD, weight_VD, batch.labels_R, self.config
         )
-        return {"loss": loss, "nll": nll}
+        return {"loss": loss, "nll": nll, "divergence": divergence}
+
+
+def _real(hidden_BTD: Tensor, batch: Batch) -> Tensor:
+    """The hidden states of the real target tokens, hidden_RD."""
+    # `index_select`, since the gradient of [batch.real_R] sorts the positions first.
+    return hidden_BTD.flatten(0, 1).index_select(0, batch.real_R)

@@ -25,11 +25,14 @@ from translate_ddp.settings import ModelConfig
 class Attention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2); a decoder caches `keys_values`."""
 
-    def __init__(self, d_model: int, num_heads: int) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.num_heads = num_heads
+        d_model = config.d_model
+        self.num_heads, self.dropout = config.num_heads, config.dropout
         self.query = Linear(d_model, d_model)
-        self.key_value = Linear(d_model, 2 * d_model)
+        # Without bias: one of the keys adds the same to all scores of a query, which the softmax
+        # ignores, so its gradient is rounding; one of the values adds a constant, as `out` does.
+        self.key_value = Linear(d_model, 2 * d_model, bias=False)
         self.out = Linear(d_model, d_model)
 
     def keys_values(self, memory_BMD: Tensor) -> tuple[Tensor, Tensor]:
@@ -45,7 +48,9 @@ class Attention(nn.Module):
         is_causal: bool = False,
     ) -> Tensor:
         q_BHTK = self._split_heads(self.query(x_BTD))
-        context_BHTK = kernels.attention(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal)
+        context_BHTK = kernels.attention(
+            q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal, self.dropout if self.training else 0.0
+        )
         return self.out(context_BHTK.transpose(1, 2).flatten(2))
 
     def _split_heads(self, x_BMD: Tensor) -> Tensor:
@@ -55,13 +60,14 @@ class Attention(nn.Module):
 class FeedForward(nn.Module):
     """Position-wise feed-forward layer (Vaswani et al. 2017, eq. 2)."""
 
-    def __init__(self, d_model: int, d_ff: int) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.up = Linear(d_model, d_ff)
-        self.down = Linear(d_ff, d_model)
+        self.up = Linear(config.d_model, config.d_ff)
+        self.down = Linear(config.d_ff, config.d_model)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        return self.down(F.relu(self.up(x_BTD)))
+        return self.down(self.dropout(F.relu(self.up(x_BTD))))
 
 
 class EncoderLayer(nn.Module):
@@ -70,9 +76,9 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.self_attention_norm = LayerNorm(config.d_model)
-        self.self_attention = Attention(config.d_model, config.num_heads)
+        self.self_attention = Attention(config)
         self.feed_forward_norm = LayerNorm(config.d_model)
-        self.feed_forward = FeedForward(config.d_model, config.d_ff)
+        self.feed_forward = FeedForward(config)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x_BSD: Tensor, mask_B11S: Tensor) -> Tensor:
@@ -89,11 +95,11 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.self_attention_norm = LayerNorm(config.d_model)
-        self.self_attention = Attention(config.d_model, config.num_heads)
+        self.self_attention = Attention(config)
         self.cross_attention_norm = LayerNorm(config.d_model)
-        self.cross_attention = Attention(config.d_model, config.num_heads)
+        self.cross_attention = Attention(config)
         self.feed_forward_norm = LayerNorm(config.d_model)
-        self.feed_forward = FeedForward(config.d_model, config.d_ff)
+        self.feed_forward = FeedForward(config)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x_NTD: Tensor, cache: LayerCache, mask_B11S: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler
 from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
-from translate_ddp.errors import UserError
+from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
@@ -14,6 +14,7 @@ from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.settings import Config
 from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.optimizer import build_optimizer
 from translate_ddp.training.report import tracker_config
@@ -23,7 +24,7 @@ from translate_ddp.training.sinks.console_sink import ConsoleSink
 from translate_ddp.training.sinks.jsonl_sink import JsonlSink
 from translate_ddp.training.sinks.trackio_sink import TrackioSink
 from translate_ddp.training.sinks.wandb_sink import WandbSink
-from translate_ddp.training.state import Run
+from translate_ddp.training.state import Run, RunState
 from translate_ddp.training.trainer import Trainer
 from translate_ddp.training.updater import Updater, reseed
 
@@ -40,14 +41,19 @@ def lock_run_folder(path: str, world: World) -> RunFolder:
     return folder
 
 
-def prepare_data(config: Config, folder: Path, world: World) -> PreparedData:
+def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = "") -> PreparedData:
     """The encoded corpus, prepared in `folder` once per node and memory-mapped by every rank.
 
-    Raises UserError if the nodes read different data.
+    `tokenizer` is the text of one to encode it with, instead of that of the settings. Raises
+    UserError if the nodes read different data.
     """
 
     def work() -> list[str]:
-        path = prepare(config.corpus, config.tokenizer, config.batches.seq_len, folder)
+        corpus, settings = config.corpus, config.tokenizer
+        if tokenizer:
+            languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
+            settings = store_tokenizer(tokenizer, folder, languages)
+        path = prepare(corpus, settings, config.batches.seq_len, folder)
         return [str(path), load_prepared(path).fingerprint]
 
     prepared = world.on_each_node("preparing the corpus", work)
@@ -56,13 +62,25 @@ def prepare_data(config: Config, folder: Path, world: World) -> PreparedData:
     return load_prepared(Path(prepared[world.node_index][0]))
 
 
-def build_model(config: Config, data: PreparedData, world: World) -> Transformer:
-    """A new model on this rank's device, the same on every rank."""
+def build_model(
+    config: Config, data: PreparedData, world: World, initial: RunState | None = None
+) -> Transformer:
+    """A model on this rank's device, the same on every rank: a new one, or with `initial` weights.
+
+    Raises UserError if the weights do not fit the settings.
+    """
     if world.device.type == "cpu":
         keep_freed_memory()
     reseed(config.train.seed)
     dtype = choose_dtype(config.train.precision, world.device)
     model = Transformer(config.model, len(data.tokenizer), dtype=dtype).to(world.device)
+    if initial is not None:
+        try:
+            model.load_state_dict(initial.model)
+        except (RuntimeError, TypeError) as error:
+            raise UserError(
+                f"The weights of --init_from do not fit their settings: {first_line(error)}"
+            ) from error
     if config.train.compile:
         model.compile(dynamic=True)
     return model
@@ -90,7 +108,7 @@ def open_logbook(
 
 def build_updater(config: Config, model: Transformer, world: World) -> Updater:
     """The updater, with loss, DDP and optimizer."""
-    objective = world.replicate(Objective(model, config.loss.label_smoothing), config.distributed)
+    objective = world.replicate(Objective(model, config.loss), config.distributed)
     optimizer = build_optimizer(model, config.optimizer)
     return Updater(objective, optimizer, config.optimizer, world, config.train.seed)
 
@@ -105,6 +123,8 @@ def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoade
         world_size=world.size,
     )
     max_tokens = config.batches.pass_tokens(world.device.type)
+    if config.loss.simcut:
+        max_tokens //= 2  # a pass holds each pair twice
     return BatchLoader(data.train, sampler, max_tokens, world.device)
 
 

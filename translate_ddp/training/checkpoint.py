@@ -52,6 +52,7 @@ class CheckpointStore:
         self.folder = Path(config.model_folder)
         self.basename = config.model_basename
         self.keep_last = config.keep_last
+        self.average = config.average
 
     def list(self) -> Checkpoints:
         """The checkpoints in the folder, newest first by step and epoch, not by file time."""
@@ -96,8 +97,9 @@ class CheckpointStore:
     def prune(self, names: Iterable[str], *, best_epoch: int | None) -> None:
         """Delete those of the files `names` that are neither among the newest nor the best epoch.
 
-        `keep_last` epochs and as many steps are kept. A step that was saved again as the end of an
-        epoch is deleted. Files that are not in `names`, such as those of another run, are kept.
+        `keep_last` epochs and as many steps are kept, and the epochs that `average` needs. A step
+        that was saved again as the end of an epoch is deleted. Files that are not in `names`, such
+        as those of another run, are kept.
         """
         own = set(names)
         mine = [checkpoint for checkpoint in self.list() if checkpoint.path.name in own]
@@ -106,7 +108,8 @@ class CheckpointStore:
         ends = {checkpoint.step for checkpoint in epochs}
         unneeded = [c for c in steps if c.step in ends]
         if self.keep_last:
-            unneeded += [c for c in epochs[self.keep_last :] if c.epoch != best_epoch]
+            older = epochs[max(self.keep_last, self.average) :]
+            unneeded += [c for c in older if c.epoch != best_epoch]
             unneeded += [c for c in steps if c.step not in ends][self.keep_last :]
         for checkpoint in unneeded:
             with suppress(OSError):  # a file that cannot be deleted does not end the run
@@ -120,6 +123,8 @@ class CheckpointStore:
         checkpoint does not exist, or if none of the existing ones is intact.
         """
         held = self.list()
+        if preload == "best":
+            preload = str(self._best_epoch())
         if preload == "latest":
             wanted = held
         elif preload.isdecimal():
@@ -143,6 +148,16 @@ class CheckpointStore:
             )
         return None, []
 
+    def _best_epoch(self) -> int:
+        """The best epoch according to the newest intact checkpoint. Raises UserError if none is."""
+        newest, _ = self.find("latest")
+        if newest is None:
+            raise UserError(f"No best epoch: {self._contents([])}")
+        best_epoch = load(newest.path.read_bytes(), str(newest.path)).position.best_epoch
+        if not best_epoch:
+            raise UserError(f"No epoch has ended yet: {self._contents(self.list())}")
+        return best_epoch
+
     def _find_path(self, path: Path, held: Checkpoints) -> Checkpoint:
         if not path.is_file():
             raise UserError(f"No checkpoint at {path}: {self._contents(held)}")
@@ -159,7 +174,7 @@ class CheckpointStore:
         listed = [f"{kind} {', '.join(map(str, kept))}" for kind, kept in named.items() if kept]
         return (
             f"{self.folder} holds {' and '.join(listed)}. "
-            "Pass --preload latest, one of these epochs, or a file."
+            "Pass --preload latest or best, one of these epochs, or a file."
         )
 
     def count_archives(self) -> int:
@@ -209,7 +224,6 @@ def damage(path: Path) -> str | None:
 
     A file whose name has no digest, such as one renamed by hand, is not checked.
     """
-    match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", path.name)
     if not path.is_file():  # opening a pipe or a device would never end
         return "it is not a regular file"
     try:
@@ -217,9 +231,16 @@ def damage(path: Path) -> str | None:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         return f"it cannot be read ({error.strerror})"
-    if match and not digest.startswith(match[1]):
-        return f"it is damaged (its sha256 starts with {digest[: len(match[1])]}, not {match[1]})"
+    expected = digest_in(path.name)
+    if not digest.startswith(expected):
+        return f"it is damaged (its sha256 starts with {digest[: len(expected)]}, not {expected})"
     return None
+
+
+def digest_in(name: str) -> str:
+    """The start of the sha256 in the name of a checkpoint, or ""."""
+    match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", name)
+    return match[1] if match else ""
 
 
 def load(data: bytes, name: str) -> RunState:

@@ -16,7 +16,6 @@ import torch
 from translate_ddp.data.batches import padding_share
 from translate_ddp.modeling.precision import precision_warning
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.presets import choose_preset
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.resume import Settings
 from translate_ddp.training.sinks.console_sink import number
@@ -32,20 +31,22 @@ def describe_run(config: Settings, trainer: Trainer) -> list[str]:
     ranks = describe_ranks(world.gather(describe_rank(world)))
     model, train, optimizer = config["model"], config["train"], config["optimizer"]
     corpus, batches = config["corpus"], config["batches"]
-    preset, why = choose_preset(config["run"]["preset"], corpus["dataset"])
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in data.dropped.items())
     size = f"at most {batches['batch_tokens']:,} tokens"
     if batches["batch_size"]:
         size = f"{batches['batch_size'] * world.size} sentences"
     padding = padding_share(sampler, trainer.loader.max_tokens)
+    epochs = f"{train['num_epochs']} epochs"
+    if train["patience"]:
+        epochs = f"at most {epochs} (patience {train['patience']})"
     rows = {
-        "preset": f"{preset} ({why})",
+        "preset": config["run"]["preset"],
         "model": f"{model['num_encoder_layers']} encoder and {model['num_decoder_layers']} decoder "
         f"layers, width {model['d_model']}, feed-forward {model['d_ff']}, "
         f"{model['num_heads']} heads, dropout {model['dropout']:g}",
         "": f"{count_parameters(trainer.model):,} parameters, "
         f"layers compute in {precision(trainer.model)}",
-        "training": f"{train['num_epochs']} epochs, peak learning rate {optimizer['lr']:g} after "
+        "training": f"{epochs}, peak learning rate {optimizer['lr']:g} after "
         f"{optimizer['warmup_steps']:,} warm-up steps, seed {train['seed']}",
         "steps": f"{size} per step over all ranks, {len(sampler.plan):,} steps per epoch, "
         f"{padding:.1%} padding",
@@ -104,7 +105,7 @@ def report_end(trainer: Trainer, is_finished: bool, started: float) -> None:
     if world.is_node_leader:
         trainer.saver.folder.write_status(
             "preempted" if stop_reason else "finished",
-            stop_reason or "",
+            stop_reason or early_end(trainer),
             epoch=position.current_epoch,
             step=trainer.saver.saved_step,
             checkpoint=trainer.saver.saved_name,
@@ -125,15 +126,25 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
             f"Stopped at {where}, on request ({stop_reason}), {outcome}, after {duration}. "
             "The same command resumes from the last checkpoint."
         )
+    reason = f" ({early})" if (early := early_end(trainer)) else ""
     best = ""
     if position.best_epoch:
         score = number(position.best_score)
         best = f" Best finished epoch: {position.best_epoch}, {position.best_metric} {score}."
     option = "" if str(folder) == "weights" else f" --model_folder {shlex.quote(str(folder))}"
     return (
-        f"Finished at {where}, after {duration}.{best}\n"
+        f"Finished at {where}{reason}, after {duration}.{best}\n"
         f'Translate with: python -m translate_ddp translate{option} "..."'
     )
+
+
+def early_end(trainer: Trainer) -> str:
+    """Why the run has finished before its last epoch, or ""."""
+    position = trainer.position
+    if position.epoch >= trainer.config.num_epochs or not trainer.has_no_patience(position):
+        return ""
+    epochs = position.epochs_since_best(trainer.metric)
+    return f"{epochs} epochs without a better {trainer.metric.name}"
 
 
 def describe_seconds(seconds: float) -> str:
@@ -156,13 +167,13 @@ def count_parameters(model: Transformer) -> int:
 def tracker_config(config: Settings, model: Transformer, world: World) -> dict[str, Any]:
     """The configuration for W&B and trackio: settings except paths, and the values of `auto`."""
     settings = {name: value for part in config.values() for name, value in part.items()}
-    for path in ("model_folder", "validation", "tokenizer_file", "config", "preload"):
+    paths = ("model_folder", "validation", "tokenizer_file", "config", "preload", "init_from")
+    for path in paths:
         del settings[path]
     dataset = config["corpus"]["dataset"]
     is_on_disk = os.sep in dataset and Path(dataset).expanduser().parent.exists()
     return settings | {
         "dataset": Path(dataset).name if is_on_disk else dataset,  # paths may have user names
-        "preset": choose_preset(config["run"]["preset"], dataset)[0],
         "precision": precision(model),
         "device": world.device.type,
         "world_size": world.size,

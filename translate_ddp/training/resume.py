@@ -1,23 +1,37 @@
-"""Selects the checkpoint to resume from, for all ranks, and checks that it is of the same run."""
+"""Selects the checkpoint that a run starts from, for all ranks, and checks that it fits the run."""
 
 import hashlib
 import uuid
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import torch
 
 from translate_ddp.data.batches import ORDER
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.errors import UserError
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import CheckpointConfig, Config
-from translate_ddp.training.checkpoint import CheckpointStore, load
+from translate_ddp.training.checkpoint import CheckpointStore, damage, load
 from translate_ddp.training.state import Run, RunIdentity, RunState
 
 # seq_len is part of the data's fingerprint; max_tokens only divides a step into passes.
 FREE_SETTINGS = ("dropout", "seq_len", "max_tokens")
 
 Settings = dict[str, dict[str, Any]]  # part -> setting -> value
+
+
+@dataclass
+class Start:
+    """The checkpoint that a run starts from; the same on every rank."""
+
+    state: RunState | None  # to resume; None for a new run
+    path: Path  # its file
+    messages: list[str]
+    initial: RunState | None = None  # whose weights a new run takes (`--init_from`)
 
 
 @dataclass
@@ -39,20 +53,49 @@ class Finding(NamedTuple):
     passed_over: tuple[str, ...] = ()
 
 
+class Sent(NamedTuple):
+    """The state that one node sent to every rank."""
+
+    state: RunState
+    path: Path
+    source: str  # the path, and the node if there are several
+    passed_over: list[str]
+
+
+def find_start(settings: CheckpointConfig, world: World) -> Start:
+    """The checkpoint that `preload` selects, else for a new run the file `init_from`.
+
+    Raises UserError if there is no such checkpoint, or if it cannot be resumed.
+    """
+    store, init_from = CheckpointStore(settings), settings.init_from
+    preload = "latest" if world.restarted else settings.preload
+    state, path, messages = load_state(store, preload, world)
+    if world.restarted and state is None:  # the restarted run had not saved yet
+        state, path, messages = load_state(store, settings.preload, world)
+    if state is None and init_from:
+        initial, message = load_initial(Path(init_from), world)
+        return Start(None, path, [message], initial)
+    if state is not None and state.is_average:
+        raise UserError(
+            f"{path} is an average of weights, which has no optimizer state to resume with: "
+            f"start a new run from it with --init_from {path} and another --model_folder."
+        )
+    if state is not None and init_from:
+        messages.append(f"--init_from {init_from} is for new runs: it was not read.")
+    return Start(state, path, messages)
+
+
 def resume_run(
-    settings: CheckpointConfig, config: Settings, identity: RunIdentity, world: World
+    start: Start, settings: CheckpointConfig, config: Settings, identity: RunIdentity, world: World
 ) -> Resumed:
-    """The run of the checkpoint that `preload` selects, or a new one; the same on every rank.
+    """The run of the checkpoint, or a new one; the same on every rank.
 
     Files in the folder that are not part of it are moved to an archive. A run that resumes before
     its last checkpoint, or in another folder, gets a new id: trackers drop points before the last
-    step of an id. Raises UserError if the checkpoint is missing or belongs to another run.
+    step of an id. Raises UserError if the checkpoint belongs to another run.
     """
-    store = CheckpointStore(settings)
-    preload = settings.preload
-    state, path, messages = load_state(store, "latest" if world.restarted else preload, world)
-    if world.restarted and state is None:  # the restarted run had not saved yet
-        state, path, messages = load_state(store, preload, world)
+    store, state, path = CheckpointStore(settings), start.state, start.path
+    messages = list(start.messages)
     if state is not None:
         check_same_run(state, identity)
         state.run.history.append(path.name)  # a file does not contain its own name
@@ -78,11 +121,8 @@ def load_state(
 ) -> tuple[RunState | None, Path, list[str]]:
     """The state that `preload` selects, its file, and messages; the same on every rank.
 
-    Each node searches its own disk. The node with the newest intact file reads it and sends it to
-    every rank, so disks need not be shared. The state is None for a new run. Raises UserError if no
-    node has the requested checkpoint.
+    The state is None for a new run. Raises UserError if no node has the requested checkpoint.
     """
-    nothing = f"No checkpoint in {store.folder}: starting from scratch."
     if not preload:
         return None, store.folder, ["Starting from scratch (--preload '')."]
 
@@ -95,20 +135,53 @@ def load_state(
             return Finding()
         return Finding(str(found.path), found.step, passed_over=tuple(passed_over))
 
-    findings = world.on_each_node("looking for a checkpoint", look)
+    sent = send_newest("looking for a checkpoint", look, world)
+    if sent is None:
+        return None, store.folder, [f"No checkpoint in {store.folder}: starting from scratch."]
+    return sent.state, sent.path, [*sent.passed_over, f"Resuming from {sent.source}."]
+
+
+def load_initial(path: Path, world: World) -> tuple[RunState, str]:
+    """The state in the file, without its optimizer, and a message; the same on every rank.
+
+    Raises UserError if no node has the file.
+    """
+
+    def look() -> Finding:
+        problem = damage(path) if path.exists() else "there is no such file"
+        if problem:
+            return Finding(problem=f"--init_from {path} cannot be used: {problem}.")
+        return Finding(str(path), step=0)
+
+    sent = send_newest("looking for the initial weights", look, world)
+    assert sent is not None
+    position = sent.state.position
+    return replace(sent.state, optimizer={}), (
+        f"New run with the weights, model settings and tokenizer of {sent.source} "
+        f"(epoch {position.current_epoch}, step {position.global_step:,})."
+    )
+
+
+def send_newest(phase: str, look: Callable[[], Finding], world: World) -> Sent | None:
+    """The newest file that `look` finds on a node, sent to every rank; None if there is none.
+
+    Each node searches its own disk, so disks need not be shared. Raises UserError if no node has a
+    file and one of them has a problem.
+    """
+    findings = world.on_each_node(phase, look)
     node = max(range(len(findings)), key=lambda n: (findings[n].step, -n))
     path = findings[node].path
     if not path:
         if problems := [finding.problem for finding in findings if finding.problem]:
             raise UserError(problems[0])
-        return None, store.folder, [nothing]
+        return None
     owner = world.node_leaders[node]
     data = Path(path).read_bytes() if world.rank == owner else None
     state = load(world.broadcast(data, owner), path)
-    where = f", on node {node}" if len(findings) > 1 else ""
+    source = f"{path}, on node {node}" if len(findings) > 1 else path
     # Without duplicates: nodes may share a disk.
     passed_over = dict.fromkeys(line for found in findings for line in found.passed_over)
-    return state, Path(path), [*passed_over, f"Resuming from {path}{where}."]
+    return Sent(state, Path(path), source, list(passed_over))
 
 
 def run_identity(config: Settings, data: PreparedData, world_size: int) -> RunIdentity:
@@ -145,6 +218,8 @@ def check_same_run(state: RunState, identity: RunIdentity) -> None:
             differences += other_plan
             advice += " (seed and batch size may change between epochs: --preload EPOCH)"
     if differences:
+        if file := state.run.config.get("checkpoint", {}).get("init_from"):
+            advice = f"pass --init_from {file}, {advice}"
         table = "".join(f"\n  {line}" for line in differences)
         raise UserError(
             f"The checkpoint belongs to another run:{table}\nRestore these settings, {advice}."
@@ -187,3 +262,15 @@ def describe_changes(state: RunState, config: Settings, environment: dict[str, A
             + "."
         )
     return messages
+
+
+def describe_environment(model: Transformer, max_tokens: int, world: World) -> dict[str, Any]:
+    """What must be the same, beside the settings, for results that are equal bit for bit."""
+    return {
+        "world_size": world.size,
+        "threads": torch.get_num_threads(),
+        "max_tokens": max_tokens,
+        "device": world.device.type,
+        "precision": str(model.dtype).removeprefix("torch."),
+        "torch": str(torch.__version__),  # a subclass of str, which a safe load rejects
+    }

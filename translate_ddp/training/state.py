@@ -1,14 +1,15 @@
 """The state of a run that a checkpoint holds: the only definition of its schema."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypeVar, get_origin
 
 from translate_ddp import __version__
 from translate_ddp.errors import UserError, first_line
+from translate_ddp.training.metrics import Metric
 
 T = TypeVar("T")
 
-FORMAT = 2  # of checkpoints; raised with every change that older code cannot read
+FORMAT = 3  # of checkpoints; raised with every change that older code cannot read
 
 
 @dataclass
@@ -28,6 +29,19 @@ class Position:
     def current_epoch(self) -> int:
         """The number of the last epoch that has begun, counted from 1."""
         return self.epoch + (self.step_in_epoch > 0)
+
+    def after_epoch(self, score: float, metric: Metric) -> "Position":
+        """The position after the current epoch, which ended with this validation score."""
+        ended = replace(self, epoch=self.epoch + 1, step_in_epoch=0)
+        is_first = self.best_metric != metric.name  # also after a change of the setting
+        if is_first or metric.is_better(score, self.best_score):
+            ended.best_epoch, ended.best_score = ended.epoch, score
+            ended.best_metric = metric.name
+        return ended
+
+    def epochs_since_best(self, metric: Metric) -> int:
+        """Finished epochs after the best one; 0 if none is known for this metric."""
+        return self.epoch - self.best_epoch if self.best_metric == metric.name else 0
 
 
 @dataclass(frozen=True)
@@ -62,13 +76,18 @@ class RunState:
     """The whole run at one step, as plain values and tensors: the content of one checkpoint."""
 
     model: dict[str, Any]  # a state dict of tensors
-    optimizer: dict[str, Any]  # a state dict
+    optimizer: dict[str, Any]  # a state dict; empty in an average, which cannot be resumed
     position: Position
     meters: dict[str, Any]  # measurements since the last log record
     run: Run
     tokenizer: str  # `Tokenizer.text`
     log_offset: LogOffset
-    environment: dict[str, Any]  # see `Trainer.environment`
+    environment: dict[str, Any]  # see `describe_environment`
+
+    @property
+    def is_average(self) -> bool:
+        """Whether the weights are an average, which can be used but not resumed."""
+        return not self.optimizer
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dicts of plain values and the tensors themselves, for `torch.save`."""

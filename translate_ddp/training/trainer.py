@@ -3,9 +3,7 @@
 import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from translate_ddp.data.batches import BatchLoader, Step
@@ -15,17 +13,20 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.settings import TrainConfig
+from translate_ddp.training.averaging import average_run, listed, loaded
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.meters import StepMeters, Throughput
 from translate_ddp.training.metrics import bleu_signature, find_metric
 from translate_ddp.training.optimizer import check_shapes
 from translate_ddp.training.progress import Progress
+from translate_ddp.training.resume import describe_environment
 from translate_ddp.training.saving import RunSaver, check_weights
-from translate_ddp.training.sinks.console_sink import number
+from translate_ddp.training.sinks.console_sink import number, with_units
 from translate_ddp.training.skipped_steps import count_skipped
 from translate_ddp.training.state import Position, Run, RunState
 from translate_ddp.training.updater import StepResult, Updater
-from translate_ddp.training.validation import ValidationSet, validate
+from translate_ddp.training.validation import ValidationSet
+from translate_ddp.training.validator import Validator
 
 
 @dataclass
@@ -49,6 +50,14 @@ class Trainer:
         self.throughput = Throughput()
         self.lang_tgt: str = self.run.config["corpus"]["lang_tgt"]
         self.metric = find_metric(self.config.best_metric, self.lang_tgt)
+        self.validator = Validator(
+            ValidationSet.of(self.data, self.lang_tgt),
+            self.data.tokenizer,
+            self.config.validate_on,
+            self.loader.max_tokens,
+            self.logbook,
+            self.world,
+        )
         self._checked_step = 0  # skipped steps are counted up to this one
         self._signature_shown = False
         self._first_step, self._began = 0, time.monotonic()  # of this process
@@ -83,6 +92,8 @@ class Trainer:
             if self.position.step_in_epoch == len(self.sampler.plan):
                 self._finish_epoch()
             if self.is_finished():
+                if self.position.step_in_epoch:  # at --max_steps
+                    self._validate_average(self.position)
                 return True
             with self._epoch_progress() as progress:
                 stopped = self._train_epoch(progress)
@@ -131,13 +142,12 @@ class Trainer:
     def _finish_epoch(self) -> None:
         self._save()
         score = self._validate()[self.metric.name]
-        position = self.position
-        position.epoch, position.step_in_epoch = position.epoch + 1, 0
-        is_first = position.best_metric != self.metric.name  # also after a change of the setting
-        if is_first or self.metric.is_better(score, position.best_score):
-            position.best_epoch, position.best_score = position.epoch, score
-            position.best_metric = self.metric.name
-        self._save(epoch=position.epoch)
+        ended = self.position.after_epoch(score, self.metric)
+        if self.is_finished(ended):
+            # Before the save, so that it is logged once: a resumed run logs it again or never.
+            self._validate_average(ended)
+        self.updater.position = ended
+        self._save(epoch=ended.epoch)
 
     def _epoch_progress(self) -> AbstractContextManager[Progress]:
         epoch, done = self.position.epoch, self.position.step_in_epoch
@@ -156,8 +166,16 @@ class Trainer:
 
     # --- what is due ---
 
-    def is_finished(self) -> bool:
-        return self.position.epoch >= self.config.num_epochs or self._has_max_steps()
+    def is_finished(self, position: Position | None = None) -> bool:
+        """Whether the run ends at the current or another position."""
+        position = position or self.position
+        is_last = position.epoch >= self.config.num_epochs
+        return is_last or self._has_max_steps() or self.has_no_patience(position)
+
+    def has_no_patience(self, position: Position) -> bool:
+        """Whether the run ends after this epoch because the best one was `patience` epochs ago."""
+        since_best = position.epochs_since_best(self.metric)
+        return position.step_in_epoch == 0 and 0 < self.config.patience <= since_best
 
     def _has_max_steps(self) -> bool:
         return 0 < self.config.max_steps <= self.position.global_step
@@ -206,36 +224,30 @@ class Trainer:
     # --- validation and saving ---
 
     def _validate(self) -> dict[str, float]:
-        data, world, step = self.data, self.world, self.position.global_step
-        self.watchdog.enter_phase("validating", step)
-        texts = ValidationSet(
-            data.validation, data.validation_sources, data.validation_references, self.lang_tgt
-        )
-        total = len(texts.rows_of(world, self.config.validate_on))
-
-        def on_done(count: int) -> None:
-            progress.advance(count)
-            self.watchdog.heartbeat()
-            fault_point("validating")
-            if self.watchdog.stop_reason is not None:
-                raise Stopped  # the resumed run validates again
-
-        with self.throughput.paused(), self.logbook.progress("validation", total=total) as progress:
-            result = validate(
-                self.model,
-                texts,
-                data.tokenizer,
-                world,
-                self.config.validate_on,
-                self.loader.max_tokens,
-                on_done=on_done,
-            )
+        step = self.position.global_step
+        with self.throughput.paused():
+            result = self.validator.validate(self.model, step)
         self.logbook.samples(step, result.samples)
         self._log_scalars({f"validation/{name}": s for name, s in result.scores.items()})
-        if not self._signature_shown and world.is_main:
+        if not self._signature_shown and self.world.is_main:
             self.logbook.message(f"BLEU signature: {bleu_signature(self.lang_tgt)}")
             self._signature_shown = True
         return result.scores
+
+    def _validate_average(self, ended: Position) -> None:
+        """Validate the weights that `translate` will use, if they are an average."""
+        store, history = self.saver.store, self.run.history
+        average = average_run(self.model, store, history, ended, self.world)
+        if average is None:
+            return
+        with loaded(self.model, average.weights):
+            scores = self.validator.validate(self.model, ended.global_step).scores
+        self._log_scalars({f"validation_average/{name}": s for name, s in scores.items()})
+        for line in average.messages:
+            self.logbook.message(line)
+        self.logbook.message(
+            f"average of epochs {listed(average.epochs)}: validation {with_units(scores)}"
+        )
 
     def _save(self, epoch: int | None = None, stopping: bool = False) -> None:
         """Save, unless this step was saved already or the last step was skipped.
@@ -267,7 +279,7 @@ class Trainer:
             run=self.run,
             tokenizer=self.data.tokenizer.text,
             log_offset=self.logbook.offset(),
-            environment=self.environment(),
+            environment=describe_environment(self.model, self.loader.max_tokens, self.world),
         )
 
     def restore(self, state: RunState) -> None:
@@ -284,14 +296,3 @@ class Trainer:
             ) from error
         self.updater.position = state.position
         self.saver.saved_step = self._checked_step = self.position.global_step
-
-    def environment(self) -> dict[str, Any]:
-        """What must be the same, beside the settings, for results that are equal bit for bit."""
-        return {
-            "world_size": self.world.size,
-            "threads": torch.get_num_threads(),
-            "max_tokens": self.loader.max_tokens,
-            "device": self.world.device.type,
-            "precision": str(self.model.dtype).removeprefix("torch."),
-            "torch": str(torch.__version__),  # a subclass of str, which a safe load rejects
-        }

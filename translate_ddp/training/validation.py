@@ -11,14 +11,14 @@ import numpy as np
 import torch
 
 from translate_ddp.data.batches import split_into_passes
-from translate_ddp.data.dataset import ParallelDataset
+from translate_ddp.data.dataset import ParallelDataset, PreparedData
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.decoding import decode
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import BatchConfig, ValidateOn
+from translate_ddp.settings import BatchConfig, LossConfig, ValidateOn
 from translate_ddp.training.logbook import Sample
 from translate_ddp.training.metrics import score_texts
 
@@ -33,6 +33,11 @@ class ValidationSet:
     sources: list[str]
     references: list[str]
     lang_tgt: str
+
+    @classmethod
+    def of(cls, data: PreparedData, lang_tgt: str) -> "ValidationSet":
+        """The validation set of a prepared corpus."""
+        return cls(data.validation, data.validation_sources, data.validation_references, lang_tgt)
 
     def rows_of(self, world: World, on: ValidateOn) -> list[int]:
         """The rows of this rank's shard; on "rank0", those of rank 0, which decodes all."""
@@ -114,7 +119,7 @@ def _summed_loss(
     device: torch.device,
 ) -> tuple[float, int]:
     by_length = sorted(rows, key=lambda row: (len(pairs.target[row]), len(pairs.source[row])))
-    objective = Objective(model, label_smoothing=0.0)
+    objective = Objective(model, LossConfig(label_smoothing=0.0))
     total, tokens = 0.0, 0
     # A pass over all positions needs more memory than a search over the same tokens.
     max_tokens = min(max_tokens, BatchConfig().pass_tokens(device.type))

@@ -1,0 +1,70 @@
+"""`python -m translate_ddp average`: write the average of the last epochs to a file."""
+
+import io
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+
+from translate_ddp.console import print_line
+from translate_ddp.errors import UserError
+from translate_ddp.runtime.files import write_atomically
+from translate_ddp.settings import CheckpointConfig
+from translate_ddp.training.averaging import open_checkpoint
+from translate_ddp.training.checkpoint import CheckpointStore, digest_in
+from translate_ddp.training.state import RunState
+
+
+@dataclass(frozen=True)
+class AverageConfig:
+    """Write a checkpoint with the average weights of the last epochs, to use or to fine-tune."""
+
+    output: str
+    """File to write; it must not exist."""
+    folder: Annotated[str, tyro.conf.Positional] = CheckpointConfig.model_folder
+    """Folder of the checkpoints."""
+    model_basename: str = CheckpointConfig.model_basename
+    """Prefix of the checkpoint names."""
+    preload: str = CheckpointConfig.preload
+    """Last checkpoint of the average: latest, best (epoch), an epoch number, or a file."""
+    average: int = 0
+    """Epochs to average; 0: as set in training."""
+
+    def __post_init__(self) -> None:
+        if self.average < 0:
+            raise ValueError(f"average must not be negative, but is {self.average}.")
+        if digest_in(self.output):
+            raise ValueError(
+                f"{self.output} ends like the checksum of a checkpoint: pass a name such as "
+                "average.pt."
+            )
+
+
+def run(config: AverageConfig) -> None:
+    output = Path(config.output)
+    if output.exists():
+        raise UserError(f"{output} exists already: pass another --output.")
+    store = CheckpointStore(CheckpointConfig(config.folder, config.model_basename))
+    state, _, messages = open_checkpoint(store, config.preload, config.average)
+    for line in messages:
+        print(line, file=sys.stderr)
+    if not state.is_average:
+        raise UserError(
+            f"There is nothing to average in {store.folder}: it takes a finished epoch, and "
+            "--average N with N of at least 2."
+        )
+    write(state, output)
+    print_line(f"Wrote {output}. To fine-tune it: train.py --init_from {output}")
+
+
+def write(state: RunState, output: Path) -> None:
+    """Write the file as a whole. Raises UserError if that fails."""
+    buffer = io.BytesIO()
+    torch.save(state.to_dict(), buffer)
+    try:
+        write_atomically(output, buffer.getvalue())
+    except OSError as error:
+        raise UserError(f"{output} cannot be written: {error.strerror}.") from error

@@ -1,0 +1,183 @@
+"""The average of the weights of a run's last epochs (Vaswani et al. 2017, section 6.1).
+
+It often translates better than each of the epochs. It depends on the checkpoint files only.
+"""
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from translate_ddp.errors import UserError
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.distributed import World
+from translate_ddp.training.checkpoint import (
+    Checkpoint,
+    Checkpoints,
+    CheckpointStore,
+    Lines,
+    damage,
+    load,
+    parse_name,
+)
+from translate_ddp.training.state import Position, RunState
+
+
+class Average(NamedTuple):
+    """The mean of the weights of some epochs, and messages about epochs that are missing."""
+
+    weights: dict[str, Tensor]
+    epochs: list[int]
+    messages: Lines
+
+
+class Opened(NamedTuple):
+    """A state to use, not to resume, with its newest file, and messages."""
+
+    state: RunState
+    path: Path
+    messages: Lines
+
+
+def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opened:
+    """The state that `preload` selects; its weights are an average if that is requested.
+
+    `average` epochs up to the selected one are averaged; 0 is the setting of the run, which does
+    not apply to the best epoch and to files. Raises UserError if no checkpoint can be used.
+    """
+    preload = preload or "latest"
+    selected, messages = store.find(preload)
+    if selected is None:
+        raise UserError(
+            f"{store.folder} holds no checkpoint named {store.basename}_*: train first, "
+            "or pass the folder of a run as --model_folder."
+        )
+    state = _read(selected)
+    if not average and (preload == "latest" or preload.isdecimal()):
+        average = state.run.config.get("checkpoint", {}).get("average", 1)
+    if average <= 1:
+        return Opened(state, selected.path, messages)
+    if state.is_average:
+        raise UserError(f"{selected.path} is an average already: omit --average.")
+    ends_epoch = state.position.step_in_epoch == 0
+    used, skipped = last_epochs(selected.path.parent, state.run.history, average - ends_epoch)
+    if ends_epoch:
+        used.append(replace(selected, epoch=state.position.epoch))
+    messages += skipped
+    if not used:
+        messages.append("No epoch has ended: nothing is averaged.")
+        return Opened(state, selected.path, messages)
+    newest = state if ends_epoch else _read(used[-1])
+    averaged = replace(
+        newest,
+        model=average_weights(_read(checkpoint).model for checkpoint in used),
+        optimizer={},  # that of one epoch does not belong to the average
+        run=replace(newest.run, history=[checkpoint.path.name for checkpoint in used]),
+    )
+    messages.append(f"Averaged epochs: {listed(checkpoint.epoch for checkpoint in used)}.")
+    return Opened(averaged, used[-1].path, messages)
+
+
+def last_epochs(folder: Path, history: Sequence[str], count: int) -> tuple[Checkpoints, Lines]:
+    """The intact checkpoints of the last `count` epochs of a run, and a message for each other.
+
+    `history` has the names of the run's checkpoints; they are in `folder`.
+    """
+    # The history comes from a file: its names must not lead to another folder.
+    named = [parse_name(folder / Path(name).name) for name in history]
+    epochs = {c.epoch: c for c in named if c is not None and c.epoch is not None}
+    intact, messages = [], []
+    for _, checkpoint in sorted(epochs.items())[-count:]:
+        problem = damage(checkpoint.path) if checkpoint.path.exists() else "it does not exist"
+        if problem:
+            messages.append(f"Not in the average: {checkpoint.path}: {problem}.")
+        else:
+            intact.append(checkpoint)
+    return intact, messages
+
+
+def average_weights(models: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each tensor over state dicts, computed in fp64 and rounded once, on the CPU.
+
+    Raises UserError if they do not have the same tensors.
+    """
+    sums: dict[str, Tensor] = {}
+    types: dict[str, torch.dtype] = {}
+    count = 0
+    for count, model in enumerate(models, start=1):
+        if count == 1:
+            types = {name: tensor.dtype for name, tensor in model.items()}
+            sums = {n: tensor.to("cpu", torch.float64, copy=True) for n, tensor in model.items()}
+        elif shapes(model) != shapes(sums):
+            raise UserError("The checkpoints to average are not of the same model.")
+        else:
+            for name, total in sums.items():
+                total += model[name].cpu()
+    return {name: (total / count).to(types[name]) for name, total in sums.items()}
+
+
+def shapes(model: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in model.items()}
+
+
+def average_run(
+    model: Transformer,
+    store: CheckpointStore,
+    history: Sequence[str],
+    ended: Position,
+    world: World,
+) -> Average | None:
+    """The average that `open_checkpoint` will use at the position `ended`, on every rank.
+
+    None if it takes fewer than two epochs. At the end of an epoch, whose checkpoint need not be
+    saved yet, `model` has its weights. Rank 0 reads the files of the earlier epochs.
+    """
+    data = None
+
+    def work() -> tuple[list[int], Lines]:
+        nonlocal data
+        ends_epoch = ended.step_in_epoch == 0
+        used, messages = last_epochs(store.folder, history, store.average - ends_epoch)
+
+        def models() -> Iterator[Mapping[str, Tensor]]:
+            for checkpoint in used:
+                yield _read(checkpoint).model
+                world.watchdog.heartbeat()
+            if ends_epoch:
+                yield model.state_dict()
+
+        buffer = io.BytesIO()
+        torch.save(average_weights(models()), buffer)
+        data = buffer.getvalue()
+        epochs = [checkpoint.epoch or 0 for checkpoint in used]
+        return epochs + [ended.epoch] * ends_epoch, messages
+
+    if store.average == 1:
+        return None
+    epochs, messages = world.on_main("averaging weights", work)
+    weights = torch.load(io.BytesIO(world.broadcast(data, 0)), weights_only=True)
+    return Average(weights, epochs, messages) if len(epochs) > 1 else None
+
+
+@contextmanager
+def loaded(model: Transformer, weights: Mapping[str, Tensor]) -> Iterator[None]:
+    """Within it, the model has these weights. No more memory of its device is used."""
+    own = {name: tensor.to("cpu", copy=True) for name, tensor in model.state_dict().items()}
+    model.load_state_dict(weights)
+    try:
+        yield
+    finally:
+        model.load_state_dict(own)
+
+
+def listed(epochs: Iterable[int | None]) -> str:
+    return ", ".join(map(str, epochs))
+
+
+def _read(checkpoint: Checkpoint) -> RunState:
+    return load(checkpoint.path.read_bytes(), str(checkpoint.path))

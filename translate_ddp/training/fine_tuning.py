@@ -1,0 +1,82 @@
+"""Settings and tokenizer of a run that starts from the weights of another one (`--init_from`)."""
+
+from collections.abc import Set
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from translate_ddp.data.dataset import ParallelDataset
+from translate_ddp.data.tokenizer import UNK, Tokenizer
+from translate_ddp.errors import UserError, first_line
+from translate_ddp.runtime.files import write_atomically
+from translate_ddp.settings import Config, ModelConfig, TokenizerConfig
+from translate_ddp.training.state import RunState
+
+
+def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
+    """The configuration with the model and the tokenizer of a checkpoint; dropout is kept.
+
+    `given` has the names of the settings that the user set; others, such as those of the preset,
+    are replaced. Raises UserError if one of them is not that of the checkpoint.
+    """
+    saved = state.run.config
+    dropout: dict[str, Any] = {"dropout": config.model.dropout}
+    try:
+        model = ModelConfig(**saved["model"] | dropout)
+        tokenizer = TokenizerConfig(**saved["tokenizer"])
+    except (TypeError, KeyError, ValueError) as error:
+        raise UserError(
+            f"The settings in the checkpoint are of another version: {first_line(error)}"
+        ) from error
+    wanted: dict[str, Any] = asdict(config.model) | asdict(config.tokenizer)
+    held: dict[str, Any] = asdict(model) | asdict(tokenizer)
+    differences = [
+        f"\n  {name}: {held[name]} in the checkpoint, {value} requested"
+        for name, value in wanted.items()
+        if name in given and value != held[name]
+    ]
+    if differences:
+        raise UserError(
+            "--init_from takes model and tokenizer from the checkpoint, not from these settings:"
+            f"{''.join(differences)}\nOmit them, or omit --init_from."
+        )
+    return replace(config, model=model, tokenizer=tokenizer)
+
+
+def store_tokenizer(text: str, folder: Path, languages: str) -> TokenizerConfig:
+    """Settings with which a corpus is encoded by this tokenizer, which is stored in `folder`.
+
+    Raises UserError if it cannot be stored.
+    """
+    settings = TokenizerConfig(
+        tokenizer_file=str(folder / f"tokenizer-{Tokenizer(text).fingerprint[:12]}.json")
+    )
+    path = settings.file(languages)
+    assert path is not None
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text)
+    except OSError as error:
+        raise UserError(f"The tokenizer cannot be stored at {path}: {error.strerror}.") from error
+    return settings
+
+
+def describe_fit(pairs: ParallelDataset, tokenizer: Tokenizer) -> str:
+    """How much of a corpus the vocabulary cannot spell in whole characters."""
+    pieces = tokenizer.decode([[token] for token in range(len(tokenizer))])
+    # A token that holds only some bytes of a character is decoded to U+FFFD.
+    is_part = np.array(["\ufffd" in piece for piece in pieces])
+    is_part[UNK] = True
+    sides = (pairs.source.tokens, pairs.target.tokens)
+    parts, total = 0, 0
+    for tokens in sides:
+        for start in range(0, len(tokens), 2**20):  # of a corpus that may exceed the memory
+            parts += int(is_part[tokens[start : start + 2**20]].sum())
+        total += len(tokens)
+    return (
+        f"{parts / total:.1%} of the corpus's {total:,} tokens are [UNK] or parts of characters "
+        "that are not in the vocabulary."
+    )
