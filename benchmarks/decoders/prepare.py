@@ -12,7 +12,8 @@ from benchmarks.report import short
 from translate_ddp.data.dataset import load_prepared, prepare
 from translate_ddp.data.files import read_parallel
 from translate_ddp.errors import UserError
-from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConfig
+from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import CorpusConfig, TokenizerConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 
 DEMO_STEPS = 300

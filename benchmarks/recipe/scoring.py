@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.recipe.convention import Convention
 from benchmarks.recipe.record import Scored, Setting, best
 from translate_ddp.modeling.decoding import decode, default_max_tokens
-from translate_ddp.settings import CheckpointConfig
+from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.translator import Translator
 
