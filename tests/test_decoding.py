@@ -12,6 +12,7 @@ from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import Hypothesis, beam, decode, greedy
 from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.settings import SearchConfig
 
 CPU = torch.device("cpu")
 A, B = 4, 5
