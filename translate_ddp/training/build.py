@@ -3,10 +3,9 @@
 import uuid
 from pathlib import Path
 
-from translate_ddp.data.augmentation import Augmentation
+from translate_ddp.data.augmentation import Augmentation, Perturbation
 from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler
 from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
-from translate_ddp.data.perturbation import Perturbation
 from translate_ddp.data.subword_dropout import (
     SubwordDropout,
     dropout_fingerprint,
