@@ -91,7 +91,9 @@ def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
         problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
         raise UserError(f"{problem}: pass --source and --reference.") from error
     folder = Path(saved.model_folder) / "data"
-    data = load_prepared(prepare(corpus, tokenizer, config["batches"]["seq_len"], folder))
+    seq_len = config["batches"]["seq_len"]
+    perturb = config.get("augment", {}).get("perturb", False)  # not in older checkpoints
+    data = load_prepared(prepare(corpus, tokenizer, seq_len, folder, perturb))
     if data.tokenizer.fingerprint != translator.tokenizer.fingerprint:
         raise UserError(
             f"The corpus {config['corpus']['dataset']} has changed since the checkpoint was "

@@ -5,7 +5,7 @@ those of the modifiers of mozilla/translations. The target is not changed.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from random import Random
 
 import numpy as np
@@ -49,11 +49,10 @@ def perturb(text: str, draws: Sequence[float] | np.ndarray, key: int) -> str:
     return title(text) if case < LOWER + UPPER + TITLE else text
 
 
-def perturb_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The lines as one epoch has them, on which a tokenizer learns such text, too."""
-    for number, line in enumerate(lines):
-        draws_NC, keys = draw(0, 0, np.array([number]))
-        yield perturb(line, draws_NC[0], int(keys[0]))
+def perturb_lines(lines: Sequence[str]) -> list[str]:
+    """The lines, perturbed at the same rates, for a tokenizer to be trained on."""
+    draws_NC, keys = draw(0, 0, np.arange(len(lines)))
+    return list(map(perturb, lines, draws_NC, keys.tolist()))
 
 
 def remove_end_punctuation(text: str) -> str:

@@ -53,9 +53,10 @@ def prepare_data(config: Config, folder: Path, world: World) -> PreparedData:
     """
 
     def work() -> list[str]:
-        path = prepare(config.corpus, config.tokenizer, config.batches.seq_len, folder)
+        augment, seq_len = config.augment, config.batches.seq_len
+        path = prepare(config.corpus, config.tokenizer, seq_len, folder, augment.perturb)
         fingerprint = load_prepared(path).fingerprint
-        if probability := config.augment.bpe_dropout:
+        if probability := augment.bpe_dropout:
             fingerprint += dropout_fingerprint(prepare_dropout(path, probability))
         return [str(path), fingerprint]
 
