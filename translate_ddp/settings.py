@@ -99,7 +99,7 @@ class BatchConfig:
 @dataclass(frozen=True)
 class AugmentConfig:
     perturb: bool = False
-    """Change some training sources as people type: case, no end punctuation, typos."""
+    """Change some training sources as people type: case, punctuation, typos; fixed for a run."""
     bpe_dropout: float = 0.0
     """Probability to drop a merge in training (Provilkov et al. 2020); 0: none, usual: 0.1."""
 

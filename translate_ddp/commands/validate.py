@@ -99,7 +99,9 @@ def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
     if config["checkpoint"].get("init_from"):  # its tokenizer was not made from this corpus
         languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
         tokenizer = store_tokenizer(translator.tokenizer.text, folder, languages)
-    data = load_prepared(prepare(corpus, tokenizer, config["batches"]["seq_len"], folder))
+    seq_len = config["batches"]["seq_len"]
+    perturb = config.get("augment", {}).get("perturb", False)  # not in older checkpoints
+    data = load_prepared(prepare(corpus, tokenizer, seq_len, folder, perturb))
     if data.tokenizer.fingerprint != translator.tokenizer.fingerprint:
         raise UserError(
             f"The corpus {config['corpus']['dataset']} has changed since the checkpoint was "

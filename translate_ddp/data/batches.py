@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 # Steps prepared in advance by a thread. On a CPU the thread would compete with training for cores.
 PREFETCHED_STEPS = {"cpu": 0, "cuda": 8}
-GROWTH = 1.25  # maximum growth of a pass by augmentation, in positions
+GROWTH = 2.0  # maximum growth of a pass by augmentation, in positions
 
 
 class Batch(NamedTuple):
