@@ -179,6 +179,7 @@ def draw_differences(differences: Differences, title: str, path: Path) -> None:
                 )
         axes.set_yticks(range(len(differences)), list(differences))
         axes.set_xlabel("BLEU, with 95 % intervals over sentences")
+        axes.margins(y=0.2)
         axes.invert_yaxis()
         axes.legend()
         axes.spines[["top", "right"]].set_visible(False)

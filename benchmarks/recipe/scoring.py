@@ -5,9 +5,8 @@ from pathlib import Path
 
 from benchmarks.recipe.convention import Convention
 from benchmarks.recipe.record import Scored, Setting, best
+from translate_ddp.data.text import normalize
 from translate_ddp.modeling.decoding import decode, default_max_tokens
-from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.translator import Translator
 
 Texts = Sequence[str]
@@ -22,35 +21,22 @@ class Decoder:
 
     def translator(self, average: int) -> Translator:
         if self._translator is None or average != self._average:
-            self._translator, self._average = open_average(self.folder, average), average
+            self._translator = Translator.open(str(self.folder), average=average)
+            self._average = average
         return self._translator
 
     def translate(self, setting: Setting, sources: Texts) -> list[str]:
+        """Each line as one sentence, as in training; `Translator.translate` would split it."""
         translator = self.translator(setting.average)
         found = decode(
             translator.model.start,
-            translator.tokenizer.encode([" ".join(text.split()) for text in sources]),
+            translator.tokenizer.encode([normalize(text) for text in sources]),
             translator.device,
             beam_width=setting.beam_width,
             max_tokens=default_max_tokens(translator.device),
             length_penalty=setting.length_penalty or 0.0,  # greedy search ignores it
         )
         return translator.tokenizer.decode([hypothesis.ids for hypothesis in found])
-
-
-def open_average(folder: Path, average: int) -> Translator:
-    """The mean of the weights of the last epochs."""
-    translator = Translator.open(str(folder))
-    if average == 1:
-        return translator
-    store = CheckpointStore(CheckpointConfig(str(folder)))
-    paths = [found.path for found in store.list() if found.epoch is not None][:average]
-    states = [load(path.read_bytes(), str(path)) for path in paths]
-    mean = states[0]
-    mean.model = {
-        name: sum(state.model[name] for state in states) / len(states) for name in mean.model
-    }
-    return Translator(mean, translator.device)
 
 
 def score_all(

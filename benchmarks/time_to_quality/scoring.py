@@ -15,7 +15,7 @@ from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
-from translate_ddp.training.metrics import bleu
+from translate_ddp.training.metrics import score_texts
 
 POSITIONS = "positions_TD"  # name of a table that replaces our sinusoids
 Weights = dict[str, Tensor]  # by our names
@@ -68,10 +68,11 @@ def build_model(
 
 
 def validation_bleu(model: Transformer, corpus: Corpus) -> float:
-    """BLEU of cased, detokenised text (13a) of greedy search."""
+    """BLEU of greedy search, as in a validation of train.py."""
     data, device = corpus.data, default_device()
     pairs = data.validation
     sources = [pairs.source[row] for row in range(len(pairs))]
     found = decode(model.start, sources, device, max_tokens=default_max_tokens(device))
     predictions = data.tokenizer.decode([hypothesis.ids for hypothesis in found])
-    return bleu(data.validation_sources, predictions, data.validation_references, "de")
+    texts = (data.validation_sources, predictions, data.validation_references)
+    return score_texts(*texts, corpus.config.corpus.lang_tgt)["BLEU"]
