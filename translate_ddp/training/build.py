@@ -3,8 +3,9 @@
 import uuid
 from pathlib import Path
 
-from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler
+from translate_ddp.data.batches import BatchLoader, StepSampler
 from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
+from translate_ddp.data.plan import Lengths
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.precision import choose_dtype
@@ -103,6 +104,7 @@ def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoade
         seed=config.train.seed,
         rank=world.rank,
         world_size=world.size,
+        folder=Path(config.checkpoint.model_folder) / "plans",
     )
     max_tokens = config.batches.pass_tokens(world.device.type)
     return BatchLoader(data.train, sampler, max_tokens, world.device)

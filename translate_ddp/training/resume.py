@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from translate_ddp.data.batches import ORDER
 from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.plan import ORDER
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import CheckpointConfig, Config
