@@ -4,8 +4,9 @@ import uuid
 from pathlib import Path
 
 from translate_ddp.data.augmentation import Augmentation, Perturbation
-from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler
+from translate_ddp.data.batches import BatchLoader, StepSampler
 from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
+from translate_ddp.data.plan import Lengths
 from translate_ddp.data.subword_dropout import (
     SubwordDropout,
     dropout_fingerprint,
@@ -131,6 +132,7 @@ def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoade
         seed=config.train.seed,
         rank=world.rank,
         world_size=world.size,
+        folder=Path(config.checkpoint.model_folder) / "plans",
     )
     max_tokens = config.batches.pass_tokens(world.device.type)
     if config.loss.simcut:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from translate_ddp.data.batches import ORDER
 from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.plan import ORDER
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_settings import CheckpointConfig

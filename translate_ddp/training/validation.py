@@ -132,7 +132,7 @@ def _summed_loss(
     total, tokens = 0.0, 0
     # A pass over all positions needs more memory than a search over the same tokens.
     max_tokens = min(max_tokens, BatchConfig().pass_tokens(device.type))
-    for batch in split_into_passes(pairs, np.array(by_length), max_tokens):
+    for batch in split_into_passes(pairs.take(by_length), [len(by_length)], max_tokens):
         total += float(objective(batch.to(device))["loss"])
         tokens += len(batch.labels_R)
     return total, tokens
