@@ -40,7 +40,8 @@ class Corpus:
     @classmethod
     def prepare(cls, flags: list[str], folder: Path) -> "Corpus":
         config = parse(flags)
-        prepared = prepare(config.corpus, config.tokenizer, config.batches.seq_len, folder)
+        seq_len, perturb = config.batches.seq_len, config.augment.perturb
+        prepared = prepare(config.corpus, config.tokenizer, seq_len, folder, perturb)
         return cls(config, prepared, load_prepared(prepared))
 
     def facts(self) -> dict[str, str]:

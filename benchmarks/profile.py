@@ -58,10 +58,11 @@ def main() -> None:
 
 
 def measured(training: Training, seconds: float, rows: Any) -> dict[str, float]:
-    """The seconds of a step, and the FLOP of this rank's real tokens."""
-    lengths, rows = training.sampler.lengths, training.sampler.shard(rows)
+    """The seconds of a step, and the FLOP of its real tokens, divided by the number of ranks."""
+    lengths, size = training.sampler.lengths, training.world.size
     flop = step_flop(training.model, lengths.source[rows], lengths.target[rows])
-    return {"seconds": seconds, **vars(flop), "FLOP/s": flop.total / seconds}
+    of_rank = {name: value / size for name, value in vars(flop).items()}
+    return {"seconds": seconds, **of_rank, "FLOP/s": flop.total / size / seconds}
 
 
 def report(

@@ -15,6 +15,7 @@ from translate_ddp.commands import translate
 from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import decode
+from translate_ddp.settings import GREEDY
 from translate_ddp.translator import Translator
 
 LINES = ["sun moon river", "", "tree", " \t", "stone bird fish wolf tree", "caf\udce9 ☃"]
@@ -183,7 +184,7 @@ def test_command_names_the_line_of_a_long_sentence(
 ):
     monkeypatch.setattr(translate, "LINES_AT_ONCE", 2)
     lines = ("sun", LONG, "moon", "", "tree", LONG)
-    translate.run(translate.TranslateConfig(lines, translate.SavedModel(str(trained)), 1))
+    translate.run(translate.TranslateConfig(lines, translate.SavedModel(str(trained)), GREEDY))
     captured = capsys.readouterr()
     assert [line.split(":")[0] for line in captured.err.splitlines()] == ["Line 2", "Line 6"]
     assert captured.out.count("\n") == len(lines)
@@ -192,7 +193,7 @@ def test_command_names_the_line_of_a_long_sentence(
 def test_any_text_is_translated_to_one_line(trained: Path):
     translator = Translator.open(str(trained))
     texts = [*ODD_TEXTS, *SCRIPTS, "a\udce9b", "line\nbreak"]
-    translations = translator.translate(texts, 1, lambda row, message: None)
+    translations = translator.translate(texts, 1, report=lambda row, message: None)
     assert len(translations) == len(texts)
     assert not any("\n" in text or "\r" in text for text in translations)
 

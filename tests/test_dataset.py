@@ -119,6 +119,19 @@ def test_tokenizer_is_trained_on_training_pairs_only(
     assert data.tokenizer.text == train_tokenizer([*sum(pairs, ())], SMALL).text
 
 
+def test_tokenizer_learns_upper_case_with_perturbed_sources(
+    config: CorpusConfig, tmp_path: Path, pairs: Pairs
+):
+    write_parallel(Path(config.dataset), pairs * 20)
+    tokenizer = TokenizerConfig(vocab_size=400)
+    folders = [prepare(config, tokenizer, 100, tmp_path / "data", p) for p in (False, True)]
+    plain, perturbed = (load_prepared(folder).tokenizer for folder in folders)
+    assert folders[0] != folders[1]
+    assert folders[0] == prepare(config, tokenizer, 100, tmp_path / "data")
+    lengths = [len(t.encode(["NUMBER 7 IS HERE"])[0]) for t in (plain, perturbed)]
+    assert lengths[0] > 10 and lengths[1] < 8
+
+
 def test_error_for_full_disk_names_the_folder(
     config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

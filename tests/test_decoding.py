@@ -10,8 +10,9 @@ import torch
 from tests.helpers.models import VOCABULARY, small_model
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.decoding import LENGTH_PENALTY, Hypothesis, beam, decode, greedy
+from translate_ddp.modeling.decoding import Hypothesis, beam, decode, greedy
 from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.settings import SearchConfig
 
 CPU = torch.device("cpu")
 A, B = 4, 5
@@ -65,7 +66,7 @@ def best_by_enumeration(chain: Chain, limit: int) -> Hypothesis:
             path = [SOS, *words] + ([EOS] if length < limit else [])
             score = sum(math.log(chain[a].get(b, 1e-30)) for a, b in itertools.pairwise(path))
             tokens = len(path) - 1
-            scored.append((score / tokens**LENGTH_PENALTY, list(words)))
+            scored.append((score / tokens**SearchConfig.length_penalty, list(words)))
     score, ids = max(scored)
     return Hypothesis(ids, score)
 

@@ -46,6 +46,7 @@ def test_flags_exist():
             ["train.py"],
             ["-m", "translate_ddp", "translate"],
             ["-m", "translate_ddp", "validate"],
+            ["-m", "translate_ddp", "average"],
         )
     ]
     known = set(re.findall(r"--\w+", " ".join(helps))) | OTHER_FLAGS

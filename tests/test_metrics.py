@@ -17,8 +17,9 @@ from translate_ddp.data.tokenizer import EOS, SOS, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import CheckpointConfig, ModelConfig, TokenizerConfig
+from translate_ddp.settings import ModelConfig, TokenizerConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.metrics import (
     METRICS,

@@ -11,9 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from translate_ddp.checks import check_at_least, check_probability
+from translate_ddp.run_settings import CheckpointConfig, DistributedConfig, LogbookConfig
+
 Precision = Literal["auto", "fp32", "bf16"]
 ValidateOn = Literal["rank0", "all"]
-WandbMode = Literal["auto", "online", "offline", "disabled"]
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*")
 
 
@@ -76,12 +78,8 @@ class BatchConfig:
     """Maximum sentence length in tokens, [EOS] included; longer pairs are dropped."""
 
     def __post_init__(self) -> None:
-        for name in ("batch_tokens", "seq_len"):
-            if getattr(self, name) < 2:
-                raise ValueError(f"{name} must be at least 2, but is {getattr(self, name)}.")
-        for name in ("max_tokens", "batch_size"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
+        check_at_least(2, self, "batch_tokens", "seq_len")
+        check_at_least(0, self, "max_tokens", "batch_size")
         if self.seq_len > self.batch_tokens and not self.batch_size:
             raise ValueError(
                 f"seq_len {self.seq_len} is more than batch_tokens {self.batch_tokens}: "
@@ -101,13 +99,12 @@ class BatchConfig:
 @dataclass(frozen=True)
 class AugmentConfig:
     perturb: bool = False
-    """Change some training sources as people type: case, no end punctuation, typos."""
+    """Change some training sources as people type: case, punctuation, typos; fixed for a run."""
     bpe_dropout: float = 0.0
     """Probability to drop a merge in training (Provilkov et al. 2020); 0: none, usual: 0.1."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.bpe_dropout <= 1:
-            raise ValueError(f"bpe_dropout must lie in [0, 1], but is {self.bpe_dropout}.")
+        check_probability(self, "bpe_dropout")
 
 
 @dataclass(frozen=True)
@@ -126,16 +123,14 @@ class ModelConfig:
     """Dropout probability of embeddings, sublayers, attention and feed-forward layers."""
 
     def __post_init__(self) -> None:
-        for name in ("d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
+        check_at_least(1, self, "d_model", "num_heads", "d_ff")
+        check_at_least(1, self, "num_encoder_layers", "num_decoder_layers")
         if self.d_model % self.num_heads or self.d_model % 2:
             raise ValueError(
                 f"d_model must be even and a multiple of num_heads, but is {self.d_model} "
                 f"with {self.num_heads} heads."
             )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), but is {self.dropout}.")
+        check_probability(self, "dropout")
 
 
 @dataclass(frozen=True)
@@ -146,10 +141,8 @@ class LossConfig:
     """Weight of SimCut (Gao et al. 2022), which doubles the work of a step; 3 is usual; 0: off."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing must lie in [0, 1), but is {self.label_smoothing}.")
-        if not 0 <= self.simcut < math.inf:
-            raise ValueError(f"simcut must not be negative, but is {self.simcut}.")
+        check_probability(self, "label_smoothing")
+        check_at_least(0, self, "simcut")
 
 
 @dataclass(frozen=True)
@@ -164,10 +157,8 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         if not 0 < self.lr < math.inf:
             raise ValueError(f"lr must be positive and finite, but is {self.lr}.")
-        if self.warmup_steps < 1:
-            raise ValueError(f"warmup_steps must be at least 1, but is {self.warmup_steps}.")
-        if not self.clip_grad_norm >= 0:
-            raise ValueError(f"clip_grad_norm must not be negative, but is {self.clip_grad_norm}.")
+        check_at_least(1, self, "warmup_steps")
+        check_at_least(0, self, "clip_grad_norm")
 
 
 @dataclass(frozen=True)
@@ -200,79 +191,27 @@ class TrainConfig:
     """Minutes after which the run saves and stops; 0: no limit."""
 
     def __post_init__(self) -> None:
-        for name in ("num_epochs", "log_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
-        not_negative = (
-            "max_steps seed validate_every patience save_every save_every_minutes max_minutes"
-        )
-        for name in not_negative.split():
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
+        check_at_least(1, self, "num_epochs", "log_every")
+        check_at_least(0, self, "max_steps", "seed", "validate_every", "patience")
+        check_at_least(0, self, "save_every", "save_every_minutes", "max_minutes")
 
 
 @dataclass(frozen=True)
-class CheckpointConfig:
-    model_folder: str = "weights"
-    """Folder for checkpoints, prepared data and metrics."""
-    model_basename: str = "tmodel"
-    """Prefix of the checkpoint names."""
-    preload: str = "latest"
-    """Checkpoint to resume: latest, best (epoch), an epoch number, a file, or '' for a new run."""
-    init_from: str = ""
-    """Checkpoint file from which a new run takes weights, model settings and tokenizer."""
-    average: int = 1
-    """Last epochs of which translate and validate average the weights; 1: no average."""
-    keep_last: int = 5
-    """Epoch and step checkpoints to keep, beside the best epoch and those of --average; 0: all."""
+class SearchConfig:
+    """Settings of decoding; not of training."""
+
+    beam_width: int = 4
+    """Beam width; 1 is greedy decoding."""
+    length_penalty: float = 1.0
+    """A beam search divides the log-probability by length ** this: more makes output longer."""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.model_basename):
-            raise ValueError(
-                f"model_basename may hold letters, digits, '.', '_' and '-', "
-                f"but is {self.model_basename!r}."
-            )
-        if not self.model_folder:
-            raise ValueError("model_folder is empty: pass a folder.")
-        if self.average < 1:
-            raise ValueError(f"average must be at least 1, but is {self.average}.")
-        if self.keep_last < 0:
-            raise ValueError(f"keep_last must not be negative, but is {self.keep_last}.")
+        check_at_least(1, self, "beam_width")
+        if not math.isfinite(self.length_penalty):
+            raise ValueError(f"length_penalty must be finite, but is {self.length_penalty}.")
 
 
-@dataclass(frozen=True)
-class LogbookConfig:
-    wandb_project: str = "translate_ddp"
-    """Weights & Biases project."""
-    wandb_group: str = ""
-    """Weights & Biases group; '': none."""
-    wandb_mode: WandbMode = "auto"
-    """auto: online if there is an API key, else offline. The variable WANDB_MODE overrides it."""
-    trackio_project: str = ""
-    """trackio project to log to; '': none. Needs pip install -r requirements-trackio.txt."""
-
-    def __post_init__(self) -> None:
-        if self.trackio_project and find_spec("trackio") is None:
-            raise ValueError(
-                "trackio_project needs trackio, which is not installed: run "
-                "pip install -r requirements-trackio.txt."
-            )
-
-
-@dataclass(frozen=True)
-class DistributedConfig:
-    backend: Literal["auto", "nccl", "gloo"] = "auto"
-    """torch.distributed backend; auto: NCCL on GPUs, gloo on CPUs."""
-    bucket_cap_mb: int = 25
-    """Size in MiB of DDP's gradient buckets, which are all-reduced during backward."""
-    timeout_minutes: float = 10.0
-    """Minutes without progress on a rank after which the run ends with an error."""
-
-    def __post_init__(self) -> None:
-        if not self.timeout_minutes > 0:
-            raise ValueError(f"timeout_minutes must be positive, but is {self.timeout_minutes}.")
-        if self.bucket_cap_mb < 1:
-            raise ValueError(f"bucket_cap_mb must be at least 1, but is {self.bucket_cap_mb}.")
+GREEDY = SearchConfig(beam_width=1)
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,14 @@ from translate_ddp.modeling.decoding import decode, default_max_tokens
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import fix_cuda_kernels
 from translate_ddp.runtime.environment import set_defaults
 from translate_ddp.runtime.launcher import Launch
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
-from translate_ddp.settings import CheckpointConfig, ModelConfig
+from translate_ddp.settings import ModelConfig, SearchConfig
 from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.state import RunState
@@ -82,7 +83,11 @@ class Translator:
             ) from error
 
     def translate(
-        self, texts: Sequence[str], beam_width: int = 4, report: Report = warn_of_text
+        self,
+        texts: Sequence[str],
+        beam_width: int = SearchConfig.beam_width,
+        length_penalty: float = SearchConfig.length_penalty,
+        report: Report = warn_of_text,
     ) -> list[str]:
         """A translation of each text, in order, as one line; "" of a blank text.
 
@@ -95,6 +100,7 @@ class Translator:
             parts,
             self.device,
             beam_width=beam_width,
+            length_penalty=length_penalty,
             max_tokens=default_max_tokens(self.device),
         )
         decoded = self.tokenizer.decode([hypothesis.ids for hypothesis in found])

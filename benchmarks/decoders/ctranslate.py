@@ -12,7 +12,7 @@ from benchmarks.common import read_settings
 from benchmarks.decoders.pegasus import to_pegasus
 from benchmarks.decoders.task import Decoder, Ids, Task, Trained, time_decoding
 from translate_ddp.data.tokenizer import EOS, SOS, UNK
-from translate_ddp.modeling.decoding import LENGTH_PENALTY
+from translate_ddp.settings import SearchConfig
 
 BATCH_ROWS = 256  # sentences x beam; about the fastest of the sizes tried on two CPU cores
 
@@ -84,7 +84,7 @@ def translate(
         [words([*ids, EOS]) for ids in sources],
         max_batch_size=min(BATCH_ROWS // settings.beam_width, per_worker),
         beam_size=settings.beam_width,
-        length_penalty=LENGTH_PENALTY,
+        length_penalty=SearchConfig.length_penalty,
         max_input_length=0,
         min_decoding_length=0,
         max_decoding_length=limit,

@@ -11,7 +11,7 @@ from benchmarks.decoders.task import Decoder, Ids, Task, in_batches, limit_of, t
 from translate_ddp.data.batches import pad
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, PAD
-from translate_ddp.modeling.decoding import LENGTH_PENALTY
+from translate_ddp.settings import SearchConfig
 
 BATCH_SENTENCES = 64
 
@@ -45,14 +45,15 @@ def main() -> None:
 
 def generate(model: Any, sources: Ids, beam_width: int) -> Ids:
     source_BS = pad(Ragged.of(sources), last=EOS).to(model.device)
-    # Its score divides by length^p, ours by ((5 + length) / 6)^p; a batch has one limit.
+    penalty = SearchConfig.length_penalty
+    # A batch has one limit.
     target_BT = model.generate(
         input_ids=source_BS,
         attention_mask=(source_BS != PAD).long(),
         num_beams=beam_width,
         do_sample=False,
         max_new_tokens=limit_of(sources),
-        **({"length_penalty": LENGTH_PENALTY, "early_stopping": True} if beam_width > 1 else {}),
+        **({"length_penalty": penalty, "early_stopping": True} if beam_width > 1 else {}),
     )
     return [ids[: [*ids, EOS].index(EOS)] for ids in target_BT[:, 1:].tolist()]
 

@@ -12,7 +12,8 @@ from benchmarks.report import short
 from translate_ddp.data.dataset import load_prepared, prepare
 from translate_ddp.data.files import read_parallel
 from translate_ddp.errors import UserError
-from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConfig
+from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import CorpusConfig, TokenizerConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 
 DEMO_STEPS = 300
@@ -55,7 +56,8 @@ def read_corpus(folder: Path, trained: Trained, count: int) -> tuple[Ids, list[s
     """The first `count` pairs of the run's validation set, then of its training set."""
     run = trained.config
     corpus, tokenizer = CorpusConfig(**run["corpus"]), TokenizerConfig(**run["tokenizer"])
-    data = load_prepared(prepare(corpus, tokenizer, run["batches"]["seq_len"], folder / "data"))
+    seq_len, perturb = run["batches"]["seq_len"], run.get("augment", {}).get("perturb", False)
+    data = load_prepared(prepare(corpus, tokenizer, seq_len, folder / "data", perturb))
     parts = (data.validation, data.train)
     pairs = (part[row] for part in parts for row in range(len(part)))
     sources, targets = zip(*itertools.islice(pairs, count), strict=True)

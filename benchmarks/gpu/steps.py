@@ -76,7 +76,7 @@ def pace_values(result: dict[str, Any]) -> Values:
 def host_time(training: Training, steps: Iterator[np.ndarray]) -> Values:
     """Median time to launch a step, and to launch it and wait for its end."""
     device = training.world.device
-    few_step = training.loader.prepare(training.sampler.plan[0][:FEW_SENTENCES])
+    few_step = training.loader.prepare([training.sampler.plan[0][:FEW_SENTENCES]])
     launched, waited, few = [], [], []
     for _ in range(LAUNCHED_STEPS):
         wait_for(device)

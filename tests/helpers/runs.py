@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from translate_ddp.settings import CheckpointConfig
+from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore, load
 
 NOT_COMPARED = ("time", "train/tokens_per_second")

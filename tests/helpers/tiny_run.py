@@ -4,7 +4,8 @@ import random
 from pathlib import Path
 
 TINY_RUN = [
-    *("--lang_src", "en", "--lang_tgt", "it", "--preset", "tiny", "--vocab_size", "300"),
+    *("--lang_src", "en", "--lang_tgt", "it", "--preset", "tiny", "--no_perturb"),
+    *("--vocab_size", "300"),
     *("--d_model", "16", "--num_heads", "2", "--d_ff", "32"),
     *("--num_encoder_layers", "1", "--num_decoder_layers", "1"),
     *("--batch_tokens", "100", "--seq_len", "60", "--warmup_steps", "20"),

@@ -21,7 +21,8 @@ from tools.demo_grammar.clauses import Pair, sentence
 from tools.demo_grammar.phrases import Phrase
 from tools.demo_grammar.sampling import Sampler
 
-NUM_TRAIN, NUM_VALIDATION, NUM_TEST = 23_000, 500, 500
+NUM_TRAIN, NUM_VALIDATION, NUM_TEST = 25_000, 500, 500
+FIXED_REPEATS = 3  # of every word and phrase in training, as people type them often
 MAX_LENGTH = 16  # in words
 MIN_TRAIN_OCCURRENCES = 5  # in the training split, of every word of the other splits
 SEED = 2017
@@ -54,13 +55,15 @@ PATTERNS: tuple[Pattern, ...] = (
 def demo_tsv() -> str:
     """The demo corpus as tab-separated text with the columns `split`, `en` and `it`.
 
-    No English text occurs twice, and no held-out Italian one. The result is always the same.
+    The fixed pairs are repeated. No other English text occurs twice, and no held-out Italian one.
+    The result is always the same.
     """
     fixed = fixed_pairs()
-    pairs = distinct_pairs(NUM_TRAIN + NUM_VALIDATION + NUM_TEST - len(fixed), fixed)
+    repeated = fixed * FIXED_REPEATS
+    pairs = distinct_pairs(NUM_TRAIN + NUM_VALIDATION + NUM_TEST - len(repeated), fixed)
     train, held_out = hold_out(pairs, NUM_VALIDATION + NUM_TEST)
     splits = {
-        "train": [*fixed, *train],
+        "train": [*repeated, *train],
         "validation": held_out[:NUM_VALIDATION],
         "test": held_out[NUM_VALIDATION:],
     }

@@ -30,6 +30,7 @@ FILLED_STATEMENTS = _table(_TABLE["statements"]["filled"])
 FILLED_QUESTIONS = _table(_TABLE["questions"]["filled"])
 SIMPLE_STATEMENTS = [phrase for phrase in STATEMENTS if "," not in phrase.english]
 ORDERED = [*phrases(_TABLE["slots"]["order"]), *phrases(_TABLE["slots"]["needed"])]
+TODAY = Phrase("today", "oggi")
 WEATHER = [
     Phrase(f"it is {phrase.english}", phrase.italian)
     for phrase in _table(_TABLE["statements"]["weather"])
@@ -39,7 +40,8 @@ WEATHER = [
 def fixed_pairs() -> list[Pair]:
     """The phrases without slots, each as a sentence, and what is ordered or needed."""
     exclaimed = [*GREETINGS, *FAREWELLS]
-    stated = [*STATEMENTS, *WEATHER, *BEFORE_STATEMENTS, *BEFORE_QUESTIONS]
+    today = [join(phrase, TODAY) for phrase in WEATHER]
+    stated = [*STATEMENTS, *WEATHER, *today, *BEFORE_STATEMENTS, *BEFORE_QUESTIONS]
     return [
         *(sentence(phrase, mark) for phrase in exclaimed for mark in ("!", ".")),
         *(sentence(phrase) for phrase in dict.fromkeys(stated)),
@@ -175,5 +177,5 @@ def weather(draw: Sampler) -> Pair:
     """It is cold in Rome today."""
     report = draw.choice(WEATHER)
     place = city_phrases(draw.city())["at"] if draw.maybe(0.6) else EMPTY
-    day = Phrase("today", "oggi") if draw.maybe(0.6) else EMPTY
+    day = TODAY if draw.maybe(0.6) else EMPTY
     return sentence(join(report, place, day))

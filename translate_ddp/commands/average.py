@@ -9,10 +9,11 @@ from typing import Annotated
 import torch
 import tyro
 
+from translate_ddp.checks import check_at_least
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
+from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.files import write_atomically
-from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore, digest_in
 from translate_ddp.training.state import RunState
@@ -34,8 +35,7 @@ class AverageConfig:
     """Epochs to average; 0: as set in training."""
 
     def __post_init__(self) -> None:
-        if self.average < 0:
-            raise ValueError(f"average must not be negative, but is {self.average}.")
+        check_at_least(0, self, "average")
         if digest_in(self.output):
             raise ValueError(
                 f"{self.output} ends like the checksum of a checkpoint: pass a name such as "

@@ -9,7 +9,9 @@ from typing import Annotated
 
 import tyro
 
-from translate_ddp.settings import CheckpointConfig
+from translate_ddp.checks import check_at_least
+from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import SearchConfig
 from translate_ddp.translator import Translator
 
 LINES_AT_ONCE = 1000  # lines read and translated together
@@ -29,8 +31,7 @@ class SavedModel:
     """Epochs to average, up to that one; 0: as set in training (best and files: no average)."""
 
     def __post_init__(self) -> None:
-        if self.average < 0:
-            raise ValueError(f"average must not be negative, but is {self.average}.")
+        check_at_least(0, self, "average")
 
     def open(self) -> Translator:
         return Translator.open(**asdict(self))
@@ -43,12 +44,7 @@ class TranslateConfig:
     lines: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Lines to translate; if there are none, those of standard input."""
     saved: SavedModel = field(default_factory=SavedModel)
-    beam_width: int = 4
-    """Beam width; 1 is greedy decoding."""
-
-    def __post_init__(self) -> None:
-        if self.beam_width < 1:
-            raise ValueError(f"beam_width must be at least 1, but is {self.beam_width}.")
+    search: SearchConfig = field(default_factory=SearchConfig)
 
 
 def run(config: TranslateConfig) -> None:
@@ -64,7 +60,7 @@ def run(config: TranslateConfig) -> None:
         def report(row: int, message: str, first: int = start + 1) -> None:
             print(f"Line {first + row}: {message}", file=sys.stderr)
 
-        for translation in translator.translate(chunk, config.beam_width, report):
+        for translation in translator.translate(chunk, **asdict(config.search), report=report):
             print(translation, flush=True)
 
 

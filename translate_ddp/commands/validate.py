@@ -1,6 +1,6 @@
 """`python -m translate_ddp validate`: greedy-decode validation of a checkpoint."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.decoding import default_max_tokens
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
-from translate_ddp.settings import CorpusConfig, TokenizerConfig
+from translate_ddp.settings import GREEDY, CorpusConfig, SearchConfig, TokenizerConfig
 from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.metrics import bleu_signature
@@ -25,7 +25,7 @@ from translate_ddp.translator import Translator
 
 @dataclass(frozen=True)
 class ValidateConfig:
-    """Greedy-decode a validation set and score it with every metric."""
+    """Decode a validation set and score it with every metric."""
 
     source: str = ""
     """File of sentences, one per line; '': the validation set of the training run."""
@@ -33,6 +33,7 @@ class ValidateConfig:
     """File of their translations."""
     perturbed: bool = False
     """Also report scores for input as people type it: lower case, no end punctuation, ..."""
+    search: SearchConfig = field(default_factory=lambda: GREEDY)
     saved: SavedModel = field(default_factory=SavedModel)
 
     def __post_init__(self) -> None:
@@ -57,6 +58,7 @@ def run(config: ValidateConfig) -> None:
             World(device=translator.device),
             "rank0",
             default_max_tokens(translator.device),
+            config.search,
             on_done=progress.advance,
         )
     for line in sample_lines(result.samples):
@@ -68,7 +70,7 @@ def run(config: ValidateConfig) -> None:
     )
     print_line(f"BLEU signature: {bleu_signature(data.lang_tgt)}")
     if config.perturbed:
-        translate = partial(translator.translate, beam_width=1)
+        translate = partial(translator.translate, **asdict(config.search))
         for line in describe_robustness(translate, data.sources, data.references, data.lang_tgt):
             print_line(line)
 
@@ -97,7 +99,9 @@ def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
     if config["checkpoint"].get("init_from"):  # its tokenizer was not made from this corpus
         languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
         tokenizer = store_tokenizer(translator.tokenizer.text, folder, languages)
-    data = load_prepared(prepare(corpus, tokenizer, config["batches"]["seq_len"], folder))
+    seq_len = config["batches"]["seq_len"]
+    perturb = config.get("augment", {}).get("perturb", False)  # not in older checkpoints
+    data = load_prepared(prepare(corpus, tokenizer, seq_len, folder, perturb))
     if data.tokenizer.fingerprint != translator.tokenizer.fingerprint:
         raise UserError(
             f"The corpus {config['corpus']['dataset']} has changed since the checkpoint was "

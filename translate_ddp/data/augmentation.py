@@ -9,10 +9,41 @@ from dataclasses import dataclass
 import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.perturbation import Perturbation
+from translate_ddp.data.perturbation import RATES_C, draw, perturb
 from translate_ddp.data.subword_dropout import SubwordDropout
+from translate_ddp.data.tokenizer import UNK, Tokenizer
 
 SOURCE, TARGET = range(2)
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """Perturbs some of the source sentences, others in each epoch."""
+
+    tokenizer: Tokenizer
+    seq_len: int
+    seed: int
+
+    def apply(self, source: Ragged, rows: np.ndarray, epoch: int) -> dict[int, list[int]]:
+        """The new token ids of the perturbed ones of `source`, by their place in it.
+
+        `rows` are their rows in the training set. A sentence that would be longer than `seq_len`
+        is left out, and so is one with [UNK], whose text is not known.
+        """
+        draws_NC, keys = draw(self.seed, epoch, rows)
+        places = np.flatnonzero((draws_NC < RATES_C).any(axis=1)).tolist()
+        places = [place for place in places if UNK not in source[place]]
+        texts = self.tokenizer.decode([source[place].tolist() for place in places])
+        changed = [
+            perturb(text, draws_NC[place], int(keys[place]))
+            for place, text in zip(places, texts, strict=True)
+        ]
+        encoded = self.tokenizer.encode(changed)
+        return {
+            place: ids
+            for place, ids in zip(places, encoded, strict=True)
+            if 0 < len(ids) < self.seq_len  # without end marker
+        }
 
 
 @dataclass(frozen=True)

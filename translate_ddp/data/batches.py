@@ -1,13 +1,10 @@
-"""The batches of each optimizer step: which pairs it holds, and their padded tensors.
-
-The plan of an epoch is a pure function of lengths, seed and epoch. Every rank computes the same
-plan and takes its shard of each step, so the order of the data is never stored or communicated.
-"""
+"""The batches of one rank: its shard of each step of the plan, as padded tensors."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -16,14 +13,18 @@ from torch import Tensor
 
 from translate_ddp.data.augmentation import Augmentation
 from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.data.plan import Lengths, Plan, plan_epoch
+from translate_ddp.data.plan_files import load_or_compute, plan_name
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
+from translate_ddp.runtime.background import BackgroundThread
 from translate_ddp.settings import BatchConfig
 
 T = TypeVar("T")
 
 # Steps prepared in advance by a thread. On a CPU the thread would compete with training for cores.
 PREFETCHED_STEPS = {"cpu": 0, "cuda": 8}
-GROWTH = 1.25  # maximum growth of a pass by augmentation, in positions
+GROWTH = 2.0  # maximum growth of a pass by augmentation, in positions
+PADDING_STEPS = 1000  # whose padding is counted; all would take long in large corpora
 
 
 class Batch(NamedTuple):
@@ -50,98 +51,87 @@ class Step(NamedTuple):
     rows: np.ndarray  # of all ranks, as indices into the training set
 
 
-ORDER = 3  # version of the order that `plan_epoch` returns; raise it with every change
+class StepSampler:
+    """The groups of rows of each step of an epoch, those of all ranks, starting at any step.
 
-
-@dataclass(frozen=True)
-class Lengths:
-    """Tokens of each pair, end marker included."""
-
-    source: np.ndarray
-    target: np.ndarray
-
-    @classmethod
-    def of(cls, dataset: ParallelDataset) -> "Lengths":
-        return cls(dataset.source.lengths + 1, dataset.target.lengths + 1)
-
-    @property
-    def longest_side(self) -> np.ndarray:
-        return np.maximum(self.source, self.target)
-
-
-def plan_epoch(
-    lengths: Lengths, config: BatchConfig, *, seed: int, epoch: int, world_size: int
-) -> list[np.ndarray]:
-    """The rows of each step of an epoch: every row once, in steps of random order.
-
-    Rows are sorted by target length, then by source length, equal ones at random, and divided into
-    steps. So the rows of a step are of similar length. `world_size` has an effect only with
-    `batch_size`, which counts rows per rank.
+    While an epoch is iterated over, a thread computes the plan of the next one. Processes with the
+    same `folder` compute each plan once.
     """
-    random = np.random.default_rng([seed, epoch])
-    # Source lengths ascend within one target length and descend within the next, so that a step
-    # with the end of the one and the start of the other has similar ones, too.
-    _, target_index = np.unique(lengths.target, return_inverse=True)
-    source = np.where(target_index % 2, -lengths.source, lengths.source)
-    order = np.lexsort((random.random(len(source)), source, lengths.target))
-    if config.batch_size:
-        rows_per_step = config.batch_size * world_size
-        steps = np.split(order, range(rows_per_step, len(order), rows_per_step))
-    else:
-        steps = group_by_tokens(order, lengths.longest_side, config.batch_tokens, balanced=True)
-    return [steps[i] for i in random.permutation(len(steps))]
+
+    def __init__(
+        self,
+        lengths: Lengths,
+        config: BatchConfig,
+        *,
+        seed: int,
+        rank: int,
+        world_size: int,
+        folder: Path | None = None,
+    ) -> None:
+        self.lengths, self.config, self.seed = lengths, config, seed
+        self.rank, self.world_size, self.folder = rank, world_size, folder
+        self._next: tuple[int, Future[Plan]] | None = None
+        self.epoch, self.plan, self.first_step = 0, self._plan(0), 0
+
+    def set_epoch(self, epoch: int, first_step: int = 0) -> None:
+        if self._next is not None and self._next[0] == epoch:
+            self.plan = self._next[1].result()
+        elif epoch != self.epoch:
+            self.plan = self._plan(epoch)
+        self.epoch, self.first_step = epoch, first_step
+
+    def _plan(self, epoch: int) -> Plan:
+        ranks = self.world_size if self.config.batch_size else 1
+        compute = partial(
+            plan_epoch, self.lengths, self.config, seed=self.seed, epoch=epoch, world_size=ranks
+        )
+        if self.folder is None:
+            return compute()
+        sizes = self.config.batch_tokens, self.config.batch_size
+        name = plan_name(self.lengths, sizes, self.seed, epoch, ranks)
+        return load_or_compute(self.folder, name, compute)
+
+    def shard(self, groups: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """This rank's part of each group of a step."""
+        return shard(groups, self.rank, self.world_size)
+
+    def __iter__(self) -> Iterator[list[np.ndarray]]:
+        if self._next is None or self._next[0] != self.epoch + 1:
+            thread = BackgroundThread("plan of the next epoch")
+            self._next = self.epoch + 1, thread.submit(partial(self._plan, self.epoch + 1))
+            thread.close(timeout=0)  # it ends after this call
+        return map(self.plan.groups, range(self.first_step, len(self.plan)))
 
 
-def shard(rows: np.ndarray, rank: int, size: int) -> np.ndarray:
-    """One rank's rows of a step, similar in number and length to those of the other ranks."""
-    return rows[rank::size]
+def shard(groups: Sequence[np.ndarray], rank: int, size: int) -> list[np.ndarray]:
+    """One rank's part of each group of a step, together as large as those of the other ranks.
+
+    The groups of a step are about equally large, so each rank takes `len(groups) / size` of them.
+    Few ranks have whole groups; with more ranks than groups, each has one part of one or two, and
+    no more passes than without other ranks.
+    """
+    parts = []
+    for index, rows in enumerate(groups):
+        first, last = (len(groups) * end / size - index for end in (rank, rank + 1))
+        first, last = (round(len(rows) * min(max(end, 0), 1)) for end in (first, last))
+        parts.append(rows[first:last])
+    return parts
 
 
-def group_by_tokens(
-    rows: np.ndarray, lengths: np.ndarray, max_tokens: int, *, balanced: bool = False
-) -> list[np.ndarray]:
+def group_by_tokens(rows: np.ndarray, lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
     """Consecutive groups of `rows`, each as large as `max_tokens` allows.
 
     The size of a group is its number of rows times the longest of `lengths[rows]`. A row longer
-    than `max_tokens` is a group of its own. `balanced` groups, all but the last, can be divided
-    evenly among 8 ranks or passes, small ones among 4 or 2: one row too many may cost one rank
-    another pass while the others wait.
+    than `max_tokens` is a group of its own.
     """
     lengths, groups, first = lengths[rows], [], 0
     while first < len(rows):
         candidates = lengths[first : first + max(1, max_tokens // lengths[first])]
         sizes = np.arange(1, len(candidates) + 1) * np.maximum.accumulate(candidates)
         count = max(1, int(np.searchsorted(sizes, max_tokens, side="right")))
-        if balanced and first + count < len(rows):
-            # At most an eighth of the rows are left to the next group.
-            count -= count % max(n for n in (1, 2, 4, 8) if n == 1 or 8 * n <= count)
         groups.append(rows[first : first + count])
         first += count
     return groups
-
-
-class StepSampler:
-    """The rows of each step of an epoch, those of all ranks, starting at any step."""
-
-    def __init__(
-        self, lengths: Lengths, config: BatchConfig, *, seed: int, rank: int, world_size: int
-    ) -> None:
-        self.lengths, self.config, self.seed = lengths, config, seed
-        self.rank, self.world_size = rank, world_size
-        self.set_epoch(0)
-
-    def set_epoch(self, epoch: int, first_step: int = 0) -> None:
-        self.plan = plan_epoch(
-            self.lengths, self.config, seed=self.seed, epoch=epoch, world_size=self.world_size
-        )
-        self.epoch, self.first_step = epoch, first_step
-
-    def shard(self, rows: np.ndarray) -> np.ndarray:
-        """This rank's part of the rows of a step."""
-        return shard(rows, self.rank, self.world_size)
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return iter(self.plan[self.first_step :])
 
 
 class BatchLoader:
@@ -164,39 +154,53 @@ class BatchLoader:
         self.augmentation = augmentation
 
     def largest_step(self) -> Step:
-        """The step with the most positions, which takes about the most memory."""
-        source, target = self.sampler.lengths.source, self.sampler.lengths.target
-        plan = self.sampler.plan
-        positions = [len(rows) * (source[rows].max() + target[rows].max()) for rows in plan]
-        return self.prepare(plan[int(np.argmax(positions))])
+        """A step whose passes take about the most memory of all, on every rank.
 
-    def prepare(self, rows: np.ndarray) -> Step:
+        All its groups are the group with the most positions: ranks have different groups of a step.
+        """
+        lengths, plan = self.sampler.lengths, self.sampler.plan
+        order = np.argsort(plan.starts)  # the groups follow each other in `plan.rows`
+        longest_source, longest_target = (
+            np.maximum.reduceat(side[plan.rows], plan.starts[order])
+            for side in (lengths.source, lengths.target)
+        )
+        positions = plan.counts[order] * (longest_source + longest_target)
+        largest = plan.group(order[np.argmax(positions)])
+        return self.prepare([largest] * int(np.diff(plan.steps).max()))
+
+    def prepare(self, groups: Sequence[np.ndarray]) -> Step:
         """The step of these rows of all ranks, in page-locked memory if the device is a GPU."""
+        parts, rows = self.sampler.shard(groups), np.concatenate(groups)
+        own, sizes = np.concatenate(parts), [len(part) for part in parts]
+        pairs, max_tokens = self.dataset.take(own), self.max_tokens
         target_lengths = self.sampler.lengths.target[rows]
-        shard = self.sampler.shard(rows)
-        if self.augmentation is None:
-            passes = split_into_passes(self.dataset, shard, self.max_tokens)
-        else:
+        if self.augmentation is not None:
             epoch = self.sampler.epoch
-            passes = self._augmented_passes(self.augmentation, shard, epoch)
+            pairs, max_tokens = self._augment(self.augmentation, pairs, own, sizes)
             target_lengths = self.augmentation.target_lengths(target_lengths, rows, epoch)
+        passes = split_into_passes(pairs, sizes, max_tokens)
         if self.device.type == "cuda":
             passes = [batch.pin_memory() for batch in passes]
         return Step(passes, int(target_lengths.sum()), rows)
 
-    def _augmented_passes(
-        self, augmentation: Augmentation, rows: np.ndarray, epoch: int
-    ) -> list[Batch]:
-        """The passes of these rows after augmentation, the shortest sentences first.
+    def _augment(
+        self,
+        augmentation: Augmentation,
+        plain: ParallelDataset,
+        rows: np.ndarray,
+        group_sizes: Sequence[int],
+    ) -> tuple[ParallelDataset, int]:
+        """The augmented pairs, the shortest of each group first, and the size of their passes.
 
         Upper case makes a few sentences several times as long. They form a pass of their own
         instead of padding all others, and no pass needs much more memory than in the warm-up.
         """
-        plain = self.dataset.take(rows)
-        pairs = augmentation.apply(plain, rows, epoch)
+        pairs = augmentation.apply(plain, rows, self.sampler.epoch)
         before, after = (Lengths.of(each).longest_side for each in (plain, pairs))
-        limit = min(self.max_tokens, int(GROWTH * len(rows) * before.max(initial=0)))
-        return split_into_passes(pairs, np.argsort(after, kind="stable"), limit)
+        group_of_row = np.repeat(np.arange(len(group_sizes)), group_sizes)
+        limit = GROWTH * max(group_sizes) * before.max(initial=0)
+        order = np.lexsort((after, group_of_row))
+        return pairs.take(order), min(self.max_tokens, int(limit))
 
     def __iter__(self) -> Iterator[Step]:
         steps = map(self.prepare, self.sampler)
@@ -225,14 +229,22 @@ def prefetch(
         pool.shutdown(cancel_futures=True)
 
 
-def split_into_passes(dataset: ParallelDataset, rows: np.ndarray, max_tokens: int) -> list[Batch]:
-    """Batches of these rows in their order, each of up to `max_tokens` padded tokens a side.
+def split_into_passes(
+    pairs: ParallelDataset, group_sizes: Sequence[int], max_tokens: int
+) -> list[Batch]:
+    """Batches of consecutive pairs of one group, each of up to `max_tokens` padded tokens a side.
 
-    At least one, since every rank must call backward in every step: without rows, an empty one.
+    At least one, since every rank must call backward in every step: without pairs, an empty one.
     """
-    pairs = dataset.take(rows)
-    groups = group_by_tokens(np.arange(len(rows)), Lengths.of(pairs).longest_side, max_tokens)
-    return [collate(pairs.take(group)) for group in groups] or [empty_batch()]
+    longest_side = Lengths.of(pairs).longest_side
+    ends = np.cumsum(group_sizes)
+    rows_of_groups = np.split(np.arange(len(pairs)), ends[:-1])
+    batches = [
+        collate(pairs.take(rows))
+        for group in rows_of_groups
+        for rows in group_by_tokens(group, longest_side, max_tokens)
+    ]
+    return batches or [empty_batch()]
 
 
 def collate(pairs: ParallelDataset) -> Batch:
@@ -268,12 +280,13 @@ def pad(rows: Ragged, first: int = PAD, last: int = PAD) -> Tensor:
 
 
 def padding_share(sampler: StepSampler, max_tokens: int) -> float:
-    """Fraction of padding among all positions that this rank computes in the epoch."""
+    """Fraction of padding among the positions that this rank computes in the first steps."""
     real = padded = 0
-    longest_side = sampler.lengths.longest_side
-    for rows in map(sampler.shard, sampler.plan):
-        for group in group_by_tokens(rows, longest_side, max_tokens):
-            for lengths in (sampler.lengths.source[group], sampler.lengths.target[group]):
-                real += int(lengths.sum())
-                padded += int(lengths.max()) * len(group)
+    longest_side, plan = sampler.lengths.longest_side, sampler.plan
+    for groups in map(plan.groups, range(min(len(plan), PADDING_STEPS))):
+        for part in sampler.shard(groups):
+            for rows in group_by_tokens(part, longest_side, max_tokens):
+                for lengths in (sampler.lengths.source[rows], sampler.lengths.target[rows]):
+                    real += int(lengths.sum())
+                    padded += int(lengths.max()) * len(rows)
     return 1 - real / max(padded, 1)

@@ -10,7 +10,7 @@ import os
 import shutil
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ import numpy as np
 
 from translate_ddp.data.columns import iterate_batches
 from translate_ddp.data.corpus import corpus_signature, read_corpus
+from translate_ddp.data.perturbation import perturb_lines
 from translate_ddp.data.tokenizer import Tokenizer, build_tokenizer, load_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
@@ -115,20 +116,27 @@ class PreparedData:
     folder: Path = Path()
 
 
-def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, folder: Path) -> Path:
+def prepare(
+    corpus: CorpusConfig,
+    tokenizer: TokenizerConfig,
+    seq_len: int,
+    folder: Path,
+    perturb: bool = False,
+) -> Path:
     """The prepared folder below `folder`: read, tokenized and stored, unless it exists already.
 
     Pairs with more than `seq_len` tokens on one side, end marker included, are dropped and counted.
+    With `perturb`, the tokenizer is trained on sources that are perturbed as in training.
     Raises UserError if the corpus cannot be read or stored.
     """
-    prepared = folder / _folder_name(corpus, tokenizer, seq_len)
+    prepared = folder / _folder_name(corpus, tokenizer, seq_len, perturb)
     if (prepared / SUMMARY_FILE).exists():
         return prepared
 
     def write(partial: Path) -> Path:
-        _write(partial, corpus, tokenizer, seq_len)
+        _write(partial, corpus, tokenizer, seq_len, perturb)
         # The name covers the tokenizer file, which may have been written just now.
-        return folder / _folder_name(corpus, tokenizer, seq_len)
+        return folder / _folder_name(corpus, tokenizer, seq_len, perturb)
 
     return publish(folder, write)
 
@@ -187,7 +195,9 @@ def load_prepared(prepared: Path) -> PreparedData:
     )
 
 
-def _folder_name(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int) -> str:
+def _folder_name(
+    corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, perturb: bool
+) -> str:
     """The languages and a hash of all inputs of a preparation."""
     languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
     file = tokenizer.file(languages)
@@ -198,17 +208,22 @@ def _folder_name(corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int)
     except OSError as error:
         raise UserError(f"--tokenizer_file {file} cannot be read: {error.strerror}.") from error
     inputs = [FORMAT, corpus_signature(corpus), asdict(corpus), asdict(tokenizer), seq_len]
+    inputs += ["perturb"] if perturb else []
     digest = hashlib.sha256(json.dumps(inputs).encode() + tokenizer_bytes)
     return f"{languages}-{digest.hexdigest()[:12]}"
 
 
 def _write(
-    folder: Path, corpus_config: CorpusConfig, tokenizer_config: TokenizerConfig, seq_len: int
+    folder: Path,
+    corpus_config: CorpusConfig,
+    tokenizer_config: TokenizerConfig,
+    seq_len: int,
+    perturb: bool,
 ) -> None:
     corpus = read_corpus(corpus_config)
     fault_point("tokenizing")
     tokenizer = build_tokenizer(
-        (line for batch in iterate_batches(corpus.train) for side in batch for line in side),
+        _lines(corpus.train, perturb),
         tokenizer_config,
         languages=f"{corpus_config.lang_src}-{corpus_config.lang_tgt}",
     )
@@ -232,6 +247,13 @@ def _write(
                 (folder / f"validation.{side}.txt").write_text(lines, encoding="utf-8")
     summary = {"dropped": dict(dropped), "fingerprint": digest.hexdigest()}
     (folder / SUMMARY_FILE).write_text(json.dumps(summary, indent=1), encoding="utf-8")
+
+
+def _lines(pairs: "datasets.Dataset", perturb: bool) -> Iterator[str]:
+    """The sources and targets on which the tokenizer is trained."""
+    for sources, targets in iterate_batches(pairs):
+        yield from perturb_lines(sources) if perturb else sources
+        yield from targets
 
 
 def _encode(

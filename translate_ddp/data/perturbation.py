@@ -6,19 +6,18 @@ those of the modifiers of mozilla/translations. The target is not changed.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
-from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.hashing import mix, uniform
-from translate_ddp.data.tokenizer import UNK, Tokenizer
 
 LOWER, UPPER, TITLE = 0.15, 0.07, 0.05  # a sentence has one of them at most
 NO_END_PUNCTUATION = 0.2  # this and the next two are independent of each other and of the case
 TYPOS = 0.05
 NOISE = 0.0005
+
+RATES_C = np.array([LOWER + UPPER + TITLE, NO_END_PUNCTUATION, TYPOS, NOISE])
 
 SALT = 0x706572  # keeps the draws apart from those of other modules
 # Ends of sentences: Latin, CJK, Greek, Devanagari, Arabic, Urdu, Armenian, Ethiopic, Khmer,
@@ -28,36 +27,10 @@ WORD = re.compile(r"[^\W\d_]{4,}")  # for typos; shorter words would often becom
 NOISE_CHARACTERS = "#*+-/<=>@\\^_|~§°•→♥☺"
 
 
-@dataclass(frozen=True)
-class Perturbation:
-    """Perturbs some of the source sentences, others in each epoch."""
-
-    tokenizer: Tokenizer
-    seq_len: int
-    seed: int
-
-    def apply(self, source: Ragged, rows: np.ndarray, epoch: int) -> dict[int, list[int]]:
-        """The new token ids of the perturbed ones of `source`, by their place in it.
-
-        `rows` are their rows in the training set. A sentence that would be longer than `seq_len`
-        is left out, and so is one with [UNK], whose text is not known.
-        """
-        draws_NC = uniform(SALT, self.seed, epoch, rows[:, None], np.arange(4))
-        rates_C = np.array([LOWER + UPPER + TITLE, NO_END_PUNCTUATION, TYPOS, NOISE])
-        places = np.flatnonzero((draws_NC < rates_C).any(axis=1)).tolist()
-        places = [place for place in places if UNK not in source[place]]
-        texts = self.tokenizer.decode([source[place].tolist() for place in places])
-        keys = mix(SALT, self.seed, epoch, rows, len(rates_C))
-        changed = [
-            perturb(text, draws_NC[place], int(keys[place]))
-            for place, text in zip(places, texts, strict=True)
-        ]
-        encoded = self.tokenizer.encode(changed)
-        return {
-            place: ids
-            for place, ids in zip(places, encoded, strict=True)
-            if 0 < len(ids) < self.seq_len  # without end marker
-        }
+def draw(seed: int, epoch: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What `perturb` does to each row in an epoch: its draws, one row each, and its key."""
+    draws_NC = uniform(SALT, seed, epoch, rows[:, None], np.arange(len(RATES_C)))
+    return draws_NC, mix(SALT, seed, epoch, rows, len(RATES_C))
 
 
 def perturb(text: str, draws: Sequence[float] | np.ndarray, key: int) -> str:
@@ -74,6 +47,12 @@ def perturb(text: str, draws: Sequence[float] | np.ndarray, key: int) -> str:
     if case < LOWER + UPPER:
         return text.upper()
     return title(text) if case < LOWER + UPPER + TITLE else text
+
+
+def perturb_lines(lines: Sequence[str]) -> list[str]:
+    """The lines, perturbed at the same rates, for a tokenizer to be trained on."""
+    draws_NC, keys = draw(0, 0, np.arange(len(lines)))
+    return list(map(perturb, lines, draws_NC, keys.tolist()))
 
 
 def remove_end_punctuation(text: str) -> str:

@@ -22,8 +22,7 @@ from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, OutOfMemory, explain_out_of_memory
-
-BEAM_WIDTH, LENGTH_PENALTY = 4, 1.0  # the defaults of the commands
+from translate_ddp.settings import SearchConfig
 
 NAN_TOKEN = -1  # in the place of a token whose score is not a number
 SCORES_ARE_NAN = (
@@ -105,7 +104,7 @@ def beam(
     limits: Sequence[int],
     device: torch.device,
     width: int,
-    length_penalty: float = LENGTH_PENALTY,
+    length_penalty: float = SearchConfig.length_penalty,
 ) -> list[Hypothesis]:
     """For each sentence the best hypothesis of a beam search.
 
@@ -204,7 +203,7 @@ def decode(
     *,
     max_tokens: int,
     beam_width: int = 1,
-    length_penalty: float = LENGTH_PENALTY,
+    length_penalty: float = SearchConfig.length_penalty,
     on_done: Callable[[int], None] = lambda count: None,
 ) -> list[Hypothesis]:
     """The best translation of each source, in the order of the sources; a width of 1 is greedy.

@@ -21,6 +21,7 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
 from translate_ddp.errors import Stopped, UserError, first_line
+from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import choose_device, fix_cuda_kernels
 from translate_ddp.runtime.launcher import Launch, read_launch
@@ -29,7 +30,6 @@ from translate_ddp.runtime.peers import Peers
 from translate_ddp.runtime.process_exit import ExitCode
 from translate_ddp.runtime.rendezvous import claim_gpu, meet
 from translate_ddp.runtime.watchdog import Watchdog, open_watchdog
-from translate_ddp.settings import DistributedConfig
 
 T = TypeVar("T")
 

@@ -3,10 +3,10 @@
 import uuid
 from pathlib import Path
 
-from translate_ddp.data.augmentation import Augmentation
-from translate_ddp.data.batches import BatchLoader, Lengths, StepSampler
+from translate_ddp.data.augmentation import Augmentation, Perturbation
+from translate_ddp.data.batches import BatchLoader, StepSampler
 from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
-from translate_ddp.data.perturbation import Perturbation
+from translate_ddp.data.plan import Lengths
 from translate_ddp.data.subword_dropout import (
     SubwordDropout,
     dropout_fingerprint,
@@ -60,9 +60,10 @@ def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = ""
         if tokenizer:
             languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
             settings = store_tokenizer(tokenizer, folder, languages)
-        path = prepare(corpus, settings, config.batches.seq_len, folder)
+        augment, seq_len = config.augment, config.batches.seq_len
+        path = prepare(corpus, settings, seq_len, folder, augment.perturb)
         fingerprint = load_prepared(path).fingerprint
-        if probability := config.augment.bpe_dropout:
+        if probability := augment.bpe_dropout:
             fingerprint += dropout_fingerprint(prepare_dropout(path, probability))
         return [str(path), fingerprint]
 
@@ -131,6 +132,7 @@ def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoade
         seed=config.train.seed,
         rank=world.rank,
         world_size=world.size,
+        folder=Path(config.checkpoint.model_folder) / "plans",
     )
     max_tokens = config.batches.pass_tokens(world.device.type)
     if config.loss.simcut:

@@ -20,8 +20,8 @@ from typing import IO, Any, cast
 import torch
 
 from translate_ddp.errors import NotSaved, UserError, first_line
+from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.state import RunState
 
 DIGEST_CHARACTERS = 8

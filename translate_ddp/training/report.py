@@ -143,8 +143,7 @@ def early_end(trainer: Trainer) -> str:
     position = trainer.position
     if position.epoch >= trainer.config.num_epochs or not trainer.has_no_patience(position):
         return ""
-    epochs = position.epochs_since_best(trainer.metric)
-    return f"{epochs} epochs without a better {trainer.metric.name}"
+    return f"no better {position.best_metric} since epoch {position.best_epoch}"
 
 
 def describe_seconds(seconds: float) -> str:

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from translate_ddp.data.batches import ORDER
 from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.plan import ORDER
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import CheckpointConfig, Config
+from translate_ddp.settings import Config
 from translate_ddp.training.checkpoint import CheckpointStore, damage, load
 from translate_ddp.training.state import Run, RunIdentity, RunState
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.plan import Plan
 from translate_ddp.errors import UserError
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.state import Position
@@ -16,13 +15,13 @@ SENTENCES_SHOWN = 3  # of a skipped step
 def count_skipped(
     position: Position,
     skipped: Sequence[bool],
-    plan: Sequence[np.ndarray],
+    plan: Plan,
     data: PreparedData,
     logbook: Logbook,
 ) -> None:
     """Count the skipped ones of the last steps up to `position`, and report each.
 
-    `plan` has the rows of each step of the current epoch. Raises UserError after
+    `plan` is that of the current epoch. Raises UserError after
     `MAX_SKIPPED_STEPS` in a row.
     """
     for place, is_skipped in enumerate(skipped):

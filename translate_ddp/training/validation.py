@@ -4,7 +4,7 @@ It returns scores and texts; the trainer and the commands log them.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import BatchConfig, LossConfig, ValidateOn
+from translate_ddp.settings import GREEDY, BatchConfig, LossConfig, SearchConfig, ValidateOn
 from translate_ddp.training.logbook import Sample
 from translate_ddp.training.metrics import score_texts
 
@@ -68,6 +68,7 @@ def validate(
     world: World,
     on: ValidateOn,
     max_tokens: int,
+    search: SearchConfig = GREEDY,
     *,
     on_done: Callable[[int], None] = lambda count: None,
 ) -> Validation:
@@ -80,7 +81,7 @@ def validate(
     def work() -> Shard:
         rows = data.rows_of(world, on)
         return _decode(
-            ready_to_decode(model), data.pairs, rows, tokenizer, world, max_tokens, on_done
+            ready_to_decode(model), data.pairs, rows, tokenizer, world, max_tokens, search, on_done
         )
 
     was_training = model.training
@@ -101,10 +102,18 @@ def _decode(
     tokenizer: Tokenizer,
     world: World,
     max_tokens: int,
+    search: SearchConfig,
     on_done: Callable[[int], None],
 ) -> Shard:
     sources = [pairs.source[row] for row in rows]
-    found = decode(model.start, sources, world.device, max_tokens=max_tokens, on_done=on_done)
+    found = decode(
+        model.start,
+        sources,
+        world.device,
+        max_tokens=max_tokens,
+        **asdict(search),
+        on_done=on_done,
+    )
     predictions = tokenizer.decode([hypothesis.ids for hypothesis in found])
     loss, tokens = _summed_loss(model, pairs, rows, max_tokens, world.device)
     return Shard(rows=rows, predictions=predictions, loss=loss, tokens=tokens)
@@ -123,7 +132,7 @@ def _summed_loss(
     total, tokens = 0.0, 0
     # A pass over all positions needs more memory than a search over the same tokens.
     max_tokens = min(max_tokens, BatchConfig().pass_tokens(device.type))
-    for batch in split_into_passes(pairs, np.array(by_length), max_tokens):
+    for batch in split_into_passes(pairs.take(by_length), [len(by_length)], max_tokens):
         total += float(objective(batch.to(device))["loss"])
         tokens += len(batch.labels_R)
     return total, tokens

@@ -1,0 +1,329 @@
+"""The average of the last epochs: against the plain mean of the files, and as a file of its own."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.helpers.commands import translate_ddp
+from tests.helpers.faults import Run
+from tests.helpers.runs import (
+    assert_same_run,
+    assert_same_state,
+    assert_same_tree,
+    checkpoints,
+    metrics,
+    records,
+    validations,
+)
+from tests.helpers.states import make_state
+from translate_ddp.errors import UserError
+from translate_ddp.settings import CheckpointConfig
+from translate_ddp.training.averaging import average_weights, last_epochs
+from translate_ddp.training.checkpoint import CheckpointStore, load
+from translate_ddp.training.metrics import METRICS
+from translate_ddp.training.state import Position
+from translate_ddp.translator import Translator
+
+LINES = ["sun moon river", "stone bird fish wolf tree"]
+
+
+@pytest.fixture
+def four_epochs(uninterrupted: Callable[..., Run]) -> Path:
+    """The folder of a finished run of four epochs, which no test may change."""
+    return uninterrupted(1, 4).folder
+
+
+@pytest.fixture
+def copied(four_epochs: Path, tmp_path: Path) -> Path:
+    """A copy of its checkpoints."""
+    folder = tmp_path / "copied"
+    shutil.copytree(four_epochs, folder, ignore=shutil.ignore_patterns("data", "earlier-*"))
+    return folder
+
+
+def epoch_file(folder: Path, epoch: int) -> Path:
+    (path,) = folder.glob(f"tmodel_epoch_{epoch:04d}_*.pt")
+    return path
+
+
+def mean_of(folder: Path, *epochs: int) -> dict[str, Any]:
+    """The mean weights of these epochs, read without our code."""
+    files = [epoch_file(folder, epoch) for epoch in epochs]
+    models = [torch.load(path, weights_only=True)["model"] for path in files]
+    return {n: torch.stack([m[n].double() for m in models]).mean(0).float() for n in models[0]}
+
+
+def assert_average(translator: Translator, folder: Path, *epochs: int) -> None:
+    # The sums of the two sides may be in another order, which fp64 hides but for the last bit.
+    expected = mean_of(folder, *epochs)
+    actual = translator.state.model
+    assert actual.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert actual[name].dtype == torch.float32
+        torch.testing.assert_close(actual[name], tensor, rtol=1.2e-7, atol=0)
+    assert translator.state.position.epoch == epochs[-1]
+
+
+def test_mean_is_computed_in_double_precision():
+    # Summed in fp32, the ones vanish: 1e8 + 1 is 1e8.
+    models = [{"w": torch.tensor([value])} for value in (1e8, 1.0, 1.0, -1e8)]
+    mean = average_weights(models)["w"]
+    assert mean.dtype == torch.float32 and mean.item() == 0.5
+    assert [float(model["w"]) for model in models] == [1e8, 1.0, 1.0, -1e8]  # unchanged
+
+
+def test_weights_of_different_models_are_not_averaged():
+    with pytest.raises(UserError, match="not of the same model"):
+        average_weights([{"w": torch.zeros(2)}, {"w": torch.zeros(1)}])
+
+
+@pytest.mark.parametrize(
+    ("preload", "average", "epochs"),
+    [
+        ("latest", 3, (2, 3, 4)),
+        ("latest", 9, (1, 2, 3, 4)),
+        ("3", 2, (2, 3)),
+        ("epoch 3", 2, (2, 3)),  # a file
+    ],
+)
+def test_weights_are_the_mean_of_the_epochs_up_to_the_selected_one(
+    four_epochs: Path,
+    preload: str,
+    average: int,
+    epochs: tuple[int, ...],
+    capsys: pytest.CaptureFixture[str],
+):
+    if preload == "epoch 3":
+        preload = str(epoch_file(four_epochs, 3))
+    translator = Translator.open(str(four_epochs), preload, average=average)
+    assert_average(translator, four_epochs, *epochs)
+    listed = ", ".join(map(str, epochs))
+    captured = capsys.readouterr()
+    assert captured.err == f"Averaged epochs: {listed}.\n" and not captured.out
+
+
+def test_missing_and_damaged_epochs_are_left_out_with_a_message(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+):
+    missing, damaged = epoch_file(copied, 2), epoch_file(copied, 3)
+    missing.unlink()
+    damaged.write_bytes(damaged.read_bytes() + b"\0")
+    translator = Translator.open(str(copied), average=3)
+    assert_average(translator, copied, 4)  # not replaced by epoch 1
+    first, second, last = capsys.readouterr().err.splitlines()
+    assert first == f"Not in the average: {missing}: it does not exist."
+    assert damaged.name in second and "it is damaged" in second
+    assert last == "Averaged epochs: 4."
+
+
+def test_files_of_another_run_and_of_other_folders_are_left_out(copied: Path, tmp_path: Path):
+    other = epoch_file(copied, 3)
+    other.rename(copied / other.name.replace("tmodel", "other"))
+    own = epoch_file(copied, 4)
+    outside = tmp_path / own.name
+    shutil.copy(own, outside)
+    names = [f"../{own.name}", str(outside), "tmodel_step_00000015-aaaaaaaa.pt", other.name]
+    found, messages = last_epochs(copied, names, 4)
+    assert [checkpoint.path for checkpoint in found] == [own]
+    assert len(messages) == 1 and other.name in messages[0]
+
+
+def test_run_that_stopped_within_an_epoch_uses_its_finished_epochs(
+    finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    finished.start("--num_epochs", "3", "--max_steps", "33").succeed()
+    assert "step_00000033" in checkpoints(finished.folder)[0]
+    translator = Translator.open(str(finished.folder), average=2)
+    assert_average(translator, finished.folder, 1, 2)
+
+    store = CheckpointStore(CheckpointConfig(str(tmp_path / "new")))
+    newest = finished.folder / checkpoints(finished.folder)[0]
+    state = load(newest.read_bytes(), "it")
+    state.run.history.clear()
+    store.save(state)
+    capsys.readouterr()
+    translator = Translator.open(str(store.folder), average=2)
+    assert_same_tree(translator.state.model, state.model)
+    assert "nothing is averaged" in capsys.readouterr().err
+
+
+def test_setting_of_the_run_holds_for_latest_and_for_epochs(run: Run, tmp_path: Path):
+    run.start("--average", "2", "--num_epochs", "3", "--best_metric", "loss").succeed()
+    folder = run.folder
+    assert_average(Translator.open(str(folder)), folder, 2, 3)
+    assert_average(Translator.open(str(folder), "2"), folder, 1, 2)
+    assert_average(Translator.open(str(folder), average=1), folder, 3)
+    assert_average(Translator.open(str(folder), "best"), folder, 3)
+    assert_average(Translator.open(str(folder), str(epoch_file(folder, 2))), folder, 2)
+    code, output = translate_ddp(tmp_path, "translate", *LINES, "--model_folder", str(folder))
+    expected = Translator.open(str(folder), average=2).translate(LINES)
+    assert code == 0 and output.splitlines() == ["Averaged epochs: 2, 3.", *expected]
+
+
+def averages(folder: Path) -> list[dict[str, Any]]:
+    return [record for record in metrics(folder) if "validation_average/BLEU" in record]
+
+
+def test_run_validates_its_average_once_and_its_weights_stay_the_same(
+    run: Run, uninterrupted: Callable[..., Run], tmp_path: Path
+):
+    flags = ["--average", "2", "--num_epochs", "3"]
+    output = run.start(*flags).succeed()
+    assert_same_state(uninterrupted(1, 3).folder, run.folder)
+    [record] = averages(run.folder)
+    scores = {n.partition("/")[2]: v for n, v in record.items() if n.startswith("validation_")}
+    assert scores.keys() == {metric.name for metric in METRICS}
+    assert record["step"] == 45 and record["epoch"] == 3
+    assert len(validations(run.folder, "loss")) == 3
+    # Another code path: the command that averages the files.
+    code, text = translate_ddp(tmp_path, "validate", "--model_folder", str(run.folder))
+    assert code == 0 and f"loss {scores['loss']:.4g} " in text, text
+    assert f"average of epochs 2, 3: validation loss {scores['loss']:.4g} " in output
+    assert f"loss {validations(run.folder, 'loss')[-1]:.4g} " not in text
+
+    before = records(run.folder)
+    assert "average of" not in run.start(*flags).succeed()  # nothing is left to do
+    assert records(run.folder) == before
+
+
+STOP = "validating:3=term validating:3=sleep:1"
+
+
+# The eleventh checkpoint is that of the last epoch.
+@pytest.mark.parametrize("fault", ["validating:3=kill", "saving:11=kill", STOP])
+def test_average_is_logged_once_whatever_interrupts_it(run: Run, fault: str):
+    straight, flags = run.copy("straight"), ["--average", "2"]
+    straight.start(*flags).succeed()
+    first = run.start(*flags, fault=fault)
+    if fault != STOP:
+        first.kill_rest()
+    else:
+        first.succeed()
+        assert run.status["state"] == "preempted"
+    assert len(averages(run.folder)) == (fault == "saving:11=kill")
+    assert epoch_file(run.folder, 1) and not list(run.folder.glob("tmodel_epoch_0002_*"))
+    run.start(*flags).succeed()
+    assert len(averages(run.folder)) == 1
+    assert_same_run(straight.folder, run.folder)
+
+
+def test_ranks_validate_the_same_average(run: Run):
+    other, flags = run.copy("other"), ["--average", "2"]
+    run.start(*flags, size=2).succeed()
+    other.start(*flags, "--validate_on", "all", size=2).succeed()
+    [one], [all_ranks] = averages(run.folder), averages(other.folder)
+    assert one == pytest.approx(all_ranks, rel=1e-6)
+    assert_same_state(run.folder, other.folder)
+
+
+def test_average_of_one_epoch_is_not_validated(run: Run):
+    run.start("--average", "2", "--num_epochs", "1").succeed()
+    assert averages(run.folder) == []
+
+
+def test_epochs_of_the_average_are_not_pruned(tmp_path: Path):
+    store = CheckpointStore(CheckpointConfig(str(tmp_path), keep_last=1, average=3))
+    for epoch in range(1, 6):
+        store.save(make_state(epoch), epoch=epoch)
+        store.save(make_state(100 + epoch))
+    store.prune([checkpoint.path.name for checkpoint in store.list()], best_epoch=1)
+    assert [(c.epoch, c.step) for c in store.list()] == [
+        (None, 105),
+        (5, 5),
+        (4, 4),
+        (3, 3),
+        (1, 1),
+    ]
+
+
+def average(output_folder: Path, *words: str) -> tuple[int, str]:
+    return translate_ddp(output_folder, "average", *words)
+
+
+def test_average_file_is_a_checkpoint_that_can_be_used(four_epochs: Path, tmp_path: Path):
+    file = tmp_path / "average.pt"
+    words = [str(four_epochs), "--preload", "3", "--average", "2", "--output", str(file)]
+    code, output = average(tmp_path, *words)
+    assert code == 0 and "Averaged epochs: 2, 3." in output and f"Wrote {file}." in output
+    opened = Translator.open(preload=str(file))
+    assert_average(opened, four_epochs, 2, 3)
+    assert opened.state.run.history == [epoch_file(four_epochs, n).name for n in (2, 3)]
+    newest = load(epoch_file(four_epochs, 3).read_bytes(), "it")
+    assert opened.state.tokenizer == newest.tokenizer
+    assert opened.state.run.config == newest.run.config
+    code, output = translate_ddp(tmp_path, "translate", *LINES, "--preload", str(file))
+    assert code == 0 and output.splitlines() == opened.translate(LINES)
+    with pytest.raises(UserError, match="is an average already"):
+        Translator.open(preload=str(file), average=2)
+
+
+def test_average_file_cannot_be_resumed(copied: Path, run: Run):
+    # In the run's folder it is not found as the latest either.
+    file = copied / "average.pt"
+    assert average(copied, str(copied), "--average", "2", "--output", str(file))[0] == 0
+    assert file.name not in checkpoints(copied)
+    output = run.start("--preload", str(file), "--num_epochs", "9", size=2).fail()
+    assert output.count("error: ") == 1 and "Traceback" not in output
+    assert f"{file} is an average of weights" in output and f"--init_from {file}" in output
+    assert not checkpoints(run.folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "message"),
+    [
+        ("taken.pt", [], "taken.pt exists already"),
+        ("missing/a.pt", [], "cannot be written: No such file"),
+        ("tmodel_step_00000099-0a1b2c3d.pt", [], "ends like the checksum"),
+        ("model-20261123.pt", [], "ends like the checksum"),  # which `check` would call damaged
+        ("a.pt", ["--average", "0"], "nothing to average"),  # the setting of the run is 1
+        ("a.pt", ["--average", "-1"], "average must not be negative"),
+        ("a.pt", ["--preload", "7"], "No checkpoint of epoch 7"),
+    ],
+)
+def test_unusable_output_or_selection_is_one_message(
+    four_epochs: Path, tmp_path: Path, name: str, more: list[str], message: str
+):
+    (tmp_path / "taken.pt").write_text("precious")
+    words = [str(four_epochs), "--average", "2", "--output", str(tmp_path / name), *more]
+    code, output = average(tmp_path / "output", *words)
+    assert code == 2 and message in " ".join(output.split()), output
+    assert "Traceback" not in output
+    assert [path.name for path in tmp_path.glob("*.pt")] == ["taken.pt"]
+    assert (tmp_path / "taken.pt").read_text() == "precious"
+
+
+def test_best_selects_the_best_epoch_of_the_newest_checkpoint(tmp_path: Path):
+    store = CheckpointStore(CheckpointConfig(str(tmp_path)))
+    for epoch, best_epoch in ((1, 1), (2, 2), (3, 2)):
+        state = make_state(10 * epoch, position=Position(epoch, 0, 10 * epoch, best_epoch))
+        store.save(state, epoch=epoch)
+    found, _ = store.find("best")
+    assert found is not None and found.epoch == 2
+    found.path.unlink()
+    with pytest.raises(UserError, match=r"No checkpoint of epoch 2: .* holds epochs 1, 3\."):
+        store.find("best")
+
+
+def test_best_needs_a_finished_epoch(tmp_path: Path):
+    store = CheckpointStore(CheckpointConfig(str(tmp_path)))
+    with pytest.raises(UserError, match="No best epoch: .* holds no checkpoint"):
+        store.find("best")
+    store.save(make_state(4, position=Position(0, 4, 4)))
+    with pytest.raises(UserError, match=r"No epoch has ended yet: .* holds steps 4\."):
+        store.find("best")
+
+
+def test_run_resumes_from_its_best_epoch(run: Run):
+    # The rate rises to 1, so that the loss falls in epoch 1 and rises again later.
+    flags = ["--lr", "1", "--warmup_steps", "50", "--best_metric", "loss", "--num_epochs", "3"]
+    run.start(*flags).succeed()
+    best = 1 + min(range(3), key=validations(run.folder, "loss").__getitem__)
+    assert best < 3
+    file = epoch_file(run.folder, best)
+    output = run.start(*flags, "--preload", "best", "--max_steps", str(15 * best + 1)).succeed()
+    assert f"Resuming from {file}" in output and "Moved files" in output
+    assert not list(run.folder.glob("tmodel_epoch_0003_*"))

@@ -1,0 +1,91 @@
+"""The end of a run whose best metric no longer improves (`--patience`)."""
+
+import pytest
+
+from tests.helpers.faults import Run
+from tests.helpers.runs import assert_same_run, last_state, records, validations
+from translate_ddp.training.metrics import find_metric
+from translate_ddp.training.state import Position
+
+# No weight changes at this rate, so the loss of every epoch is that of the first.
+NO_PROGRESS = ["--best_metric", "loss", "--lr", "1e-30"]
+FLAGS = [*NO_PROGRESS, "--num_epochs", "9", "--patience", "2"]
+
+
+@pytest.fixture
+def stopped(run: Run) -> Run:
+    """A run that has ended after its third epoch."""
+    run.start(*FLAGS).succeed()
+    return run
+
+
+def test_run_ends_after_epochs_without_a_better_score(stopped: Run):
+    position = last_state(stopped.folder)["position"]
+    assert (position["epoch"], position["best_epoch"]) == (3, 1)
+    assert len(set(validations(stopped.folder, "loss"))) == 1
+    status = stopped.status
+    assert (status["state"], status["epoch"]) == ("finished", 3)
+    assert status["reason"] == "no better loss since epoch 1"
+
+
+def test_finished_run_says_so_and_does_not_train_on(stopped: Run):
+    before = records(stopped.folder)
+    output = stopped.start(*FLAGS).succeed()
+    assert "Finished at epoch 3, step 45 (no better loss since epoch 1), after" in output
+    assert "epoch 4/9" not in output
+    assert records(stopped.folder) == before
+    assert stopped.status["reason"] == "no better loss since epoch 1"
+
+
+def test_higher_patience_resumes_the_run(stopped: Run):
+    straight = stopped.copy("straight")
+    straight.start(*FLAGS, "--patience", "3").succeed()
+    output = stopped.start(*FLAGS, "--patience", "3").succeed()
+    assert "Changed: patience: 2 in the checkpoint, 3 now." in output
+    assert last_state(stopped.folder)["position"]["epoch"] == 4
+    assert_same_run(straight.folder, stopped.folder)
+
+
+def test_another_metric_resumes_the_run(stopped: Run):
+    # The scores of the first epochs are not scores of this metric.
+    flags = [*FLAGS, "--best_metric", "cer"]
+    assert "no better cer since epoch 4" in stopped.start(*flags).succeed()
+    position = last_state(stopped.folder)["position"]
+    assert (position["epoch"], position["best_epoch"]) == (6, 4)
+
+
+@pytest.mark.parametrize("fault", ["batch:20=kill", "validating:3=kill"])
+def test_killed_run_ends_after_the_same_epoch(run: Run, fault: str):
+    straight = run.copy("straight")
+    straight.start(*FLAGS).succeed()
+    run.start(*FLAGS, fault=fault).kill_rest()
+    run.start(*FLAGS).succeed()
+    assert last_state(run.folder)["position"]["epoch"] == 3
+    assert_same_run(straight.folder, run.folder)
+
+
+def test_ranks_end_after_the_same_epoch(run: Run):
+    output = run.start(*FLAGS, "--patience", "1", size=2).succeed()
+    assert "Finished at epoch 2" in output and "(no better loss since epoch 1)" in output
+
+
+def test_run_that_reaches_its_last_epoch_has_no_other_reason(run: Run):
+    output = run.start(*NO_PROGRESS, "--num_epochs", "2", "--patience", "1").succeed()
+    assert "no better" not in output and run.status["reason"] == ""
+
+
+def test_average_is_validated_at_an_early_end(run: Run):
+    output = run.start(*FLAGS, "--patience", "1", "--average", "2").succeed()
+    assert output.count("average of epochs 1, 2: validation loss ") == 1
+
+
+def test_better_equal_and_worse_epochs_are_counted_as_by_hand():
+    bleu, position, counts = find_metric("bleu", "it"), Position(), []
+    for score in (1.0, 3.0, 3.0, 2.0, 4.0, 0.0):
+        position = position.after_epoch(score, bleu)
+        counts.append(position.epochs_since_best(bleu))
+    assert counts == [0, 0, 1, 2, 0, 1]
+    assert (position.epoch, position.best_epoch, position.best_score) == (6, 5, 4.0)
+    assert position.epochs_since_best(find_metric("loss", "it")) == 0
+    position = position.after_epoch(9.0, find_metric("loss", "it"))
+    assert (position.best_epoch, position.best_score, position.best_metric) == (7, 9.0, "loss")

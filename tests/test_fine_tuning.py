@@ -1,0 +1,253 @@
+"""A run that starts from the weights, model settings and tokenizer of a file (`--init_from`)."""
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config import given_settings, parse
+from tests.helpers import processes
+from tests.helpers.commands import translate_ddp
+from tests.helpers.faults import Run
+from tests.helpers.nodes import Nodes, two_nodes
+from tests.helpers.runs import (
+    assert_same_run,
+    assert_same_tree,
+    checkpoints,
+    last_state,
+    validations,
+)
+from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
+from translate_ddp.errors import UserError
+from translate_ddp.runtime.distributed import World
+from translate_ddp.settings import CheckpointConfig, TokenizerConfig
+from translate_ddp.training.checkpoint import load
+from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
+from translate_ddp.training.resume import find_start
+from translate_ddp.translator import Translator
+
+# The sizes are those of the file: the preset of this corpus is four times as wide. No weight
+# changes at this rate.
+FLAGS = ["--precision", "fp32", "--batch_tokens", "100", "--seq_len", "99", "--dropout", "0.2"]
+FLAGS += ["--lang_src", "en", "--lang_tgt", "de", "--num_epochs", "1", "--save_every", "4"]
+UNCHANGED = ["--lr", "1e-30"]
+
+
+def write_pairs(prefix: Path, count: int, seed: int) -> str:
+    """Pairs of another language and of other words than the ones of the tokenizer."""
+    choose, words = random.Random(seed), ["straße", "über", "mond", "sonne", "haus", "grün"]
+    lines = [choose.choices(words, k=choose.randint(2, 5)) for _ in range(count)]
+    Path(f"{prefix}.en").write_text("".join(" ".join(line) + "\n" for line in lines))
+    Path(f"{prefix}.de").write_text("".join(" ".join(line[::-1]) + "\n" for line in lines))
+    return str(prefix)
+
+
+@pytest.fixture
+def file(trained: Path, tmp_path: Path) -> Path:
+    """A checkpoint of the finished run, away from its folder and under another name."""
+    (path,) = trained.glob("tmodel_epoch_0002_*.pt")
+    copy = tmp_path / "parent.pt"
+    shutil.copy(path, copy)
+    return copy
+
+
+@pytest.fixture
+def other_corpus(tmp_path: Path) -> list[str]:
+    """Flags of a small corpus with its own validation set."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    train, valid = write_pairs(folder / "train", 90, 1), write_pairs(folder / "valid", 12, 2)
+    return ["--dataset", train, "--validation", valid]
+
+
+@pytest.fixture
+def child(file: Path, other_corpus: list[str], uninterrupted: Any, tmp_path: Path) -> Run:
+    """A run on another corpus that takes its weights from the file."""
+    flags = [*FLAGS, *other_corpus, "--init_from", str(file)]
+    return Run(flags, tmp_path / "child", uninterrupted, None)
+
+
+def state_in(file: Path) -> dict[str, Any]:
+    return load(file.read_bytes(), file.name).to_dict()
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_new_run_has_the_weights_and_the_loss_of_the_file(
+    child: Run, file: Path, other_corpus: list[str], tmp_path: Path, size: int
+):
+    output = child.start(*UNCHANGED, size=size).succeed()
+    assert output.count(f"New run with the weights, model settings and tokenizer of {file}") == 1
+    parent, state = state_in(file), last_state(child.folder)
+    assert_same_tree(state["model"], parent["model"])
+    assert state["tokenizer"] == parent["tokenizer"]
+    assert state["position"]["epoch"] == 1
+    assert state["run"]["run_id"] != parent["run"]["run_id"]
+    settings, held = state["run"]["config"], parent["run"]["config"]
+    assert settings["model"] == held["model"] | {"dropout": 0.2}
+    assert settings["tokenizer"] == held["tokenizer"]
+    assert settings["checkpoint"]["init_from"] == str(file)
+
+    prefix = other_corpus[-1]  # of the validation set
+    words = ["--source", f"{prefix}.en", "--reference", f"{prefix}.de", "--preload", str(file)]
+    code, text = translate_ddp(tmp_path, "validate", *words)
+    [loss] = validations(child.folder, "loss")
+    assert code == 0 and f" loss {loss:.4g} " in text, text
+
+
+def test_run_learns_from_the_file_on(child: Run):
+    child.start("--num_epochs", "4", "--lr", "0.01", "--warmup_steps", "5").succeed()
+    losses = validations(child.folder, "loss")
+    assert len(losses) == 4 and losses[-1] < 0.8 * losses[0]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: Path, size: int):
+    straight = Run(child.flags, tmp_path / "straight", child.uninterrupted, None)
+    straight.start(size=size).succeed()
+    child.start(size=size, fault="batch:6=kill").kill_rest()
+    file.unlink()
+    output = child.start(size=size).succeed()
+    assert f"Resuming from {child.folder}/tmodel_step_00000004-" in output
+    assert f"--init_from {file} is for new runs: it was not read." in output
+    assert "Changed" not in output
+    assert_same_run(straight.folder, child.folder)
+    # The settings that the run has written are usable as they are.
+    yaml = child.folder / "config.yaml"
+    again = processes.train(["--config", str(yaml)], child.folder, size).succeed()
+    assert "Finished at epoch 1" in again
+
+
+def test_validate_uses_the_data_that_training_has_prepared(child: Run, file: Path, tmp_path: Path):
+    child.start().succeed()
+    file.unlink()
+    before = sorted((child.folder / "data").iterdir())
+    code, text = translate_ddp(tmp_path, "validate", "--model_folder", str(child.folder))
+    [loss] = validations(child.folder, "loss")
+    assert code == 0 and f" loss {loss:.4g} " in text, text
+    assert sorted((child.folder / "data").iterdir()) == before
+
+
+def test_run_without_the_option_names_it(child: Run, file: Path):
+    child.start().succeed()
+    flags = child.flags[:]
+    at = flags.index("--init_from")
+    del flags[at : at + 2]
+    output = processes.train(flags, child.folder).fail()
+    assert "belongs to another run" in output and f"pass --init_from {file}, " in output
+
+
+def test_unusable_file_is_one_message(child: Run, file: Path, tmp_path: Path):
+    file.unlink()
+    output = child.start(size=2).fail()
+    assert output.count("error: ") == 1 and "Traceback" not in output
+    assert f"--init_from {file} cannot be used: there is no such file." in output
+    file.write_bytes(b"nothing")
+    assert f"{file} is not a checkpoint of translate_ddp" in child.start().fail()
+    shutil.rmtree(child.folder / "data", ignore_errors=True)
+    file.unlink()
+    file.mkdir()
+    assert "it is not a regular file" in child.start().fail()
+    assert not checkpoints(child.folder)
+
+
+def test_other_settings_of_model_and_tokenizer_are_rejected_in_one_message(child: Run):
+    more = ["--d_model", "256", "--d-ff=64", "--vocab_size", "8000", "--num_heads", "2"]
+    output = child.start(*more, size=2).fail()
+    assert output.count("error: ") == 1 and "Traceback" not in output
+    assert "d_model: 16 in the checkpoint, 256 requested" in output  # 256 is the preset's
+    assert "d_ff: 32 in the checkpoint, 64 requested" in output
+    assert "vocab_size: 300 in the checkpoint, 8000 requested" in output
+    assert output.count("requested") == 3
+
+
+def test_only_settings_that_the_user_set_are_compared(file: Path, tmp_path: Path):
+    state = load(file.read_bytes(), "it")
+    yaml = tmp_path / "settings.yaml"
+    yaml.write_text("d_model: 16\nnum_heads: 2\n")
+    for flags in ([], ["--preset", "big"], ["--config", str(yaml)], ["--tokenizer", "bpe"]):
+        config = adopt_settings(parse(flags), state, given_settings(flags))
+        assert (config.model.d_model, config.model.num_heads) == (16, 2)
+        assert config.tokenizer.vocab_size == 300
+        assert config.model.dropout == parse(flags).model.dropout
+    yaml.write_text("d_model: 128\n")
+    for flags in (["--config", str(yaml)], ["--d_model=128"], ["--tokenizer_file", "t.json"]):
+        with pytest.raises(UserError, match="in the checkpoint, .* requested"):
+            adopt_settings(parse(flags), state, given_settings(flags))
+
+
+def test_average_file_starts_a_run(child: Run, trained: Path, file: Path, tmp_path: Path):
+    average = tmp_path / "average.pt"
+    words = [str(trained), "--average", "2", "--output", str(average)]
+    assert translate_ddp(tmp_path, "average", *words)[0] == 0
+    child.start(*UNCHANGED, "--init_from", str(average)).succeed()
+    mean = Translator.open(str(trained), average=2).state.model
+    assert_same_tree(last_state(child.folder)["model"], mean)
+
+
+def test_existing_run_in_the_folder_is_resumed_or_an_error(finished: Run, file: Path):
+    # The same corpus: the run goes on.
+    output = finished.start("--init_from", str(file), "--num_epochs", "3").succeed()
+    assert "is for new runs: it was not read" in output and "epoch 3/3" in output
+
+
+def test_other_corpus_in_the_folder_of_a_run_is_an_error(
+    finished: Run, file: Path, other_corpus: list[str]
+):
+    before = checkpoints(finished.folder)
+    output = finished.start(*other_corpus, "--init_from", str(file), "--lang_tgt", "de").fail()
+    assert "belongs to another run" in output and "pass another --model_folder" in output
+    assert checkpoints(finished.folder) == before
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    with two_nodes() as nodes:
+        yield nodes
+
+
+def test_file_on_the_disk_of_one_node_is_enough(
+    nodes: Nodes, child: Run, file: Path, tmp_path: Path
+):
+    # Each node has its own disk, so a path that only the second one has.
+    flags = [
+        [*child.flags, *UNCHANGED, "--init_from", path, "--model_folder", str(tmp_path / disk)]
+        for path, disk in ((str(tmp_path / "absent.pt"), "disk0"), (str(file), "disk1"))
+    ]
+    output = nodes.train(flags, tmp_path).succeed()
+    assert f"tokenizer of {file}, on node 1 (epoch 2" in output
+    assert_same_tree(last_state(tmp_path / "disk0")["model"], state_in(file)["model"])
+
+
+def test_optimizer_of_the_file_is_not_kept(file: Path, tmp_path: Path):
+    settings = CheckpointConfig(str(tmp_path / "empty"), init_from=str(file))
+    start = find_start(settings, World())
+    assert start.state is None and start.initial is not None
+    assert start.initial.optimizer == {}
+
+
+def fit(lines: list[str], tokenizer: Tokenizer) -> str:
+    side = Ragged.of(tokenizer.encode(lines))
+    return describe_fit(ParallelDataset(side, side), tokenizer)
+
+
+def test_share_of_unknown_characters_is_that_counted_by_hand():
+    config = TokenizerConfig(vocab_size=300)
+    tokenizer = train_tokenizer(["a a a a", "é é é é"], config)
+    # Both are one token each, as is the blank before one of them.
+    assert fit(["a é a"], tokenizer).startswith("0.0% of the corpus's ")
+    # U+5B57 has three bytes that no merge joins: 3 of 4 tokens on each side.
+    assert fit(["a字"], tokenizer).startswith("75.0% of the corpus's 8 tokens ")
+    words = train_tokenizer(["sun sun moon moon"], TokenizerConfig("word"))
+    assert fit(["sun moon tree sun"], words).startswith("25.0% of the corpus's 8 tokens ")
+
+
+def test_share_is_printed_at_the_start_of_a_run_only(child: Run, uninterrupted: Callable[..., Run]):
+    first = child.start("--max_steps", "4").succeed()
+    assert "tokens are [UNK] or parts of characters" in first
+    share = float(first.split("% of the corpus's")[0].split()[-1])
+    assert 5 < share < 50  # the letters ß and ü
+    assert "parts of characters" not in child.start().succeed()

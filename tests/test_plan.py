@@ -1,0 +1,193 @@
+"""The plan of an epoch: complete, within its limits, of mixed lengths, the same for all ranks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from translate_ddp.data import plan as plan_module
+from translate_ddp.data.plan import Lengths, Plan, groups_per_step, plan_epoch
+from translate_ddp.settings import BatchConfig
+
+BUDGETS = [1024, 2048, 4096, 8192, 25_000]
+
+
+def real_lengths(count: int) -> Lengths:
+    """Lengths as of image captions: most are short, both sides are similar."""
+    random = np.random.default_rng(0)
+    source = np.clip(random.gamma(9, 1.6, count), 3, 60)
+    target = np.clip(source * random.normal(1.03, 0.17, count), 3, 60)
+    return Lengths(source.astype(np.int32), target.astype(np.int32))
+
+
+CORPUS = real_lengths(29_000)
+
+
+def plan(lengths: Lengths = CORPUS, world_size: int = 1, epoch: int = 0, **settings: int) -> Plan:
+    config = BatchConfig(seq_len=60, **settings)
+    return plan_epoch(lengths, config, seed=3, epoch=epoch, world_size=world_size)
+
+
+def steps_of(planned: Plan) -> list[list[np.ndarray]]:
+    return [planned.groups(index) for index in range(len(planned))]
+
+
+def sizes(lengths: Lengths, groups: Sequence[np.ndarray]) -> list[int]:
+    return [len(rows) * int(lengths.longest_side[rows].max()) for rows in groups]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_module, "BLOCK_ROWS", 1000)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("count", [1, 7, 999, 1001, 5000])
+@pytest.mark.parametrize("settings", [{"batch_tokens": 300}, {"batch_size": 7}])
+def test_an_epoch_has_every_row_once(count: int, settings: dict[str, int]):
+    planned = plan(real_lengths(count), world_size=3, **settings)
+    rows = [planned[index].tolist() for index in range(len(planned))]
+    assert sorted(row for step in rows for row in step) == list(range(count))
+    assert all(rows)
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_steps_are_within_batch_tokens_and_equally_full(budget: int):
+    totals = [sum(sizes(CORPUS, groups)) for groups in steps_of(plan(batch_tokens=budget))]
+    assert max(totals) <= budget
+    assert np.mean(totals) > 0.94 * budget
+    assert np.quantile(totals, 0.05) > 0.85 * budget
+
+
+def test_step_of_a_row_as_long_as_batch_tokens_is_within_them():
+    longest = np.array([4096] + [10] * 5000)
+    lengths = Lengths(longest, longest)
+    totals = [sum(sizes(lengths, groups)) for groups in steps_of(plan(lengths, batch_tokens=4096))]
+    assert max(totals) == 4096
+
+
+@pytest.mark.parametrize(
+    ("budget", "rows"), [(1024, 13_000), (4096, 29_000), (8192, 29_000), (25_000, 100_000)]
+)
+def test_padding_is_less_than_4_percent(budget: int, rows: int):
+    lengths, real, padded = real_lengths(rows), 0, 0
+    for groups in steps_of(plan(lengths, batch_tokens=budget)):
+        for group in groups:
+            for side in (lengths.source[group], lengths.target[group]):
+                real, padded = real + int(side.sum()), padded + int(side.max()) * len(side)
+    assert 1 - real / padded < 0.04
+
+
+@pytest.mark.parametrize(("budget", "least"), [(4096, 0.75), (8192, 0.9), (25_000, 0.9)])
+def test_lengths_vary_within_a_step_nearly_as_in_the_corpus(budget: int, least: float):
+    planned = plan(batch_tokens=budget)
+    variances = [CORPUS.target[planned[index]].var() for index in range(len(planned))]
+    assert np.mean(variances) > least * CORPUS.target.var()
+
+
+@pytest.mark.parametrize("budget", [1024, 2048])
+def test_four_consecutive_small_steps_have_all_lengths(budget: int):
+    planned = plan(batch_tokens=budget)
+    rounds = [
+        np.concatenate([planned[index] for index in range(first, first + 4)])
+        for first in range(0, len(planned) - 4, 4)
+    ]
+    within = np.mean([CORPUS.target[rows].var() for rows in rounds])
+    assert within > 0.9 * CORPUS.target.var()
+    means = [CORPUS.longest_side[planned[index]].mean() for index in range(len(planned))]
+    orders = {tuple(np.argsort(means[first : first + 4])) for first in range(0, len(means) - 4, 4)}
+    assert len(orders) > 12  # of 24: long and short steps do not alternate regularly
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"batch_tokens": 1024}, 1),
+        ({"batch_tokens": 4095}, 1),
+        ({"batch_tokens": 4096}, 2),
+        ({"batch_tokens": 25_000}, 4),
+        ({"batch_tokens": 200_000}, 16),
+        ({"batch_size": 8}, 1),
+        ({"batch_size": 1000}, 4),
+        ({"batch_size": 1002}, 2),
+        ({"batch_size": 1001}, 1),
+    ],
+)
+def test_groups_of_a_step_grow_with_its_size(settings: dict[str, int], expected: int):
+    assert groups_per_step(np.full(100, 15), BatchConfig(seq_len=60, **settings)) == expected
+
+
+@pytest.mark.parametrize("budget", [1024, 8192])
+def test_rows_of_a_step_do_not_depend_on_the_number_of_ranks(budget: int):
+    one, five = (plan(world_size=size, batch_tokens=budget) for size in (1, 5))
+    assert len(one) == len(five)
+    assert all(np.array_equal(one[index], five[index]) for index in range(len(one)))
+
+
+def test_steps_of_several_ranks_have_batch_size_rows_of_each():
+    planned = plan(world_size=3, batch_size=400)
+    counts = [len(planned[index]) for index in range(len(planned))]
+    assert max(counts) == 1200
+    assert sum(count < 1200 for count in counts) <= 2  # where the rows of the corpus end
+    assert np.ptp([len(rows) for rows in planned.groups(0)]) == 0
+
+
+def test_epochs_have_other_steps_and_are_reproducible():
+    def epoch(number: int) -> list[frozenset[int]]:
+        planned = plan(batch_tokens=1024, epoch=number)
+        return [frozenset(planned[index].tolist()) for index in range(len(planned))]
+
+    first = epoch(0)
+    assert epoch(0) == first
+    # Not merely the same steps in another order; only those of the few longest rows may be equal.
+    assert len(set(first) & set(epoch(1))) < 0.02 * len(first)
+
+
+def test_only_blocks_of_bounded_size_are_sorted(monkeypatch: pytest.MonkeyPatch):
+    sorted_rows: list[int] = []
+    argsort = np.argsort
+
+    def observed(values: np.ndarray, **options: Any) -> np.ndarray:
+        sorted_rows.append(len(values))
+        return argsort(values, **options)
+
+    monkeypatch.setattr(plan_module, "BLOCK_ROWS", 1000)
+    monkeypatch.setattr(np, "argsort", observed)
+    planned = plan(real_lengths(3500), batch_tokens=300)
+    assert sorted_rows == [875] * 4
+    assert planned.rows.itemsize == 4
+    assert sum(array.nbytes for array in vars(planned).values()) < 4.5 * 3500 + 24 * len(planned)
+
+
+def greedy(lengths: Sequence[int], size: int) -> list[int]:
+    """The starts of groups, row by row."""
+    starts, first = [0], 0
+    for row, length in enumerate(lengths):
+        if (row - first + 1) * max(lengths[first], length) > size and row > first:
+            starts.append(row)
+            first = row
+    return starts
+
+
+@pytest.mark.parametrize("size", [5, 60, 300, 1200])
+def test_groups_equal_those_of_a_loop_over_rows(size: int):
+    random = np.random.default_rng(size)
+    lengths = np.sort(random.integers(20, 60, 1000))[::-1]
+    assert plan_module._cut(lengths, size).tolist() == greedy(lengths.tolist(), size)  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("longest", [9, 15])
+def test_large_groups_have_a_multiple_of_8_rows(longest: int):
+    lengths = np.full(50_000, longest)
+    steps = steps_of(plan(Lengths(lengths, lengths), batch_tokens=25_000))
+    counts = [len(rows) for groups in steps for rows in groups]
+    assert sorted(counts)[1:] == [6250 // longest // 8 * 8] * (len(counts) - 1)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_rows_of_a_group_are_similar_on_both_sides(side: str):
+    lengths: Callable[[np.ndarray], np.ndarray] = getattr(CORPUS, side).__getitem__
+    steps = steps_of(plan(batch_tokens=1024))
+    spread = [lengths(rows).std() for groups in steps for rows in groups]
+    assert np.mean(spread) < 0.1 * lengths(np.arange(29_000)).std()

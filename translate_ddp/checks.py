@@ -1,0 +1,15 @@
+"""Checks of settings, with one message for each kind."""
+
+
+def check_at_least(minimum: int, settings: object, *names: str) -> None:
+    """Raise ValueError if one of the settings `names` is less than `minimum`, or NaN."""
+    for name in names:
+        if not (value := getattr(settings, name)) >= minimum:  # false for NaN
+            raise ValueError(f"{name} must be at least {minimum}, but is {value}.")
+
+
+def check_probability(settings: object, *names: str) -> None:
+    """Raise ValueError if one of the settings `names` does not lie in [0, 1)."""
+    for name in names:
+        if not 0 <= (value := getattr(settings, name)) < 1:
+            raise ValueError(f"{name} must lie in [0, 1), but is {value}.")
