@@ -54,6 +54,13 @@ def test_another_metric_resumes_the_run(stopped: Run):
     assert (position["epoch"], position["best_epoch"]) == (6, 4)
 
 
+def test_lower_patience_ends_a_resumed_run_after_its_epoch(run: Run):
+    run.start(*NO_PROGRESS, "--num_epochs", "9", "--max_steps", "47").succeed()
+    run.start(*FLAGS).succeed()
+    position = last_state(run.folder)["position"]
+    assert (position["epoch"], position["step_in_epoch"]) == (4, 0)
+
+
 @pytest.mark.parametrize("fault", ["batch:20=kill", "validating:3=kill"])
 def test_killed_run_ends_after_the_same_epoch(run: Run, fault: str):
     straight = run.copy("straight")

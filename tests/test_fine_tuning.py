@@ -27,7 +27,7 @@ from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import CheckpointConfig, TokenizerConfig
 from translate_ddp.training.checkpoint import load
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
-from translate_ddp.training.resume import find_start
+from translate_ddp.training.resume import Finding, find_start, load_initial
 from translate_ddp.translator import Translator
 
 # The sizes are those of the file: the preset of this corpus is four times as wide. No weight
@@ -220,6 +220,29 @@ def test_file_on_the_disk_of_one_node_is_enough(
     output = nodes.train(flags, tmp_path).succeed()
     assert f"tokenizer of {file}, on node 1 (epoch 2" in output
     assert_same_tree(last_state(tmp_path / "disk0")["model"], state_in(file)["model"])
+
+
+class SecondNode(World):
+    """The world of the first of two nodes. The second one finds the file, and sends its bytes."""
+
+    def on_each_node(self, phase: str, work: Callable[[], Any]) -> list[Any]:
+        return [work(), Finding("second/parent.pt", step=0)]
+
+    def broadcast(self, data: bytes | None, source: int) -> bytes:
+        assert data is None and source == 5
+        return (Path("second") / "parent.pt").read_bytes()
+
+
+def test_node_without_the_file_receives_it(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    world = SecondNode(rank=0, size=8, node_leaders=(0, 5))
+    (tmp_path / "second").mkdir()
+    file.rename(tmp_path / "second" / "parent.pt")
+    state, message = load_initial(file, world)
+    assert_same_tree(state.model, state_in(tmp_path / "second" / "parent.pt")["model"])
+    assert "tokenizer of second/parent.pt, on node 1 (epoch 2, step 30)" in message
 
 
 def test_optimizer_of_the_file_is_not_kept(file: Path, tmp_path: Path):

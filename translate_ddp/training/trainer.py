@@ -144,7 +144,7 @@ class Trainer:
         score = self._validate()[self.metric.name]
         ended = self.position.after_epoch(score, self.metric)
         if self.is_finished(ended):
-            # Before the save, so that it is logged once: a resumed run logs it again or never.
+            # Before the save: a resumed run removes what was logged after its checkpoint.
             self._validate_average(ended)
         self.updater.position = ended
         self._save(epoch=ended.epoch)
