@@ -64,8 +64,11 @@ def open_training(flags: Sequence[str], data: PreparedData | None = None) -> Ite
     """
     with tempfile.TemporaryDirectory() as folder:
         prints = read_launch(os.environ).rank == 0
-        # Perturbed steps have more tokens than `run_clock` counts, and need the corpus's tokenizer.
-        config = parse(["--model_folder", folder, "--no_perturb", *flags], prints=prints)
+        # Perturbed steps have more tokens than `run_clock` counts, and need the corpus's tokenizer;
+        # other programs have no SimCut.
+        config = parse(
+            ["--model_folder", folder, "--no_perturb", "--simcut", "0", *flags], prints=prints
+        )
         with open_world(config.distributed) as world:
             prepared = Path(config.checkpoint.model_folder) / "data"
             data = data or prepare_data(config, prepared, world)
