@@ -55,7 +55,7 @@ def rows_of_rank(dataset: ParallelDataset, *arguments: Any) -> list[np.ndarray]:
 @pytest.fixture(autouse=True)
 def several_groups_per_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let also the small steps of these tests have four groups."""
-    monkeypatch.setattr(plan, "MIN_GROUP_TOKENS", 10)
+    monkeypatch.setattr(plan, "GROUP_TOKENS", 10)
 
 
 @pytest.mark.parametrize("size", RANKS)
@@ -71,7 +71,7 @@ def test_an_epoch_has_every_pair_once_in_the_same_steps_for_any_world_size(
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 def test_all_ranks_have_the_same_number_of_passes(size: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(plan, "MIN_GROUP_TOKENS", 2048)
+    monkeypatch.setattr(plan, "GROUP_TOKENS", 2000)
     random = np.random.default_rng(0)
     lengths = np.clip(random.gamma(4, 3, 30_000), 1, 50).astype(int)
     pairs = ParallelDataset(*(Ragged.of([[5] * n for n in lengths]) for _ in range(2)))
@@ -202,15 +202,41 @@ def test_rank_without_pairs_has_one_empty_pass(dataset: ParallelDataset):
     assert [len(batch.labels_R) for batch in step.passes] == [0]
 
 
+def test_warm_up_has_the_group_with_the_most_positions():
+    # 30 + 5 positions a row are less than 28 + 28, of which the last 20 rows are.
+    sides = [[30] * 900 + [28] * 20, [5] * 900 + [28] * 20]
+    pairs = ParallelDataset(*(Ragged.of([[5] * (n - 1) for n in side]) for side in sides))
+    config = BatchConfig(batch_tokens=600, seq_len=60)
+    step = BatchLoader(pairs, sampler(pairs, config=config), 600, CPU).largest_step()
+    assert {tuple(batch.target_BT.shape) for batch in step.passes} == {(5, 28)}
+    assert step.rows.min() >= 900
+
+
+def test_warm_up_of_many_ranks_has_no_larger_passes_than_the_steps():
+    side = Ragged.of([[5] * 9] * 1000)
+    pairs = ParallelDataset(side, side)
+    config = BatchConfig(batch_tokens=800, seq_len=60)  # 8 groups of 10 rows
+    for rank in range(16):
+        loader = BatchLoader(pairs, sampler(pairs, rank, 16, config), 800, CPU)
+        assert [len(batch.target_BT) for batch in loader.largest_step().passes] == [5]
+
+
 @pytest.mark.parametrize("size", RANKS)
-def test_every_rank_warms_up_with_a_pass_as_large_as_any(dataset: ParallelDataset, size: int):
+def test_every_rank_warms_up_with_a_pass_as_large_as_its_largest(
+    dataset: ParallelDataset, size: int
+):
     def largest_pass(step: Step) -> int:
         return max(b.source_BS.numel() + b.target_BT.numel() for b in step.passes)
 
-    loaders = [BatchLoader(dataset, sampler(dataset, r, size), 300, CPU) for r in range(size)]
-    largest = max(largest_pass(step) for loader in loaders for step in loader)
+    config = BatchConfig(batch_tokens=1000, seq_len=60)
+    loaders = [
+        BatchLoader(dataset, sampler(dataset, rank, size, config), 1000, CPU)
+        for rank in range(size)
+    ]
     steps = [loader.largest_step() for loader in loaders]
-    assert [largest_pass(step) >= 0.9 * largest for step in steps] == [True] * size
+    for loader, step in zip(loaders, steps, strict=True):
+        largest = max(map(largest_pass, loader))
+        assert largest_pass(step) >= 0.9 * largest
     labels = sum(len(batch.labels_R) for step in steps for batch in step.passes)
     assert [step.target_tokens for step in steps] == [labels] * size
 

@@ -121,6 +121,14 @@ def test_plan_is_computed_once_if_the_disk_fails(
     assert files(tmp_path) == []
 
 
+def test_a_stored_plan_is_read_from_a_disk_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    first = load_or_compute(tmp_path, NAME, compute)
+    monkeypatch.delattr(os, "open")
+    assert is_equal(load_or_compute(tmp_path, NAME, not_needed), first)
+
+
 def test_plan_is_computed_if_the_lock_is_held_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -147,6 +155,7 @@ def test_samplers_that_share_a_folder_have_the_plans_of_their_own_settings(tmp_p
         (CONFIG, 1),
         (BatchConfig(batch_tokens=200, seq_len=60), 0),
         (BatchConfig(batch_tokens=100, batch_size=3, seq_len=60), 0),
+        (BatchConfig(batch_tokens=100, batch_size=4, seq_len=60), 0),
     ]
     for config, seed in settings:
         for epoch in (0, 1):

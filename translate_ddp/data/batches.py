@@ -156,7 +156,8 @@ class BatchLoader:
     def largest_step(self) -> Step:
         """A step whose passes take about the most memory of all, on every rank.
 
-        All its groups are the group with the most positions: ranks have different groups of a step.
+        Each of its groups is the one with the most positions. It has as many groups as there are
+        ranks, so that each has a whole one, but not more than any step.
         """
         lengths, plan = self.sampler.lengths, self.sampler.plan
         order = np.argsort(plan.starts)  # the groups follow each other in `plan.rows`
@@ -166,7 +167,9 @@ class BatchLoader:
         )
         positions = plan.counts[order] * (longest_source + longest_target)
         largest = plan.group(order[np.argmax(positions)])
-        return self.prepare([largest] * int(np.diff(plan.steps).max()))
+        return self.prepare(
+            [largest] * min(self.sampler.world_size, int(np.diff(plan.steps).max()))
+        )
 
     def prepare(self, groups: Sequence[np.ndarray]) -> Step:
         """The step of these rows of all ranks, in page-locked memory if the device is a GPU."""
