@@ -13,6 +13,7 @@ from translate_ddp.training.optimizer import (
     check_shapes,
     learning_rate,
 )
+from translate_ddp.training.state import Position
 
 
 def add(meters: StepMeters, step: int, loss: float, nll: float, skipped: float = 0.0) -> None:
@@ -54,6 +55,14 @@ def test_restored_totals_are_counted_once_by_all_ranks():
     for each in ranks:
         each.restore(state)
     assert float(sum(each.sums["loss"].sum() for each in ranks)) == 6.0
+
+
+def test_learning_rate_falls_to_zero_in_the_cooldown():
+    config = OptimizerConfig(lr=1.0, warmup_steps=4, cooldown=0.25)
+    # After 16 steps the inverse square root gives 4 ** 0.5 / 16 ** 0.5 = 0.5.
+    rates = [learning_rate(15, config, progress) for progress in (0.0, 0.75, 0.8, 0.875, 0.99)]
+    assert rates == pytest.approx([0.5, 0.5, 0.4, 0.25, 0.02])
+    assert Position(epoch=3, step_in_epoch=5).progress(10, num_epochs=4) == 0.875
 
 
 def test_learning_rate_warms_up_linearly_then_decays_with_the_inverse_square_root():

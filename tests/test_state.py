@@ -89,8 +89,8 @@ def test_only_state_knows_the_keys():
     keys = set().union(file, *nested)
     # These name something else, too: settings, and what is logged or printed.
     keys -= {part.name for part in fields(Config)}
-    keys -= {"config", "epoch", "global_step", "sha256", "size"}
-    assert {"log_offset", "step_in_epoch", "best_score", "identity", "meters"} <= keys
+    keys -= {"config", "epoch", "global_step", "identity", "sha256", "size"}
+    assert {"log_offset", "step_in_epoch", "best_score", "history", "meters"} <= keys
     package = Path(translate_ddp.__file__).parent
     modules = [*package.rglob("*.py"), ROOT / "train.py", ROOT / "config.py"]
     for module in modules:

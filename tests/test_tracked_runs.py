@@ -83,12 +83,12 @@ def test_tracker_config_holds_what_was_resolved_and_no_path(tmp_path: Path):
     yaml = corpus.with_suffix(".yaml")
     yaml.write_text("d_model: 16\nd_ff: 32\n")
     flags += ["--config", str(yaml), "--num_encoder_layers", "1", "--num_decoder_layers", "1"]
-    settings = parse(flags)
+    settings = parse(flags, pairs=1000)
     model = Transformer(settings.model, 300, dtype=torch.bfloat16)
     world = World(0, 8, torch.device("cuda"), node_leaders=(0, 4))
 
     config = tracker_config(settings.to_dict(), model, world)
-    attention, feed_forward, norm = 4 * (16 * 16 + 16), 2 * 16 * 32 + 32 + 16, 2 * 16
+    attention, feed_forward, norm = 4 * 16 * 16 + 2 * 16, 2 * 16 * 32 + 32 + 16, 2 * 16
     parameters = 300 * 16 + 3 * attention + 2 * feed_forward + 7 * norm
     resolved = {
         **{"world_size": 8, "nodes": 2, "device": "cuda", "precision": "bf16", "preset": "small"},

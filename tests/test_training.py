@@ -6,6 +6,7 @@ import re
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -70,14 +71,14 @@ def train_and_trace(flags: list[str], trace: str) -> None:
     """Trains, and records the target of every sentence of every pass that this rank takes."""
     take_step = Updater.step
 
-    def step(self: Updater, step: Step, *, stop: bool = False, save: bool = False) -> StepResult:
+    def step(self: Updater, step: Step, **requests: Any) -> StepResult:
         with open(f"{trace}-{os.getpid()}", "a") as file:
             rows = [(n, row) for n, batch in enumerate(step.passes) for row in batch.target_BT]
             for number, row in rows:
                 if tokens := [token for token in row.tolist() if token >= len(SPECIAL_TOKENS)]:
                     record = [self.position.epoch, self.position.global_step, number, tokens]
                     file.write(json.dumps(record) + "\n")
-        return take_step(self, step, stop=stop, save=save)
+        return take_step(self, step, **requests)
 
     Updater.step = step
     processes.run_train(flags)

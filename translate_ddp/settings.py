@@ -151,6 +151,8 @@ class OptimizerConfig:
     """Peak learning rate."""
     warmup_steps: int = 300
     """Linear warm-up steps; inverse square root decay follows."""
+    cooldown: float = 0.0
+    """Last part of num_epochs in which the learning rate also falls linearly to 0; 0: none."""
     clip_grad_norm: float = 1.0
     """Maximum global gradient norm; 0 disables clipping."""
 
@@ -159,6 +161,7 @@ class OptimizerConfig:
             raise ValueError(f"lr must be positive and finite, but is {self.lr}.")
         check_at_least(1, self, "warmup_steps")
         check_at_least(0, self, "clip_grad_norm")
+        check_probability(self, "cooldown")
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,15 @@ BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
 
 
-def learning_rate(step: int, config: OptimizerConfig) -> float:
+def learning_rate(step: int, config: OptimizerConfig, progress: float = 0.0) -> float:
     """The rate of the update after `step` finished ones: linear warm-up, then inverse square root.
 
-    Source: Vaswani et al. 2017, eq. 3, scaled so that its peak is `config.lr`.
+    In the last part `config.cooldown` of the training, of which `progress` is finished, it also
+    falls linearly to 0. Source: Vaswani et al. 2017, eq. 3, scaled so that its peak is `config.lr`.
     """
     update = step + 1
-    return config.lr * min(update / config.warmup_steps, (config.warmup_steps / update) ** 0.5)
+    rate = config.lr * min(update / config.warmup_steps, (config.warmup_steps / update) ** 0.5)
+    return rate * min(1.0, (1 - progress) / config.cooldown) if config.cooldown else rate
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:

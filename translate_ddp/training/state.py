@@ -25,6 +25,10 @@ class Position:
     skipped_steps: int = 0  # steps whose loss or gradient was not finite
     skipped_in_a_row: int = 0
 
+    def progress(self, steps_per_epoch: int, num_epochs: int) -> float:
+        """The finished part of a training of so many epochs; `steps_per_epoch` of this epoch."""
+        return (self.epoch + self.step_in_epoch / steps_per_epoch) / num_epochs
+
     @property
     def current_epoch(self) -> int:
         """The number of the last epoch that has begun, counted from 1."""

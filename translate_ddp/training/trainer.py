@@ -128,6 +128,7 @@ class Trainer:
         """Update the weights once, and log if a record is due."""
         result = self.updater.step(
             step,
+            progress=self.position.progress(len(self.sampler.plan), self.config.num_epochs),
             stop=self.watchdog.stop_reason is not None,
             save=self.saver.is_due(self.config.save_every_minutes),
         )

@@ -56,9 +56,12 @@ class Updater:
         self.flags = StepFlags(world)
         self._parameters = list(objective.parameters())
 
-    def step(self, step: Step, *, stop: bool = False, save: bool = False) -> StepResult:
+    def step(
+        self, step: Step, *, progress: float = 0.0, stop: bool = False, save: bool = False
+    ) -> StepResult:
         """Update the weights from this rank's passes, and advance the position.
 
+        `progress` is the finished part of the training, on which the learning rate may depend.
         `stop` and `save` are requests of this rank. Every rank reads the requests of all ranks
         from `flags` one step later. A step whose loss or gradient is not finite updates nothing.
         """
@@ -73,7 +76,7 @@ class Updater:
         not_finite = self.flags.share(~(norm + loss).isfinite(), stop, save)
         skipped = (not_finite > 0).float()
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(position.global_step, self.config)
+            group["lr"] = learning_rate(position.global_step, self.config, progress)
         skip_if(skipped, self.optimizer)
         self.optimizer.step()
         self.optimizer.zero_grad()
