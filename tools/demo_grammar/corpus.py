@@ -119,23 +119,16 @@ def word_forms(sentence: str) -> list[str]:
 
 
 def _counts(pair: Pair) -> Counter[tuple[int, str]]:
-    """The words of each side except names: capitalized words that both sides have."""
-    in_english, in_italian = (set(re.findall(r"\b[A-Z]\w+", text)) for text in pair)
-    names = {name.lower() for name in in_english & in_italian}
-    return Counter(
-        (side, word)
-        for side, text in enumerate(pair)
-        for word in word_forms(text)
-        if word not in names
-    )
+    """The words of each side."""
+    return Counter((side, word) for side, text in enumerate(pair) for word in word_forms(text))
 
 
 def hold_out(pairs: list[Pair], num_held_out: int) -> tuple[list[Pair], list[Pair]]:
     """Training pairs, and held-out pairs whose words all remain frequent in training.
 
-    Every word of a held-out pair occurs at least `MIN_TRAIN_OCCURRENCES` times in the training
-    pairs, except for names, which the model shall copy. The first such pairs are held out: as the
-    patterns alternate, they are a fair sample.
+    Every word of a held-out pair, also a name, occurs at least `MIN_TRAIN_OCCURRENCES` times in the
+    training pairs: the model copies no name that it has not seen. The first such pairs are held
+    out: as the patterns alternate, they are a fair sample.
     """
     counts = [_counts(pair) for pair in pairs]
     in_train = Counter(form for pair_counts in counts for form in pair_counts.elements())
