@@ -127,11 +127,12 @@ def test_rows_of_a_step_do_not_depend_on_the_number_of_ranks(budget: int):
     assert all(np.array_equal(one[index], five[index]) for index in range(len(one)))
 
 
-def test_steps_of_several_ranks_have_batch_size_rows_of_each():
-    planned = plan(world_size=3, batch_size=400)
+@pytest.mark.parametrize("rows_per_rank", [400, 401])
+def test_steps_of_several_ranks_have_batch_size_rows_of_each(rows_per_rank: int):
+    planned = plan(world_size=3, batch_size=rows_per_rank)
     counts = [len(planned[index]) for index in range(len(planned))]
-    assert max(counts) == 1200
-    assert sum(count < 1200 for count in counts) <= 2  # where the rows of the corpus end
+    assert max(counts) == 3 * rows_per_rank
+    assert sum(count < 3 * rows_per_rank for count in counts) <= 2  # where the corpus ends
     assert np.ptp([len(rows) for rows in planned.groups(0)]) == 0
 
 

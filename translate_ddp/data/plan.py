@@ -87,7 +87,9 @@ def plan_epoch(
     starts, counts, steps, first = [], [], [], 0
     for rows in np.array_split(shuffled, math.ceil(len(shuffled) / BLOCK_ROWS)):
         rows[:] = rows[_sort(lengths.source[rows], lengths.target[rows])]
-        block_starts = _cut(np.ones_like(rows) if config.batch_size else longest_side[rows], size)
+        block_starts = np.arange(0, len(rows), size)
+        if not config.batch_size:
+            block_starts = _cut(longest_side[rows], size)
         block_counts = np.diff(block_starts, append=len(rows))
         order, groups_of_steps = _deal(len(block_starts), groups_of_step, random)
         starts.append(first + block_starts[order])
@@ -129,7 +131,7 @@ def _sort(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     The difference descends within one length and ascends within the next, so that a group with the
     end of the one and the start of the other has similar pairs, too. Equal pairs stay in order.
     """
-    longest, difference = np.maximum(source, target), target - source
+    longest, difference = np.maximum(source, target, dtype=np.int64), target - source
     key = -longest * (2 * longest.max() + 1) + np.where(longest % 2, difference, -difference)
     # Other kinds than stable have different results on different processors.
     return np.argsort(key, kind="stable")
