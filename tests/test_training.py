@@ -22,8 +22,8 @@ from translate_ddp.training.report import describe_ranks, describe_seconds
 from translate_ddp.training.updater import StepResult, Updater
 
 
-def test_bf16_trains_and_resumes_exactly(run: Run):
-    straight, bf16 = run.copy("straight"), ["--precision", "bf16"]
+def test_bf16_with_a_cooldown_trains_and_resumes_exactly(run: Run):
+    straight, bf16 = run.copy("straight"), ["--precision", "bf16", "--cooldown", "0.5"]
     assert "bf16" in straight.start(*bf16).succeed()
     for flags in (["--max_steps", "8"], []):
         run.start(*bf16, *flags).succeed()
