@@ -1,0 +1,46 @@
+"""`--preload best` selects the best epoch of the run."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.faults import Run
+from tests.helpers.runs import validations
+from tests.helpers.states import make_state
+from translate_ddp.errors import UserError
+from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.state import Position
+
+
+def test_best_selects_the_best_epoch_of_the_newest_checkpoint(tmp_path: Path):
+    store = CheckpointStore(CheckpointConfig(str(tmp_path)))
+    for epoch, best_epoch in ((1, 1), (2, 2), (3, 2)):
+        state = make_state(10 * epoch, position=Position(epoch, 0, 10 * epoch, best_epoch))
+        store.save(state, epoch=epoch)
+    found, _ = store.find("best")
+    assert found is not None and found.epoch == 2
+    found.path.unlink()
+    with pytest.raises(UserError, match=r"No checkpoint of epoch 2: .* holds epochs 1, 3\."):
+        store.find("best")
+
+
+def test_best_needs_a_finished_epoch(tmp_path: Path):
+    store = CheckpointStore(CheckpointConfig(str(tmp_path)))
+    with pytest.raises(UserError, match="No best epoch: .* holds no checkpoint"):
+        store.find("best")
+    store.save(make_state(4, position=Position(0, 4, 4)))
+    with pytest.raises(UserError, match=r"No epoch has ended yet: .* holds steps 4\."):
+        store.find("best")
+
+
+def test_run_resumes_from_its_best_epoch(run: Run):
+    # The rate rises to 1, so that the loss falls in epoch 1 and rises again later.
+    flags = ["--lr", "1", "--warmup_steps", "50", "--best_metric", "loss", "--num_epochs", "3"]
+    run.start(*flags).succeed()
+    best = 1 + min(range(3), key=validations(run.folder, "loss").__getitem__)
+    assert best < 3
+    (file,) = run.folder.glob(f"tmodel_epoch_000{best}_*")
+    output = run.start(*flags, "--preload", "best", "--max_steps", str(15 * best + 1)).succeed()
+    assert f"Resuming from {file}" in output and "Moved files" in output
+    assert not list(run.folder.glob("tmodel_epoch_0003_*"))
