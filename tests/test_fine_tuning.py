@@ -23,8 +23,9 @@ from tests.helpers.runs import (
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
+from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import CheckpointConfig, TokenizerConfig
+from translate_ddp.settings import TokenizerConfig
 from translate_ddp.training.checkpoint import load
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
 from translate_ddp.training.resume import Finding, find_start, load_initial
