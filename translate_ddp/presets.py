@@ -2,7 +2,7 @@
 
 from typing import Any
 
-# docs/recipe.md measures what each part of it adds.
+# docs/recipe.md has the reason for each part.
 SMALL: dict[str, Any] = {
     "d_model": 192,
     "num_heads": 4,

@@ -59,7 +59,7 @@ class LogbookConfig:
 @dataclass(frozen=True)
 class DistributedConfig:
     backend: Literal["auto", "nccl", "gloo"] = "auto"
-    """torch.distributed backend; auto: NCCL on GPUs, gloo on CPUs."""
+    """Backend of the process group; auto: NCCL on GPUs, gloo on CPUs."""
     bucket_cap_mb: int = 25
     """Size in MiB of DDP's gradient buckets, which are all-reduced during backward."""
     timeout_minutes: float = 10.0
