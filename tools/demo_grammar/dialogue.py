@@ -105,8 +105,8 @@ def pronoun_object(draw: Sampler) -> Pair:
             Clause(subject, modal, "present", (action,), draw.negation(0.2)), 0.5
         )
     tense = "present" if frame in KNOWING else draw.choices(TENSES, (5, 3, 2))[0]
-    told = Phrase(word, "")
-    clause = Clause(subject, frame.verb, tense, (told,), draw.negation(0.25), clitic)
+    english_object = Phrase(word, "")  # in Italian it is the clitic
+    clause = Clause(subject, frame.verb, tense, (english_object,), draw.negation(0.25), clitic)
     return draw.ask_or_state(clause)
 
 
