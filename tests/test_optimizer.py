@@ -62,7 +62,7 @@ def test_learning_rate_falls_to_zero_in_the_cooldown():
     # After 16 steps the inverse square root gives 4 ** 0.5 / 16 ** 0.5 = 0.5.
     rates = [learning_rate(15, config, progress) for progress in (0.0, 0.75, 0.8, 0.875, 0.99)]
     assert rates == pytest.approx([0.5, 0.5, 0.4, 0.25, 0.02])
-    assert Position(epoch=3, step_in_epoch=5).progress(10, num_epochs=4) == 0.875
+    assert Position(epoch=3, step_in_epoch=5).epochs_done(10) / 4 == 0.875
 
 
 def test_learning_rate_warms_up_linearly_then_decays_with_the_inverse_square_root():

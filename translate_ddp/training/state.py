@@ -25,9 +25,9 @@ class Position:
     skipped_steps: int = 0  # steps whose loss or gradient was not finite
     skipped_in_a_row: int = 0
 
-    def progress(self, steps_per_epoch: int, num_epochs: int) -> float:
-        """The finished part of a training of so many epochs; `steps_per_epoch` of this epoch."""
-        return (self.epoch + self.step_in_epoch / steps_per_epoch) / num_epochs
+    def epochs_done(self, steps_in_epoch: int) -> float:
+        """Finished epochs and the finished part of the current one, which has so many steps."""
+        return self.epoch + self.step_in_epoch / steps_in_epoch
 
     @property
     def current_epoch(self) -> int:

@@ -66,6 +66,10 @@ class Trainer:
     def position(self) -> Position:
         return self.updater.position
 
+    @property
+    def epochs_done(self) -> float:
+        return self.position.epochs_done(len(self.sampler.plan))
+
     # --- the loop ---
 
     def fit(self) -> bool:
@@ -128,7 +132,7 @@ class Trainer:
         """Update the weights once, and log if a record is due."""
         result = self.updater.step(
             step,
-            progress=self.position.progress(len(self.sampler.plan), self.config.num_epochs),
+            progress=self.epochs_done / self.config.num_epochs,
             stop=self.watchdog.stop_reason is not None,
             save=self.saver.is_due(self.config.save_every_minutes),
         )
@@ -158,12 +162,11 @@ class Trainer:
 
     def _seconds_left(self) -> float:
         """Estimated seconds to the end of the run, at the mean pace since the start."""
-        position, per_epoch = self.position, len(self.sampler.plan)
-        steps = (self.config.num_epochs - position.epoch) * per_epoch - position.step_in_epoch
+        steps = (self.config.num_epochs - self.epochs_done) * len(self.sampler.plan)
         if self.config.max_steps:
-            steps = min(steps, self.config.max_steps - position.global_step)
+            steps = min(steps, self.config.max_steps - self.position.global_step)
         elapsed = time.monotonic() - self._began
-        return steps * elapsed / max(1, position.global_step - self._first_step)
+        return steps * elapsed / max(1, self.position.global_step - self._first_step)
 
     # --- what is due ---
 
@@ -210,9 +213,7 @@ class Trainer:
         return f"loss {number(means['loss'])}, {number(rate)} tokens/s"
 
     def _log_scalars(self, scalars: dict[str, float]) -> None:
-        position = self.position
-        epoch = position.epoch + position.step_in_epoch / len(self.sampler.plan)
-        self.logbook.log(position.global_step, scalars | {"epoch": epoch})
+        self.logbook.log(self.position.global_step, scalars | {"epoch": self.epochs_done})
 
     def _totals(self) -> dict[str, Tensor]:
         """The meters' totals over all ranks, without skipped steps. A collective."""
