@@ -20,6 +20,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from benchmarks.common import OWN, Failed, Values, as_flags, read_settings
@@ -31,8 +32,7 @@ from benchmarks.workbench import Training, open_training, take_steps
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.errors import first_line, report_errors
 from translate_ddp.modeling import kernels
-from translate_ddp.modeling.inference_weights import ready_to_decode
-from translate_ddp.training.validation import _summed_loss
+from translate_ddp.modeling.engine import TorchEngine
 
 PLAIN = "plain torch, fp32"
 WAYS = {PLAIN: "fp32", f"{OWN}, fp32": "fp32", f"{OWN}, bf16": "bf16"}  # name -> precision
@@ -92,15 +92,11 @@ def run(way: str, flags: list[str], steps: int, data: PreparedData, seed: int) -
 
 def validation_loss(training: Training) -> float:
     """Nats per token, in the precision in which a run validates."""
-    pairs = training.data.validation
-    total, tokens = _summed_loss(
-        ready_to_decode(training.model).eval(),
-        pairs,
-        list(range(len(pairs))),
-        training.loader.max_tokens,
-        training.world.device,
-    )
-    return total / tokens
+    pairs, device = training.data.validation, training.world.device
+    engine = TorchEngine(training.model, device, training.loader.max_tokens)
+    rows = range(len(pairs))
+    sources, targets = ([side[row] for row in rows] for side in (pairs.source, pairs.target))
+    return -float(np.concatenate(engine.log_probs(sources, targets)).mean(dtype=np.float64))
 
 
 def describe(outcome: Outcome, plain: Outcome) -> Values:

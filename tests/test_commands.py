@@ -14,8 +14,7 @@ from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.commands import translate
 from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.decoding import decode
-from translate_ddp.settings import GREEDY
+from translate_ddp.settings import GREEDY, NBestConfig
 from translate_ddp.translator import Translator
 
 LINES = ["sun moon river", "", "tree", " \t", "stone bird fish wolf tree", "caf\udce9 ☃"]
@@ -142,7 +141,7 @@ def test_sentences_of_a_line_are_translated_one_by_one(trained: Path):
         " ".join(one_by_one),
         *translator.translate(["tree"]),
     ]
-    translator.state.run.config["corpus"]["lang_tgt"] = "ja"
+    translator.lang_tgt = "ja"
     assert translator.translate([" ".join(sentences)]) == ["".join(one_by_one)]
 
 
@@ -174,8 +173,8 @@ def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
     with pytest.warns(UserWarning, match=f"Text 1: {expected}") as warned:
         translations = translator.translate(["sun", LONG], 1)
     assert warned[0].filename == __file__
-    found = decode(translator.model.start, parts, translator.device, max_tokens=4096)
-    short, *alone = map(normalize, translator.tokenizer.decode([each.ids for each in found]))
+    found = translator.engine.translate(parts, NBestConfig(beam_width=1))
+    short, *alone = map(normalize, translator.tokenizer.decode([best.ids for (best,) in found]))
     assert translations == [short, " ".join(alone)] and all([short, *alone])
 
 
@@ -201,14 +200,10 @@ def test_any_text_is_translated_to_one_line(trained: Path):
 def test_beam_width_is_four_unless_another_is_given(trained: Path):
     translator, lines = Translator.open(str(trained)), ["sun moon river", "fish", "moon moon"]
     assert translator.translate(lines) == translator.translate(lines, 4)
-    hypotheses = decode(
-        translator.model.start,
-        translator.tokenizer.encode(lines),
-        translator.device,
-        beam_width=1,
-        max_tokens=4096,
+    hypotheses = translator.engine.translate(
+        translator.tokenizer.encode(lines), NBestConfig(beam_width=1)
     )
-    decoded = translator.tokenizer.decode([each.ids for each in hypotheses])
+    decoded = translator.tokenizer.decode([best.ids for (best,) in hypotheses])
     greedy = list(map(normalize, decoded))
     assert translator.translate(lines, 1) == greedy != translator.translate(lines)
 
@@ -245,3 +240,30 @@ def test_file_whose_tensors_are_not_of_its_model_is_rejected(
     torch.save(state, tmp_path / "huge.pt")
     with pytest.raises(UserError, match="does not fit its settings"):
         Translator.open(preload=str(tmp_path / "huge.pt"))
+
+
+def test_n_best_translations_have_scores_of_their_tokens(trained: Path):
+    translator = Translator.open(str(trained))
+    lines = ["sun moon river. fish wolf.", "", "moon"]
+    found = translator.translate(lines, beam_width=4, n_best=2)
+    assert [len(translations) for translations in found] == [2, 2, 2]
+    assert [best.text for best, _ in found] == translator.translate(lines)
+    assert found[1][0].text == "" and found[1][0].score == 0 and found[1][0].sentences == []
+    assert [sentence.source for sentence in found[0][0].sentences] == [
+        "sun moon river.",
+        "fish wolf.",
+    ]
+    for translations in found:
+        for translation in translations:
+            for sentence in translation.sentences:
+                assert len(sentence.tokens) == len(sentence.log_probs)
+                assert "".join(sentence.tokens).strip() == sentence.text
+            values = [p for sentence in translation.sentences for p in sentence.log_probs]
+            assert translation.score == pytest.approx(sum(values) / max(1, len(values)))
+    assert found[0][0].text != found[0][1].text
+
+
+def test_open_accepts_the_path_of_a_file(trained: Path):
+    file = next(trained.glob("*.pt"))
+    by_path, by_preload = Translator.open(str(file)), Translator.open(preload=str(file))
+    assert by_path.translate(LINES) == by_preload.translate(LINES)

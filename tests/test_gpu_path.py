@@ -13,9 +13,9 @@ from tests.helpers import processes
 from tests.helpers.fake_gpu import Launches, fake_gpu, to_fake
 from tests.helpers.models import random_pairs, small_model
 from translate_ddp.data.batches import Batch, collate
-from translate_ddp.modeling.decoding import beam, greedy
 from translate_ddp.modeling.inference_weights import PaddedWeights, ready_to_decode
 from translate_ddp.modeling.loss import Objective
+from translate_ddp.modeling.search import beam, greedy
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import PRESETS
 from translate_ddp.run_settings import DistributedConfig

@@ -16,6 +16,7 @@ from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import EOS, SOS, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import length_limit
+from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
@@ -190,11 +191,10 @@ def test_scores_and_texts_equal_those_of_single_sentences(
     model, data = validation
     tokenizer = train_tokenizer(LINES, TokenizerConfig(vocab_size=300))
     done: list[int] = []
-    result = validate(model, data, tokenizer, World(), "rank0", 40, on_done=done.append)
-    assert model.training  # as it was before
+    engine = TorchEngine(model.eval(), World().device, max_tokens=40)
+    result = validate(engine, data, tokenizer, World(), "rank0", on_done=done.append)
     assert sum(done) == len(LINES)
 
-    model.eval()
     total, count, predictions = 0.0, 0, []
     for row in range(len(LINES)):
         ids = data.pairs.source[row].astype(np.int64).tolist()

@@ -218,6 +218,31 @@ GREEDY = SearchConfig(beam_width=1)
 
 
 @dataclass(frozen=True)
+class NBestConfig(SearchConfig):
+    n_best: int = 1
+    """Translations of each text; at most beam_width, unless they are sampled."""
+    temperature: float = 0.0
+    """Sample tokens at this temperature instead of searching for the best; 0: search."""
+    seed: int = 0
+    """Random seed of sampling; the same text and seed give the same translation."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, self, "n_best")
+        check_at_least(0, self, "temperature", "seed")
+        if not (self.temperature or self.n_best <= self.beam_width):
+            raise ValueError(
+                f"n_best {self.n_best} is more than beam_width {self.beam_width}: "
+                f"pass --beam_width {self.n_best}."
+            )
+
+    @property
+    def rows_per_sentence(self) -> int:
+        """Hypotheses that are computed side by side."""
+        return self.n_best if self.temperature else self.beam_width
+
+
+@dataclass(frozen=True)
 class PresetConfig:
     """Settings that set the defaults of others."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.recipe.convention import Convention
 from benchmarks.recipe.record import Scored, Setting, best
 from translate_ddp.data.text import normalize
-from translate_ddp.modeling.decoding import decode, default_max_tokens
+from translate_ddp.settings import NBestConfig
 from translate_ddp.translator import Translator
 
 Texts = Sequence[str]
@@ -28,15 +28,12 @@ class Decoder:
     def translate(self, setting: Setting, sources: Texts) -> list[str]:
         """Each line as one sentence, as in training; `Translator.translate` would split it."""
         translator = self.translator(setting.average)
-        found = decode(
-            translator.model.start,
+        found = translator.engine.translate(
             translator.tokenizer.encode([normalize(text) for text in sources]),
-            translator.device,
-            beam_width=setting.beam_width,
-            max_tokens=default_max_tokens(translator.device),
-            length_penalty=setting.length_penalty or 0.0,  # greedy search ignores it
+            # Greedy search ignores the length penalty.
+            NBestConfig(setting.beam_width, setting.length_penalty or 0.0),
         )
-        return translator.tokenizer.decode([hypothesis.ids for hypothesis in found])
+        return translator.tokenizer.decode([best.ids for best, *_ in found])
 
 
 def score_all(

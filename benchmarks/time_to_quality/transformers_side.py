@@ -59,7 +59,9 @@ class Snapshots(transformers.TrainerCallback):
     def __init__(self, clock: SnapshotClock, task: Task) -> None:
         self.clock, self.task = clock, task
 
-    def on_step_end(self, args: Any, state: Any, control: Any, model: Any, **others: Any) -> None:
+    def on_step_end(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Any, state: Any, control: Any, model: Any, **others: Any
+    ) -> None:
         over = torch.zeros(1, device=args.device)
         if int(os.environ.get("RANK", 0)) == 0:
             over += self.clock.step(lambda: converted(model, self.task))

@@ -34,7 +34,7 @@ class SavedModel:
         check_at_least(0, self, "average")
 
     def open(self) -> Translator:
-        return Translator.open(**asdict(self))
+        return Translator.open(self.model_folder, self.preload, self.model_basename, self.average)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from translate_ddp.data.dataset import ParallelDataset, Ragged, load_prepared, p
 from translate_ddp.data.files import read_parallel
 from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.modeling.decoding import default_max_tokens
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import GREEDY, CorpusConfig, SearchConfig, TokenizerConfig
@@ -48,16 +47,15 @@ def run(config: ValidateConfig) -> None:
     else:
         data = from_training(config.saved, translator)
     with (
-        explain_out_of_memory(translator.device, lambda: "validating", FREE_MEMORY),
+        explain_out_of_memory(translator.engine.device, lambda: "validating", FREE_MEMORY),
         Logbook().progress("validation", total=len(data.pairs)) as progress,
     ):
         result = validate(
-            translator.model,
+            translator.engine,
             data,
             translator.tokenizer,
-            World(device=translator.device),
+            World(device=translator.engine.device),
             "rank0",
-            default_max_tokens(translator.device),
             config.search,
             on_done=progress.advance,
         )

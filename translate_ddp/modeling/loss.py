@@ -88,7 +88,7 @@ class Objective(nn.Module):
         weight_VD = self.model.embedding.weight
         if not (self.config.simcut and self.training):
             hidden_BTD = self.model(batch.source_BS, batch.target_BT)
-            hidden_RD = _real(hidden_BTD, batch)
+            hidden_RD = at_real_positions(hidden_BTD, batch)
             loss, nll = token_loss(
                 hidden_RD, weight_VD, batch.labels_R, self.config.label_smoothing
             )
@@ -96,14 +96,15 @@ class Objective(nn.Module):
         # Both passes in one: each row draws its own dropout.
         source_2BS = torch.cat([batch.source_BS, cut(batch.source_BS)])
         target_2BT = torch.cat([batch.target_BT, cut(batch.target_BT)])
-        hidden_RD, cut_RD = (_real(x, batch) for x in self.model(source_2BS, target_2BT).chunk(2))
+        hidden_2BTD = self.model(source_2BS, target_2BT)
+        hidden_RD, cut_RD = (at_real_positions(x, batch) for x in hidden_2BTD.chunk(2))
         loss, nll, divergence = simcut_loss(
             hidden_RD, cut_RD, weight_VD, batch.labels_R, self.config
         )
         return {"loss": loss, "nll": nll, "divergence": divergence}
 
 
-def _real(hidden_BTD: Tensor, batch: Batch) -> Tensor:
+def at_real_positions(hidden_BTD: Tensor, batch: Batch) -> Tensor:
     """The hidden states of the real target tokens, hidden_RD."""
     # `index_select`, since the gradient of [batch.real_R] sorts the positions first.
     return hidden_BTD.flatten(0, 1).index_select(0, batch.real_R)

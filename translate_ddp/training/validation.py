@@ -8,17 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from translate_ddp.data.batches import split_into_passes
 from translate_ddp.data.dataset import ParallelDataset, PreparedData
 from translate_ddp.data.tokenizer import Tokenizer
-from translate_ddp.modeling.decoding import decode
-from translate_ddp.modeling.inference_weights import ready_to_decode
-from translate_ddp.modeling.loss import Objective
-from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.modeling.engine import Engine, ignore
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import GREEDY, BatchConfig, LossConfig, SearchConfig, ValidateOn
+from translate_ddp.settings import GREEDY, NBestConfig, SearchConfig, ValidateOn
 from translate_ddp.training.logbook import Sample
 from translate_ddp.training.metrics import score_texts
 
@@ -62,15 +57,14 @@ class Shard(NamedTuple):
 
 
 def validate(
-    model: Transformer,
+    engine: Engine,
     data: ValidationSet,
     tokenizer: Tokenizer,
     world: World,
     on: ValidateOn,
-    max_tokens: int,
     search: SearchConfig = GREEDY,
     *,
-    on_done: Callable[[int], None] = lambda count: None,
+    on_done: Callable[[int], None] = ignore,
 ) -> Validation:
     """Decode and score `data`. Every rank returns the same result.
 
@@ -80,62 +74,19 @@ def validate(
 
     def work() -> Shard:
         rows = data.rows_of(world, on)
-        return _decode(
-            ready_to_decode(model), data.pairs, rows, tokenizer, world, max_tokens, search, on_done
+        sources, targets = (
+            [side[row] for row in rows] for side in (data.pairs.source, data.pairs.target)
         )
+        found = engine.translate(sources, NBestConfig(**asdict(search)), on_done)
+        predictions = tokenizer.decode([best.ids for best, *_ in found])
+        log_probs = engine.log_probs(sources, targets)
+        loss = -sum(float(each.sum(dtype=np.float64)) for each in log_probs)
+        return Shard(rows, predictions, loss, tokens=sum(map(len, log_probs)))
 
-    was_training = model.training
-    model.eval()
     if on == "rank0":
-        result = world.on_main("validating", lambda: _score([work()], data))
-    else:
-        shards = world.on_each_rank("validating", work)
-        result = world.on_main("scoring", lambda: _score(shards, data))
-    model.train(was_training)
-    return result
-
-
-def _decode(
-    model: Transformer,
-    pairs: ParallelDataset,
-    rows: list[int],
-    tokenizer: Tokenizer,
-    world: World,
-    max_tokens: int,
-    search: SearchConfig,
-    on_done: Callable[[int], None],
-) -> Shard:
-    sources = [pairs.source[row] for row in rows]
-    found = decode(
-        model.start,
-        sources,
-        world.device,
-        max_tokens=max_tokens,
-        **asdict(search),
-        on_done=on_done,
-    )
-    predictions = tokenizer.decode([hypothesis.ids for hypothesis in found])
-    loss, tokens = _summed_loss(model, pairs, rows, max_tokens, world.device)
-    return Shard(rows=rows, predictions=predictions, loss=loss, tokens=tokens)
-
-
-@torch.inference_mode()
-def _summed_loss(
-    model: Transformer,
-    pairs: ParallelDataset,
-    rows: list[int],
-    max_tokens: int,
-    device: torch.device,
-) -> tuple[float, int]:
-    by_length = sorted(rows, key=lambda row: (len(pairs.target[row]), len(pairs.source[row])))
-    objective = Objective(model, LossConfig(label_smoothing=0.0))
-    total, tokens = 0.0, 0
-    # A pass over all positions needs more memory than a search over the same tokens.
-    max_tokens = min(max_tokens, BatchConfig().pass_tokens(device.type))
-    for batch in split_into_passes(pairs.take(by_length), [len(by_length)], max_tokens):
-        total += float(objective(batch.to(device))["loss"])
-        tokens += len(batch.labels_R)
-    return total, tokens
+        return world.on_main("validating", lambda: _score([work()], data))
+    shards = world.on_each_rank("validating", work)
+    return world.on_main("scoring", lambda: _score(shards, data))
 
 
 def _score(shards: Sequence[Shard], data: ValidationSet) -> Validation:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import Stopped
+from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
@@ -37,6 +38,8 @@ class Validator:
                 raise Stopped  # the resumed run validates again
 
         with self.logbook.progress("validation", total=total) as progress:
-            return validate(
-                model, data, self.tokenizer, world, self.on, self.max_tokens, on_done=on_done
-            )
+            was_training = model.training
+            engine = TorchEngine(model.eval(), world.device, self.max_tokens)
+            result = validate(engine, data, self.tokenizer, world, self.on, on_done=on_done)
+            model.train(was_training)
+            return result
