@@ -9,7 +9,7 @@ SMALL: dict[str, Any] = {
     "num_encoder_layers": 4,
     "num_decoder_layers": 4,
     "d_ff": 512,
-    "dropout": 0.2,
+    "dropout": 0.1,
     "simcut": 3.0,
     "vocab_size": 5000,
     "batch_tokens": 4096,
