@@ -15,7 +15,7 @@ set_defaults(os.environ)
 import tyro
 
 from translate_ddp import __version__
-from translate_ddp.commands import average, check, translate, validate
+from translate_ddp.commands import average, check, serve, translate, validate
 from translate_ddp.errors import report_errors
 
 USAGE = "usage: python -m translate_ddp COMMAND [--help]; to train: torchrun train.py"
@@ -24,6 +24,7 @@ COMMANDS = {
     "validate": (validate.ValidateConfig, validate.run),
     "average": (average.AverageConfig, average.run),
     "check": (check.CheckConfig, check.run),
+    "serve": (serve.ServeConfig, serve.run),
 }
 
 

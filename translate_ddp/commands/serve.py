@@ -1,0 +1,69 @@
+"""`python -m translate_ddp serve`: a server with LibreTranslate's routes, and a page."""
+
+import sys
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from translate_ddp.checks import check_at_least
+from translate_ddp.commands.translate import SavedModel
+from translate_ddp.console import print_line
+from translate_ddp.errors import UserError
+from translate_ddp.serving.limits import LimitsConfig
+from translate_ddp.settings import SearchConfig
+
+LIBRARIES = ("starlette", "uvicorn", "python_multipart")
+
+
+@dataclass(frozen=True)
+class ServeConfig:
+    """Serve a trained model over HTTP, with a page for the browser."""
+
+    saved: SavedModel = field(default_factory=SavedModel)
+    search: SearchConfig = field(default_factory=SearchConfig)
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0: reachable from other machines."""
+    port: int = 5000
+    """Port to listen on; 0: any free one."""
+    reload_seconds: float = 10.0
+    """Seconds between looks for a newer model in the folder; 0: keep the first."""
+
+    def __post_init__(self) -> None:
+        check_at_least(0, self, "reload_seconds")
+        if not 0 <= self.port < 2**16:
+            raise ValueError(f"port must lie in 0 to {2**16 - 1}, but is {self.port}.")
+
+
+def run(config: ServeConfig) -> None:
+    if missing := [name for name in LIBRARIES if find_spec(name) is None]:
+        raise UserError(
+            f"serve needs {' and '.join(missing)}, which is not installed: run "
+            "pip install -r requirements-serve.txt."
+        )
+    from translate_ddp.serving.app import create_app
+    from translate_ddp.serving.reload import ServedModel
+    from translate_ddp.serving.server import bind, is_loopback, make_server, run_server, url_of
+
+    bound = bind(config.host, config.port)  # before the model is opened, which takes seconds
+    preload = Path(config.saved.preload)
+    path = preload if preload.is_file() else Path(config.saved.model_folder)
+    model = ServedModel(path, config.saved.open, report)
+    url = url_of(bound)
+    if not is_loopback(bound):
+        report(
+            f"warning: other machines can reach {url}. There is no password and no encryption: "
+            "see docs/serve.md."
+        )
+    translator = model.translator
+    languages = f"{translator.lang_src} to {translator.lang_tgt}"
+
+    def announce() -> None:
+        print_line(f"Serving {languages} on {url} (Ctrl-C ends it).")
+
+    app = create_app(model, config.limits, config.search, config.reload_seconds)
+    run_server(make_server(app, config.limits.max_seconds, announce), bound)
+
+
+def report(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)

@@ -1,0 +1,127 @@
+"""Plain text and HTML in parts: those that are translated, and those between them that are kept."""
+
+import html
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from itertools import accumulate
+
+LINE_BREAK = re.compile(r"(\r\n|\r|\n)")
+NOT_TRANSLATED = frozenset(("script", "style", "pre", "code", "textarea"))
+WITHOUT_END = frozenset("area base br col embed hr img input link meta source track wbr".split())
+
+
+@dataclass(frozen=True)
+class Part:
+    text: str
+    is_kept: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text whose parts follow each other."""
+
+    parts: list[Part]
+    escape: Callable[[str], str] = str  # of translations
+
+    @property
+    def texts(self) -> list[str]:
+        """The parts to be translated."""
+        return [part.text for part in self.parts if not part.is_kept]
+
+    def fill(self, translations: Sequence[str]) -> str:
+        """The document with a translation in the place of each text."""
+        found = iter(translations)
+        return "".join(
+            part.text if part.is_kept else self.escape(next(found)) for part in self.parts
+        )
+
+
+def plain_text(text: str) -> Document:
+    """Each line is a text. Line breaks and white space at the ends of lines are kept."""
+    return Document([part for line in LINE_BREAK.split(text) for part in trimmed(line)])
+
+
+def html_text(source: str) -> Document:
+    """Each run of text between tags is a text. Tags, comments and scripts are kept.
+
+    So are elements that HTML says not to translate. Translations are escaped.
+    """
+    parser = _Runs()
+    parser.feed(source)
+    parser.close()
+    line_starts = [0, *accumulate(len(line) for line in re.split("(?<=\n)", source))]
+    starts = [line_starts[line - 1] + column for (line, column), _ in parser.found]
+    ends = [*starts[1:], len(source)]
+    parts = [Part(source[: starts[0] if starts else None], is_kept=True)]
+    for start, end, (_, is_text) in zip(starts, ends, parser.found, strict=True):
+        raw = source[start:end]
+        parts += trimmed(html.unescape(raw), escape) if is_text else [Part(raw, is_kept=True)]
+    return Document(parts, escape)
+
+
+def escape(text: str) -> str:
+    return html.escape(text, quote=False)
+
+
+def trimmed(text: str, escape: Callable[[str], str] = str) -> Iterator[Part]:
+    """The text, and the white space around it as parts that are kept."""
+    core = text.strip()
+    if core:
+        start = text.index(core)
+        yield Part(escape(text[:start]), is_kept=True)
+        yield Part(core)
+        yield Part(escape(text[start + len(core) :]), is_kept=True)
+    else:
+        yield Part(escape(text), is_kept=True)
+
+
+class _Runs(HTMLParser):
+    """Finds where runs of text, tags and comments start, as line and column."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[tuple[int, int], bool]] = []  # True of a text to be translated
+        self._kept = ""  # the element in which nothing is translated
+        self._depth = 0  # of elements of that name
+
+    def _add(self, is_text: bool = False) -> None:
+        if not self.found or self.found[-1] != (self.getpos(), is_text):
+            self.found.append((self.getpos(), is_text))
+
+    def handle_data(self, data: str) -> None:
+        self._add(is_text=not self._depth)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._add()
+        if self._depth:
+            self._depth += tag == self._kept
+        elif tag not in WITHOUT_END and (tag in NOT_TRANSLATED or _is_excluded(dict(attrs))):
+            self._kept, self._depth = tag, 1
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._add()
+
+    def handle_endtag(self, tag: str) -> None:
+        self._add()
+        self._depth -= bool(self._depth) and tag == self._kept
+
+    def handle_comment(self, data: str) -> None:
+        self._add()
+
+    def handle_decl(self, decl: str) -> None:
+        self._add()
+
+    def handle_pi(self, data: str) -> None:
+        self._add()
+
+    def unknown_decl(self, data: str) -> None:
+        self._add()
+
+
+def _is_excluded(attributes: dict[str, str | None]) -> bool:
+    return (
+        attributes.get("translate") == "no"
+        or "notranslate" in (attributes.get("class") or "").split()
+    )

@@ -1,0 +1,31 @@
+"""What a server accepts, so that no client can use up its memory or its time."""
+
+from dataclasses import dataclass
+
+from translate_ddp.checks import check_at_least
+
+# JSON writes a character in up to 12 bytes (two escapes), and a form in up to as many.
+BYTES_PER_CHARACTER = 12
+OTHER_BYTES = 16_384  # of the other fields, and of the quotation marks of a list
+
+
+@dataclass(frozen=True)
+class LimitsConfig:
+    max_characters: int = 5000
+    """Characters of a request, in all of its texts; more: status 413."""
+    max_texts: int = 256
+    """Texts and lines of a request; more: status 413."""
+    max_waiting: int = 256
+    """Requests that may wait for the model; further ones: status 429."""
+    max_seconds: float = 30.0
+    """Seconds to receive a request (then status 408), and to translate it (then status 504)."""
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "max_characters", "max_texts", "max_waiting")
+        if not self.max_seconds > 0:
+            raise ValueError(f"max_seconds must be positive, but is {self.max_seconds}.")
+
+    @property
+    def max_bytes(self) -> int:
+        """Bytes of the body of a request."""
+        return self.max_characters * BYTES_PER_CHARACTER + OTHER_BYTES

@@ -1,0 +1,63 @@
+"""The words of a translation with their probabilities, from those of its tokens."""
+
+import math
+from typing import NamedTuple
+
+from translate_ddp.data.text import normalize, separates_words
+from translate_ddp.translator import Translation
+
+
+class Word(NamedTuple):
+    """A word and the white space after it."""
+
+    text: str
+    probability: float  # of all its tokens, given the source and the words before
+
+
+def words_of(translation: Translation, language: str) -> list[Word]:
+    """The words of a translation; their texts joined are its text.
+
+    In languages without blanks between words, a word is what starts with a token.
+    """
+    text = translation.text
+    log_probs, starts = _by_character(translation)
+    if separates_words(language):
+        starts = [at for at in range(len(text)) if at == 0 or text[at - 1].isspace()]
+        starts = [at for at in starts if not text[at].isspace()]
+    if text and 0 not in starts:
+        starts.insert(0, 0)
+    ends = [*starts[1:], len(text)]
+    return [
+        Word(text[start:end], math.exp(sum(log_probs[start:end])))
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def _by_character(translation: Translation) -> tuple[list[float], list[int]]:
+    """The log-probability of the tokens that start at each character, and where tokens start.
+
+    The text of a token may not be found in that of the translation: bytes of a character, or a mark
+    that NFC composes with the letter before. Its log-probability then counts for the character at
+    which the search stands.
+    """
+    text = translation.text
+    log_probs = [0.0] * len(text)
+    starts: list[int] = []
+    at = skipped = 0  # the end of the last token that was found, and characters of others since
+    for sentence in translation.sentences:
+        # The last token is the end of the sentence.
+        for token, log_prob in zip(sentence.tokens[:-1], sentence.log_probs, strict=False):
+            while at < len(text) and text[at].isspace():
+                at += 1
+            core = normalize(token)
+            found = text.find(core, at, at + skipped + len(core)) if core else -1
+            place = min(at if found < 0 else found, len(text) - 1)
+            if place >= 0:
+                log_probs[place] += log_prob
+            if found < 0:
+                skipped += len(core)
+            else:
+                at, skipped = found + len(core), 0
+            if place >= 0 and (not starts or place > starts[-1]):
+                starts.append(place)
+    return log_probs, starts
