@@ -47,6 +47,7 @@ def test_flags_exist():
             ["-m", "translate_ddp", "translate"],
             ["-m", "translate_ddp", "validate"],
             ["-m", "translate_ddp", "average"],
+            ["-m", "translate_ddp", "serve"],
         )
     ]
     known = set(re.findall(r"--\w+", " ".join(helps))) | OTHER_FLAGS

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 LINE_BREAK = re.compile(r"(\r\n|\r|\n)")
 NOT_TRANSLATED = frozenset(("script", "style", "pre", "code", "textarea"))
@@ -53,9 +53,10 @@ def html_text(source: str) -> Document:
     parser.close()
     line_starts = [0, *accumulate(len(line) for line in re.split("(?<=\n)", source))]
     starts = [line_starts[line - 1] + column for (line, column), _ in parser.found]
-    ends = [*starts[1:], len(source)]
-    parts = [Part(source[: starts[0] if starts else None], is_kept=True)]
-    for start, end, (_, is_text) in zip(starts, ends, parser.found, strict=True):
+    parts: list[Part] = []
+    for (start, end), (_, is_text) in zip(
+        pairwise([*starts, len(source)]), parser.found, strict=True
+    ):
         raw = source[start:end]
         parts += trimmed(html.unescape(raw), escape) if is_text else [Part(raw, is_kept=True)]
     return Document(parts, escape)
@@ -87,7 +88,8 @@ class _Runs(HTMLParser):
         self._depth = 0  # of elements of that name
 
     def _add(self, is_text: bool = False) -> None:
-        if not self.found or self.found[-1] != (self.getpos(), is_text):
+        # A "<" that begins no tag arrives as a piece of its own.
+        if not (is_text and self.found and self.found[-1][1]):
             self.found.append((self.getpos(), is_text))
 
     def handle_data(self, data: str) -> None:

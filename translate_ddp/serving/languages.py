@@ -7,8 +7,8 @@ from translate_ddp.data.text import base_language
 ALIASES = {"zt": "zh-Hant", "pb": "pt-BR"}  # codes of LibreTranslate's models
 CHINESE_SCRIPTS = {"tw": "hant", "hk": "hant", "mo": "hant", "cn": "hans", "sg": "hans"}
 
-NAMES = dict(
-    entry.split("=")
+NAMES = {
+    entry[:2]: entry[3:]
     for entry in """
     af=Afrikaans am=Amharic ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali
     bo=Tibetan br=Breton bs=Bosnian ca=Catalan co=Corsican cs=Czech cy=Welsh da=Danish de=German
@@ -26,7 +26,7 @@ NAMES = dict(
     tr=Turkish tt=Tatar ug=Uyghur uk=Ukrainian ur=Urdu uz=Uzbek vi=Vietnamese wo=Wolof xh=Xhosa
     yi=Yiddish yo=Yoruba zh=Chinese zu=Zulu
     """.split()
-)
+}
 
 
 def same_language(one: str, other: str) -> bool:

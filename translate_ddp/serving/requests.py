@@ -79,13 +79,13 @@ def parse_translation(
 ) -> TranslationRequest:
     """The request of POST /translate. Raises HTTPException 400 or 413."""
     q = fields.get("q")
-    texts = q if isinstance(q, list) else [q]
+    texts: list[Any] = q if isinstance(q, list) else [q]
     if not q or not all(isinstance(text, str) for text in texts):
         raise HTTPException(400, "q is missing: a text, or a list of texts.")
     if (count := sum(map(len, texts))) > limits.max_characters:
         maximum = limits.max_characters
         raise HTTPException(413, f"q has {count:,} characters, more than {maximum:,}.")
-    text_format = fields.get("format") or "text"
+    text_format = str(fields.get("format") or "text")
     if text_format not in DOCUMENTS:
         raise HTTPException(400, f"format is {text_format!r:.50}, but must be text or html.")
     # JSON may hold lone surrogates, which cannot be written in an answer.

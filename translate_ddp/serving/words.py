@@ -1,6 +1,7 @@
 """The words of a translation with their probabilities, from those of its tokens."""
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 from translate_ddp.data.text import normalize, separates_words
@@ -24,12 +25,10 @@ def words_of(translation: Translation, language: str) -> list[Word]:
     if separates_words(language):
         starts = [at for at in range(len(text)) if at == 0 or text[at - 1].isspace()]
         starts = [at for at in starts if not text[at].isspace()]
-    if text and 0 not in starts:
-        starts.insert(0, 0)
-    ends = [*starts[1:], len(text)]
+    starts = sorted({0, *starts}) if text else []
     return [
         Word(text[start:end], math.exp(sum(log_probs[start:end])))
-        for start, end in zip(starts, ends, strict=True)
+        for start, end in pairwise([*starts, len(text)])
     ]
 
 

@@ -1,0 +1,161 @@
+"""Requests that are too many, too large or too slow, and clients that go away."""
+
+# ruff: noqa: E402
+import asyncio
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from tests.helpers.processes import wait_until
+from tests.helpers.served import FakeTranslator, served
+from translate_ddp.serving.batching import BATCH_CHARACTERS, Batcher, QueueFull
+from translate_ddp.serving.limits import LimitsConfig
+
+FIELDS = {"source": "en", "target": "it"}
+
+
+def test_requests_beyond_the_queue_get_429():
+    translator = FakeTranslator()
+    translator.may_go_on.clear()
+    answers: list[int] = []
+    with served(translator, LimitsConfig(max_waiting=2)) as client, ThreadPoolExecutor(6) as pool:
+
+        def post() -> None:
+            answers.append(client.post(q="a", **FIELDS)[0])
+
+        jobs = [pool.submit(post)]
+        wait_until(lambda: translator.calls)
+        jobs += [pool.submit(post) for _ in range(5)]
+        wait_until(lambda: len(answers) == 3)
+        assert answers == [429] * 3
+        translator.may_go_on.set()
+        for job in jobs:
+            job.result()
+    assert answers == [429] * 3 + [200] * 3
+
+
+def test_waiting_requests_are_translated_together():
+    translator = FakeTranslator()
+    translator.may_go_on.clear()
+
+    async def main() -> list[str]:
+        batcher = Batcher(lambda texts, n: translator.translate(texts, n_best=n), 10)
+        worker = asyncio.create_task(batcher.run())
+        first = asyncio.create_task(batcher.translate(["first"], 1, 60))
+        while not translator.calls:
+            await asyncio.sleep(0.001)
+        long = "x" * (BATCH_CHARACTERS - 5)
+        asked = [(["a", "b"], 1), ([long], 1), ([long], 1), (["c"], 2), (["d"], 1), ([], 1)]
+        rest = [asyncio.create_task(batcher.translate(texts, n, 60)) for texts, n in asked]
+        await asyncio.sleep(0)
+        gone = rest.pop(0 + 4)  # "d"
+        gone.cancel()
+        await asyncio.sleep(0)
+        translator.may_go_on.set()
+        found = await asyncio.gather(first, *rest)
+        worker.cancel()
+        assert [[len(texts) for texts in answer] for answer in found] == [
+            *([1], [1, 1], [1], [1], [2], []),
+        ]
+        return [ranked[0].text for answer in found for ranked in answer]
+
+    texts = asyncio.run(main())
+    assert texts == ["FIRST", "A", "B", "X" * (BATCH_CHARACTERS - 5), texts[3], "C"]
+    first, together, alone, of_two = translator.calls
+    assert (first, alone, of_two) == (["first"], ["x" * (BATCH_CHARACTERS - 5)], ["c"])
+    assert together == ["a", "b", "x" * (BATCH_CHARACTERS - 5)]  # and not "d"
+
+
+def test_cancelled_request_leaves_the_queue():
+    async def main() -> None:
+        batcher = Batcher(lambda texts, n: [], 1)  # nothing runs it
+        waiting = asyncio.create_task(batcher.translate(["a"], 1, 60))
+        await asyncio.sleep(0)
+        with pytest.raises(QueueFull):
+            await batcher.translate(["b"], 1, 60)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        with pytest.raises(TimeoutError):
+            await batcher.translate(["c"], 1, 0.001)
+        with pytest.raises(TimeoutError):
+            await batcher.translate(["d"], 1, 0.001)
+
+    asyncio.run(main())
+
+
+def test_request_of_a_closed_connection_is_not_translated():
+    translator = FakeTranslator()
+    translator.may_go_on.clear()
+    with served(translator) as client, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(client.translate, "first")
+        wait_until(lambda: translator.calls)
+        body = "q=gone&source=en&target=it"
+        with socket.create_connection(("127.0.0.1", client.port)) as connection:
+            head = "POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 26\r\n"
+            head += "Content-Type: application/x-www-form-urlencoded\r\n\r\n"
+            connection.sendall((head + body).encode())
+            for _ in range(3):  # until the server has read the request
+                client.get("/health")
+        for _ in range(3):  # and until it has noticed the end of the connection
+            client.get("/health")
+        translator.may_go_on.set()
+        assert first.result()["translatedText"] == "FIRST"
+        assert client.translate("last")["translatedText"] == "LAST"
+    assert translator.calls == [["first"], ["last"]]
+
+
+def test_too_large_requests_get_413():
+    limits = LimitsConfig(max_characters=10, max_texts=3)
+    with served(FakeTranslator(), limits) as client:
+        assert client.translate("x" * 10)["translatedText"] == "X" * 10
+        assert client.translate(["\U0001f600" * 5, "a\nb"])["translatedText"][1] == "A\nB"
+        for q in ("x" * 11, ["x" * 6] * 2, "a\nb\nc\nd", ["a", "b", "c", "d"], [""] * 4):
+            assert client.post(q=q, **FIELDS)[0] == 413, q
+        large = b"q=" + b"x" * limits.max_bytes
+        for route, kind in (("/translate", "x-www-form-urlencoded"), ("/detect", "json")):
+            headers = {"Content-Type": f"application/{kind}"}
+            assert client.send("POST", route, large, **headers)[0] == 413
+            chunks = iter([large[:9000], large[9000:]])  # without Content-Length
+            assert client.send("POST", route, chunks, **headers)[0] == 413
+
+
+def test_translation_that_takes_too_long_gets_504():
+    translator = FakeTranslator()
+    translator.may_go_on.clear()
+    with served(translator, LimitsConfig(max_seconds=0.5)) as client:
+        status, answer = client.post(q="a", **FIELDS)
+        assert status == 504 and "0.5 seconds" in answer["error"]
+        translator.may_go_on.set()
+        wait_until(lambda: client.post(q="a", **FIELDS)[0] == 200)
+
+
+def test_request_that_does_not_arrive_gets_408():
+    with (
+        served(FakeTranslator(), LimitsConfig(max_seconds=0.2)) as client,
+        socket.create_connection(("127.0.0.1", client.port)) as connection,
+    ):
+        head = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n"
+        connection.sendall(head + b"Content-Type: application/json\r\n\r\n{")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
+
+
+def test_server_that_stops_finishes_its_requests():
+    translator = FakeTranslator()
+    translator.may_go_on.clear()
+    found = []
+    with served(translator) as client:
+        thread = threading.Thread(target=lambda: found.append(client.translate("a")))
+        thread.start()
+        wait_until(lambda: translator.calls)
+        server = client.server
+        assert server is not None
+        server.should_exit = True
+        wait_until(lambda: not server.servers[0].is_serving())
+        translator.may_go_on.set()
+        thread.join()
+    assert found == [{"translatedText": "A"}]

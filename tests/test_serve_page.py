@@ -1,0 +1,120 @@
+"""The page in a headless Chromium: typing, answers, errors, and text that looks like HTML."""
+
+# ruff: noqa: E402
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from collections.abc import Iterator
+
+from tests.helpers import browser
+from tests.helpers.browser import Browser
+from tests.helpers.processes import wait_until
+from tests.helpers.served import FakeTranslator, served
+from translate_ddp.errors import UserError
+
+pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not installed")
+DESKTOP, PHONE = (1280, 800), (390, 844)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser.chromium() as found:
+        yield found
+
+
+def open_page(page: Browser, port: int, size: tuple[int, int] = DESKTOP) -> None:
+    page.log.clear()
+    page.open(f"http://127.0.0.1:{port}/", *size)
+
+
+def wait_for_output(page: Browser, text: str) -> None:
+    page.wait_for(f"output.textContent === {text!r} && !document.body.matches('.outdated')")
+
+
+def test_typing_shows_translation_alternatives_scores_and_uncertain_words(chromium: Browser):
+    with served(FakeTranslator()) as client:
+        open_page(chromium, client.port)
+        assert chromium.evaluate("document.title") == "English to Italian"
+        chromium.type("two moons\nsun")
+        wait_for_output(chromium, "TWO MOONS\nSUN")
+        assert chromium.evaluate("getComputedStyle(output).whiteSpace") == "pre-wrap"
+        marked = "[...output.querySelectorAll('mark')].map((m) => [m.textContent, m.className])"
+        unsure = [["TWO", "unsure"], ["MOONS", "unsure"], ["SUN", "unsure"]]
+        assert chromium.evaluate(marked) == unsure  # each has the probability 1/4
+        items = chromium.evaluate("[...find('list').children].map((li) => li.innerText)")
+        assert [item.split("\n")[0] for item in items] == [
+            *("TWO MOONS AGAIN", "TWO MOONS AGAIN AGAIN", "TWO MOONS AGAIN AGAIN AGAIN")
+        ]
+        assert "\u2212" in items[0].split("\n")[-1]  # the score, with a minus sign
+        assert "3 uncertain words" in chromium.evaluate("find('status').textContent")
+        assert chromium.log == []
+
+
+def test_output_that_looks_like_html_stays_text(chromium: Browser):
+    attack = "<script>document.title='x'</script><img src=x onerror=\"document.title='x'\">"
+    with served(FakeTranslator(lambda text, rank: attack + "!" * rank)) as client:
+        open_page(chromium, client.port)
+        chromium.type("a")
+        wait_for_output(chromium, attack)
+        assert attack + "!" in chromium.text()
+        assert chromium.evaluate("document.querySelectorAll('script, img').length") == 1
+        assert chromium.evaluate("document.title") == "English to Italian"
+        assert chromium.log == []
+
+
+def test_answer_to_an_outdated_text_is_not_shown(chromium: Browser):
+    translator = FakeTranslator()
+    translator.may_go_on.clear()
+    with served(translator) as client:
+        open_page(chromium, client.port)
+        chromium.type("a")
+        wait_until(lambda: translator.calls)
+        chromium.evaluate(
+            "window.seen = [], new MutationObserver(() => seen.push(output.textContent))"
+            ".observe(output, { childList: true }) && 0"
+        )
+        chromium.type("b")
+        translator.may_go_on.set()
+        wait_for_output(chromium, "AB")
+        assert chromium.evaluate("seen") == ["AB"]
+
+
+def test_error_is_shown_until_the_next_translation(chromium: Browser):
+    def fail(text: str, rank: int) -> str:
+        if text == "ab":
+            raise UserError("The model is unusable.")
+        return text
+
+    with served(FakeTranslator(fail)) as client:
+        open_page(chromium, client.port)
+        chromium.type("a")
+        wait_for_output(chromium, "a")
+        chromium.type("b")
+        chromium.wait_for("!problem.hidden")
+        assert "The model is unusable." in chromium.text()
+        chromium.type("c")
+        wait_for_output(chromium, "abc")
+        assert chromium.evaluate("problem.hidden")
+
+
+def test_translation_is_copied_with_the_keyboard(chromium: Browser):
+    with served(FakeTranslator()) as client:
+        open_page(chromium, client.port)
+        chromium.type("sun")
+        wait_for_output(chromium, "SUN")
+        chromium.press("\t")
+        assert chromium.evaluate("document.activeElement.id") == "copy"
+        chromium.press("\n")
+        chromium.wait_for("['Copied', 'Selected'].includes(find('status').textContent)")
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE, (320, 480)])
+def test_page_is_never_wider_than_the_window(chromium: Browser, size: tuple[int, int]):
+    with served(FakeTranslator()) as client:
+        open_page(chromium, client.port, size)
+        word = "sun" * 100
+        chromium.call("Input.insertText", text=word)
+        wait_for_output(chromium, word.upper())
+        assert chromium.evaluate("document.documentElement.scrollWidth <= innerWidth")
