@@ -22,13 +22,13 @@ from itertools import count
 from pathlib import Path
 from statistics import quantiles
 
-from benchmarks.common import ROOT, Failed, Settings, as_flags, python, read_settings
+from benchmarks.common import ROOT, Failed, Settings, Values, as_flags, python, read_settings
 from benchmarks.decoders.prepare import train_demo
 from benchmarks.machine import facts
 from benchmarks.report import write_report
 from benchmarks.rounds import Outcome, Result, interleave, raw, rows
-from translate_ddp.data.sources import load_source
-from translate_ddp.errors import report_errors
+from translate_ddp.data.sources import read_splits
+from translate_ddp.errors import UserError, report_errors
 
 CLIENTS = (1, 20, 200)
 HEADERS = {"Content-Type": "application/json"}
@@ -58,16 +58,18 @@ def server(model_folder: str) -> Iterator[int]:
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
-            assert process.stdout
+            assert process.stdout is not None
             port = re.search(r":(\d+) ", process.stdout.readline())
             if not port:
-                raise Failed("the server has not started")
+                raise UserError("The server has not started: see the message above.")
             yield int(port[1])
         finally:
             process.terminate()
 
 
-def measure(port: int, clients: int, sentences: list[str], settings: ServingBenchmark) -> Result:
+def measure(
+    port: int, target: str, clients: int, sentences: list[str], settings: ServingBenchmark
+) -> Result:
     """Requests per second, and percentiles of the latency in milliseconds."""
     numbers = count()
     start = time.perf_counter() + settings.warmup_seconds
@@ -85,11 +87,10 @@ def measure(port: int, clients: int, sentences: list[str], settings: ServingBenc
             answer = response.read()
             if response.status != 200:
                 errors.append(answer.decode())
-            if start <= begin and time.perf_counter() <= end:
-                latencies.append(1000 * (time.perf_counter() - begin))
+            if start <= begin and (now := time.perf_counter()) <= end:
+                latencies.append(1000 * (now - begin))
         connection.close()
 
-    target = target_of(port)
     threads = [threading.Thread(target=client) for _ in range(clients)]
     for thread in threads:
         thread.start()
@@ -111,5 +112,38 @@ def target_of(port: int) -> str:
     return settings["language"]["target"]["code"]
 
 
-def latencies_of(name: str, outcome: Outcome) -> dict[str, str | float]:
-    return {f"{p} ms": outcome.median(p) for p in ("p50", "p95", "p99")}
+def latencies_of(name: str, outcome: Outcome) -> Values:
+    return {f"{p}, ms": outcome.median(p) for p in ("p50", "p95", "p99")}
+
+
+def main() -> None:
+    with report_errors(), tempfile.TemporaryDirectory() as work:
+        settings = read_settings(ServingBenchmark, __doc__)
+        model_folder = settings.model_folder or train_demo(Path(work) / "model")
+        if settings.source:
+            sentences = Path(settings.source).read_text(encoding="utf-8").splitlines()
+        else:
+            sentences = list(read_splits("demo", ("en", "it"))["validation"]["src"])
+        with server(model_folder) as port:
+            target = target_of(port)
+            outcomes = interleave(
+                {
+                    f"{n} client{'s' * (n > 1)}": lambda _, n=n: measure(
+                        port, target, n, sentences, settings
+                    )
+                    for n in CLIENTS
+                },
+                settings.rounds,
+            )
+        write_report(
+            "serving",
+            "Serving",
+            rows(outcomes, "requests", "requests/s", latencies_of),
+            facts=facts() | {"sentences": len(sentences)},
+            raw=raw(outcomes),
+            folder=settings.results,
+        )
+
+
+if __name__ == "__main__":
+    main()

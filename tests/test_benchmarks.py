@@ -31,7 +31,7 @@ from translate_ddp.errors import UserError
 
 COMMANDS = (
     "gpu.__main__ recipe.__main__ training decoding profile curves scaling quality neighbours "
-    "startup time_to_quality.__main__".split()
+    "startup serving time_to_quality.__main__".split()
 )
 PEERS = ("ctranslate2", "eole", "transformers", "matplotlib")
 
