@@ -126,15 +126,13 @@ def main() -> None:
             sentences = list(read_splits("demo", ("en", "it"))["validation"]["src"])
         with server(model_folder) as port:
             target = target_of(port)
-            outcomes = interleave(
-                {
-                    f"{n} client{'s' * (n > 1)}": lambda _, n=n: measure(
-                        port, target, n, sentences, settings
-                    )
-                    for n in CLIENTS
-                },
-                settings.rounds,
-            )
+            measures = {
+                f"{n} client{'s' * (n > 1)}": lambda _, n=n: measure(
+                    port, target, n, sentences, settings
+                )
+                for n in CLIENTS
+            }
+            outcomes = interleave(measures, settings.rounds)
         write_report(
             "serving",
             "Serving",

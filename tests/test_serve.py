@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
 
 from collections.abc import Iterator
 

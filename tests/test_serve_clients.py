@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
 pytest.importorskip("libretranslatepy")
 
 from urllib.error import HTTPError

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
 
 from tests.helpers.processes import wait_until
 from tests.helpers.served import FakeTranslator, served

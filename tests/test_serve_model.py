@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
 
 from tests.helpers import processes
 from tests.helpers.commands import run_translate_ddp

@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
 
 from collections.abc import Iterator
 
@@ -71,6 +72,7 @@ def test_answer_to_an_outdated_text_is_not_shown(chromium: Browser):
         open_page(chromium, client.port)
         chromium.type("a")
         wait_until(lambda: translator.calls)
+        chromium.evaluate("window.request = running, 0")
         chromium.evaluate(
             "window.seen = [], new MutationObserver(() => seen.push(output.textContent))"
             ".observe(output, { childList: true }) && 0"
@@ -79,6 +81,7 @@ def test_answer_to_an_outdated_text_is_not_shown(chromium: Browser):
         translator.may_go_on.set()
         wait_for_output(chromium, "AB")
         assert chromium.evaluate("seen") == ["AB"]
+        assert chromium.evaluate("request.signal.aborted")
 
 
 def test_error_is_shown_until_the_next_translation(chromium: Browser):

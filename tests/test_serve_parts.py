@@ -9,6 +9,7 @@ from translate_ddp.commands import serve
 from translate_ddp.errors import UserError
 from translate_ddp.serving.documents import html_text, plain_text
 from translate_ddp.serving.languages import language_name, public_codes, same_language
+from translate_ddp.serving.limits import LimitsConfig
 from translate_ddp.serving.words import Word, words_of
 from translate_ddp.translator import Sentence, Translation, Translator
 
@@ -146,6 +147,15 @@ def test_public_codes_have_a_region_only_where_it_is_needed():
     assert language_name("it") == "Italian"
     assert language_name("zh-Hant") == "Chinese (zh-Hant)"
     assert language_name("tlh") == "tlh"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"max_characters": 0}, {"max_waiting": 0}, {"max_seconds": math.inf}, {"max_seconds": 0}],
+)
+def test_unusable_limit_is_named(settings: dict[str, float]):
+    with pytest.raises(ValueError, match=f"^{next(iter(settings))} must be "):
+        LimitsConfig(**settings)  # pyright: ignore[reportArgumentType]
 
 
 def test_missing_extra_is_one_message(monkeypatch: pytest.MonkeyPatch):

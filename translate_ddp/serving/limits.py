@@ -1,5 +1,6 @@
 """What a server accepts, so that no client can use up its memory or its time."""
 
+import math
 from dataclasses import dataclass
 
 from translate_ddp.checks import check_at_least
@@ -22,8 +23,8 @@ class LimitsConfig:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "max_characters", "max_texts", "max_waiting")
-        if not self.max_seconds > 0:
-            raise ValueError(f"max_seconds must be positive, but is {self.max_seconds}.")
+        if not 0 < self.max_seconds < math.inf:
+            raise ValueError(f"max_seconds must be positive and finite, but is {self.max_seconds}.")
 
     @property
     def max_bytes(self) -> int:

@@ -26,7 +26,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise UserError(
             f"The server cannot use {host}, port {port}: {error.strerror}. "
-            "Stop the program that uses it, or pass another --host or --port."
+            "Pass another --host or --port, or stop the program that uses this one."
         ) from error
     return bound
 
