@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,37 +14,48 @@ if TYPE_CHECKING:
     from datasets import Dataset, Features
 
 Languages = tuple[str, str]  # source, target
+Sides = Mapping[str, str]  # src, tgt or both -> their languages
 
 
-def pair_columns(table: Dataset, languages: Languages, source: str | Path) -> Dataset:
-    """The columns of both languages as `src` and `tgt`, null where a value is not text.
+def sides_of(languages: Languages) -> Sides:
+    return dict(zip(("src", "tgt"), languages, strict=True))
+
+
+def text_columns(table: Dataset, sides: Sides, source: str | Path) -> Dataset:
+    """The columns of the languages as `src` and `tgt`, null where a value is not text.
 
     They are named by language or `src` and `tgt`, or are keys inside the column `translation`.
-    Raises UserError if there are none in the table, which its message calls `source`.
+    Raises UserError if one is not in the table, which its message calls `source`.
     """
+    languages = tuple(sides.values())
     if "translation" in table.column_names:
         table = _unnest(table.select_columns("translation"), languages)
-    for names in (languages, ("src", "tgt")):
+    for names in (languages, tuple(sides)):
         if set(names) <= set(table.column_names):
-            src, tgt = names
-            pairs = table.select_columns([src, tgt]).rename_columns({src: "src", tgt: "tgt"})
-            is_text = pairs.features == text_features("src", "tgt")
-            return pairs if is_text else map_text(pairs, _only_text, ("src", "tgt"))
+            renamed = dict(zip(names, sides, strict=True))
+            texts = table.select_columns(list(names)).rename_columns(renamed)
+            is_text = texts.features == text_features(*sides)
+            return texts if is_text else map_text(texts, _only_text, tuple(sides))
     raise UserError(
-        f"{source} has no columns {' and '.join(languages)}, but {list_names(table.column_names)}."
-        f" Choose languages that it has, or rename its columns to these, or to src and tgt."
+        f"{source} has no {named(languages)}, but {list_names(table.column_names)}. Choose"
+        f" languages that it has, or rename its columns to these, or to {' and '.join(sides)}."
     )
 
 
-def _unnest(table: Dataset, languages: Languages) -> Dataset:
+def named(columns: Sequence[str]) -> str:
+    """`column en`, or `columns en and it`."""
+    return f"column{'s' * (len(columns) > 1)} {' and '.join(columns)}"
+
+
+def _unnest(table: Dataset, languages: Sequence[str]) -> Dataset:
     """The keys of the column `translation` as columns of their own."""
     flat = table.flatten()
     if flat.column_names == ["translation"]:  # no struct: JSON rows that differ in keys or types
-        return map_text(table, _look_up, languages, languages=languages)
+        return map_text(table, _look_up, tuple(languages), languages=languages)
     return flat.rename_columns({name: name.rpartition(".")[2] for name in flat.column_names})
 
 
-def _look_up(batch: dict[str, list[Any]], languages: Languages) -> dict[str, list[str | None]]:
+def _look_up(batch: dict[str, list[Any]], languages: Sequence[str]) -> dict[str, list[str | None]]:
     rows = [row if isinstance(row, dict) else {} for row in batch["translation"]]
     return _only_text({language: [row.get(language) for row in rows] for language in languages})
 

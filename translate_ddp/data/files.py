@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from translate_ddp.data.columns import Languages, pair_columns, text_features
+from translate_ddp.data.columns import (
+    Languages,
+    Sides,
+    named,
+    sides_of,
+    text_columns,
+    text_features,
+)
 from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.errors import UserError
 
@@ -38,7 +45,8 @@ def find_table(path: Path, languages: Languages) -> Located | None:
             f"{path} does not end in {list_names(BUILDERS)} (or .gz of them). To read parallel"
             f" text, pass the common start of both file names, such as {path.with_suffix('')}."
         )
-    return Located([file_identity(path)], lambda: {"train": _read_table(path, languages)})
+    sides = sides_of(languages)
+    return Located([file_identity(path)], lambda: {"train": _read_table(path, sides)})
 
 
 def find_parallel_text(prefix: Path, languages: Languages) -> Located | None:
@@ -53,7 +61,9 @@ def find_parallel_text(prefix: Path, languages: Languages) -> Located | None:
             f"Of the parallel text {prefix} there is only {found[0]}: the other language of"
             f" {'-'.join(languages)} is missing (plain or .gz)."
         )
-    return Located([*map(file_identity, found)], lambda: {"train": read_parallel(*found)})
+    return Located(
+        [*map(file_identity, found)], lambda: {"train": read_parallel(*found, languages)}
+    )
 
 
 def file_identity(path: Path) -> str:
@@ -61,15 +71,29 @@ def file_identity(path: Path) -> str:
     return f"{path.resolve()} {found.st_size} {found.st_mtime_ns}"
 
 
-def read_parallel(src_path: Path, tgt_path: Path) -> Dataset:
-    """The lines of two files, plain or .gz, side by side in the columns `src` and `tgt`.
+def is_table(path: Path) -> bool:
+    return _ending(path) in BUILDERS
 
-    Raises UserError if a file cannot be read or the numbers of lines differ.
+
+def read_side(path: Path, side: str, language: str) -> Dataset:
+    """The column `side`, src or tgt: of a table, or the lines of any other file, plain or .gz.
+
+    Raises UserError if it cannot be read.
+    """
+    if is_table(path):
+        return _read_table(path, {side: language})
+    return _load("text", path, features=text_features(side))
+
+
+def read_parallel(src_path: Path, tgt_path: Path, languages: Languages = ("src", "tgt")) -> Dataset:
+    """The texts of two files side by side in the columns `src` and `tgt`.
+
+    Raises UserError if a file cannot be read or the numbers of texts differ.
     """
     from datasets import concatenate_datasets
 
-    src = _load("text", src_path, features=text_features("src"))
-    tgt = _load("text", tgt_path, features=text_features("tgt"))
+    src = read_side(src_path, "src", languages[0])
+    tgt = read_side(tgt_path, "tgt", languages[1])
     if len(src) != len(tgt):
         raise UserError(
             f"{src_path} has {len(src):,} lines and {tgt_path} {len(tgt):,}:"
@@ -78,29 +102,32 @@ def read_parallel(src_path: Path, tgt_path: Path) -> Dataset:
     return concatenate_datasets([src, tgt], axis=1)
 
 
-def _read_table(path: Path, languages: Languages) -> Dataset:
+def _read_table(path: Path, sides: Sides) -> Dataset:
     builder = BUILDERS[_ending(path)]
-    table = _read_csv(path, languages) if builder == "csv" else _load(builder, path)
-    return pair_columns(table, languages, path)
+    table = _read_csv(path, sides) if builder == "csv" else _load(builder, path)
+    return text_columns(table, sides, path)
 
 
-def _read_csv(path: Path, languages: Languages) -> Dataset:
+def _read_csv(path: Path, sides: Sides) -> Dataset:
     """All fields as text; columns are named by the header if it names the languages."""
     dialect: dict[str, Any] = {"delimiter": ",", "quoting": csv.QUOTE_MINIMAL}
     if _ending(path) == ".tsv":
         dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     first_row = _load("csv", path, header=None, nrows=1, **dialect)[0]
     cells = [str(cell).strip() for cell in first_row.values()]
-    has_header = set(languages) <= set(cells) or {"src", "tgt"} <= set(cells)
-    if not has_header and (len(cells) != 2 or set(languages) & set(cells)):
+    languages = list(sides.values())
+    has_header = set(languages) <= set(cells) or set(sides) <= set(cells)
+    without_header = {2: ["src", "tgt"], len(sides): list(sides)}.get(len(cells))
+    columns = cells if has_header else without_header
+    if columns is None or not has_header and set(languages) & set(cells):
         raise UserError(
-            f"{path} names no columns {' and '.join(languages)} (or src and tgt): its first row is"
+            f"{path} names no {named(languages)} (or {' and '.join(sides)}): its first row is"
             f" {list_names(cells)}. Name them there, or use two columns without a header."
         )
     # The header is read as a row, so that pandas rejects rows that are longer than it. With
     # `header=0` pandas would take the first field of such a row for a row label and shift the rest.
-    columns = cells if has_header else ["src", "tgt"]
     dialect |= {"column_names": columns, "features": text_features(*columns)}
+    dialect["skip_blank_lines"] = len(columns) > 1  # in one column a blank line is a text
     table = _load("csv", path, header=None, keep_default_na=False, **dialect)
     return table.select(range(1, len(table))) if has_header else table
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from translate_ddp.data.columns import Languages, pair_columns
+from translate_ddp.data.columns import Languages, sides_of, text_columns
 from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.background import BackgroundThread
@@ -35,7 +35,9 @@ def read_hub(name: str, languages: Languages) -> Mapping[str, Dataset]:
     does not answer, or has no such dataset or pair of languages.
     """
     if (cached := _read_cache(name, languages)) is not None:
-        return {split: pair_columns(table, languages, name) for split, table in cached.items()}
+        return {
+            split: text_columns(table, sides_of(languages), name) for split, table in cached.items()
+        }
     _require_hub(name)
     return read_repository(name, languages, WAYS_OUT.format(name=name))
 
@@ -103,7 +105,9 @@ def read_repository(place: str, languages: Languages, advice: str) -> Mapping[st
     with explain_read_errors(place, advice):
         loaded = load_dataset(place, **_repository_part(place, languages))
     splits = cast("Mapping[str, Dataset]", loaded)
-    return {split: pair_columns(table, languages, place) for split, table in splits.items()}
+    return {
+        split: text_columns(table, sides_of(languages), place) for split, table in splits.items()
+    }
 
 
 def _repository_part(place: str, languages: Languages) -> dict[str, Any]:
