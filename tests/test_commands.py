@@ -14,7 +14,7 @@ from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.commands import translate
 from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError
-from translate_ddp.settings import GREEDY, NBestConfig
+from translate_ddp.settings import NBestConfig
 from translate_ddp.translator import Translator
 
 LINES = ["sun moon river", "", "tree", " \t", "stone bird fish wolf tree", "caf\udce9 ☃"]
@@ -181,9 +181,13 @@ def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
 def test_command_names_the_line_of_a_long_sentence(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(translate, "LINES_AT_ONCE", 2)
+    monkeypatch.setattr(translate, "ROWS", 2)
     lines = ("sun", LONG, "moon", "", "tree", LONG)
-    translate.run(translate.TranslateConfig(lines, translate.SavedModel(str(trained)), GREEDY))
+    translate.run(
+        translate.TranslateConfig(
+            lines, saved=translate.SavedModel(str(trained)), search=NBestConfig(1)
+        )
+    )
     captured = capsys.readouterr()
     assert [line.split(":")[0] for line in captured.err.splitlines()] == ["Line 2", "Line 6"]
     assert captured.out.count("\n") == len(lines)

@@ -12,16 +12,18 @@ from translate_ddp.runtime.environment import set_defaults
 
 set_defaults(os.environ)
 
-import tyro
-
 from translate_ddp import __version__
-from translate_ddp.commands import average, check, serve, translate, validate
+from translate_ddp.commands import average, check, score, serve, translate, validate
+from translate_ddp.commands.command_line import parse
 from translate_ddp.errors import report_errors
+from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
+from translate_ddp.runtime.launcher import read_launch
 
 USAGE = "usage: python -m translate_ddp COMMAND [--help]; to train: torchrun train.py"
 COMMANDS = {
     "translate": (translate.TranslateConfig, translate.run),
     "validate": (validate.ValidateConfig, validate.run),
+    "score": (score.ScoreConfig, score.run),
     "average": (average.AverageConfig, average.run),
     "check": (check.CheckConfig, check.run),
     "serve": (serve.ServeConfig, serve.run),
@@ -43,16 +45,11 @@ def main() -> None:
         print(problem + usage, file=sys.stderr)
         sys.exit(2)
     config, run = COMMANDS[name]
-    with report_errors():
+    rank = read_launch(os.environ).rank
+    with report_errors(prints=rank == 0):
         try:
-            chosen = tyro.cli(
-                config,
-                args=flags,
-                prog=f"translate_ddp {name}",
-                config=(tyro.conf.OmitArgPrefixes,),
-                use_underscores=True,
-            )
-            run(chosen)
+            configure_faults(os.environ.get(VARIABLE, ""), rank)
+            run(parse(config, flags, f"translate_ddp {name}", prints=rank == 0))
         except BrokenPipeError:
             os._exit(0)  # the reader has closed the pipe, as in `translate | head`
 

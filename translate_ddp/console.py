@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from typing import TextIO
 
 # C0 and C1 controls, bidirectional marks and overrides, line separators, lone surrogates.
 UNPRINTABLE = re.compile(
@@ -15,14 +16,15 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def print_line(line: str) -> None:
-    """Print a line to stdout, above any progress bar. A closed stdout is no error."""
+def print_line(line: str, file: TextIO | None = None) -> None:
+    """Print a line to stdout, or to `file`, above any progress bar. A closed one is no error."""
     from tqdm import tqdm  # here: --help does not need it
 
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    stream = file or sys.stdout
+    encoding = getattr(stream, "encoding", None) or "utf-8"
     line = line.encode(encoding, "backslashreplace").decode(encoding)
     try:
         with tqdm.external_write_mode():
-            print(line, flush=True)
+            print(line, file=stream, flush=True)
     except OSError:  # as in `train.py | head`: the flush at exit must not fail either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

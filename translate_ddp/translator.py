@@ -21,7 +21,7 @@ from translate_ddp.data.sentences import cut, join_sentences, split_sentences
 from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.modeling.engine import Engine, TorchEngine
+from translate_ddp.modeling.engine import Engine, TorchEngine, ignore
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.modeling.transformer import Transformer
@@ -30,7 +30,7 @@ from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import fix_cuda_kernels
 from translate_ddp.runtime.environment import set_defaults
-from translate_ddp.runtime.launcher import Launch
+from translate_ddp.runtime.launcher import read_launch
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import ModelConfig, NBestConfig, Precision
 from translate_ddp.training.averaging import open_checkpoint
@@ -105,7 +105,7 @@ class Translator:
         set_defaults(os.environ)
         keep_freed_memory()
         fix_cuda_kernels()
-        torch.set_num_threads(threads_per_process(Launch()))
+        torch.set_num_threads(threads_per_process(read_launch(os.environ)))
         if Path(path).is_file():
             path, preload = CheckpointConfig.model_folder, path
         store = CheckpointStore(CheckpointConfig(path, model_basename))
@@ -134,11 +134,22 @@ class Translator:
         return cls(engine, tokenizer, languages, config["batches"]["seq_len"], state)
 
     @property
+    def has_state(self) -> bool:
+        """Whether it is a checkpoint, not an exported model."""
+        return self._state is not None
+
+    @property
     def state(self) -> RunState:
         """The state of the training. Raises UserError if the model is not a checkpoint."""
         if self._state is None:
             raise UserError("An exported model has no state of its training: pass a checkpoint.")
         return self._state
+
+    @property
+    def identity(self) -> list[object]:
+        """Hashes and settings on which translations depend, beside those of the search."""
+        languages = [self.lang_src, self.lang_tgt]
+        return [self.engine.fingerprint, self.tokenizer.fingerprint, *languages, self.seq_len]
 
     @overload
     def translate(
@@ -147,6 +158,7 @@ class Translator:
         beam_width: int = ...,
         length_penalty: float = ...,
         report: Report = ...,
+        on_done: Callable[[int], None] = ...,
     ) -> list[str]: ...
 
     @overload
@@ -156,6 +168,7 @@ class Translator:
         beam_width: int = ...,
         length_penalty: float = ...,
         report: Report = ...,
+        on_done: Callable[[int], None] = ...,
         *,
         n_best: int,
         temperature: float = ...,
@@ -168,6 +181,7 @@ class Translator:
         beam_width: int = NBestConfig.beam_width,
         length_penalty: float = NBestConfig.length_penalty,
         report: Report = warn_of_text,
+        on_done: Callable[[int], None] = ignore,
         *,
         n_best: int | None = None,
         temperature: float = NBestConfig.temperature,
@@ -179,11 +193,12 @@ class Translator:
         beam at least as wide, unless `temperature` samples them. Beam width 1 is greedy. The
         sentences of a text are translated one by one; the second translation of a text consists of
         the second of each sentence. A sentence longer than those of training is cut into parts;
-        `report` gets the index of its text and a message. Raises ValueError for unusable settings.
+        `report` gets the index of its text and a message. `on_done` receives numbers of finished
+        texts, estimated from those of parts. Raises ValueError for unusable settings.
         """
         config = NBestConfig(beam_width, length_penalty, n_best or 1, temperature, seed)
         rows, parts = self._parts(texts, report)
-        found = self.engine.translate(parts, config)
+        found = self.engine.translate(parts, config, in_texts(on_done, len(texts), len(parts)))
         if n_best is None:
             decoded = self.tokenizer.decode([best.ids for best, *_ in found])
             return [self._join(sentences) for sentences in by_row(rows, decoded, len(texts))]
@@ -241,6 +256,20 @@ class Translator:
             parts += [ids[part] for part in cuts]
             rows += [row] * len(cuts)
         return rows, parts
+
+
+def in_texts(on_done: Callable[[int], None], texts: int, parts: int) -> Callable[[int], None]:
+    """A function of finished parts that calls `on_done` with their share of the texts."""
+    done = 0
+    if not parts:  # all texts are blank
+        on_done(texts)
+
+    def parts_done(count: int) -> None:
+        nonlocal done
+        before, done = done, done + count
+        on_done(done * texts // parts - before * texts // parts)
+
+    return parts_done
 
 
 def by_row(rows: Sequence[int], values: Sequence[T], count: int) -> list[list[T]]:

@@ -1,20 +1,35 @@
-"""`python -m translate_ddp translate`: one line per line of the input, in its order."""
+"""`python -m translate_ddp translate`: the translations of texts, in their order."""
 
 import io
 import itertools
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from translate_ddp.checks import check_at_least
+from translate_ddp.commands.output_file import (
+    ROWS,
+    check_one_process,
+    on_every_rank,
+    open_ranks,
+    write_rows,
+)
+from translate_ddp.commands.output_formats import Format, to_bytes, translated_lines
+from translate_ddp.console import print_line, printable
+from translate_ddp.data.files import file_identity
+from translate_ddp.data.inputs import read_sources
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.settings import SearchConfig
-from translate_ddp.translator import Translator
+from translate_ddp.settings import NBestConfig
+from translate_ddp.translator import Report, Translator
 
-LINES_AT_ONCE = 1000  # lines read and translated together
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 @dataclass(frozen=True)
@@ -39,12 +54,31 @@ class SavedModel:
 
 @dataclass(frozen=True)
 class TranslateConfig:
-    """Translate lines of text with a trained checkpoint, sentence by sentence."""
+    """Translate texts with a trained checkpoint, sentence by sentence."""
 
     lines: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Lines to translate; if there are none, those of standard input."""
+    """Texts to translate; if there are none, the lines of standard input."""
+    input: str = ""
+    """File to translate: text, .jsonl .json .csv .tsv (.gz of them) or .parquet."""
+    output: str = ""
+    """New file for the translations of --input; '': standard output. Under torchrun, the ranks
+    divide the work. The same command continues an interrupted one."""
+    format: Format = "text"
+    """text: a line for each translation; jsonl: an object for each text, with scores."""
     saved: SavedModel = field(default_factory=SavedModel)
-    search: SearchConfig = field(default_factory=SearchConfig)
+    search: NBestConfig = field(default_factory=NBestConfig)
+
+    def __post_init__(self) -> None:
+        if self.lines and self.input:
+            raise ValueError("Pass texts or --input, not both.")
+        if self.output and not self.input:
+            raise ValueError("--output needs --input; write other output with `> FILE`.")
+        for line in self.lines:
+            if os.path.isfile(line):
+                raise ValueError(
+                    f"{line} is a file: pass --input {line} to translate it, or write the text to "
+                    "standard input."
+                )
 
 
 def run(config: TranslateConfig) -> None:
@@ -52,19 +86,95 @@ def run(config: TranslateConfig) -> None:
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
+    if config.output:
+        return write_file(config)
+    check_one_process()
     translator = config.saved.open()
-    lines = config.lines or (line.rstrip("\n") for line in sys.stdin)
-    at_once = 1 if sys.stdin.isatty() else LINES_AT_ONCE
-    for start, chunk in chunks(lines, at_once):
-
-        def report(row: int, message: str, first: int = start + 1) -> None:
-            print(f"Line {first + row}: {message}", file=sys.stderr)
-
-        for translation in translator.translate(chunk, **asdict(config.search), report=report):
-            print(translation, flush=True)
+    is_typed = not (config.lines or config.input) and sys.stdin.isatty()
+    for start, texts in chunks(_texts(config, translator), 1 if is_typed else ROWS):
+        report = report_from(start)
+        found = translated_lines(translator, texts, config.search, config.format, report)
+        for line in found:
+            print(line, flush=True)
 
 
-def chunks(lines: Iterable[str], size: int) -> Iterator[tuple[int, list[str]]]:
+def _texts(config: TranslateConfig, translator: Translator) -> Iterable[str]:
+    if config.lines:
+        return config.lines
+    if config.input:
+        table = open_input(config.input, translator)
+        parts = (range(start, start + ROWS) for start in range(0, len(table), ROWS))
+        return (text for part in parts for text in rows(table, part))
+    if sys.stdin.isatty():
+        return typed_lines(f"{translator.lang_src}-{translator.lang_tgt}")
+    return (line.rstrip("\n") for line in sys.stdin)
+
+
+def write_file(config: TranslateConfig) -> None:
+    """Write the translations of `--input` to `--output`, on all ranks."""
+    with open_ranks() as world:
+        translator = on_every_rank(world, "opening the model", config.saved.open)
+        table = on_every_rank(
+            world, "reading the input", lambda: open_input(config.input, translator)
+        )
+
+        def compute(part: range, on_done: Callable[[int], None]) -> bytes:
+            texts, report = rows(table, part), report_from(part.start)
+            return to_bytes(
+                translated_lines(translator, texts, config.search, config.format, report, on_done)
+            )
+
+        def identity() -> list[object]:
+            given = [file_identity(Path(config.input)), config.format, asdict(config.search)]
+            return [*translator.identity, *given]
+
+        write_rows(Path(config.output), identity, len(table), compute, world, "translation")
+
+
+def open_input(path: str, translator: Translator) -> "Dataset":
+    """The texts of a file; the number of those that are missing is printed on stderr."""
+    table = read_sources(Path(path), translator.lang_src)
+    missing = table.data.column("src").null_count
+    if missing:
+        print_line(
+            f"{path} has {missing:,} rows without a text: their translations are empty.", sys.stderr
+        )
+    return table
+
+
+def rows(table: "Dataset", part: range) -> list[str]:
+    return [text or "" for text in table[part.start : part.stop]["src"]]
+
+
+def report_from(start: int) -> Report:
+    """A report of messages about texts, `start` of which come before; they count from 1."""
+
+    def report(row: int, message: str) -> None:
+        print_line(printable(f"Line {start + 1 + row}: {message}"), sys.stderr)
+
+    return report
+
+
+def typed_lines(languages: str) -> Iterator[str]:
+    """The lines that a user types after a prompt, until Ctrl-D."""
+    with suppress(ImportError):
+        import readline  # noqa: F401  (`input` then edits and recalls lines)
+    print(f"Type a text in {languages.split('-')[0]}. Ctrl-D ends.", file=sys.stderr)
+    while True:
+        prompt = f"{languages}> "
+        if not sys.stdout.isatty():  # there `input` would write the prompt to the output
+            print(prompt, end="", file=sys.stderr, flush=True)
+            prompt = ""
+        try:
+            yield input(prompt)
+        except EOFError:
+            return print(file=sys.stderr)
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+            raise
+
+
+def chunks(lines: Iterable[str], size: int) -> Iterator[tuple[int, Sequence[str]]]:
     """Lists of `size` lines, and the number of lines before each."""
     iterator = iter(lines)
     for start in itertools.count(0, size):

@@ -1,51 +1,155 @@
-"""`python -m translate_ddp validate`: greedy-decode validation of a checkpoint."""
+"""`python -m translate_ddp validate`: the scores of a model, or of existing translations."""
 
+import zipfile
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
+from translate_ddp.commands.output_formats import to_bytes
 from translate_ddp.commands.translate import SavedModel
+from translate_ddp.commands.validation_sets import Pairs, from_files, from_training
 from translate_ddp.console import print_line
-from translate_ddp.data.dataset import ParallelDataset, Ragged, load_prepared, prepare
-from translate_ddp.data.files import read_parallel
+from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.text import normalize
-from translate_ddp.errors import UserError, first_line
+from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
-from translate_ddp.settings import GREEDY, CorpusConfig, SearchConfig, TokenizerConfig
-from translate_ddp.training.fine_tuning import store_tokenizer
+from translate_ddp.settings import GREEDY, SearchConfig
+from translate_ddp.training.bootstrap import compare, score_intervals
+from translate_ddp.training.comet_metric import comet_score
 from translate_ddp.training.logbook import Logbook
-from translate_ddp.training.metrics import bleu_signature
+from translate_ddp.training.metrics import SLOW_METRICS, bleu_signature, score_texts
 from translate_ddp.training.robustness import describe_robustness
-from translate_ddp.training.sinks.console_sink import sample_lines, with_units
-from translate_ddp.training.validation import ValidationSet, validate
+from translate_ddp.training.sinks.console_sink import number, sample_lines, with_units
+from translate_ddp.training.validation import samples_of, validate
 from translate_ddp.translator import Translator
+
+BOOTSTRAP = "sacreBLEU's bootstrap (1,000 samples)"
 
 
 @dataclass(frozen=True)
 class ValidateConfig:
-    """Decode a validation set and score it with every metric."""
+    """Score a model, or existing translations, on a validation set with every metric."""
 
     source: str = ""
-    """File of sentences, one per line; '': the validation set of the training run."""
+    """File of sentences (text, or a table), or a corpus of pairs as for --dataset of training; '':
+    the validation set of the training run."""
     reference: str = ""
-    """File of their translations."""
+    """File of their translations, unless --source has them."""
+    hypothesis: str = ""
+    """File of translations to score instead of those of a model."""
+    lang_src: str = ""
+    """Source language with --hypothesis and --source: names the column of a table."""
+    lang_tgt: str = ""
+    """Target language with --hypothesis and --source: names columns and selects the metrics."""
+    output: str = ""
+    """New file for the translations, one per line; '': they are not written."""
+    compare: str = ""
+    """Model (folder or file) or file of translations to test against, by paired bootstrap."""
+    comet: str = ""
+    """COMET model, such as Unbabel/wmt22-comet-da (a large download), or its file; '': none."""
     perturbed: bool = False
     """Also report scores for input as people type it: lower case, no end punctuation, ..."""
     search: SearchConfig = field(default_factory=lambda: GREEDY)
     saved: SavedModel = field(default_factory=SavedModel)
 
     def __post_init__(self) -> None:
-        if bool(self.source) != bool(self.reference):
-            raise ValueError("--source and --reference must be given together.")
+        if self.reference and not self.source:
+            raise ValueError("--reference needs --source.")
+        if self.needs_model and (self.lang_src or self.lang_tgt):
+            raise ValueError("A model has its languages: omit --lang_src and --lang_tgt.")
+        if not self.needs_model and not (self.lang_src and self.lang_tgt):
+            raise ValueError(
+                "--hypothesis with --source needs --lang_src and --lang_tgt, such as en and it."
+            )
+        if self.hypothesis and self.perturbed:
+            raise ValueError("--perturbed needs a model: omit --hypothesis.")
+        if self.comet and find_spec("comet") is None:
+            raise ValueError(
+                "--comet needs a library that is not installed here. It cannot share an "
+                "environment with this NumPy: docs/guide.md shows how to run it in its own."
+            )
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether a checkpoint is opened: to translate, or for its validation set."""
+        return not (self.hypothesis and self.source)
+
+
+class System(NamedTuple):
+    """Translations and their scores."""
+
+    name: str
+    predictions: list[str]
+    scores: dict[str, float]
 
 
 def run(config: ValidateConfig) -> None:
-    translator = config.saved.open()
-    if config.source:
-        data = from_files(Path(config.source), Path(config.reference), translator)
+    output = Path(config.output)
+    if config.output and output.exists():
+        raise UserError(f"{output} exists already: delete it, or pass another --output.")
+    translator = config.saved.open() if config.needs_model else None
+    pairs = read_pairs(config, translator)
+    if config.hypothesis:
+        system = from_hypothesis(config.hypothesis, pairs)
     else:
-        data = from_training(config.saved, translator)
+        assert translator is not None
+        system = from_model(translator, pairs, config.search)
+    if config.output:
+        write(system.predictions, output)
+    for line in report(system, pairs, config.comet):
+        print_line(line)
+    if config.perturbed and translator is not None:
+        translate = partial(translator.translate, **asdict(config.search))
+        for line in describe_robustness(translate, *pairs[:2], pairs.languages[1]):
+            print_line(line)
+    if config.compare:
+        baseline = open_system(config.compare, pairs, config.search)
+        for line in describe_comparison(system, baseline, pairs):
+            print_line(line)
+
+
+def read_pairs(config: ValidateConfig, translator: Translator | None) -> Pairs:
+    if translator is None:
+        return from_files(config.source, config.reference, (config.lang_src, config.lang_tgt))
+    if config.source:
+        languages = translator.lang_src, translator.lang_tgt
+        return from_files(config.source, config.reference, languages)
+    return from_training(config.saved, translator)
+
+
+def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
+    """A model's translations, if the path is a folder or a checkpoint; else those in the file."""
+    if Path(path).is_dir() or zipfile.is_zipfile(path):
+        return from_model(Translator.open(path), pairs, search)
+    return from_hypothesis(path, pairs)
+
+
+def from_hypothesis(path: str, pairs: Pairs) -> System:
+    """Existing translations. Raises UserError if they are not those of the pairs."""
+    lang_tgt = pairs.languages[1]
+    predictions = list(map(normalize, read_texts(Path(path), "tgt", lang_tgt)))
+    if len(predictions) != len(pairs.references):
+        raise UserError(
+            f"{path} has {len(predictions):,} translations for {len(pairs.references):,} "
+            "references: they must correspond line by line."
+        )
+    scores = score_texts(pairs.sources, predictions, pairs.references, lang_tgt)
+    return System(path, predictions, scores)
+
+
+def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> System:
+    """A model's translations. Raises UserError if it translates into another language."""
+    if translator.lang_tgt != pairs.languages[1]:
+        raise UserError(
+            f"A model translates into {translator.lang_tgt}, but the references are in "
+            f"{pairs.languages[1]}: pass a model of the same languages."
+        )
+    data = pairs.encoded(translator.tokenizer)
     with (
         explain_out_of_memory(translator.engine.device, lambda: "validating", FREE_MEMORY),
         Logbook().progress("validation", total=len(data.pairs)) as progress,
@@ -56,53 +160,45 @@ def run(config: ValidateConfig) -> None:
             translator.tokenizer,
             World(device=translator.engine.device),
             "rank0",
-            config.search,
+            search,
             on_done=progress.advance,
         )
-    for line in sample_lines(result.samples):
-        print_line(line)
-    position = translator.state.position
-    print_line(
-        f"epoch {position.current_epoch}, step {position.global_step:,}, "
-        f"{len(data.pairs):,} sentences: {with_units(result.scores)}"
+    name = f"{translator.lang_src}-{translator.lang_tgt} model"
+    if translator.has_state:
+        position = translator.state.position
+        name = f"epoch {position.current_epoch}, step {position.global_step:,}"
+    return System(name, list(map(normalize, result.predictions)), result.scores)
+
+
+def report(system: System, pairs: Pairs, comet: str) -> Iterator[str]:
+    """Samples, scores, their intervals and BLEU's signature, as lines."""
+    sources, references, (_, lang_tgt) = pairs
+    yield from sample_lines(samples_of(sources, references, system.predictions))
+    texts = sources, system.predictions, references
+    scores = system.scores | score_texts(*texts, lang_tgt, SLOW_METRICS)
+    if comet:
+        scores["comet"] = comet_score(comet, *texts)
+    yield f"{system.name}, {len(references):,} sentences: {with_units(scores)}"
+    intervals = score_intervals(system.predictions, references, lang_tgt)
+    shown = (f"{name} {number(i.mean)} ± {number(i.half_width)}" for name, i in intervals.items())
+    yield f"95% intervals by {BOOTSTRAP}: {', '.join(shown)}"
+    yield f"BLEU signature: {bleu_signature(lang_tgt)}"
+
+
+def describe_comparison(system: System, baseline: System, pairs: Pairs) -> Iterator[str]:
+    """The scores of the baseline, and the differences of the system to it, as lines."""
+    yield f"{baseline.name}: {with_units(baseline.scores)}"
+    found = compare(system.predictions, baseline.predictions, pairs.references, pairs.languages[1])
+    shown = (
+        f"{name} {each.score - each.baseline:+.4g} (p = {each.p_value:.3f})"
+        for name, each in found.items()
     )
-    print_line(f"BLEU signature: {bleu_signature(data.lang_tgt)}")
-    if config.perturbed:
-        translate = partial(translator.translate, **asdict(config.search))
-        for line in describe_robustness(translate, data.sources, data.references, data.lang_tgt):
-            print_line(line)
+    yield f"Difference to it, by {BOOTSTRAP}, paired: {', '.join(shown)}"
 
 
-def from_files(source: Path, reference: Path, translator: Translator) -> ValidationSet:
-    """The pairs of two parallel files. Raises UserError if one cannot be read or lengths differ."""
-    pairs = read_parallel(source, reference)
-    sources, references = (list(map(normalize, pairs[side])) for side in ("src", "tgt"))
-    encoded = (Ragged.of(translator.tokenizer.encode(side)) for side in (sources, references))
-    language = translator.state.run.config["corpus"]["lang_tgt"]
-    return ValidationSet(ParallelDataset(*encoded), sources, references, language)
-
-
-def from_training(saved: SavedModel, translator: Translator) -> ValidationSet:
-    """The validation set of the training run, prepared again if its files are gone.
-
-    Raises UserError if the corpus has changed since.
-    """
-    config = translator.state.run.config
+def write(predictions: list[str], output: Path) -> None:
+    """Write the file as a whole. Raises UserError if that fails."""
     try:
-        corpus, tokenizer = CorpusConfig(**config["corpus"]), TokenizerConfig(**config["tokenizer"])
-    except TypeError as error:  # a setting of another version
-        problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
-        raise UserError(f"{problem}: pass --source and --reference.") from error
-    folder = Path(saved.model_folder) / "data"
-    if config["checkpoint"].get("init_from"):  # its tokenizer was not made from this corpus
-        languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
-        tokenizer = store_tokenizer(translator.tokenizer.text, folder, languages)
-    seq_len = config["batches"]["seq_len"]
-    perturb = config.get("augment", {}).get("perturb", False)  # not in older checkpoints
-    data = load_prepared(prepare(corpus, tokenizer, seq_len, folder, perturb))
-    if data.tokenizer.fingerprint != translator.tokenizer.fingerprint:
-        raise UserError(
-            f"The corpus {config['corpus']['dataset']} has changed since the checkpoint was "
-            "trained: pass --source and --reference."
-        )
-    return ValidationSet.of(data, corpus.lang_tgt)
+        write_atomically(output, to_bytes(predictions))
+    except OSError as error:
+        raise UserError(f"{output} cannot be written: {error.strerror}.") from error

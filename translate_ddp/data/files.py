@@ -62,7 +62,8 @@ def find_parallel_text(prefix: Path, languages: Languages) -> Located | None:
             f" {'-'.join(languages)} is missing (plain or .gz)."
         )
     return Located(
-        [*map(file_identity, found)], lambda: {"train": read_parallel(*found, languages)}
+        [*map(file_identity, found)],
+        lambda: {"train": read_parallel(found[0], found[1], languages)},
     )
 
 

@@ -8,7 +8,7 @@ import torch
 
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.modeling.decoding import decode_n_best, default_max_tokens
-from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.modeling.inference_weights import fingerprint, ready_to_decode
 from translate_ddp.modeling.scoring import token_log_probs
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.modeling.transformer import Transformer
@@ -25,6 +25,11 @@ class Engine(Protocol):
     @property
     def device(self) -> torch.device:
         """The device of its weights."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of its weights in their precision: another one may give other translations."""
         ...
 
     def translate(
@@ -51,6 +56,10 @@ class TorchEngine:
         self.model = ready_to_decode(model).eval()
         self.device = device
         self.max_tokens = max_tokens or default_max_tokens(device)
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.model)
 
     def translate(
         self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore

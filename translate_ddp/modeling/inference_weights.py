@@ -5,6 +5,7 @@ for the few rows of decoding (16) takes as long as the product itself.
 """
 
 import copy
+import hashlib
 import typing
 
 import torch
@@ -64,6 +65,18 @@ def ready_to_decode(model: Transformer) -> Transformer:
     elif weight.device.type != "cpu":
         ready.projection = PaddedWeights(ready.embedding.weight)
     return ready
+
+
+def fingerprint(model: Transformer) -> str:
+    """A hash of all weights in their dtype, in hex."""
+    weights = dict(model.named_parameters())
+    for name, part in model.named_modules():
+        if isinstance(part, PackedWeights) and part is not model.projection:
+            weights[f"{name}.weight"] = part.packed.to_dense(model.dtype)
+    digest = hashlib.sha256()
+    for tensor in weights.values():
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def can_pack(device: torch.device, dtype: torch.dtype) -> bool:

@@ -31,10 +31,12 @@ POINTS = (
     "writing",  # before each write to it
     "syncing",  # before its fsync
     "renaming",  # after its fsync, before its rename
-    "published",  # after its rename
+    "published",  # after its rename, or that of a large output file
     "pruning",  # before an old checkpoint is deleted
     "metrics",  # before a line of metrics.jsonl is written
     "validating",  # after each batch of the validation set
+    "chunk",  # after a chunk of a large output file is written
+    "joined",  # after its chunks are joined, before the rename
 )
 
 FAULT = re.compile(

@@ -90,6 +90,20 @@ def wer(sources: Texts, predictions: Texts, references: Texts, language: str) ->
     return float(jiwer.wer(list(references), list(predictions)))
 
 
+def chrf_words(sources: Texts, predictions: Texts, references: Texts, language: str) -> float:
+    """chrF2++, which also counts words and pairs of words, 0 to 100 (Popovic 2017; sacreBLEU)."""
+    import sacrebleu
+
+    return sacrebleu.corpus_chrf(list(predictions), [list(references)], word_order=2).score
+
+
+def ter(sources: Texts, predictions: Texts, references: Texts, language: str) -> float:
+    """Translation edit rate: edits and moves in percent of the words (Snover 2006; sacreBLEU)."""
+    import sacrebleu
+
+    return sacrebleu.corpus_ter(list(predictions), [list(references)]).score
+
+
 METRICS = (
     Metric("loss", "nats/token", higher_is_better=False, compute=None),  # without label smoothing
     Metric("BLEU", "", higher_is_better=True, compute=bleu),
@@ -97,15 +111,21 @@ METRICS = (
     Metric("cer", "edits/character", higher_is_better=False, compute=cer),
     Metric("wer", "edits/word", higher_is_better=False, compute=wer, of_words=True),
 )
-UNITS = {metric.name: metric.unit for metric in METRICS} | {
+# Not in the validations of training: TER takes longer than decoding.
+SLOW_METRICS = (
+    Metric("chrf++", "", higher_is_better=True, compute=chrf_words, of_words=True),
+    Metric("ter", "%", higher_is_better=False, compute=ter, of_words=True),
+)
+UNITS = {metric.name: metric.unit for metric in METRICS + SLOW_METRICS} | {
     "nll": "nats/token",
     "tokens_per_second": "tokens/s",
 }
 
 
-def metrics_of(language: str) -> list[Metric]:
-    """The metrics that are computed for a target language."""
-    return [metric for metric in METRICS if separates_words(language) or not metric.of_words]
+def metrics_of(language: str, metrics: Sequence[Metric] | None = None) -> list[Metric]:
+    """The metrics that are computed for a target language, of `metrics` or of all in training."""
+    among = METRICS if metrics is None else metrics
+    return [metric for metric in among if separates_words(language) or not metric.of_words]
 
 
 def find_metric(name: str, language: str) -> Metric:
@@ -122,15 +142,22 @@ def find_metric(name: str, language: str) -> Metric:
 
 
 def score_texts(
-    sources: Texts, predictions: Texts, references: Texts, language: str
+    sources: Texts,
+    predictions: Texts,
+    references: Texts,
+    language: str,
+    metrics: Sequence[Metric] | None = None,
 ) -> dict[str, float]:
-    """Every metric of translations into `language`, by name. The texts are normalized before."""
+    """The `metrics`, or all of training, of translations into `language`, by name.
+
+    The texts are normalized before.
+    """
     sources, predictions, references = (
         [normalize(text) for text in texts] for texts in (sources, predictions, references)
     )
     return {
         metric.name: float(metric.compute(sources, predictions, references, language))
-        for metric in metrics_of(language)
+        for metric in metrics_of(language, metrics)
         if metric.compute is not None
     }
 

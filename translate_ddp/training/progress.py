@@ -4,6 +4,7 @@ import io
 import os
 import time
 from contextlib import suppress
+from typing import TextIO
 
 from tqdm import tqdm
 
@@ -18,13 +19,22 @@ LINE_FORMAT = "{desc} {percentage:3.0f}% {n_fmt}/{total_fmt}{postfix}"
 class Progress(tqdm):
     """A bar of at most `COLUMNS` columns that shows the time left.
 
-    Without a terminal it prints a line every `LINE_SECONDS` and one at the end. A terminal that
-    closes does not end the run.
+    Without a terminal it prints a line every `LINE_SECONDS` and one at the end, to `lines_to` or
+    stdout. A terminal that closes does not end the run.
     """
 
     monitor_interval = 0  # no thread that prints at other times
 
-    def __init__(self, label: str, total: int, *, initial: int = 0, shown: bool = True) -> None:
+    def __init__(
+        self,
+        label: str,
+        total: int,
+        *,
+        initial: int = 0,
+        shown: bool = True,
+        lines_to: TextIO | None = None,
+    ) -> None:
+        self.lines_to = lines_to
         self.text = ""  # shown beside the count
         self.lines = terminal_columns() == 0
         self._printed = -1  # the count of the last line
@@ -56,7 +66,7 @@ class Progress(tqdm):
         if self.lines:
             if msg is None and self.n != self._printed:  # not a request to clear the line
                 self._printed = self.n
-                print_line(str(self))
+                print_line(str(self), self.lines_to)
         else:
             self.ncols = min(COLUMNS, terminal_columns())  # the window may have changed
             with suppress(OSError):

@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from translate_ddp.data.dataset import ParallelDataset, PreparedData
+from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
+from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.engine import Engine, ignore
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import GREEDY, NBestConfig, SearchConfig, ValidateOn
 from translate_ddp.training.logbook import Sample
-from translate_ddp.training.metrics import score_texts
+from translate_ddp.training.metrics import Texts, score_texts
 
 NUM_SAMPLES = 3  # translations shown at each validation
 
@@ -34,6 +35,15 @@ class ValidationSet:
         """The validation set of a prepared corpus."""
         return cls(data.validation, data.validation_sources, data.validation_references, lang_tgt)
 
+    @classmethod
+    def encoded(
+        cls, sources: Texts, references: Texts, tokenizer: Tokenizer, lang_tgt: str
+    ) -> "ValidationSet":
+        """The validation set of these texts."""
+        texts = [list(map(normalize, side)) for side in (sources, references)]
+        pairs = ParallelDataset(*(Ragged.of(tokenizer.encode(side)) for side in texts))
+        return cls(pairs, texts[0], texts[1], lang_tgt)
+
     def rows_of(self, world: World, on: ValidateOn) -> list[int]:
         """The rows of this rank's shard; on "rank0", those of rank 0, which decodes all."""
         rows = list(range(len(self.pairs)))
@@ -45,6 +55,7 @@ class Validation(NamedTuple):
 
     scores: dict[str, float]  # metric -> score
     samples: list[Sample]
+    predictions: list[str]
 
 
 class Shard(NamedTuple):
@@ -96,11 +107,14 @@ def _score(shards: Sequence[Shard], data: ValidationSet) -> Validation:
             predictions[row] = prediction
     loss = sum(shard.loss for shard in shards) / sum(shard.tokens for shard in shards)
     scores = {"loss": loss} | score_texts(data.sources, predictions, data.references, data.lang_tgt)
-    samples = [
-        Sample(data.sources[row], data.references[row], predictions[row])
-        for row in choose_samples(NUM_SAMPLES, len(predictions))
-    ]
-    return Validation(scores=scores, samples=samples)
+    samples = samples_of(data.sources, data.references, predictions)
+    return Validation(scores, samples, predictions)
+
+
+def samples_of(sources: Texts, references: Texts, predictions: Texts) -> list[Sample]:
+    """The rows that are shown."""
+    rows = choose_samples(NUM_SAMPLES, len(predictions))
+    return [Sample(sources[row], references[row], predictions[row]) for row in rows]
 
 
 def choose_samples(count: int, size: int) -> list[int]:

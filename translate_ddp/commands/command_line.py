@@ -1,0 +1,80 @@
+"""The command line of a command: its flags, once each, and texts that may begin with a dash."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
+
+import tyro
+
+from translate_ddp.errors import UserError
+
+C = TypeVar("C")
+FLAG = re.compile(r"--[^\s=]*(=|\Z)")
+
+
+def parse(config: type[C], arguments: Sequence[str], prog: str, prints: bool = True) -> C:
+    """The configuration of a command line. `prints` is false off rank 0.
+
+    Raises UserError for a repeated flag, and SystemExit, with a message, for unusable flags.
+    """
+    flags, others = separate(arguments, set(switches(config)))
+    with nullcontext() if prints else silence():
+        return tyro.cli(
+            config,
+            # All after "--" are positional, whatever they begin with.
+            args=[*flags, "--", *others] if others else flags,
+            prog=prog,
+            config=(tyro.conf.OmitArgPrefixes,),
+            use_underscores=True,
+        )
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Within it, nothing is printed."""
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield
+
+
+def separate(arguments: Sequence[str], without_value: set[str]) -> tuple[list[str], list[str]]:
+    """The flags with their values, and the positional arguments.
+
+    All arguments after "--" are positional. Raises UserError for a repeated flag.
+    """
+    flags: list[str] = []
+    others: list[str] = []
+    seen: set[str] = set()
+    awaits_value = False
+    for at, argument in enumerate(arguments):
+        if argument == "--":
+            return flags, [*others, *arguments[at + 1 :]]
+        if not is_flag(argument):
+            (flags if awaits_value else others).append(argument)
+            awaits_value = False
+            continue
+        flag, equals, _ = argument.partition("=")
+        name = flag[:2] + flag[2:].replace("-", "_")
+        if name in seen:
+            raise UserError(f"{name} is given twice: pass it once.")
+        seen.add(name)
+        flags.append(argument)
+        awaits_value = not equals and name not in without_value
+    return flags, others
+
+
+def is_flag(argument: str) -> bool:
+    """Whether it begins with "--" and its name has no blank, or is -h; texts may begin so, too."""
+    return argument == "-h" or FLAG.match(argument) is not None
+
+
+def switches(config: Any) -> Iterator[str]:
+    """The flags without a value of a settings class: --help, and those of its booleans."""
+    yield from ("-h", "--help")
+    for setting in fields(config):
+        if is_dataclass(setting.type):
+            yield from switches(setting.type)
+        elif isinstance(setting.default, bool):
+            yield from (f"--{setting.name}", f"--no_{setting.name}")

@@ -1,0 +1,57 @@
+"""The translations of texts as the lines that `translate` writes."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+from translate_ddp.modeling.engine import ignore
+from translate_ddp.settings import NBestConfig
+from translate_ddp.translator import Report, Translation, Translator
+
+Format = Literal["text", "jsonl"]
+DECIMALS = 6  # of log-probabilities: fewer differ between machines
+
+
+def translated_lines(
+    translator: Translator,
+    texts: Sequence[str],
+    search: NBestConfig,
+    format: Format,
+    report: Report,
+    on_done: Callable[[int], None] = ignore,
+) -> list[str]:
+    """`search.n_best` lines of each text, best first; as jsonl one line of each text."""
+    settings: dict[str, Any] = asdict(search)
+    n_best = settings.pop("n_best")
+    if format == "text" and n_best == 1:  # without scores, which take a second pass
+        return translator.translate(texts, report=report, on_done=on_done, **settings)
+    found = translator.translate(texts, report=report, on_done=on_done, n_best=n_best, **settings)
+    if format == "text":
+        return [translation.text for translations in found for translation in translations]
+    return [
+        to_json({"source": text, "translations": list(map(as_dict, translations))})
+        for text, translations in zip(texts, found, strict=True)
+    ]
+
+
+def as_dict(translation: Translation) -> dict[str, Any]:
+    """Text, score, and the sentences with their tokens and log-probabilities."""
+    sentences = [asdict(sentence) for sentence in translation.sentences]
+    for sentence in sentences:
+        sentence["log_probs"] = rounded(sentence["log_probs"])
+    (score,) = rounded([translation.score])
+    return {"text": translation.text, "score": score, "sentences": sentences}
+
+
+def rounded(values: Iterable[float]) -> list[float]:
+    return [round(float(value), DECIMALS) for value in values]
+
+
+def to_json(value: object) -> str:
+    """JSON on one line. A lone surrogate, which is no text, becomes a question mark."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
+def to_bytes(lines: Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()

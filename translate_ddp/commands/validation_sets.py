@@ -1,0 +1,88 @@
+"""The pairs that `validate` and `score` use: given ones, or the validation set of the run."""
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from translate_ddp.commands.translate import SavedModel
+from translate_ddp.data.dataset import SUMMARY_FILE, PreparedData, load_prepared, prepare
+from translate_ddp.data.inputs import read_given_pairs
+from translate_ddp.data.text import normalize
+from translate_ddp.data.tokenizer import Tokenizer
+from translate_ddp.errors import UserError, first_line
+from translate_ddp.settings import CorpusConfig
+from translate_ddp.training.fine_tuning import store_tokenizer
+from translate_ddp.training.validation import ValidationSet
+from translate_ddp.translator import Translator
+
+PASS_FILES = "pass --source and --reference"
+
+
+class Pairs(NamedTuple):
+    """Sources and references, normalized."""
+
+    sources: list[str]
+    references: list[str]
+    languages: tuple[str, str]
+
+    def encoded(self, tokenizer: Tokenizer) -> ValidationSet:
+        return ValidationSet.encoded(self.sources, self.references, tokenizer, self.languages[1])
+
+
+def from_files(source: str | Path, reference: str | Path, languages: tuple[str, str]) -> Pairs:
+    """The pairs of one source or of two files. Raises UserError if they cannot be read."""
+    sides = read_given_pairs(str(source), str(reference), languages)
+    sources, references = (list(map(normalize, side)) for side in sides)
+    return Pairs(sources, references, languages)
+
+
+def from_training(saved: SavedModel, translator: Translator) -> Pairs:
+    """The validation set of the training run: that beside its checkpoints, or prepared again.
+
+    Raises UserError if the corpus has changed since.
+    """
+    if not translator.has_state:
+        raise UserError(f"An exported model has no validation set: {PASS_FILES}.")
+    run = translator.state.run
+    fingerprint = str(run.identity.always.get("training data"))
+    data = find_prepared(run_folder(saved) / "data", fingerprint)
+    with TemporaryDirectory() if data is None else nullcontext("") as temporary:
+        data = data or prepare_again(translator, Path(temporary))
+        if not data.fingerprint.startswith(fingerprint):
+            raise UserError(
+                f"The corpus {run.config['corpus']['dataset']} has changed since the checkpoint "
+                f"was trained: {PASS_FILES}."
+            )
+        languages = translator.lang_src, translator.lang_tgt
+        return Pairs(data.validation_sources, data.validation_references, languages)
+
+
+def run_folder(saved: SavedModel) -> Path:
+    """The folder of the checkpoint."""
+    for path in (Path(saved.model_folder), Path(saved.preload)):
+        if path.is_file():
+            return path.parent
+    return Path(saved.model_folder)
+
+
+def find_prepared(folder: Path, fingerprint: str) -> PreparedData | None:
+    """The prepared corpus with that start of its fingerprint, or None."""
+    for summary in sorted(folder.glob(f"*/{SUMMARY_FILE}")):
+        if json.loads(summary.read_text(encoding="utf-8"))["fingerprint"].startswith(fingerprint):
+            return load_prepared(summary.parent)
+    return None
+
+
+def prepare_again(translator: Translator, folder: Path) -> PreparedData:
+    """The corpus of the training run, encoded by the tokenizer of the model, in `folder`."""
+    config = translator.state.run.config
+    try:
+        corpus = CorpusConfig(**config["corpus"])
+    except TypeError as error:  # a setting of another version
+        problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
+        raise UserError(f"{problem}: {PASS_FILES}.") from error
+    languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
+    tokenizer = store_tokenizer(translator.tokenizer.text, folder, languages)
+    return load_prepared(prepare(corpus, tokenizer, config["batches"]["seq_len"], folder))

@@ -1,0 +1,112 @@
+"""A large output file: computed in chunks by all ranks, and continued after an interruption.
+
+A chunk is a file of its own in the folder `OUTPUT.KEY.partial`, where the key is a hash of all that
+the output depends on. A later start with the same key computes only the missing chunks.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from translate_ddp.errors import UserError
+from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.runtime.files import write_atomically
+
+KEY_CHARACTERS = 12
+
+
+class ChunkedFile:
+    """The file `output` of `count` chunks. Every rank calls the same methods in the same order."""
+
+    def __init__(
+        self, output: Path, identity: Callable[[], object], count: int, world: World
+    ) -> None:
+        """`identity` returns plain values on rank 0: equal ones must give equal bytes."""
+        text = world.on_main("identifying the input", lambda: json.dumps(identity()))
+        key = hashlib.sha256(text.encode()).hexdigest()[:KEY_CHARACTERS]
+        self.output, self.count, self.world = output, count, world
+        self.folder = output.with_name(f"{output.name}.{key}.partial")
+
+    def missing(self) -> list[int]:
+        """The chunks to compute, in order; the folder exists then.
+
+        Raises UserError if the output exists or the folder cannot be made.
+        """
+        return self.world.on_main("looking for finished chunks", self._missing)
+
+    def compute(self, missing: list[int], work: Callable[[int], bytes]) -> None:
+        """Compute this rank's part of the missing chunks and wait for those of the others.
+
+        Raises UserError if a chunk cannot be written, and what `work` raises.
+        """
+
+        def on_this_rank() -> None:
+            for chunk in self.of_this_rank(missing):
+                data = work(chunk)
+                with self._explain_write_errors():
+                    write_atomically(self._path(chunk), data)
+                fault_point("chunk")
+
+        self.world.on_each_rank("computing chunks", on_this_rank)
+
+    def of_this_rank(self, missing: list[int]) -> list[int]:
+        return missing[self.world.rank :: self.world.size]
+
+    def publish(self) -> None:
+        """Join the chunks, rename the result to the output, and delete the folder.
+
+        Raises UserError if that fails; all finished chunks are then kept.
+        """
+        self.world.on_main("joining chunks", self._publish)
+
+    def _missing(self) -> list[int]:
+        missing = [chunk for chunk in range(self.count) if not self._path(chunk).exists()]
+        if self.output.exists() and not self._is_published(missing):
+            raise UserError(f"{self.output} exists already: delete it, or pass another --output.")
+        with self._explain_write_errors():
+            self.folder.mkdir(exist_ok=True)
+        return missing
+
+    def _is_published(self, missing: list[int]) -> bool:
+        """Whether the output has all chunks, so that only the folder is left to delete."""
+        if missing or not self.folder.is_dir():
+            return False
+        sizes = (self._path(chunk).stat().st_size for chunk in range(self.count))
+        return self.output.stat().st_size == sum(sizes)
+
+    def _publish(self) -> None:
+        if not self.output.exists():
+            joined = self.folder / "joined"
+            with self._explain_write_errors():
+                with joined.open("wb") as file:
+                    for chunk in range(self.count):
+                        file.write(self._path(chunk).read_bytes())
+                    file.flush()
+                    os.fsync(file.fileno())
+                fault_point("joined")
+                joined.rename(self.output)
+        fault_point("published")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _path(self, chunk: int) -> Path:
+        return self.folder / f"{chunk:08d}"
+
+    @contextmanager
+    def _explain_write_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise UserError(
+                f"{error.filename} does not exist. The folder of --output must exist, be on a disk"
+                " that all processes share, and not be used by another run of this command."
+            ) from error
+        except OSError as error:
+            raise UserError(
+                f"{self.output} cannot be written: {error.strerror}. Finished parts are kept: run"
+                " the same command again to continue."
+            ) from error
