@@ -28,7 +28,9 @@ class Comparison(NamedTuple):
 def score_intervals(predictions: Texts, references: Texts, language: str) -> dict[str, Interval]:
     """The intervals of BLEU and chrF, by name."""
     found = _resampled([predictions], references, language)
-    return {name: Interval(result.mean, result.ci) for name, (result,) in found.items()}
+    return {
+        name: Interval(float(result.mean), float(result.ci)) for name, (result,) in found.items()
+    }
 
 
 def compare(
@@ -38,7 +40,7 @@ def compare(
     found = _resampled([baseline, predictions], references, language)
     # For systems without any difference sacreBLEU computes 1/1001, the p-value of a sure one.
     return {
-        name: Comparison(new.score, old.score, new.p_value if new.score != old.score else 1.0)
+        name: Comparison(new.score, old.score, 1.0 if new.score == old.score else new.p_value)
         for name, (old, new) in found.items()
     }
 

@@ -1,0 +1,138 @@
+"""Files that are translated in chunks: interrupted, divided over ranks, changed, or unwritable."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.file_translation import names, start
+from tests.helpers.processes import Job
+from translate_ddp.translator import Translator
+
+LINES = [
+    *("sun moon river", "", "tree. bird fish.", " \t", "stone bird fish wolf tree", "moon"),
+    *("wolf wolf", "a", "river", "fish moon", "☃ sun", "tree tree", "bird", "sun sun", "stone"),
+]  # four chunks, the last with three lines
+CHUNKS = 4
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with the input, for the output."""
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "in.en").write_bytes("\r\n".join(LINES).encode())  # without a final line break
+    return place
+
+
+@pytest.fixture
+def translate(trained: Path, place: Path, tmp_path: Path) -> Callable[..., Job]:
+    def translate(*flags: str, size: int = 1, fault: str = "") -> Job:
+        files = ["--input", str(place / "in.en"), "--output", str(place / "out")]
+        folder = ["--model_folder", str(trained)]
+        words = ("translate", *files, *folder, *flags)
+        return start(tmp_path / "printed", *words, size=size, fault=fault)
+
+    return translate
+
+
+def expected(trained: Path) -> str:
+    """The lines as the Python API translates them, one by one."""
+    translator = Translator.open(str(trained))
+    return "".join(f"{translator.translate([line])[0]}\n" for line in LINES)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_file_has_a_translation_of_each_line(
+    translate: Callable[..., Job], trained: Path, place: Path, size: int
+):
+    printed = translate(size=size).succeed()
+    assert (place / "out").read_text() == expected(trained)
+    assert names(place) == ["in.en", "out"]
+    assert "translation 100%" in printed
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("fault", ["chunk:1", "chunk:2", "joined", "published"])
+def test_killed_translation_continues_and_ends_as_the_uninterrupted_one(
+    translate: Callable[..., Job], trained: Path, place: Path, fault: str, size: int
+):
+    flags = ["--format", "jsonl", "--n_best", "2"]
+    translate(*flags, size=size, fault=f"{fault}@0=kill").kill_rest()
+    assert (place / "out").exists() == (fault == "published")
+    (partial,) = place.glob("out.*.partial")
+    before = {path.name: path.stat().st_mtime_ns for path in partial.iterdir()}
+    assert before
+    # A second kill, on the way: the chunks of the first start are not computed again.
+    if fault == "chunk:1" and size == 1:
+        translate(*flags, fault="chunk:1=kill").kill_rest()
+        after = {path.name: path.stat().st_mtime_ns for path in partial.iterdir()}
+        assert len(after) == len(before) + 1 and before.items() <= after.items()
+    printed = translate(*flags, size=size).succeed()
+    assert "Continues:" in printed and names(place) == ["in.en", "out"]
+    continued = (place / "out").read_bytes()
+    (place / "out").unlink()
+    translate(*flags).succeed()
+    assert (place / "out").read_bytes() == continued
+    assert continued.count(b"\n") == len(LINES)
+
+
+def test_stop_request_keeps_finished_chunks(
+    translate: Callable[..., Job], trained: Path, place: Path
+):
+    # The watchdog's thread receives the signal while the main thread sleeps.
+    job = translate(fault="chunk:2=int chunk:2=sleep:2 chunk:3=raise")
+    assert job.wait() == [2]
+    assert "error: Stopped (SIGINT) before" in job.text() and "Traceback" not in job.text()
+    translate().succeed()
+    assert (place / "out").read_text() == expected(trained)
+
+
+def test_changed_input_or_settings_do_not_use_the_finished_chunks(
+    translate: Callable[..., Job], trained: Path, place: Path
+):
+    translate(fault="chunk:2=kill").kill_rest()
+    with (place / "in.en").open("a") as file:
+        file.write(" sun\nmoon\n")
+    translate(fault="chunk:2=kill").kill_rest()
+    translate("--beam_width", "1", fault="chunk:2=kill").kill_rest()
+    assert len(list(place.glob("out.*.partial"))) == 3
+    printed = translate().succeed()
+    assert "Continues: 8 of 16" in printed
+    translator = Translator.open(str(trained))
+    lines = [*LINES[:-1], f"{LINES[-1]} sun", "moon"]
+    translations = [translator.translate([line])[0] for line in lines]
+    assert (place / "out").read_text() == "".join(f"{line}\n" for line in translations)
+
+
+def test_existing_output_is_not_overwritten(translate: Callable[..., Job], place: Path):
+    (place / "out").write_text("mine")
+    for size in (1, 2):
+        printed = translate(size=size).fail()
+        assert printed.count(f"error: {place / 'out'} exists already") == 1
+    assert (place / "out").read_text() == "mine" and names(place) == ["in.en", "out"]
+
+
+def test_full_disk_keeps_finished_chunks(translate: Callable[..., Job], place: Path):
+    printed = translate(fault="joined=enospc").fail()
+    assert "cannot be written: No space left on device. Finished parts are kept" in printed
+    (partial,) = place.glob("out.*.partial")
+    assert not (place / "out").exists() and len(list(partial.glob("0*"))) == CHUNKS
+    translate().succeed()
+    assert names(place) == ["in.en", "out"]
+
+
+def test_missing_folder_is_reported_before_the_work(trained: Path, place: Path, tmp_path: Path):
+    words = ("translate", "--input", str(place / "in.en"), "--model_folder", str(trained))
+    job = start(tmp_path / "printed", *words, "--output", str(place / "nowhere" / "out"))
+    assert "The folder of --output must exist" in job.fail()
+    job = start(tmp_path / "printed", *words, "--output", str(place / "in.en" / "out"))
+    assert "cannot be written: Not a directory" in job.fail()
+    job = start(tmp_path / "printed", *words, size=2)
+    assert job.fail().count("error: Several processes write one file together") == 1
+
+
+def test_empty_file_has_an_empty_translation(translate: Callable[..., Job], place: Path):
+    (place / "in.en").write_bytes(b"")
+    translate().succeed()
+    assert (place / "out").read_bytes() == b"" and names(place) == ["in.en", "out"]

@@ -1,0 +1,140 @@
+"""What `translate` writes: text, jsonl, several translations, and a prompt on a terminal."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers.commands import ROOT, environment, translate_ddp
+from tests.helpers.processes import SECONDS
+from translate_ddp.settings import NBestConfig
+from translate_ddp.translator import Translator
+
+LINES = ["sun moon river. fish wolf.", "", "- moon\ntree"]
+
+
+def run(trained: Path, tmp_path: Path, *words: str) -> str:
+    code, output = translate_ddp(tmp_path, "translate", "--model_folder", str(trained), *words)
+    assert code == 0, output
+    return output
+
+
+def test_jsonl_has_the_log_probabilities_that_the_engine_computes(trained: Path, tmp_path: Path):
+    output = run(trained, tmp_path, *LINES, "--format", "jsonl", "--n_best", "3")
+    translator = Translator.open(str(trained))
+    rows = [json.loads(line) for line in output.splitlines()]
+    assert [row["source"] for row in rows] == LINES
+    assert [len(row["translations"]) for row in rows] == [3, 3, 3]
+    assert rows[1]["translations"] == [{"text": "", "score": 0.0, "sentences": []}] * 3
+    assert [len(rows[place]["translations"][0]["sentences"]) for place in (0, 2)] == [2, 1]
+    for row in rows:
+        for number, translation in enumerate(row["translations"]):
+            for sentence in translation["sentences"]:
+                source = translator.tokenizer.encode([sentence["source"]])
+                (found,) = translator.engine.translate(source, NBestConfig(n_best=3))
+                (expected,) = translator.engine.log_probs(source, [found[number].ids])
+                assert sentence["log_probs"] == pytest.approx(expected.tolist(), abs=2e-6)
+                assert "".join(sentence["tokens"]).strip() == sentence["text"]
+            values = [p for each in translation["sentences"] for p in each["log_probs"]]
+            assert translation["score"] == pytest.approx(np.mean(values or [0]), abs=2e-6)
+
+
+def test_text_has_n_best_lines_for_each_text(trained: Path, tmp_path: Path):
+    output = run(trained, tmp_path, *LINES, "--n_best", "2")
+    found = Translator.open(str(trained)).translate(LINES, n_best=2)
+    assert output.splitlines() == [each.text for n_best in found for each in n_best]
+
+
+def test_samples_depend_on_the_seed(trained: Path, tmp_path: Path):
+    flags = ["--temperature", "1", "--seed"]
+    one, again, other = (run(trained, tmp_path, *LINES, *flags, seed) for seed in "112")
+    assert one == again != other
+    sampled = Translator.open(str(trained)).translate(LINES, temperature=1, seed=1, n_best=1)
+    assert one.splitlines() == [best.text for (best,) in sampled]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_input_without_output_is_written_to_standard_output(
+    trained: Path, tmp_path: Path, name: str
+):
+    texts = ["sun {moon}", "", "fish"]
+    lines = [json.dumps({"en": text}) if name == "a.jsonl" else text for text in texts]
+    (tmp_path / name).write_text("\n".join(lines))
+    output = run(trained, tmp_path, "--input", str(tmp_path / name))
+    translations = Translator.open(str(trained)).translate(texts)
+    assert output == "".join(f"{line}\n" for line in translations)
+
+
+def test_rows_without_a_text_are_counted(trained: Path, tmp_path: Path):
+    (tmp_path / "a.jsonl").write_text('{"en": "sun"}\n{"en": null}\n{"en": "sun"}\n')
+    output = run(trained, tmp_path, "--input", str(tmp_path / "a.jsonl"))
+    assert "a.jsonl has 1 rows without a text: their translations are empty." in output
+    *_, first, second, third = output.split("\n")[:-1]
+    assert second == "" != first == third
+
+
+@pytest.fixture
+def terminal(trained: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The command on a terminal, and the terminal's other end."""
+    ours, theirs = pty.openpty()
+    job = subprocess.Popen(
+        [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)],
+        cwd=ROOT,
+        env=environment() | {"TERM": "dumb"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    yield job, ours
+    job.kill()
+    job.wait()
+    os.close(ours)
+
+
+def read_until(end: int, text: str) -> str:
+    """What the terminal shows up to and with `text`."""
+    shown = b""
+    while text not in shown.decode(errors="replace"):
+        ready, _, _ = select.select([end], [], [], SECONDS)
+        assert ready, f"timeout: {shown!r}"
+        shown += os.read(end, 4096)
+    return shown.decode()
+
+
+def test_terminal_shows_a_prompt_and_ctrl_d_ends_it(
+    terminal: tuple[subprocess.Popen[bytes], int], trained: Path
+):
+    job, end = terminal
+    shown = read_until(end, "en-it> ")
+    assert "Type a text in en. Ctrl-D ends." in shown
+    for text in ("sun moon river", "fish"):
+        os.write(end, f"{text}\n".encode())
+        (translation,) = Translator.open(str(trained)).translate([text])
+        assert translation in read_until(end, "en-it> ").splitlines()
+    os.write(end, b"\x04")
+    assert job.wait(SECONDS) == 0
+
+
+def test_ctrl_c_ends_the_prompt_without_a_traceback(
+    terminal: tuple[subprocess.Popen[bytes], int],
+):
+    job, end = terminal
+    read_until(end, "en-it> ")
+    job.send_signal(signal.SIGINT)
+    shown = ""
+    try:
+        while piece := os.read(end, 4096):
+            shown += piece.decode()
+    except OSError:  # the other end is closed
+        pass
+    assert job.wait(SECONDS) == 130 and shown.strip() == ""
