@@ -48,6 +48,7 @@ def test_flags_exist():
             ["-m", "translate_ddp", "validate"],
             ["-m", "translate_ddp", "average"],
             ["-m", "translate_ddp", "serve"],
+            ["-m", "translate_ddp", "score"],
         )
     ]
     known = set(re.findall(r"--\w+", " ".join(helps))) | OTHER_FLAGS

@@ -7,6 +7,8 @@ import pytest
 
 from tests.helpers.file_translation import names, start
 from tests.helpers.processes import Job
+from translate_ddp.runtime.chunked_file import ChunkedFile
+from translate_ddp.runtime.distributed import World
 from translate_ddp.translator import Translator
 
 LINES = [
@@ -88,19 +90,18 @@ def test_stop_request_keeps_finished_chunks(
     assert (place / "out").read_text() == expected(trained)
 
 
-def test_changed_input_or_settings_do_not_use_the_finished_chunks(
+def test_changed_input_weights_or_settings_do_not_use_the_finished_chunks(
     translate: Callable[..., Job], trained: Path, place: Path
 ):
     translate(fault="chunk:2=kill").kill_rest()
-    with (place / "in.en").open("a") as file:
-        file.write(" sun\nmoon\n")
-    translate(fault="chunk:2=kill").kill_rest()
-    translate("--beam_width", "1", fault="chunk:2=kill").kill_rest()
-    assert len(list(place.glob("out.*.partial"))) == 3
+    lines = ["fish", *LINES[1:]]
+    (place / "in.en").write_text("".join(f"{line}\n" for line in lines))
+    for flags in ([], ["--beam_width", "1"], ["--preload", "1"]):
+        translate(*flags, fault="chunk:2=kill").kill_rest()
+    assert len(list(place.glob("out.*.partial"))) == 4
     printed = translate().succeed()
-    assert "Continues: 8 of 16" in printed
+    assert "Continues: 8 of 15" in printed
     translator = Translator.open(str(trained))
-    lines = [*LINES[:-1], f"{LINES[-1]} sun", "moon"]
     translations = [translator.translate([line])[0] for line in lines]
     assert (place / "out").read_text() == "".join(f"{line}\n" for line in translations)
 
@@ -136,3 +137,12 @@ def test_empty_file_has_an_empty_translation(translate: Callable[..., Job], plac
     (place / "in.en").write_bytes(b"")
     translate().succeed()
     assert (place / "out").read_bytes() == b"" and names(place) == ["in.en", "out"]
+
+
+def test_ranks_divide_the_missing_chunks(tmp_path: Path):
+    parts = [
+        ChunkedFile(tmp_path / "out", lambda: [], 9, World(rank, 3)).of_this_rank([0, 2, 3, 7, 8])
+        for rank in range(3)
+    ]
+    assert sorted(chunk for part in parts for chunk in part) == [0, 2, 3, 7, 8]
+    assert sorted(map(len, parts)) == [1, 2, 2]
