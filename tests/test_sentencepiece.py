@@ -124,10 +124,10 @@ def test_damaged_model_is_reported(tmp_path: Path, content: bytes):
 
 @needs_sentencepiece
 def test_vocabulary_too_small_for_the_characters_names_the_size_needed():
-    lines = ["".join(map(chr, range(0x4E00, 0x4E80)))] * 3  # 128 characters
-    with pytest.raises(UserError, match=r"--vocab_size 300 is too small .* need 388 pieces"):
+    lines = ["".join(map(chr, range(0x4E00, 0x4E80)))] * 3  # 128 characters, and the blank
+    with pytest.raises(UserError, match=r"--vocab_size 300 is too small .* need 389 pieces"):
         train_tokenizer(lines, config())
-    assert len(train_tokenizer(lines, config(vocab_size=388))) == 388
+    assert len(train_tokenizer(lines, config(vocab_size=389))) == 389
 
 
 def test_sample_is_random_and_the_same_every_time():
@@ -169,3 +169,15 @@ def test_library_that_is_not_installed_is_one_error(
     assert "pip install -r requirements-sentencepiece.txt" in shown
     with pytest.raises(UserError, match="pip install -r requirements-sentencepiece.txt"):
         Tokenizer(text_of(b"\nmodel"))
+
+
+@needs_sentencepiece
+def test_sentence_begins_with_a_blank_that_is_not_decoded(tokenizer: Tokenizer):
+    # Argos Translate joins the tokens of sentences, and expects this blank between them.
+    (ids,) = tokenizer.encode(["il gatto 😀"])
+    names = [tokenizer.names[i] for i in ids]
+    assert names[0].startswith("\u2581")
+    assert tokenizer.decode([ids]) == ["il gatto 😀"]
+    pieces = tokenizer.pieces([*ids[:-4], EOS, PAD])  # without the emoji's bytes
+    assert "".join(pieces) == " il gatto "
+    assert set(tokenizer.pieces(ids[-4:])) == {"\ufffd"}

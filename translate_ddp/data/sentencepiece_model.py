@@ -9,6 +9,7 @@ from typing import Any
 
 from translate_ddp.errors import UserError
 
+BLANK = "\u2581"  # a blank in the name of a piece
 ROLES = ("pad", "unk", "bos", "eos")
 MAX_LINE_BYTES = 100_000  # longer lines are skipped; a corpus has none
 MAX_LINES = 1_000_000  # time and memory of the training grow with them
@@ -41,6 +42,28 @@ class SentencePieceModel:
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         return [self._processor.decode(list(row)) for row in rows]
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        model = self._processor
+        names = model.id_to_piece([int(i) for i in ids])
+        is_text = [not (model.is_byte(i) or model.is_unknown(i)) for i in map(int, ids)]
+        # `decode` omits the blank at the start.
+        return [
+            name.replace(BLANK, " ") if text else model.decode([int(i)])
+            for i, name, text in zip(ids, names, is_text, strict=True)
+        ]
+
+    @property
+    def adds_blank(self) -> bool:
+        """Whether it encodes a blank before the text, and omits it when it decodes."""
+        return self.names()[self.encode(["a"])[0][0]].startswith(BLANK)
+
+    def names(self) -> list[str]:
+        return self._processor.id_to_piece(list(range(len(self))))
+
+    def scores(self) -> list[float]:
+        """The log-probability of each piece."""
+        return self._processor.get_score(list(range(len(self))))
+
 
 def train_sentencepiece(lines: Iterable[str], vocab_size: int, names: Sequence[str]) -> bytes:
     """A unigram model with fallback to bytes, of at most `vocab_size` pieces.
@@ -60,7 +83,8 @@ def train_sentencepiece(lines: Iterable[str], vocab_size: int, names: Sequence[s
             hard_vocab_limit=False,  # a small corpus has fewer pieces
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
-            add_dummy_prefix=False,
+            # As other programs have it: they join the tokens of sentences and expect blanks there.
+            add_dummy_prefix=True,
             byte_fallback=True,
             unk_surface="[UNK]",
             max_sentence_length=MAX_LINE_BYTES,

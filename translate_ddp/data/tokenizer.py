@@ -34,6 +34,8 @@ class Model(Protocol):
     def __len__(self) -> int: ...
     def encode(self, lines: Sequence[str]) -> list[list[int]]: ...
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]: ...
+    def pieces(self, ids: Sequence[int]) -> list[str]: ...
+    def names(self) -> list[str]: ...
 
 
 class JsonModel:
@@ -59,6 +61,12 @@ class JsonModel:
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         return self._model.decode_batch(rows, skip_special_tokens=False)
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return self.decode([[i] for i in ids])
+
+    def names(self) -> list[str]:
+        return [str(self._model.id_to_token(i)) for i in range(len(self))]
+
 
 class Tokenizer:
     """A trained tokenizer. The same text gives the same ids on every machine."""
@@ -82,6 +90,15 @@ class Tokenizer:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
+    def is_sentencepiece(self) -> bool:
+        return bool(self._proto)
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each id in the vocabulary, all of them different."""
+        return self._model.names()
+
+    @property
     def file(self) -> bytes:
         """The file that other programs read: a tokenizer.json or a SentencePiece model."""
         return self._proto or self.text.encode()
@@ -93,6 +110,11 @@ class Tokenizer:
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids, without [PAD], [SOS] and [EOS]."""
         return self._model.decode([[i for i in row if i not in (PAD, SOS, EOS)] for row in ids])
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The text of each token, with its blanks; "" of [PAD], [SOS] and [EOS]."""
+        texts = self._model.pieces(ids)
+        return ["" if i in (PAD, SOS, EOS) else text for i, text in zip(ids, texts, strict=True)]
 
 
 def text_of(file: bytes) -> str:

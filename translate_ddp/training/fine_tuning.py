@@ -66,7 +66,7 @@ def store_tokenizer(text: str, folder: Path, languages: str) -> TokenizerConfig:
 
 def describe_fit(pairs: ParallelDataset, tokenizer: Tokenizer) -> str:
     """How much of a corpus the vocabulary cannot spell in whole characters."""
-    pieces = tokenizer.decode([[token] for token in range(len(tokenizer))])
+    pieces = tokenizer.pieces(range(len(tokenizer)))
     # A token that holds only some bytes of a character is decoded to U+FFFD.
     is_part = np.array(["\ufffd" in piece for piece in pieces])
     is_part[UNK] = True
