@@ -256,7 +256,7 @@ def test_average_file_is_a_checkpoint_that_can_be_used(four_epochs: Path, tmp_pa
     assert opened.state.run.config == newest.run.config
     code, output = translate_ddp(tmp_path, "translate", *LINES, "--preload", str(file))
     assert code == 0 and output.splitlines() == opened.translate(LINES)
-    with pytest.raises(UserError, match="is an average already"):
+    with pytest.raises(UserError, match="is an average or an exported file"):
         Translator.open(preload=str(file), average=2)
 
 
@@ -267,7 +267,7 @@ def test_average_file_cannot_be_resumed(copied: Path, run: Run):
     assert file.name not in checkpoints(copied)
     output = run.start("--preload", str(file), "--num_epochs", "9", size=2).fail()
     assert output.count("error: ") == 1 and "Traceback" not in output
-    assert f"{file} is an average of weights" in output and f"--init_from {file}" in output
+    assert f"{file} is an average or an exported file" in output and f"--init_from {file}" in output
     assert not checkpoints(run.folder)
 
 

@@ -11,7 +11,8 @@ from translate_ddp.serving.documents import html_text, plain_text
 from translate_ddp.serving.languages import language_name, public_codes, same_language
 from translate_ddp.serving.limits import LimitsConfig
 from translate_ddp.serving.words import Word, words_of
-from translate_ddp.translator import Sentence, Translation, Translator
+from translate_ddp.translation import Sentence, Translation
+from translate_ddp.translator import Translator
 
 
 def translation(*sentences: list[tuple[str, float]], text: str) -> Translation:

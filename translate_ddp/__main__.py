@@ -13,7 +13,16 @@ from translate_ddp.runtime.environment import set_defaults
 set_defaults(os.environ)
 
 from translate_ddp import __version__
-from translate_ddp.commands import average, check, score, serve, translate, validate
+from translate_ddp.commands import (
+    average,
+    check,
+    export,
+    info,
+    score,
+    serve,
+    translate,
+    validate,
+)
 from translate_ddp.commands.command_line import parse
 from translate_ddp.errors import report_errors
 from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
@@ -27,6 +36,8 @@ COMMANDS = {
     "average": (average.AverageConfig, average.run),
     "check": (check.CheckConfig, check.run),
     "serve": (serve.ServeConfig, serve.run),
+    "export": (export.ExportConfig, export.run),
+    "info": (info.InfoConfig, info.run),
 }
 
 

@@ -11,9 +11,8 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import overload
 
 import torch
 
@@ -22,6 +21,7 @@ from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.engine import Engine, TorchEngine, ignore
+from translate_ddp.modeling.exported_folder import is_exported, open_exported
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.modeling.transformer import Transformer
@@ -36,37 +36,13 @@ from translate_ddp.settings import ModelConfig, NBestConfig, Precision
 from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.state import RunState
+from translate_ddp.translation import Sentence, Translation, by_row, in_texts
 
-T = TypeVar("T")
 Report = Callable[[int, str], None]  # the index of a text, and a message
 
 
 def warn_of_text(row: int, message: str) -> None:
     warnings.warn(f"Text {row}: {message}", stacklevel=4)  # the line that calls `translate`
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence, or a part of a long one, with one of its translations."""
-
-    source: str
-    text: str
-    tokens: list[str]  # of the translation; the last is the end of the sentence, ""
-    log_probs: list[float]  # of these tokens, in nats
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One of the translations of a text."""
-
-    text: str
-    sentences: list[Sentence]
-
-    @property
-    def score(self) -> float:
-        """The mean log-probability of a token, in nats, at most 0; 0 of an empty text."""
-        log_probs = [value for sentence in self.sentences for value in sentence.log_probs]
-        return sum(log_probs) / max(len(log_probs), 1)
 
 
 class Translator:
@@ -94,15 +70,18 @@ class Translator:
         average: int = 0,
         precision: Precision | None = None,
     ) -> "Translator":
-        """Open the model of a run's folder or of a file.
+        """Open the model of a run's folder, of a file, or of an exported CTranslate2 folder.
 
-        In a folder `preload` selects the checkpoint: "latest", "best", an epoch's number, or the
-        path of a file. The weights are the average of `average` epochs up to that one; 0 is the
-        setting of the run, which does not apply to "best" and to files. `precision` is that of the
-        training, if this device has it, unless it is set. Raises UserError if there is no
-        checkpoint that can be used.
+        In the folder of a run, `preload` selects the checkpoint: "latest", "best", an epoch's
+        number, or the path of a file. The weights are the average of `average` epochs up to that
+        one; 0 is the setting of the run, which does not apply to "best" and to files. `precision`
+        is that of the training, if this device has it, unless it is set. Raises UserError if there
+        is no model that can be used.
         """
         set_defaults(os.environ)
+        for exported in (preload, path if preload == CheckpointConfig.preload else ""):
+            if exported and is_exported(Path(exported)):
+                return cls.of_export(Path(exported), average, precision)
         keep_freed_memory()
         fix_cuda_kernels()
         torch.set_num_threads(threads_per_process(read_launch(os.environ)))
@@ -132,6 +111,19 @@ class Translator:
         languages = config["corpus"]["lang_src"], config["corpus"]["lang_tgt"]
         engine = TorchEngine(model, device)
         return cls(engine, tokenizer, languages, config["batches"]["seq_len"], state)
+
+    @classmethod
+    def of_export(
+        cls, folder: Path, average: int = 0, precision: Precision | None = None
+    ) -> "Translator":
+        """The model of an exported CTranslate2 folder. Raises UserError if it cannot be used."""
+        if average > 1 or precision:
+            raise UserError(
+                f"{folder} is an exported model: its weights and their precision were chosen when "
+                "it was exported. Omit the average and the precision."
+            )
+        found = open_exported(folder, threads_per_process(read_launch(os.environ)))
+        return cls(found.engine, found.tokenizer, found.languages, found.seq_len)
 
     @property
     def has_state(self) -> bool:
@@ -215,7 +207,7 @@ class Translator:
         targets = [hypothesis.ids for n_best in found for hypothesis in n_best]
         decode = self.tokenizer.decode
         scored = iter(
-            Sentence(source.strip(), target.strip(), [*decode([[i] for i in ids]), ""], p.tolist())
+            Sentence(source.strip(), target.strip(), [*self.tokenizer.pieces(ids), ""], p.tolist())
             for source, target, ids, p in zip(
                 decode(sources),
                 decode(targets),
@@ -247,7 +239,7 @@ class Translator:
         for (row, _), ids in zip(sentences, encoded, strict=True):
             cuts = [slice(None)]
             if len(ids) > limit:
-                cuts = cut(self.tokenizer.decode([[token] for token in ids]), limit)
+                cuts = cut(self.tokenizer.pieces(ids), limit)
                 report(
                     row,
                     f"a sentence of {len(ids):,} tokens, more than the {limit:,} of training, is "
@@ -256,28 +248,6 @@ class Translator:
             parts += [ids[part] for part in cuts]
             rows += [row] * len(cuts)
         return rows, parts
-
-
-def in_texts(on_done: Callable[[int], None], texts: int, parts: int) -> Callable[[int], None]:
-    """A function of finished parts that calls `on_done` with their share of the texts."""
-    done = 0
-    if not parts:  # all texts are blank
-        on_done(texts)
-
-    def parts_done(count: int) -> None:
-        nonlocal done
-        before, done = done, done + count
-        on_done(done * texts // parts - before * texts // parts)
-
-    return parts_done
-
-
-def by_row(rows: Sequence[int], values: Sequence[T], count: int) -> list[list[T]]:
-    """The values of each of `count` rows, in order; `rows` has the row of each value."""
-    grouped: list[list[T]] = [[] for _ in range(count)]
-    for row, value in zip(rows, values, strict=True):
-        grouped[row].append(value)
-    return grouped
 
 
 def build_model(

@@ -1,4 +1,4 @@
-"""CTranslate2, a decoder in C++, with the same weights, converted to Pegasus."""
+"""CTranslate2, a decoder in C++, with the same weights."""
 
 import shutil
 from dataclasses import dataclass
@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import ctranslate2  # pyright: ignore[reportMissingImports]
-from ctranslate2.converters import Converter, transformers  # pyright: ignore[reportMissingImports]
 
 from benchmarks.common import read_settings
-from benchmarks.decoders.pegasus import to_pegasus
-from benchmarks.decoders.task import Decoder, Ids, Task, Trained, time_decoding
-from translate_ddp.data.tokenizer import EOS, SOS, UNK
+from benchmarks.decoders.task import Decoder, Ids, Task, time_decoding
+from translate_ddp.exporting.ctranslate2 import write_model
 from translate_ddp.settings import SearchConfig
 
 BATCH_ROWS = 256  # sentences x beam; about the fastest of the sizes tried on two CPU cores
@@ -25,25 +23,6 @@ class CTranslate(Decoder):
     """Batches translated at a time."""
     threads: int = 1
     """Of each worker."""
-
-
-class FromPegasus(Converter):
-    """The library's conversion, without a tokenizer: the name of a token is its id."""
-
-    def __init__(self, trained: Trained, positions: int) -> None:
-        self.trained = trained
-        self.positions = positions
-
-    def _load(self) -> Any:
-        model: Any = to_pegasus(self.trained, self.positions)
-        # The loader expects these two, which only old configurations of Pegasus have.
-        model.config.normalize_before, model.config.normalize_embedding = True, False
-        loader = transformers.PegasusLoader()
-        spec: Any = loader.get_model_spec(model)
-        loader.set_vocabulary(spec, words(range(len(self.trained.tokenizer))))
-        spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = words([UNK, SOS, EOS])
-        spec.config.decoder_start_token = str(SOS)
-        return spec
 
 
 def main() -> None:
@@ -66,11 +45,16 @@ def main() -> None:
 
 def converted(task: Task) -> Path:
     """The folder of the converted model; the first process that needs it converts it."""
-    folder = task.folder / f"ctranslate2-{Path(task.checkpoint).stem}-{task.limit}"
-    partial = task.folder / "ctranslate2.partial"
+    folder = task.folder / f"ct2-{Path(task.checkpoint).stem}-{task.limit}"
+    partial = task.folder / "ct2.partial"
     if not folder.exists():
-        FromPegasus(task.trained(), task.limit + 1).convert(str(partial), force=True)
-        shutil.move(partial, folder)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        trained = task.trained()
+        # The name of a token is its id.
+        names = words(range(len(trained.tokenizer)))
+        write_model(partial, trained.model.state_dict(), trained.shape, names, task.limit + 1)
+        partial.rename(folder)
     return folder
 
 
@@ -81,7 +65,7 @@ def translate(
     # It sorts by length. Its score divides by length^p, ours by ((5 + length) / 6)^p; all sentences
     # have the limit of the longest source.
     results = translator.translate_batch(
-        [words([*ids, EOS]) for ids in sources],
+        [words(ids) for ids in sources],  # the model appends the end marker
         max_batch_size=min(BATCH_ROWS // settings.beam_width, per_worker),
         beam_size=settings.beam_width,
         length_penalty=SearchConfig.length_penalty,

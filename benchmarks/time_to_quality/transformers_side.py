@@ -12,7 +12,6 @@ import torch.distributed as dist
 import transformers  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-from benchmarks.decoders.pegasus import NAMES
 from benchmarks.time_to_quality.clock import SnapshotClock, read_contestant
 from benchmarks.time_to_quality.conversion import Names, check_weights, to_ours
 from benchmarks.time_to_quality.scoring import Weights
@@ -20,6 +19,7 @@ from benchmarks.trainers.pegasus import build_pegasus
 from benchmarks.trainers.task import Task
 from benchmarks.trainers.transformers_trainer import arguments, build_collator, read_pairs
 from translate_ddp.data.tokenizer import PAD
+from translate_ddp.exporting.pegasus import NAMES
 
 PEGASUS = Names(NAMES | {"embedding": "model.shared"}, keys="k_proj", values="v_proj")
 

@@ -51,7 +51,7 @@ def run(config: AverageConfig) -> None:
     state, _, messages = open_checkpoint(store, config.preload, config.average)
     for line in messages:
         print(line, file=sys.stderr)
-    if not state.is_average:
+    if state.can_resume:
         raise UserError(
             f"There is nothing to average in {store.folder}: it takes a finished epoch, and "
             "--average N with N of at least 2."

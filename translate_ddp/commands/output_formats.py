@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from translate_ddp.modeling.engine import ignore
 from translate_ddp.settings import NBestConfig
-from translate_ddp.translator import Report, Translation, Translator
+from translate_ddp.translation import Translation
+from translate_ddp.translator import Report, Translator
 
 Format = Literal["text", "jsonl"]
 DECIMALS = 6  # of log-probabilities: fewer differ between machines

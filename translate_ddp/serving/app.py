@@ -27,7 +27,8 @@ from translate_ddp.serving.limits import LimitsConfig
 from translate_ddp.serving.requests import TranslationRequest, parse_translation, read_fields
 from translate_ddp.serving.words import words_of
 from translate_ddp.settings import SearchConfig
-from translate_ddp.translator import Translation, Translator
+from translate_ddp.translation import Translation
+from translate_ddp.translator import Translator
 
 CLIENT_GONE = 499  # nobody receives it
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
-from translate_ddp.translator import Translation
+from translate_ddp.translation import Translation
 
 # Characters that are translated at once: a request waits for those before it, and a batch that has
 # begun runs to its end. A single request may have more.

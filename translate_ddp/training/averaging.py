@@ -62,8 +62,11 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
         average = state.run.config.get("checkpoint", {}).get("average", 1)
     if average <= 1:
         return Opened(state, selected.path, messages)
-    if state.is_average:
-        raise UserError(f"{selected.path} is an average already: omit --average.")
+    if not state.can_resume:
+        raise UserError(
+            f"{selected.path} is an average or an exported file, without the epochs that "
+            "--average needs: omit it."
+        )
     ends_epoch = state.position.step_in_epoch == 0
     used, skipped = last_epochs(selected.path.parent, state.run.history, average - ends_epoch)
     if ends_epoch:

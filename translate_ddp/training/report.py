@@ -1,14 +1,12 @@
 """The messages at the start and the end of a run, and the configuration for trackers."""
 
 import math
-import os
 import re
 import shlex
 import socket
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +15,7 @@ from translate_ddp.data.batches import padding_share
 from translate_ddp.modeling.precision import precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
+from translate_ddp.training.local_paths import PATHS, without_paths
 from translate_ddp.training.resume import Settings
 from translate_ddp.training.sinks.console_sink import number
 from translate_ddp.training.trainer import Trainer
@@ -165,14 +164,10 @@ def count_parameters(model: Transformer) -> int:
 
 def tracker_config(config: Settings, model: Transformer, world: World) -> dict[str, Any]:
     """The configuration for W&B and trackio: settings except paths, and the values of `auto`."""
-    settings = {name: value for part in config.values() for name, value in part.items()}
-    paths = ("model_folder", "validation", "tokenizer_file", "config", "preload", "init_from")
-    for path in paths:
+    settings = {n: v for part in without_paths(config).values() for n, v in part.items()}
+    for path in PATHS:
         del settings[path]
-    dataset = config["corpus"]["dataset"]
-    is_on_disk = os.sep in dataset and Path(dataset).expanduser().parent.exists()
     return settings | {
-        "dataset": Path(dataset).name if is_on_disk else dataset,  # paths may have user names
         "precision": precision(model),
         "device": world.device.type,
         "world_size": world.size,

@@ -76,10 +76,10 @@ def find_start(settings: CheckpointConfig, world: World) -> Start:
     if state is None and init_from:
         initial, message = load_initial(Path(init_from), world)
         return Start(None, path, [message], initial)
-    if state is not None and state.is_average:
+    if state is not None and not state.can_resume:
         raise UserError(
-            f"{path} is an average of weights, which has no optimizer state to resume with: "
-            f"start a new run from it with --init_from {path} and another --model_folder."
+            f"{path} is an average or an exported file, which has no optimizer state to resume "
+            f"with: start a new run from it with --init_from {path} and another --model_folder."
         )
     if state is not None and init_from:
         messages.append(f"--init_from {init_from} is for new runs: it was not read.")

@@ -80,25 +80,26 @@ class RunState:
     """The whole run at one step, as plain values and tensors: the content of one checkpoint."""
 
     model: dict[str, Any]  # a state dict of tensors
-    optimizer: dict[str, Any]  # a state dict; empty in an average, which cannot be resumed
+    optimizer: dict[str, Any]  # a state dict; empty in an average and in an exported file
     position: Position
     meters: dict[str, Any]  # measurements since the last log record
     run: Run
     tokenizer: str  # `Tokenizer.text`
     log_offset: LogOffset
     environment: dict[str, Any]  # see `describe_environment`
+    version: str = __version__  # of the code that wrote the file
 
     @property
-    def is_average(self) -> bool:
-        """Whether the weights are an average, which can be used but not resumed."""
-        return not self.optimizer
+    def can_resume(self) -> bool:
+        """Whether training can resume from it; an average or an exported file can only be used."""
+        return bool(self.optimizer)
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dicts of plain values and the tensors themselves, for `torch.save`."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         for name in ("position", "run", "log_offset"):
             parts[name] = asdict(parts[name])
-        return {"format": FORMAT, "version": __version__, **parts}
+        return {"format": FORMAT, **parts, "version": __version__}
 
     @classmethod
     def from_dict(cls, data: Any, name: str) -> Self:

@@ -1,0 +1,45 @@
+"""Trained models to export, and changed ones that a proof must reject."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from translate_ddp.data.tokenizer import train_tokenizer
+from translate_ddp.exporting.sentences import Sentences, choose_sentences
+from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import TokenizerConfig
+from translate_ddp.training.averaging import open_checkpoint
+from translate_ddp.training.checkpoint import CheckpointStore
+
+
+def trained_model(folder: Path) -> TrainedModel:
+    store = CheckpointStore(CheckpointConfig(str(folder)))
+    return TrainedModel.of(open_checkpoint(store, "latest", 0).state)
+
+
+def validation_set(folder: Path) -> Sentences:
+    found = choose_sentences(trained_model(folder), "", "", [folder])
+    assert found.references
+    return found
+
+
+def with_sentencepiece(model: TrainedModel) -> TrainedModel:
+    """The same sizes, with a SentencePiece tokenizer of its own and random weights."""
+    config = TokenizerConfig(tokenizer="sentencepiece", vocab_size=300)
+    tokenizer = train_tokenizer(["sun moon tree river", "stone bird. fish wolf?"] * 3, config)
+    torch.manual_seed(0)
+    weights = Transformer(model.shape, len(tokenizer)).state_dict()
+    # Larger than at the start of a training, so that translations differ.
+    weights = {n: 3 * w if "embedding" in n else w.clone() for n, w in weights.items()}
+    return TrainedModel.of(replace(model.state, tokenizer=tokenizer.text, model=weights))
+
+
+def flipped(model: TrainedModel, name: str) -> TrainedModel:
+    """The model with another sign of one weight, the largest of that tensor."""
+    weights = {each: tensor.clone() for each, tensor in model.state.model.items()}
+    values = weights[name].view(-1)
+    values[values.abs().argmax()] *= -1
+    return TrainedModel.of(replace(model.state, model=weights))

@@ -1,0 +1,73 @@
+"""`python -m translate_ddp export`: a trained model for other programs, proven to be the same."""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from translate_ddp.commands.translate import SavedModel
+from translate_ddp.console import print_line
+from translate_ddp.exporting.ctranslate2 import Quantization
+from translate_ddp.exporting.export import FILE_FORMATS, Format, check_output, export
+from translate_ddp.exporting.sentences import choose_sentences
+from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.runtime.cpus import threads_per_process
+from translate_ddp.runtime.launcher import Launch
+from translate_ddp.training.averaging import open_checkpoint
+from translate_ddp.training.checkpoint import CheckpointStore, digest_in
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """Write a checkpoint in the format of another program, and prove that it is the same model."""
+
+    format: Format
+    """ctranslate2 or huggingface: a folder; argos: an .argosmodel file; pt: a checkpoint file."""
+    output: str
+    """Folder or file to write; it must not exist."""
+    quantization: Quantization = "float32"
+    """Weights in ctranslate2 and argos; int8 is accepted by its BLEU, so it needs references."""
+    source: str = ""
+    """File of sentences for the proof, one per line; '': the run's validation set, if found."""
+    reference: str = ""
+    """File of their translations."""
+    saved: SavedModel = field(default_factory=SavedModel)
+
+    def __post_init__(self) -> None:
+        if self.reference and not self.source:
+            raise ValueError("--reference needs --source.")
+        if self.quantization != "float32" and self.format not in ("ctranslate2", "argos"):
+            raise ValueError(f"--quantization is for ctranslate2 and argos, not for {self.format}.")
+        suffix = FILE_FORMATS.get(self.format, "")
+        if not self.output.endswith(suffix):
+            raise ValueError(
+                f"--format {self.format} writes a file: pass an --output that ends in {suffix}."
+            )
+        if digest_in(self.output):
+            raise ValueError(
+                f"{self.output} ends like the checksum of a checkpoint: pass a name such as "
+                "model.pt."
+            )
+
+
+def run(config: ExportConfig) -> None:
+    torch.set_num_threads(threads_per_process(Launch()))
+    output, saved = Path(config.output), config.saved
+    check_output(output)
+    store = CheckpointStore(CheckpointConfig(saved.model_folder, saved.model_basename))
+    state, path, messages = open_checkpoint(store, saved.preload, saved.average)
+    for line in messages:
+        print(line, file=sys.stderr)
+    model = TrainedModel.of(state)
+    folders = (path.parent, store.folder)
+    sentences = choose_sentences(model, config.source, config.reference, folders)
+    proof = export(model, config.format, output, sentences, config.quantization)
+    for line in proof.lines:
+        print_line(f"Proven: {line}.")
+    for line in proof.notes:
+        print_line(f"Note: {line}.")
+    if proof.bleu_signature:
+        print_line(f"BLEU signature: {proof.bleu_signature}")
+    print_line(f"Wrote {output}.")

@@ -1,0 +1,138 @@
+"""`python -m translate_ddp info FILE`: what a checkpoint or an exported model is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from translate_ddp.console import print_line, printable
+from translate_ddp.data.tokenizer import Tokenizer
+from translate_ddp.errors import UserError
+from translate_ddp.modeling.exported_folder import is_exported, read_description, read_tokenizer
+from translate_ddp.presets import PRESETS
+from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import Config
+from translate_ddp.training.checkpoint import CheckpointStore, damage, load
+from translate_ddp.training.metrics import bleu_signature
+from translate_ddp.training.sinks.console_sink import number, with_units
+from translate_ddp.training.state import FORMAT, RunState
+
+# Of no interest to others: where and how a run was started.
+PARTS_OMITTED = ("checkpoint", "logbook", "distributed", "run")
+
+Rows = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class InfoConfig:
+    """Describe a checkpoint file, the newest one in a folder, or an exported CTranslate2 folder."""
+
+    file: Annotated[str, tyro.conf.Positional] = CheckpointConfig.model_folder
+    """Checkpoint file, folder of a run, or exported folder."""
+    model_basename: str = CheckpointConfig.model_basename
+    """Prefix of the checkpoint names."""
+
+
+def run(config: InfoConfig) -> None:
+    path = Path(config.file)
+    rows = describe_export(path) if is_exported(path) else describe_file(path, config)
+    for name, value in rows:
+        print_line(f"{name:>14}  {printable(value)}")
+
+
+def describe_file(path: Path, config: InfoConfig) -> Rows:
+    """What the checkpoint is. Raises UserError if there is none, or if it is damaged."""
+    if path.is_dir():
+        store = CheckpointStore(CheckpointConfig(str(path), config.model_basename))
+        newest, messages = store.find("latest")
+        if newest is None:
+            raise UserError(f"{path} holds no checkpoint named {store.basename}_*.")
+        for line in messages:
+            print_line(line)
+        path = newest.path
+    elif not path.exists():
+        raise UserError(f"There is no file or folder {path}.")
+    elif problem := damage(path):
+        raise UserError(f"{path} cannot be used: {problem}.")
+    state = load(path.read_bytes(), str(path))
+    return [("file", str(path)), *describe_state(state)]
+
+
+def describe_state(state: RunState) -> Rows:
+    config, position = state.run.config, state.position
+    language = config["corpus"]["lang_tgt"]
+    best = "none: no epoch has ended with a validation"
+    if position.best_epoch:
+        score = f"{position.best_metric} {number(position.best_score)}"
+        is_bleu = position.best_metric == "BLEU"
+        best = f"{position.best_epoch}, {score}"
+        best += f" (signature: {bleu_signature(language)})" if is_bleu else ""
+    parameters = sum(tensor.numel() for tensor in state.model.values())
+    identity = state.run.identity.always
+    versions = {
+        "translate_ddp": state.version,
+        "torch": state.environment.get("torch", "?"),
+        "checkpoint format": FORMAT,
+    }
+    resumes = "yes" if state.can_resume else "no: it is an average or an exported file"
+    return [
+        ("languages", f"{config['corpus']['lang_src']} to {language}"),
+        *_sizes(config["model"], parameters, Tokenizer(state.tokenizer)),
+        ("preset", str(config.get("run", {}).get("preset", "unknown"))),
+        ("changed", ", ".join(changed_settings(config)) or "no setting"),
+        ("trained", f"{position.current_epoch} epochs, {position.global_step:,} steps"),
+        ("best epoch", best),
+        (
+            "data",
+            f"{config['corpus']['dataset']}, fingerprint {identity.get('training data', '?')}",
+        ),
+        ("versions", ", ".join(f"{name} {value}" for name, value in versions.items())),
+        ("resumes", resumes),
+    ]
+
+
+def describe_export(folder: Path) -> Rows:
+    """What the exported model is. Raises UserError if its description cannot be read."""
+    found, version = read_description(folder)
+    scores = "not measured: there were no references"
+    if found.scores:
+        scores = f"{with_units(found.scores)} (greedy; signature of BLEU: {found.bleu_signature})"
+    return [
+        ("folder", f"{folder}, CTranslate2, {found.quantization}"),
+        ("languages", f"{found.lang_src} to {found.lang_tgt}"),
+        *_sizes(found.model, found.parameters, read_tokenizer(folder)),
+        ("trained", f"{found.epoch} epochs, {found.step:,} steps"),
+        ("scores", scores),
+        *(("proven", line) for line in found.proven),
+        ("data", f"fingerprint {found.data or '?'}"),
+        ("versions", f"translate_ddp {version}"),
+        ("resumes", "no: it is an exported model"),
+    ]
+
+
+def _sizes(model: Mapping[str, Any], parameters: int, tokenizer: Tokenizer) -> Rows:
+    kind = "SentencePiece" if tokenizer.is_sentencepiece else "tokenizer.json"
+    return [
+        (
+            "model",
+            f"{model['num_encoder_layers']} encoder and {model['num_decoder_layers']} decoder "
+            f"layers, width {model['d_model']}, feed-forward {model['d_ff']}, "
+            f"{model['num_heads']} heads; {parameters:,} parameters",
+        ),
+        ("vocabulary", f"{len(tokenizer):,} tokens, {kind}"),
+    ]
+
+
+def changed_settings(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """`name value` for each setting that differs from the preset of the run and the defaults."""
+    preset = PRESETS.get(config.get("run", {}).get("preset", ""), {})
+    usual = {n: v for part in Config().to_dict().values() for n, v in part.items()} | preset
+    return [
+        f"{name} {value}"
+        for part, settings in config.items()
+        if part not in PARTS_OMITTED
+        for name, value in settings.items()
+        if value != usual.get(name)
+    ]

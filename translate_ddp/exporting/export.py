@@ -1,0 +1,74 @@
+"""Exports a trained model: writes beside the output, proves, and then publishes by one rename."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from translate_ddp.errors import UserError
+from translate_ddp.exporting.argos import write_argos
+from translate_ddp.exporting.checkpoint_file import write_checkpoint
+from translate_ddp.exporting.ctranslate2 import Quantization
+from translate_ddp.exporting.ctranslate2_folder import write_ctranslate2
+from translate_ddp.exporting.huggingface import write_huggingface
+from translate_ddp.exporting.proof import Proof
+from translate_ddp.exporting.sentences import Sentences
+from translate_ddp.exporting.trained_model import TrainedModel
+
+Format = Literal["ctranslate2", "huggingface", "argos", "pt"]
+FILE_FORMATS = {"argos": ".argosmodel", "pt": ".pt"}  # the others are folders
+
+
+def export(
+    model: TrainedModel,
+    form: Format,
+    output: Path,
+    sentences: Sentences,
+    quantization: Quantization = "float32",
+) -> Proof:
+    """Write `output`, a folder or file that must not exist, if it is the same model.
+
+    Raises UserError, and writes nothing, if it is not, if a library is missing, or if the disk is
+    full.
+    """
+
+    def write(path: Path) -> Proof:
+        if form == "pt":
+            return write_checkpoint(path, model)
+        if form == "argos":
+            return write_argos(path, model, sentences, quantization)
+        path.mkdir()
+        if form == "huggingface":
+            return write_huggingface(path, model, sentences, output.name)
+        return write_ctranslate2(path, model, sentences, quantization)
+
+    return publish(output, write)
+
+
+def check_output(output: Path) -> None:
+    """Raise UserError if the output exists, or if there is no folder for it."""
+    if output.exists() or output.is_symlink():
+        raise UserError(f"{output} exists already: pass another --output.")
+    if not output.parent.is_dir():
+        raise UserError(f"There is no folder {output.parent}: create it, or pass another --output.")
+
+
+def publish(output: Path, write: Callable[[Path], Proof]) -> Proof:
+    """What `write` returns for a path beside `output`, which is then renamed to it.
+
+    Nothing is left if it raises. Raises UserError if the disk is full or not writable.
+    """
+    check_output(output)
+    partial = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        proof = write(partial)
+        check_output(output)  # that may have taken minutes
+        partial.rename(output)
+        return proof
+    except OSError as error:
+        raise UserError(f"{output} cannot be written: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        if partial.is_file():
+            partial.unlink()

@@ -1,0 +1,85 @@
+"""Our tokenizers as a tokenizer.json for `transformers`, with the same ids for any text.
+
+It also normalizes text as `data.text` does, and appends the end marker.
+"""
+
+import json
+from typing import Any
+
+from tokenizers import Regex, decoders, models, normalizers, processors
+from tokenizers import Tokenizer as JsonTokenizer
+
+from translate_ddp.data.sentencepiece_model import BLANK, SentencePieceModel
+from translate_ddp.data.text import BYTE_ORDER_MARK
+from translate_ddp.data.tokenizer import EOS, PAD, SOS, SPECIAL_TOKENS, UNK, Tokenizer
+
+ROLES = {"pad_token": PAD, "unk_token": UNK, "bos_token": SOS, "eos_token": EOS}
+BLANKS = "[ \t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+"  # of `data.text`, without its escapes
+
+
+def tokenizer_json(tokenizer: Tokenizer) -> JsonTokenizer:
+    """The tokenizer for one text at a time: normalizes it and appends the end marker."""
+    text = tokenizer.text
+    model = _unigram(tokenizer) if tokenizer.is_sentencepiece else JsonTokenizer.from_str(text)
+    ours = [
+        normalizers.Replace(BYTE_ORDER_MARK, ""),
+        normalizers.NFC(),
+        normalizers.Replace(Regex(BLANKS), " "),
+        normalizers.Strip(),
+    ]
+    own = [model.normalizer] if model.normalizer is not None else []
+    model.normalizer = normalizers.Sequence([*ours, *own])
+    end = special_names(tokenizer)[EOS]
+    model.post_processor = processors.TemplateProcessing(
+        single=["$A", end], pair=["$A", "$B", end], special_tokens=[(end, EOS)]
+    )
+    return model
+
+
+def tokenizer_config(tokenizer: Tokenizer, seq_len: int) -> dict[str, Any]:
+    """The content of tokenizer_config.json."""
+    names = special_names(tokenizer)
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": seq_len,
+        "split_special_tokens": True,  # the literal text "[EOS]" is text
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],
+        **{role: names[i] for role, i in ROLES.items()},
+    }
+
+
+def special_names(tokenizer: Tokenizer) -> list[str]:
+    """The names of ids 0 to 3 in tokenizer.json.
+
+    A unigram model of `tokenizers` finds every name in the text, those of special tokens, too. A
+    name with blanks is never found, since blanks are replaced in its text.
+    """
+    if tokenizer.is_sentencepiece:
+        return [f"[ {name.strip('[]')} ]" for name in SPECIAL_TOKENS]
+    return SPECIAL_TOKENS
+
+
+def _unigram(tokenizer: Tokenizer) -> JsonTokenizer:
+    """A SentencePiece unigram model without normalization, as `train_sentencepiece` makes.
+
+    The literal name of a byte, such as <0x0A>, is text in SentencePiece and a byte here.
+    """
+    pieces = SentencePieceModel(tokenizer.file)
+    names = special_names(tokenizer) + pieces.names()[len(SPECIAL_TOKENS) :]
+    vocabulary = list(zip(names, pieces.scores(), strict=True))
+    model = JsonTokenizer(models.Unigram(vocabulary, unk_id=UNK, byte_fallback=True))
+    to_name: list[Any] = [normalizers.Replace(" ", BLANK)]
+    to_text: list[Any] = [decoders.Replace(BLANK, " "), decoders.ByteFallback(), decoders.Fuse()]
+    if pieces.adds_blank:
+        to_name.append(normalizers.Prepend(BLANK))
+        to_text.append(decoders.Strip(" ", 1, 0))
+    model.normalizer = normalizers.Sequence(to_name)
+    model.decoder = decoders.Sequence(to_text)
+    model.add_special_tokens(special_names(tokenizer))
+    return model
+
+
+def as_text(model: JsonTokenizer) -> str:
+    """The content of tokenizer.json."""
+    return json.dumps(json.loads(model.to_str()), ensure_ascii=False, indent=1)

@@ -1,0 +1,63 @@
+"""The README.md of an exported model: what it is, how it was made, its scores, how to use it."""
+
+from translate_ddp import __version__
+from translate_ddp.data.text import base_language
+from translate_ddp.exporting.languages import language_name
+from translate_ddp.exporting.proof import Proof
+from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.training.local_paths import public_name
+from translate_ddp.training.metrics import UNITS
+
+
+def huggingface_card(model: TrainedModel, proof: Proof, name: str) -> str:
+    """The card of a folder for `transformers`, with the header that the hub reads."""
+    usage = f"""```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{name}")
+model = AutoModelForSeq2SeqLM.from_pretrained("{name}")
+inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)
+print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
+```
+
+It translates one sentence at a time, of up to {model.seq_len - 1} tokens."""
+    languages = "".join(f"- {base_language(code)}\n" for code in model.languages)
+    header = (
+        f"---\nlanguage:\n{languages}library_name: transformers\npipeline_tag: translation\n---"
+    )
+    return f"{header}\n\n{_body(model, proof)}\n\n## Use\n\n{usage}\n"
+
+
+def argos_card(model: TrainedModel, proof: Proof) -> str:
+    """The README.md of a package for Argos Translate."""
+    return f"{_body(model, proof)}\n"
+
+
+def _body(model: TrainedModel, proof: Proof) -> str:
+    source, target = map(language_name, model.languages)
+    shape, position = model.shape, model.state.position
+    corpus = public_name(model.config["corpus"]["dataset"])
+    facts = [
+        f"Languages: {source} ({model.languages[0]}) to {target} ({model.languages[1]})",
+        f"Architecture: Transformer, {shape.num_encoder_layers} encoder and "
+        f"{shape.num_decoder_layers} decoder layers, width {shape.d_model}, feed-forward "
+        f"{shape.d_ff}, {shape.num_heads} heads; {model.parameters:,} parameters",
+        f"Vocabulary: {len(model.tokenizer):,} tokens, joint for both languages",
+        f"Training: {position.current_epoch} epochs, {position.global_step:,} steps, on {corpus}, "
+        f"fingerprint {model.data or 'unknown'}",
+        f"Made with translate_ddp {__version__}",
+    ]
+    listed = "\n".join(f"- {fact}" for fact in facts)
+    sections = [f"# {source} to {target}", listed, f"## Scores\n\n{_scores(proof)}"]
+    if proof.lines:
+        proven = "\n".join(f"- {line}" for line in proof.lines)
+        sections.append(f"## Compared with the checkpoint\n\n{proven}")
+    return "\n\n".join(sections)
+
+
+def _scores(proof: Proof) -> str:
+    if not proof.scores:
+        return "Not measured: there were no references when the model was exported."
+    rows = [f"| {name} | {value:.4g} | {UNITS[name]} |" for name, value in proof.scores.items()]
+    table = "\n".join(["| metric | score | unit |", "|---|---:|---|", *rows])
+    return f"{table}\n\nGreedy translations. BLEU signature: {proof.bleu_signature}"

@@ -1,0 +1,84 @@
+"""The sentences on which an exported model is compared with its checkpoint."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from translate_ddp.data.dataset import SUMMARY_FILE, load_prepared
+from translate_ddp.data.files import read_parallel
+from translate_ddp.data.text import normalize
+from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.modeling.engine import Ids
+
+RANDOM_SENTENCES, RANDOM_TOKENS = 200, 40
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sources and targets as token ids; their texts, unless they are random."""
+
+    description: str
+    sources: Ids
+    targets: Ids  # whose log-probabilities are compared; empty: the model's own translations
+    source_texts: list[str]
+    references: list[str]  # empty: there are none
+
+
+def choose_sentences(
+    model: TrainedModel, source: str, reference: str, folders: Iterable[Path]
+) -> Sentences:
+    """The lines of the files, else the validation set in one of the run's folders, else random ids.
+
+    Raises UserError if a file cannot be read, or if the numbers of lines differ.
+    """
+    if source:
+        return _from_files(model, Path(source), Path(reference) if reference else None)
+    for folder in dict.fromkeys(folders):
+        if found := _prepared(model, folder / "data"):
+            return found
+    return _random(model)
+
+
+def _from_files(model: TrainedModel, source: Path, reference: Path | None) -> Sentences:
+    pairs = read_parallel(source, reference or source)
+    sources, references = (list(map(normalize, pairs[side])) for side in ("src", "tgt"))
+    count = f"{len(sources):,} lines of {source.name}"
+    encode = model.tokenizer.encode
+    if reference is None:
+        return Sentences(count, encode(sources), [], sources, [])
+    return Sentences(count, encode(sources), encode(references), sources, references)
+
+
+def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:
+    """The validation set that was prepared for the run; None if it is not there."""
+    for summary in folder.glob(f"*/{SUMMARY_FILE}"):
+        try:
+            fingerprint = json.loads(summary.read_text(encoding="utf-8"))["fingerprint"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # of another version
+        if model.data and fingerprint.startswith(model.data):
+            data = load_prepared(summary.parent)
+            return Sentences(
+                f"{len(data.validation):,} sentences of the validation set",
+                [data.validation.source[row] for row in range(len(data.validation))],
+                [data.validation.target[row] for row in range(len(data.validation))],
+                data.validation_sources,
+                data.validation_references,
+            )
+    return None
+
+
+def _random(model: TrainedModel) -> Sentences:
+    random = np.random.default_rng(0)
+    longest = min(RANDOM_TOKENS, model.seq_len - 1)
+    sources, targets = (
+        [
+            random.integers(4, len(model.tokenizer), length)  # no special tokens
+            for length in random.integers(1, longest + 1, RANDOM_SENTENCES)
+        ]
+        for _ in range(2)
+    )
+    return Sentences(f"{RANDOM_SENTENCES} random sequences of tokens", sources, targets, [], [])

@@ -1,0 +1,150 @@
+"""An engine that computes with CTranslate2, an extra, from a folder in its format."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from translate_ddp.data.batches import group_by_tokens
+from translate_ddp.errors import UserError, first_line
+from translate_ddp.extras import import_extra
+from translate_ddp.modeling.decoding import default_max_tokens, length_limit
+from translate_ddp.modeling.engine import Ids, ignore
+from translate_ddp.modeling.search import Hypothesis
+from translate_ddp.settings import NBestConfig
+
+
+class CTranslate2Engine:
+    """The model of a folder with room for `positions` tokens a side, end marker included.
+
+    Several threads may call it. On a CPU it translates as many batches at a time as `threads`, each
+    with one core. `compute_type` is that of CTranslate2; "default": as the weights are stored. The
+    device is a GPU if there is one, unless it is set.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        positions: int,
+        threads: int = 1,
+        compute_type: str = "default",
+        device: str = "",
+    ) -> None:
+        """Raises UserError if the folder cannot be loaded."""
+        library = import_extra("ctranslate2")
+        device = device or ("cuda" if library.get_cuda_device_count() else "cpu")
+        self.positions = positions
+        self.device = torch.device(device)
+        self.max_tokens = default_max_tokens(self.device)
+        try:
+            vocabulary = (folder / "shared_vocabulary.json").read_text(encoding="utf-8")
+            self._names: list[str] = json.loads(vocabulary)
+            self._translator = library.Translator(
+                str(folder),
+                device,
+                compute_type=compute_type,
+                inter_threads=1 if device == "cuda" else threads,
+                intra_threads=1,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise UserError(f"{folder} cannot be loaded: {first_line(error)}") from error
+        self._ids = {name: i for i, name in enumerate(self._names)}
+
+    def translate(
+        self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore
+    ) -> list[list[Hypothesis]]:
+        """As `Engine.translate`; an empty source has empty translations.
+
+        Raises UserError if a source is too long for the model, or if `config` asks for samples: the
+        library's random numbers depend on its threads and on earlier calls.
+        """
+        if config.temperature:
+            raise UserError(
+                "An exported CTranslate2 model does not sample (--temperature): use a checkpoint."
+            )
+        self._check_lengths(sources, length_limit)
+        lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64)
+        lengths *= config.rows_per_sentence
+        longest_first = np.argsort(-lengths, kind="stable")
+        batches = [
+            rows.tolist() for rows in group_by_tokens(longest_first, lengths, self.max_tokens)
+        ]
+        # All are submitted before the first is awaited: each thread takes the next one.
+        pending = [self._submit([sources[row] for row in rows], config) for rows in batches]
+        outputs: dict[int, list[Hypothesis]] = {}
+        for rows, results in zip(batches, pending, strict=True):
+            found = [self._hypotheses(result.result(), config) for result in results]
+            outputs |= zip(
+                rows, self._limited([sources[r] for r in rows], found, config), strict=True
+            )
+            on_done(len(rows))
+        return [outputs[row][: config.n_best] for row in range(len(sources))]
+
+    def log_probs(self, sources: Ids, targets: Ids) -> list[np.ndarray]:
+        """As `Engine.log_probs`. Raises UserError if a sentence is too long for the model."""
+        self._check_lengths([*sources, *targets], lambda length: length)
+        results = self._translator.score_batch(
+            [self._to_names(source) for source in sources],
+            [self._to_names(target) for target in targets],
+            max_batch_size=self.max_tokens,
+            batch_type="tokens",
+            max_input_length=0,
+        )
+        return [np.array(result.log_probs, dtype=np.float32) for result in results]
+
+    def _submit(self, sources: Ids, config: NBestConfig) -> list[Any]:
+        """The pending results of a batch, whose limit is that of its longest source."""
+        width = config.beam_width
+        return self._translator.translate_batch(
+            [self._to_names(source) for source in sources],
+            asynchronous=True,
+            beam_size=width,
+            num_hypotheses=width,
+            length_penalty=config.length_penalty,
+            max_input_length=0,
+            min_decoding_length=0,
+            max_decoding_length=max(length_limit(len(source)) for source in sources),
+            return_scores=True,
+        )
+
+    def _limited(
+        self, sources: Ids, found: list[list[Hypothesis]], config: NBestConfig
+    ) -> list[list[Hypothesis]]:
+        """The translations of a batch, none longer than the limit of its own source.
+
+        Greedy search ends at a limit; a beam search continues with other hypotheses, so it is
+        repeated for the sentences whose limit was exceeded.
+        """
+        limits = [length_limit(len(source)) for source in sources]
+        if config.beam_width == 1:
+            return [
+                [Hypothesis(best.ids[:limit], best.score)]
+                for (best,), limit in zip(found, limits, strict=True)
+            ]
+        exceeded = [
+            row
+            for row, limit in enumerate(limits)
+            if any(len(hypothesis.ids) > limit for hypothesis in found[row])
+        ]
+        pending = {row: self._submit([sources[row]], config) for row in exceeded}
+        again = {row: self._hypotheses(only.result(), config) for row, (only,) in pending.items()}
+        return [again.get(row, hypotheses) for row, hypotheses in enumerate(found)]
+
+    def _hypotheses(self, result: Any, config: NBestConfig) -> list[Hypothesis]:
+        ids = [[self._ids[name] for name in names] for names in result.hypotheses]
+        scores = [None] if config.beam_width == 1 else result.scores  # as in `search`
+        return [Hypothesis(row, score) for row, score in zip(ids, scores, strict=True)]
+
+    def _to_names(self, ids: Sequence[int] | np.ndarray) -> list[str]:
+        return [self._names[i] for i in ids]
+
+    def _check_lengths(self, rows: Ids, limit: Callable[[int], int]) -> None:
+        longest = max(map(len, rows), default=0)
+        if limit(longest) > self.positions - 1:
+            raise UserError(
+                f"A sentence of {longest:,} tokens is too long for this exported model, which has "
+                f"{self.positions:,} positions a side: split it, or use a checkpoint."
+            )

@@ -1,0 +1,30 @@
+"""Settings without the paths of this machine, which may hold the names of users."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from translate_ddp.settings import Config
+
+PATHS = ("model_folder", "validation", "tokenizer_file", "config", "preload", "init_from")
+
+
+def without_paths(config: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The settings, part by part; those that are paths have their defaults."""
+    defaults = Config().to_dict()
+    cleaned: dict[str, dict[str, Any]] = {}
+    for part, settings in config.items():
+        paths = {name: defaults[part][name] for name in PATHS if name in settings}
+        cleaned[part] = settings | paths
+    cleaned["corpus"]["dataset"] = public_name(config["corpus"]["dataset"])
+    return cleaned
+
+
+def public_name(dataset: str) -> str:
+    """The name of a dataset, of a path its last part.
+
+    ORGANISATION/NAME of the Hugging Face hub is kept, unless there is a folder ORGANISATION here.
+    """
+    path = Path(dataset).expanduser()
+    is_hub_name = dataset.count(os.sep) == 1 and not path.is_absolute() and dataset[0] != "."
+    return dataset if is_hub_name and not path.parent.exists() else path.name
