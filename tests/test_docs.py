@@ -16,6 +16,7 @@ OTHER_FLAGS = set(
     "--nproc_per_node --nnodes --node_rank --master_addr --master_port --rdzv-backend --rdzv-id "
     "--rdzv-endpoint --max-restarts --signals-to-handle --repo-type --local-dir --nodes "
     "--ntasks-per-node --gpus-per-node --gpus-per-task --others --minutes --help --version "
+    "--reverse --inflight --pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
     "--corpus --convention --name --against --results --model_root --no_test --averages".split()
 )
 
@@ -49,6 +50,8 @@ def test_flags_exist():
             ["-m", "translate_ddp", "average"],
             ["-m", "translate_ddp", "serve"],
             ["-m", "translate_ddp", "score"],
+            ["-m", "translate_ddp", "export"],
+            ["-m", "translate_ddp", "info"],
         )
     ]
     known = set(re.findall(r"--\w+", " ".join(helps))) | OTHER_FLAGS

@@ -1,0 +1,78 @@
+"""`info`: what a checkpoint is. That of exported folders is in test_export_ctranslate2.py."""
+
+import shutil
+from pathlib import Path
+
+import torch
+
+from tests.helpers.commands import translate_ddp
+from tests.helpers.exports import trained_model
+from tests.helpers.runs import last_state, validations
+from translate_ddp import __version__
+from translate_ddp.commands.info import changed_settings
+from translate_ddp.settings import Config
+from translate_ddp.training.sinks.console_sink import number
+
+
+def rows(output: str) -> dict[str, str]:
+    return dict(line.strip().split("  ", 1) for line in output.splitlines())
+
+
+def test_info_describes_a_checkpoint(trained: Path, tmp_path: Path):
+    model, state = trained_model(trained), last_state(trained)
+    file = next(trained.glob("*_epoch_0002_*"))
+    code, output = translate_ddp(tmp_path, "info", str(file))
+    assert code == 0, output
+    found = rows(output)
+    assert found["languages"] == "en to it" and found["file"] == str(file)
+    vocabulary = len(model.tokenizer)
+    embedding, attention, ffn, norm = vocabulary * 16, 4 * 16 * 16 + 32, 2 * 16 * 32 + 48, 32
+    parameters = embedding + 3 * attention + 2 * ffn + 7 * norm
+    assert "1 encoder and 1 decoder layers, width 16, feed-forward 32, 2 heads" in found["model"]
+    assert f"{parameters:,} parameters" in found["model"]
+    assert found["vocabulary"] == f"{vocabulary} tokens, tokenizer.json"
+    step = state["position"]["global_step"]
+    assert found["trained"] == f"2 epochs, {step:,} steps"
+    best = max(validations(trained, "BLEU"))
+    assert f"BLEU {number(best)} (signature: nrefs:1|case:mixed" in found["best epoch"]
+    assert found["data"].endswith(f", fingerprint {model.data}") and len(model.data) == 12
+    assert f"translate_ddp {__version__}, torch {torch.__version__}" in found["versions"]
+    assert found["resumes"] == "yes"
+    changed = found["changed"].split(", ")
+    assert {"d_model 16", "vocab_size 300", "lr 0.002", "dropout 0.1"} <= set(changed)
+    # Neither what is as the preset has it, nor where the run was stored.
+    assert not [text for text in changed if text.startswith(("lang_src", "model_folder", "clip"))]
+
+
+def test_info_of_a_folder_describes_its_newest_checkpoint(trained: Path, tmp_path: Path):
+    code, output = translate_ddp(tmp_path, "info", str(trained))
+    newest = max(
+        trained.glob("*.pt"),
+        key=lambda path: (path.name.split("step_")[1][:8], "epoch" in path.name),
+    )
+    assert code == 0 and rows(output)["file"] == str(newest)
+
+
+def test_info_reports_what_it_cannot_describe(trained: Path, tmp_path: Path):
+    damaged = tmp_path / next(trained.glob("*.pt")).name
+    shutil.copy(next(trained.glob("*.pt")), damaged)
+    with damaged.open("ab") as file:
+        file.write(b"x")
+    for path, message in (
+        (damaged, "cannot be used: it is damaged"),
+        (tmp_path / "nowhere", "There is no file or folder"),
+        (tmp_path / "empty", "holds no checkpoint named tmodel_"),
+    ):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        code, output = translate_ddp(tmp_path / "output", "info", str(path))
+        assert code == 2 and message in output and "Traceback" not in output
+
+
+def test_settings_of_the_preset_are_not_changes():
+    config = Config().to_dict()
+    config["run"]["preset"] = "base"
+    assert "d_model 128" in changed_settings(config)
+    config["model"] |= {"d_model": 512, "dropout": 0.1}
+    assert not {"d_model 512", "dropout 0.1"} & set(changed_settings(config))
+    config["corpus"]["dataset"] = "mine"
+    assert "dataset mine" in changed_settings(config)
