@@ -20,7 +20,7 @@ from translate_ddp.data.sentences import cut, join_sentences, split_sentences
 from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.modeling.engine import Engine, TorchEngine, ignore
+from translate_ddp.modeling.engine import StoredEngine, TorchEngine, ignore
 from translate_ddp.modeling.exported_folder import is_exported, open_exported
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.search import Hypothesis
@@ -50,7 +50,7 @@ class Translator:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: StoredEngine,
         tokenizer: Tokenizer,
         languages: tuple[str, str],
         seq_len: int,

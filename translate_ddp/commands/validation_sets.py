@@ -1,13 +1,12 @@
 """The pairs that `validate` and `score` use: given ones, or the validation set of the run."""
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from translate_ddp.commands.translate import SavedModel
-from translate_ddp.data.dataset import SUMMARY_FILE, PreparedData, load_prepared, prepare
+from translate_ddp.data.dataset import PreparedData, find_prepared, load_prepared, prepare
 from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer
@@ -65,14 +64,6 @@ def run_folder(saved: SavedModel) -> Path:
         if path.is_file():
             return path.parent
     return Path(saved.model_folder)
-
-
-def find_prepared(folder: Path, fingerprint: str) -> PreparedData | None:
-    """The prepared corpus with that start of its fingerprint, or None."""
-    for summary in sorted(folder.glob(f"*/{SUMMARY_FILE}")):
-        if json.loads(summary.read_text(encoding="utf-8"))["fingerprint"].startswith(fingerprint):
-            return load_prepared(summary.parent)
-    return None
 
 
 def prepare_again(translator: Translator, folder: Path) -> PreparedData:

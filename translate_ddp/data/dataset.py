@@ -195,6 +195,18 @@ def load_prepared(prepared: Path) -> PreparedData:
     )
 
 
+def find_prepared(folder: Path, fingerprint: str) -> PreparedData | None:
+    """The corpus prepared below `folder` whose fingerprint starts so, or None."""
+    for summary in sorted(folder.glob(f"*/{SUMMARY_FILE}")):
+        try:
+            found = json.loads(summary.read_text(encoding="utf-8"))["fingerprint"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # of another version
+        if found.startswith(fingerprint):
+            return load_prepared(summary.parent)
+    return None
+
+
 def _folder_name(
     corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, perturb: bool
 ) -> str:

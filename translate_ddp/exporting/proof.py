@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 import numpy as np
 
@@ -11,7 +10,8 @@ from translate_ddp.errors import UserError
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.modeling.engine import Engine
 from translate_ddp.settings import NBestConfig
-from translate_ddp.training.metrics import bleu_of, bleu_signature, score_texts
+from translate_ddp.training.bootstrap import compare
+from translate_ddp.training.metrics import bleu_signature, score_texts
 
 TOLERANCE = 1e-4  # of a log-probability, in nats
 MAX_BLEU_LOSS = 0.5  # of a model whose arithmetic is not fp32
@@ -114,20 +114,14 @@ def prove_quality(
     The test is paired bootstrap resampling (Koehn 2004; sacreBLEU). Raises NotTheSame if the
     exported model loses more than `MAX_BLEU_LOSS`.
     """
-    from sacrebleu.significance import PairedTest, Result
-
     ours, theirs = (translate_greedily(engine, sentences) for engine in (model, exported))
-    systems: list[Any] = [
-        (name, tokenizer.decode(ids)) for name, ids in (("a", ours), ("b", theirs))
-    ]
-    test = PairedTest(systems, {"BLEU": bleu_of(language)}, [sentences.references], test_type="bs")
-    _, results = test()
-    before, after = cast("list[Result]", results["BLEU"])
+    before, after = (tokenizer.decode(ids) for ids in (ours, theirs))
+    bleu = compare(after, before, sentences.references, language)["BLEU"]
     line = (
-        f"BLEU {before.score:.2f} of the checkpoint, {after.score:.2f} of the exported model on "
-        f"{sentences.description} (p = {after.p_value:.3f}, paired bootstrap)"
+        f"BLEU {bleu.baseline:.2f} of the checkpoint, {bleu.score:.2f} of the exported model on "
+        f"{sentences.description} (p = {bleu.p_value:.3f}, paired bootstrap)"
     )
-    if not before.score - after.score <= MAX_BLEU_LOSS:
+    if not bleu.baseline - bleu.score <= MAX_BLEU_LOSS:
         raise NotTheSame(f"{line}: a loss of more than {MAX_BLEU_LOSS}")
     return theirs, [line]
 

@@ -1,14 +1,14 @@
 """The sentences on which an exported model is compared with its checkpoint."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from translate_ddp.data.dataset import SUMMARY_FILE, load_prepared
-from translate_ddp.data.files import read_parallel
+from translate_ddp.data.dataset import find_prepared
+from translate_ddp.data.files import is_table
+from translate_ddp.data.inputs import read_given_pairs, read_texts
 from translate_ddp.data.text import normalize
 from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.modeling.engine import Ids
@@ -35,40 +35,38 @@ def choose_sentences(
     Raises UserError if a file cannot be read, or if the numbers of lines differ.
     """
     if source:
-        return _from_files(model, Path(source), Path(reference) if reference else None)
+        return _from_files(model, source, reference)
     for folder in dict.fromkeys(folders):
         if found := _prepared(model, folder / "data"):
             return found
     return _random(model)
 
 
-def _from_files(model: TrainedModel, source: Path, reference: Path | None) -> Sentences:
-    pairs = read_parallel(source, reference or source)
-    sources, references = (list(map(normalize, pairs[side])) for side in ("src", "tgt"))
-    count = f"{len(sources):,} lines of {source.name}"
+def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
+    """The texts of the files, in any format of training; a table also has the references."""
     encode = model.tokenizer.encode
-    if reference is None:
-        return Sentences(count, encode(sources), [], sources, [])
+    if reference or is_table(Path(source)):
+        sides = read_given_pairs(source, reference, model.languages)
+        sources, references = (list(map(normalize, side)) for side in sides)
+    else:
+        texts = read_texts(Path(source), "src", model.languages[0])
+        sources, references = list(map(normalize, texts)), []
+    count = f"{len(sources):,} texts of {Path(source).name}"
     return Sentences(count, encode(sources), encode(references), sources, references)
 
 
 def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:
     """The validation set that was prepared for the run; None if it is not there."""
-    for summary in folder.glob(f"*/{SUMMARY_FILE}"):
-        try:
-            fingerprint = json.loads(summary.read_text(encoding="utf-8"))["fingerprint"]
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # of another version
-        if model.data and fingerprint.startswith(model.data):
-            data = load_prepared(summary.parent)
-            return Sentences(
-                f"{len(data.validation):,} sentences of the validation set",
-                [data.validation.source[row] for row in range(len(data.validation))],
-                [data.validation.target[row] for row in range(len(data.validation))],
-                data.validation_sources,
-                data.validation_references,
-            )
-    return None
+    data = find_prepared(folder, model.data) if model.data else None
+    if data is None:
+        return None
+    return Sentences(
+        f"{len(data.validation):,} sentences of the validation set",
+        [data.validation.source[row] for row in range(len(data.validation))],
+        [data.validation.target[row] for row in range(len(data.validation))],
+        data.validation_sources,
+        data.validation_references,
+    )
 
 
 def _random(model: TrainedModel) -> Sentences:

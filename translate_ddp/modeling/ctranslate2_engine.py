@@ -22,7 +22,7 @@ class CTranslate2Engine:
 
     Several threads may call it. On a CPU it translates as many batches at a time as `threads`, each
     with one core. `compute_type` is that of CTranslate2; "default": as the weights are stored. The
-    device is a GPU if there is one, unless it is set.
+    device is a GPU if there is one, unless it is set. `fingerprint` is a hash of the weights.
     """
 
     def __init__(
@@ -32,11 +32,13 @@ class CTranslate2Engine:
         threads: int = 1,
         compute_type: str = "default",
         device: str = "",
+        fingerprint: str = "",
     ) -> None:
         """Raises UserError if the folder cannot be loaded."""
         library = import_extra("ctranslate2")
         device = device or ("cuda" if library.get_cuda_device_count() else "cpu")
         self.positions = positions
+        self.fingerprint = f"{fingerprint} {compute_type} {device}"
         self.device = torch.device(device)
         self.max_tokens = default_max_tokens(self.device)
         try:

@@ -27,11 +27,6 @@ class Engine(Protocol):
         """The device of its weights."""
         ...
 
-    @property
-    def fingerprint(self) -> str:
-        """A hash of its weights in their precision: another one may give other translations."""
-        ...
-
     def translate(
         self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore
     ) -> list[list[Hypothesis]]:
@@ -46,6 +41,15 @@ class Engine(Protocol):
 
         Unlike the score of a search, it does not depend on a setting.
         """
+        ...
+
+
+class StoredEngine(Engine, Protocol):
+    """An engine whose weights are identified, so that its translations can be continued later."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of its weights in their precision: another one may give other translations."""
         ...
 
 

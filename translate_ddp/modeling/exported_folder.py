@@ -83,7 +83,7 @@ def open_exported(folder: Path, threads: int) -> Exported:
         raise UserError(f"{folder / MODEL} cannot be read: {error.strerror}.") from error
     if digest != description.sha256:
         raise UserError(f"{folder / MODEL} is damaged: copy it or export the checkpoint again.")
-    engine = CTranslate2Engine(folder, description.positions, threads)
+    engine = CTranslate2Engine(folder, description.positions, threads, fingerprint=digest)
     languages = description.lang_src, description.lang_tgt
     return Exported(engine, read_tokenizer(folder), languages, description.seq_len)
 
