@@ -45,6 +45,7 @@ if __name__ == "__main__":
 from translate_ddp.data.corpus import count_pairs
 from translate_ddp.runtime.distributed import World, open_world, record
 from translate_ddp.runtime.files import write_atomically
+from translate_ddp.training.agreement import check_same_settings
 from translate_ddp.training.build import (
     build_model,
     build_trainer,
@@ -73,6 +74,7 @@ def main(config: Config) -> None:
 def train(config: Config, world: World) -> None:
     """Train on this rank, from the start or from a checkpoint, to the end of the run."""
     started = time.monotonic()
+    check_same_settings(config, world)
     folder = lock_run_folder(config.checkpoint.model_folder, world)
     config, notices = choose_settings(config, folder.path / "data", world)
     start, tokenizer = find_start(config.checkpoint, world), ""

@@ -1,0 +1,38 @@
+"""Ranks that were started with different settings."""
+
+from pathlib import Path
+
+from tests.helpers.nodes import two_nodes
+from tests.helpers.runs import checkpoints
+from translate_ddp.training.agreement import describe_differences
+
+
+def test_difference_names_setting_values_and_ranks():
+    found = [{"lr": lr, "seed": 0} for lr in (0.1, 0.1, 0.2, 0.1)]
+    assert describe_differences(found) == ["lr: 0.1 on ranks 0, 1, 3; 0.2 on rank 2"]
+    found = [{"seed": seed} for seed in (0, *[1] * 127)]
+    assert describe_differences(found) == ["seed: 0 on rank 0; 1 on ranks 1 to 127"]
+    assert describe_differences(found[1:]) == []
+
+
+def test_nodes_with_different_flags_train_nothing(tiny_run: list[str], tmp_path: Path):
+    others = [*tiny_run, "--batch_tokens", "120", "--dropout", "0.5"]
+    with two_nodes() as nodes:
+        output = nodes.train([tiny_run, others], tmp_path).fail()
+    assert output.count("error: ") == 1, output
+    assert "batch_tokens: " in output and "120 on rank 1" in output
+    assert "dropout: 0.1 on rank 0; 0.5 on rank 1" in output
+    assert not checkpoints(tmp_path / "model")
+
+
+def test_nodes_may_keep_their_files_in_different_places(
+    tiny_run: list[str], tmp_path: Path, corpus: str
+):
+    copied = tmp_path / "copy"
+    copied.mkdir()
+    for file in Path(corpus).parent.glob(f"{Path(corpus).name}*"):
+        (copied / file.name).write_bytes(file.read_bytes())
+    others = [*tiny_run, "--dataset", str(copied / Path(corpus).name), "--max_steps", "2"]
+    others += ["--model_folder", str(tmp_path / "disk1")]
+    with two_nodes() as nodes:
+        nodes.train([[*tiny_run, "--max_steps", "2"], others], tmp_path).succeed()

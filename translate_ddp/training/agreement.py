@@ -1,0 +1,58 @@
+"""Compares the settings of all ranks before they train together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from translate_ddp.errors import UserError
+from translate_ddp.runtime.distributed import World
+from translate_ddp.settings import Config
+
+# Nodes may keep their files in different places; that they hold the same data is checked later.
+PATHS = {"dataset", "validation", "tokenizer_file", "config"} | {
+    "model_folder",
+    "preload",
+    "init_from",
+}
+
+
+def check_same_settings(config: Config, world: World) -> None:
+    """Raise UserError if settings, other than paths, or versions of PyTorch differ between ranks.
+
+    Different settings would train several models, or one by several plans.
+    """
+    parts = config.to_dict().values()
+    settings = {name: value for part in parts for name, value in part.items() if name not in PATHS}
+    found = world.gather(settings | {"version of PyTorch": str(torch.__version__)})
+    if differences := describe_differences(found):
+        table = "".join(f"\n  {line}" for line in differences)
+        raise UserError(
+            f"The ranks were started with different settings:{table}\n"
+            "Start all of them with the same flags, settings file and version of PyTorch."
+        )
+
+
+def describe_differences(found: list[dict[str, Any]]) -> list[str]:
+    """A line for each name whose values differ, with the ranks of each value."""
+    lines = []
+    for name in found[0]:
+        ranks: dict[Any, list[int]] = {}
+        for rank, values in enumerate(found):
+            ranks.setdefault(values.get(name, "unset"), []).append(rank)
+        if len(ranks) > 1:
+            lines.append(
+                f"{name}: "
+                + "; ".join(f"{value} on {_ranks(where)}" for value, where in ranks.items())
+            )
+    return lines
+
+
+def _ranks(ranks: list[int]) -> str:
+    """Ranks as text, a range where they follow each other: "rank 0", "ranks 1 to 7"."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if ranks == list(range(ranks[0], ranks[-1] + 1)):
+        return f"ranks {ranks[0]} to {ranks[-1]}"
+    return f"ranks {', '.join(map(str, ranks))}"
