@@ -47,7 +47,7 @@ def run(config: ServeConfig) -> None:
 
     bound = bind(config.host, config.port)  # before the model is opened, which takes seconds
     preload = Path(config.saved.preload)
-    path = preload if preload.is_file() else Path(config.saved.model_folder)
+    path = preload if preload.exists() else Path(config.saved.model_folder)
     model = ServedModel(path, config.saved.open, report)
     url = url_of(bound)
     if not is_loopback(bound):
