@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.helpers.models import VOCABULARY, small_model
-from translate_ddp.data.tokenizer import EOS, SOS
+from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import decode, decode_n_best
 from translate_ddp.modeling.engine import TorchEngine
@@ -280,3 +280,21 @@ def test_log_probabilities_are_those_of_single_pairs():
         wanted = [expected[t, token].item() for t, token in enumerate([*target, EOS])]
         assert log_probs.tolist() == pytest.approx(wanted, abs=1e-5)
     assert TorchEngine(model, CPU).log_probs([], []) == []
+
+
+def test_log_probabilities_of_a_translation_with_padding_are_its_own():
+    model = small_model().eval()
+    sources, targets = [[4, 5], [4, 6]], [[PAD, 6], [7, 5, 6]]
+    together = TorchEngine(model, CPU).log_probs(sources, targets)
+    for source, target, found in zip(sources, targets, together, strict=True):
+        (alone,) = TorchEngine(model, CPU).log_probs([source], [target])
+        assert found.tolist() == pytest.approx(alone.tolist(), abs=1e-5)
+        assert len(found) == len(target) + 1
+
+
+def test_log_probabilities_that_are_not_numbers_are_an_error():
+    model = small_model()
+    with torch.no_grad():
+        model.decoder_norm.bias.fill_(torch.nan)
+    with pytest.raises(UserError, match="scores are not numbers"):
+        TorchEngine(model, CPU).log_probs([[4]], [[5]])

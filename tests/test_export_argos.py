@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.exports import flipped, trained_model, with_sentencepiece
+from tests.helpers.exports import NO_RUN, flipped, trained_model, with_sentencepiece
 from translate_ddp.data.sentencepiece_model import SentencePieceModel
 from translate_ddp.errors import UserError
 from translate_ddp.exporting import argos
@@ -32,7 +32,7 @@ def model(trained: Path) -> TrainedModel:
 @pytest.fixture
 def package(model: TrainedModel, tmp_path: Path) -> Path:
     file = tmp_path / "en_it.argosmodel"
-    export(model, "argos", file, choose_sentences(model, "", "", []))
+    export(model, "argos", file, choose_sentences(model, "", "", NO_RUN))
     return file
 
 
@@ -93,7 +93,7 @@ def test_model_that_adds_no_blank_gets_a_note(
     model: TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(SentencePieceModel, "adds_blank", False)
-    sentences = choose_sentences(model, "", "", [])
+    sentences = choose_sentences(model, "", "", NO_RUN)
     (note,) = export(model, "argos", tmp_path / "x.argosmodel", sentences).notes
     assert "joins sentences without a blank" in note
 
@@ -109,7 +109,7 @@ def test_long_text_does_not_exceed_the_positions(package: Path, tmp_path: Path):
 def test_other_tokenizers_are_refused(trained: Path, tmp_path: Path):
     model = trained_model(trained)
     with pytest.raises(UserError, match="train with --tokenizer sentencepiece"):
-        export(model, "argos", tmp_path / "x.argosmodel", choose_sentences(model, "", "", []))
+        export(model, "argos", tmp_path / "x.argosmodel", choose_sentences(model, "", "", NO_RUN))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -121,5 +121,5 @@ def test_package_with_a_flipped_weight_is_rejected_and_nothing_is_left(
 
     monkeypatch.setattr(argos, "write_files", write_another)
     with pytest.raises(NotTheSame, match="Nothing was written"):
-        export(model, "argos", tmp_path / "x.argosmodel", choose_sentences(model, "", "", []))
+        export(model, "argos", tmp_path / "x.argosmodel", choose_sentences(model, "", "", NO_RUN))
     assert list(tmp_path.iterdir()) == []

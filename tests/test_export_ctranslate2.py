@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import flipped, trained_model, validation_set
-from translate_ddp.data.tokenizer import PAD, SOS
+from translate_ddp.data.tokenizer import PAD, SOS, train_tokenizer
 from translate_ddp.errors import UserError
+from translate_ddp.exporting import ctranslate2 as ctranslate2_module
 from translate_ddp.exporting import ctranslate2_folder
 from translate_ddp.exporting.ctranslate2_folder import prove_ctranslate2, write_files
 from translate_ddp.exporting.export import export
@@ -20,7 +22,7 @@ from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.engine import Engine
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import NBestConfig
+from translate_ddp.settings import NBestConfig, TokenizerConfig
 from translate_ddp.translator import Translator
 
 ctranslate2: Any = pytest.importorskip("ctranslate2")
@@ -227,3 +229,29 @@ def test_rejected_export_leaves_no_folder(
     with pytest.raises(NotTheSame, match="Nothing was written"):
         export(model, "ctranslate2", tmp_path / "ct2", validation_set(trained))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_position_beyond_the_sentences_of_the_run_is_rejected(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model, sentences = trained_model(trained), validation_set(trained)
+    longest = max(map(len, [*sentences.sources, *sentences.targets]))
+    assert longest + 2 < model.seq_len - 1  # the last positions are not in the validation set
+    whole = ctranslate2_module.sinusoids
+
+    def cut(*settings: Any) -> torch.Tensor:
+        table = whole(*settings)
+        table[longest + 2 :] = 0
+        return table
+
+    monkeypatch.setattr(ctranslate2_module, "sinusoids", cut)
+    with pytest.raises(NotTheSame):
+        export(model, "ctranslate2", tmp_path / "out", sentences)
+    assert not any(tmp_path.iterdir())
+
+
+def test_tokenizer_of_another_model_is_one_error(exported: Path):
+    file = exported / "tokenizer.json"
+    file.write_text(train_tokenizer(["sun"], TokenizerConfig(vocab_size=300)).text)
+    with pytest.raises(UserError, match="has the tokenizer of another model"):
+        Translator.open(str(exported))

@@ -184,17 +184,17 @@ def test_unusable_flags_are_reported(tmp_path: Path, words: list[str], message: 
 
 def test_sentences_are_those_of_the_run_or_of_files_or_random(trained: Path, tmp_path: Path):
     model = trained_model(trained)
-    prepared = choose_sentences(model, "", "", [tmp_path, trained])
+    prepared = choose_sentences(model, "", "", trained)
     assert len(prepared.sources) == len(prepared.references) > 0
     assert model.tokenizer.encode(prepared.source_texts) == [list(ids) for ids in prepared.sources]
     (tmp_path / "a").write_text("sun  moon\ntree\n")
-    chosen = choose_sentences(model, str(tmp_path / "a"), "", [trained])
+    chosen = choose_sentences(model, str(tmp_path / "a"), "", trained)
     assert chosen.source_texts == ["sun moon", "tree"] and chosen.references == []
     other = replace(model.state.run.identity, always={"training data": "0123456789ab"})
     unknown = replace(
         model, state=replace(model.state, run=replace(model.state.run, identity=other))
     )
-    found = choose_sentences(unknown, "", "", [trained])
+    found = choose_sentences(unknown, "", "", trained)
     assert len(found.sources) == len(found.targets) == 200 and found.references == []
     assert {i for ids in found.sources for i in ids} > set(range(4, 200))
     assert min(i for ids in found.sources for i in ids) == 4

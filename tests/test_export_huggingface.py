@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.helpers.exports import (
+    NO_RUN,
     flipped,
     trained_model,
     validation_set,
@@ -95,7 +96,7 @@ def test_sentencepiece_tokenizer_becomes_an_equal_fast_one(trained: Path, tmp_pa
     pytest.importorskip("sentencepiece")
     model = with_sentencepiece(trained_model(trained))
     (tmp_path / "lines").write_text("sun moon\nstone [EOS] bird?\n")
-    sentences = choose_sentences(model, str(tmp_path / "lines"), "", [])
+    sentences = choose_sentences(model, str(tmp_path / "lines"), "", NO_RUN)
     export(model, "huggingface", tmp_path / "hf", sentences)
     theirs = opened(tmp_path / "hf")[0]
     assert theirs.is_fast and theirs.pad_token_id == 0 and theirs.eos_token_id == 3
@@ -114,7 +115,7 @@ def test_sentencepiece_model_without_an_equal_is_refused(
     fast = tokenizer_json(model.tokenizer)
     fast.normalizer = None  # as if the model had another normalization
     monkeypatch.setattr(huggingface, "tokenizer_json", lambda tokenizer: fast)
-    sentences = choose_sentences(model, "", "", [])
+    sentences = choose_sentences(model, "", "", NO_RUN)
     with pytest.raises(UserError, match="has no equal in transformers.*--format ctranslate2"):
         export(model, "huggingface", tmp_path / "hf", sentences)
     assert list(tmp_path.iterdir()) == []
@@ -177,6 +178,6 @@ def test_word_tokenizer_is_exported(trained: Path, tmp_path: Path):
     rows = {"embedding.weight": model.state.model["embedding.weight"][: len(tokenizer)]}
     state = replace(model.state, tokenizer=tokenizer.text, model=model.state.model | rows)
     words = TrainedModel.of(state)
-    export(words, "huggingface", tmp_path / "hf", choose_sentences(words, "", "", []))
+    export(words, "huggingface", tmp_path / "hf", choose_sentences(words, "", "", NO_RUN))
     (sun,) = tokenizer.encode(["sun"])
     assert opened(tmp_path / "hf")[0](["sun unknown"])["input_ids"] == [[*sun, UNK, EOS]]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.helpers.file_translation import names, start
 from tests.helpers.processes import Job
+from translate_ddp.errors import UserError
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.distributed import World
 from translate_ddp.translator import Translator
@@ -126,9 +127,9 @@ def test_full_disk_keeps_finished_chunks(translate: Callable[..., Job], place: P
 def test_missing_folder_is_reported_before_the_work(trained: Path, place: Path, tmp_path: Path):
     words = ("translate", "--input", str(place / "in.en"), "--model_folder", str(trained))
     job = start(tmp_path / "printed", *words, "--output", str(place / "nowhere" / "out"))
-    assert "The folder of --output must exist" in job.fail()
+    assert "nowhere: create it, or pass another --output" in job.fail()
     job = start(tmp_path / "printed", *words, "--output", str(place / "in.en" / "out"))
-    assert "cannot be written: Not a directory" in job.fail()
+    assert "There is no folder" in job.fail()
     job = start(tmp_path / "printed", *words, size=2)
     assert job.fail().count("error: Several processes write one file together") == 1
 
@@ -146,3 +147,17 @@ def test_ranks_divide_the_missing_chunks(tmp_path: Path):
     ]
     assert sorted(chunk for part in parts for chunk in part) == [0, 2, 3, 7, 8]
     assert sorted(map(len, parts)) == [1, 2, 2]
+
+
+def test_output_of_another_program_is_kept_and_so_are_the_finished_chunks(tmp_path: Path):
+    output = tmp_path / "out"
+    file = ChunkedFile(output, lambda: ["inputs"], 2, World())
+    file.compute(file.missing(), lambda chunk: b"chunk %d\n" % chunk)
+    output.write_text("precious")
+    with pytest.raises(UserError, match="made by another program meanwhile"):
+        file.publish()
+    assert output.read_text() == "precious"
+    output.unlink()
+    assert file.missing() == []
+    file.publish()
+    assert output.read_text() == "chunk 0\nchunk 1\n" and names(tmp_path) == ["out"]

@@ -32,7 +32,7 @@ def test_info_describes_a_checkpoint(trained: Path, tmp_path: Path):
     assert f"{parameters:,} parameters" in found["model"]
     assert found["vocabulary"] == f"{vocabulary} tokens, tokenizer.json"
     step = state["position"]["global_step"]
-    assert found["trained"] == f"2 epochs, {step:,} steps"
+    assert found["trained"] == f"to epoch 2, step {step:,}"
     best = max(validations(trained, "BLEU"))
     assert f"BLEU {number(best)} (signature: nrefs:1|case:mixed" in found["best epoch"]
     assert found["data"].endswith(f", fingerprint {model.data}") and len(model.data) == 12

@@ -14,7 +14,13 @@ pytest.importorskip("python_multipart")
 
 from tests.helpers.processes import wait_until
 from tests.helpers.served import FakeTranslator, served
-from translate_ddp.serving.batching import BATCH_CHARACTERS, Batcher, QueueFull
+from translate_ddp.serving.batching import (
+    BATCH_BYTES,
+    Batcher,
+    Job,
+    QueueFull,
+    stop_without_waiting,
+)
 from translate_ddp.serving.limits import LimitsConfig
 
 FIELDS = {"source": "en", "target": "it"}
@@ -45,12 +51,12 @@ def test_waiting_requests_are_translated_together():
     translator.may_go_on.clear()
 
     async def main() -> list[str]:
-        batcher = Batcher(lambda texts, n: translator.translate(texts, n_best=n), 10)
+        batcher = Batcher(lambda texts, n, _: translator.translate(texts, n_best=n), 10)
         worker = asyncio.create_task(batcher.run())
         first = asyncio.create_task(batcher.translate(["first"], 1, 60))
         while not translator.calls:
             await asyncio.sleep(0.001)
-        long = "x" * (BATCH_CHARACTERS - 5)
+        long = "x" * (BATCH_BYTES - 5)
         asked = [(["a", "b"], 1), ([long], 1), ([long], 1), (["c"], 2), (["d"], 1), ([], 1)]
         rest = [asyncio.create_task(batcher.translate(texts, n, 60)) for texts, n in asked]
         await asyncio.sleep(0)
@@ -66,15 +72,15 @@ def test_waiting_requests_are_translated_together():
         return [ranked[0].text for answer in found for ranked in answer]
 
     texts = asyncio.run(main())
-    assert texts == ["FIRST", "A", "B", "X" * (BATCH_CHARACTERS - 5), texts[3], "C"]
+    assert texts == ["FIRST", "A", "B", "X" * (BATCH_BYTES - 5), texts[3], "C"]
     first, together, alone, of_two = translator.calls
-    assert (first, alone, of_two) == (["first"], ["x" * (BATCH_CHARACTERS - 5)], ["c"])
-    assert together == ["a", "b", "x" * (BATCH_CHARACTERS - 5)]  # and not "d"
+    assert (first, alone, of_two) == (["first"], ["x" * (BATCH_BYTES - 5)], ["c"])
+    assert together == ["a", "b", "x" * (BATCH_BYTES - 5)]  # and not "d"
 
 
 def test_cancelled_request_leaves_the_queue():
     async def main() -> None:
-        batcher = Batcher(lambda texts, n: [], 1)  # nothing runs it
+        batcher = Batcher(lambda texts, n, _: [], 1)  # nothing runs it
         waiting = asyncio.create_task(batcher.translate(["a"], 1, 60))
         await asyncio.sleep(0)
         with pytest.raises(QueueFull):
@@ -160,3 +166,26 @@ def test_server_that_stops_finishes_its_requests():
         translator.may_go_on.set()
         thread.join()
     assert found == [{"translatedText": "A"}]
+
+
+def test_connection_without_a_complete_header_is_closed():
+    limits = LimitsConfig(max_seconds=0.2)
+    with served(FakeTranslator(), limits) as client:
+        for begun in (b"", b"GET /health HTTP/1.1\r\nHost: a\r\n"):
+            with socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection:
+                connection.sendall(begun)
+                assert connection.recv(1000) == b""  # closed by the server
+        assert client.get("/health")[0] == 200
+
+
+def test_batch_without_waiting_requests_is_stopped():
+    loop = asyncio.new_event_loop()
+    jobs = [Job(["a"], 1, loop.create_future()) for _ in range(2)]
+    on_done = stop_without_waiting(jobs)
+    on_done(1)
+    jobs[0].result.cancel()
+    on_done(1)
+    jobs[1].result.set_result([])
+    with pytest.raises(TimeoutError):
+        on_done(1)
+    loop.close()

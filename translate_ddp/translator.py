@@ -85,8 +85,6 @@ class Translator:
         keep_freed_memory()
         fix_cuda_kernels()
         torch.set_num_threads(threads_per_process(read_launch(os.environ)))
-        if Path(path).is_file():
-            path, preload = CheckpointConfig.model_folder, path
         store = CheckpointStore(CheckpointConfig(path, model_basename))
         opened = open_checkpoint(store, preload, average)
         for line in opened.messages:
@@ -182,12 +180,15 @@ class Translator:
         """A translation of each text, in order, as one line; "" of a blank text.
 
         With `n_best`, that many translations of each text with their scores, best first; it needs a
-        beam at least as wide, unless `temperature` samples them. Beam width 1 is greedy. The
-        sentences of a text are translated one by one; the second translation of a text consists of
-        the second of each sentence. A sentence longer than those of training is cut into parts;
-        `report` gets the index of its text and a message. `on_done` receives numbers of finished
-        texts, estimated from those of parts. Raises ValueError for unusable settings.
+        beam at least as wide, unless `temperature` samples them, in the order of drawing. Beam
+        width 1 is greedy. The sentences of a text are translated one by one; the second translation
+        of a text consists of the second of each sentence. A sentence longer than those of training
+        is cut into parts; `report` gets the index of its text and a message. `on_done` receives
+        numbers of finished texts, estimated from those of parts. Raises ValueError for unusable
+        settings.
         """
+        if isinstance(texts, str):  # a sequence of characters
+            raise TypeError("texts is one text: pass a list of texts.")
         config = NBestConfig(beam_width, length_penalty, n_best or 1, temperature, seed)
         rows, parts = self._parts(texts, report)
         found = self.engine.translate(parts, config, in_texts(on_done, len(texts), len(parts)))

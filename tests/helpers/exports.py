@@ -14,6 +14,8 @@ from translate_ddp.settings import TokenizerConfig
 from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
 
+NO_RUN = Path("no-run")  # a folder that is not there
+
 
 def trained_model(folder: Path) -> TrainedModel:
     store = CheckpointStore(CheckpointConfig(str(folder)))
@@ -21,7 +23,7 @@ def trained_model(folder: Path) -> TrainedModel:
 
 
 def validation_set(folder: Path) -> Sentences:
-    found = choose_sentences(trained_model(folder), "", "", [folder])
+    found = choose_sentences(trained_model(folder), "", "", folder)
     assert found.references
     return found
 

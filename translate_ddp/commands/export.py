@@ -30,7 +30,8 @@ class ExportConfig:
     quantization: Quantization = "float32"
     """Weights in ctranslate2 and argos; int8 is accepted by its BLEU, so it needs references."""
     source: str = ""
-    """File of sentences for the proof, one per line; '': the run's validation set, if found."""
+    """Sentences for the proof, in any format of training; '': the validation set beside the
+    checkpoint, if it is there."""
     reference: str = ""
     """File of their translations."""
     saved: SavedModel = field(default_factory=SavedModel)
@@ -61,8 +62,7 @@ def run(config: ExportConfig) -> None:
     for line in messages:
         print(line, file=sys.stderr)
     model = TrainedModel.of(state)
-    folders = (path.parent, store.folder)
-    sentences = choose_sentences(model, config.source, config.reference, folders)
+    sentences = choose_sentences(model, config.source, config.reference, path.parent)
     proof = export(model, config.format, output, sentences, config.quantization)
     for line in proof.lines:
         print_line(f"Proven: {line}.")

@@ -10,7 +10,12 @@ import tyro
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.exported_folder import is_exported, read_description, read_tokenizer
+from translate_ddp.modeling.exported_folder import (
+    check_digest,
+    is_exported,
+    read_description,
+    read_tokenizer,
+)
 from translate_ddp.presets import PRESETS
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.settings import Config
@@ -82,7 +87,7 @@ def describe_state(state: RunState) -> Rows:
         *_sizes(config["model"], parameters, Tokenizer(state.tokenizer)),
         ("preset", str(config.get("run", {}).get("preset", "unknown"))),
         ("changed", ", ".join(changed_settings(config)) or "no setting"),
-        ("trained", f"{position.current_epoch} epochs, {position.global_step:,} steps"),
+        ("trained", f"to epoch {position.current_epoch}, step {position.global_step:,}"),
         ("best epoch", best),
         (
             "data",
@@ -94,18 +99,20 @@ def describe_state(state: RunState) -> Rows:
 
 
 def describe_export(folder: Path) -> Rows:
-    """What the exported model is. Raises UserError if its description cannot be read."""
+    """What the exported model is. Raises UserError if it is damaged."""
     found, version = read_description(folder)
-    scores = "not measured: there were no references"
+    check_digest(folder, found)
+    scores = "not measured"
     if found.scores:
         scores = f"{with_units(found.scores)} (greedy; signature of BLEU: {found.bleu_signature})"
     return [
         ("folder", f"{folder}, CTranslate2, {found.quantization}"),
         ("languages", f"{found.lang_src} to {found.lang_tgt}"),
         *_sizes(found.model, found.parameters, read_tokenizer(folder)),
-        ("trained", f"{found.epoch} epochs, {found.step:,} steps"),
+        ("trained", f"to epoch {found.epoch}, step {found.step:,}"),
         ("scores", scores),
         *(("proven", line) for line in found.proven),
+        *(("note", line) for line in found.notes),
         ("data", f"fingerprint {found.data or '?'}"),
         ("versions", f"translate_ddp {version}"),
         ("resumes", "no: it is an exported model"),

@@ -37,11 +37,11 @@ class SavedModel:
     """Settings that select a checkpoint."""
 
     model_folder: str = CheckpointConfig.model_folder
-    """Folder of the checkpoints."""
+    """Folder of a run or of an exported model, or a checkpoint file."""
     model_basename: str = CheckpointConfig.model_basename
     """Prefix of the checkpoint names."""
     preload: str = CheckpointConfig.preload
-    """Checkpoint to use: latest, best (epoch), an epoch number, or a file."""
+    """Checkpoint in the folder: latest, best (epoch), an epoch number; or the path of a model."""
     average: int = 0
     """Epochs to average, up to that one; 0: as set in training (best and files: no average)."""
 
@@ -73,6 +73,8 @@ class TranslateConfig:
             raise ValueError("Pass texts or --input, not both.")
         if self.output and not self.input:
             raise ValueError("--output needs --input; write other output with `> FILE`.")
+        if self.output.endswith(".gz"):
+            raise ValueError("--output is not compressed: pass a name without .gz.")
         for line in self.lines:
             if os.path.isfile(line):
                 raise ValueError(

@@ -68,6 +68,10 @@ class ValidateConfig:
             )
         if self.hypothesis and self.perturbed:
             raise ValueError("--perturbed needs a model: omit --hypothesis.")
+        if self.output.endswith(".gz"):
+            raise ValueError("--output is not compressed: pass a name without .gz.")
+        if self.compare and not Path(self.compare).exists():
+            raise ValueError(f"--compare {self.compare} does not exist: pass a model or a file.")
         if self.comet and find_spec("comet") is None:
             raise ValueError(
                 "--comet needs a library that is not installed here. It cannot share an "
@@ -193,7 +197,7 @@ def describe_comparison(system: System, baseline: System, pairs: Pairs) -> Itera
         f"{name} {each.score - each.baseline:+.4g} (p = {each.p_value:.3f})"
         for name, each in found.items()
     )
-    yield f"Difference to it, by {BOOTSTRAP}, paired: {', '.join(shown)}"
+    yield f"Difference to {baseline.name}, by {BOOTSTRAP}, paired: {', '.join(shown)}"
 
 
 def write(predictions: list[str], output: Path) -> None:

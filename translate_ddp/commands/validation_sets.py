@@ -43,7 +43,10 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
     Raises UserError if the corpus has changed since.
     """
     if not translator.has_state:
-        raise UserError(f"An exported model has no validation set: {PASS_FILES}.")
+        raise UserError(
+            f"An exported model has no validation set: {PASS_FILES}, or validate the run with "
+            "--compare and the exported folder."
+        )
     run = translator.state.run
     fingerprint = str(run.identity.always.get("training data"))
     data = find_prepared(run_folder(saved) / "data", fingerprint)

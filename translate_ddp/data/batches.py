@@ -253,7 +253,9 @@ def split_into_passes(
 def collate(pairs: ParallelDataset) -> Batch:
     """One batch of all pairs, padded to the longest sentence of each side."""
     labels_BT = pad(pairs.target, last=EOS)
-    real_R = (labels_BT.flatten() != PAD).nonzero().flatten()
+    # By length: a sampled translation may hold [PAD].
+    is_real_BT = np.arange(labels_BT.shape[1]) <= pairs.target.lengths[:, None]
+    real_R = torch.from_numpy(is_real_BT.ravel().nonzero()[0])
     return Batch(
         source_BS=pad(pairs.source, last=EOS),
         target_BT=pad(pairs.target, first=SOS),

@@ -1,5 +1,6 @@
 """Writes a checkpoint file without what only its run needs: to use, to pass on, to fine-tune."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from translate_ddp.training.state import LogOffset, RunState
 
 def write_checkpoint(file: Path, model: TrainedModel) -> Proof:
     """Write the file, and prove that it holds the same model. Raises NotTheSame if it does not."""
-    with file.open("xb") as opened:  # a name would become part of the content
-        torch.save(stripped(model.state).to_dict(), opened)
+    buffer = io.BytesIO()  # torch reports a full disk as an internal error
+    torch.save(stripped(model.state).to_dict(), buffer)
+    file.write_bytes(buffer.getvalue())
     return prove_checkpoint(file, model)
 
 

@@ -39,7 +39,8 @@ def write_ctranslate2(
         data=model.data,
         scores=proof.scores,
         bleu_signature=proof.bleu_signature,
-        proven=[*proof.lines, *proof.notes],
+        proven=proof.lines,
+        notes=proof.notes,
     )
     describe(folder, description)
     (folder / tokenizer_file(model.tokenizer)).write_bytes(model.tokenizer.file)

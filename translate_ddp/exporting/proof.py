@@ -52,9 +52,10 @@ def prove_equal(
     reason than two best tokens that are as close.
     """
     ours, theirs = (translate_greedily(engine, sentences) for engine in (model, exported))
-    targets = sentences.targets or ours
-    expected = model.log_probs(sentences.sources, targets)
-    found = exported.log_probs(sentences.sources, targets)
+    long_sources, long_targets = sentences.longest
+    sources = [*sentences.sources, *long_sources]
+    targets = [*(sentences.targets or ours), *long_targets]
+    expected, found = (engine.log_probs(sources, targets) for engine in (model, exported))
     worst, tokens = 0.0, sum(map(len, expected))
     for row, (p, q) in enumerate(zip(expected, found, strict=True)):
         difference = float(np.abs(p - q).max()) if len(p) == len(q) else np.inf

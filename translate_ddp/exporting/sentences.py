@@ -1,7 +1,6 @@
 """The sentences on which an exported model is compared with its checkpoint."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,11 @@ from translate_ddp.data.files import is_table
 from translate_ddp.data.inputs import read_given_pairs, read_texts
 from translate_ddp.data.text import normalize
 from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.engine import Ids
 
 RANDOM_SENTENCES, RANDOM_TOKENS = 200, 40
+LONGEST_PAIRS = 2
 
 
 @dataclass(frozen=True)
@@ -25,21 +26,19 @@ class Sentences:
     targets: Ids  # whose log-probabilities are compared; empty: the model's own translations
     source_texts: list[str]
     references: list[str]  # empty: there are none
+    longest: tuple[Ids, Ids] = ((), ())  # random pairs as long as the model computes
 
 
-def choose_sentences(
-    model: TrainedModel, source: str, reference: str, folders: Iterable[Path]
-) -> Sentences:
-    """The lines of the files, else the validation set in one of the run's folders, else random ids.
+def choose_sentences(model: TrainedModel, source: str, reference: str, folder: Path) -> Sentences:
+    """The texts of the files, else the validation set in the run's folder, else random ids.
 
     Raises UserError if a file cannot be read, or if the numbers of lines differ.
     """
     if source:
-        return _from_files(model, source, reference)
-    for folder in dict.fromkeys(folders):
-        if found := _prepared(model, folder / "data"):
-            return found
-    return _random(model)
+        found = _from_files(model, source, reference)
+        return replace(found, longest=_longest(model))
+    found = _prepared(model, folder / "data") or _random(model)
+    return replace(found, longest=_longest(model))
 
 
 def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
@@ -67,6 +66,17 @@ def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:
         data.validation_sources,
         data.validation_references,
     )
+
+
+def _longest(model: TrainedModel) -> tuple[Ids, Ids]:
+    """Random pairs with the most tokens: the positions of a format are then all compared."""
+    random = np.random.default_rng(1)
+    length = model.seq_len - 1
+    sources, targets = (
+        [random.integers(4, len(model.tokenizer), count) for _ in range(LONGEST_PAIRS)]
+        for count in (length, length_limit(length))
+    )
+    return sources, targets
 
 
 def _random(model: TrainedModel) -> Sentences:

@@ -43,7 +43,7 @@ class CTranslate2Engine:
         self.max_tokens = default_max_tokens(self.device)
         try:
             vocabulary = (folder / "shared_vocabulary.json").read_text(encoding="utf-8")
-            self._names: list[str] = json.loads(vocabulary)
+            self.names: list[str] = json.loads(vocabulary)
             self._translator = library.Translator(
                 str(folder),
                 device,
@@ -53,7 +53,7 @@ class CTranslate2Engine:
             )
         except (OSError, ValueError, RuntimeError) as error:
             raise UserError(f"{folder} cannot be loaded: {first_line(error)}") from error
-        self._ids = {name: i for i, name in enumerate(self._names)}
+        self._ids = {name: i for i, name in enumerate(self.names)}
 
     def translate(
         self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore
@@ -141,7 +141,7 @@ class CTranslate2Engine:
         return [Hypothesis(row, score) for row, score in zip(ids, scores, strict=True)]
 
     def _to_names(self, ids: Sequence[int] | np.ndarray) -> list[str]:
-        return [self._names[i] for i in ids]
+        return [self.names[i] for i in ids]
 
     def _check_lengths(self, rows: Ids, limit: Callable[[int], int]) -> None:
         longest = max(map(len, rows), default=0)

@@ -55,7 +55,9 @@ def decode_n_best(
     max_tokens: int,
     on_done: Callable[[int], None] = lambda count: None,
 ) -> list[list[Hypothesis]]:
-    """`config.n_best` translations of each source, best first, in the order of the sources.
+    """`config.n_best` translations of each source, in the order of the sources.
+
+    Those of a beam search are best first, samples in the order in which they were drawn.
 
     `start` encodes a padded batch, source_BS, and returns the state before the first target token.
     Sources of similar length form a batch of up to `max_tokens` tokens, padding and beams included.

@@ -30,7 +30,7 @@ class Engine(Protocol):
     def translate(
         self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore
     ) -> list[list[Hypothesis]]:
-        """`config.n_best` translations of each source, best first.
+        """`config.n_best` translations of each source, best first; samples as they were drawn.
 
         `on_done` receives the number of sentences of each finished batch.
         """

@@ -32,6 +32,7 @@ class Description:
     scores: dict[str, float]  # of the exported model's greedy translations; empty: not known
     bleu_signature: str
     proven: list[str]  # what was compared with the checkpoint
+    notes: list[str]  # what was not
     sha256: str = ""  # of model.bin
 
 
@@ -77,15 +78,26 @@ class Exported(NamedTuple):
 def open_exported(folder: Path, threads: int) -> Exported:
     """The model in the folder. Raises UserError if it is damaged or a library is missing."""
     description, _ = read_description(folder)
+    digest = check_digest(folder, description)
+    engine = CTranslate2Engine(folder, description.positions, threads, fingerprint=digest)
+    tokenizer = read_tokenizer(folder)
+    if tokenizer.names != engine.names:
+        raise UserError(
+            f"{folder} has the tokenizer of another model: copy it or export the checkpoint again."
+        )
+    languages = description.lang_src, description.lang_tgt
+    return Exported(engine, tokenizer, languages, description.seq_len)
+
+
+def check_digest(folder: Path, description: Description) -> str:
+    """The digest of the model in the folder. Raises UserError if it is not the described one."""
     try:
         digest = _digest(folder / MODEL)
     except OSError as error:
         raise UserError(f"{folder / MODEL} cannot be read: {error.strerror}.") from error
     if digest != description.sha256:
         raise UserError(f"{folder / MODEL} is damaged: copy it or export the checkpoint again.")
-    engine = CTranslate2Engine(folder, description.positions, threads, fingerprint=digest)
-    languages = description.lang_src, description.lang_tgt
-    return Exported(engine, read_tokenizer(folder), languages, description.seq_len)
+    return digest
 
 
 def tokenizer_file(tokenizer: Tokenizer) -> str:

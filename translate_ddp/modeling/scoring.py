@@ -5,8 +5,10 @@ import torch
 
 from translate_ddp.data.batches import split_into_passes
 from translate_ddp.data.dataset import ParallelDataset
+from translate_ddp.errors import UserError
 from translate_ddp.modeling.fused_losses import rows_at_once
 from translate_ddp.modeling.loss import at_real_positions
+from translate_ddp.modeling.search import SCORES_ARE_NAN
 from translate_ddp.modeling.transformer import Transformer
 
 
@@ -16,7 +18,7 @@ def token_log_probs(
 ) -> list[np.ndarray]:
     """For each pair the log-probability, in nats, of each target token and of the final [EOS].
 
-    A pass holds up to `max_tokens` tokens a side.
+    A pass holds up to `max_tokens` tokens a side. Raises UserError if one is not a number.
     """
     if not len(pairs):
         return []
@@ -32,5 +34,8 @@ def token_log_probs(
             log_p_CV = model.logits(hidden_CD).float().log_softmax(dim=-1)
             found.append(log_p_CV.gather(1, labels_C[:, None])[:, 0].cpu())
     ends = np.cumsum(by_length.target.lengths + 1)
-    in_order = np.split(torch.cat(found).numpy(), ends[:-1])
+    log_probs = torch.cat(found).numpy()
+    if np.isnan(log_probs).any():
+        raise UserError(SCORES_ARE_NAN)
+    in_order = np.split(log_probs, ends[:-1])
     return [in_order[place] for place in np.argsort(order)]

@@ -68,6 +68,10 @@ class ChunkedFile:
         missing = [chunk for chunk in range(self.count) if not self._path(chunk).exists()]
         if self.output.exists() and not self._is_published(missing):
             raise UserError(f"{self.output} exists already: delete it, or pass another --output.")
+        if not self.output.parent.is_dir():
+            raise UserError(
+                f"There is no folder {self.output.parent}: create it, or pass another --output."
+            )
         with self._explain_write_errors():
             self.folder.mkdir(exist_ok=True)
         return missing
@@ -80,8 +84,14 @@ class ChunkedFile:
         return self.output.stat().st_size == sum(sizes)
 
     def _publish(self) -> None:
-        if not self.output.exists():
-            joined = self.folder / "joined"
+        if self.output.exists():
+            if not self._is_published([]):
+                raise UserError(
+                    f"{self.output} was made by another program meanwhile: delete it and run the "
+                    f"same command again. The finished parts are kept in {self.folder}."
+                )
+        else:
+            joined = self.folder / f"joined-{os.getpid()}"
             with self._explain_write_errors():
                 with joined.open("wb") as file:
                     for chunk in range(self.count):
@@ -102,8 +112,8 @@ class ChunkedFile:
             yield
         except FileNotFoundError as error:
             raise UserError(
-                f"{error.filename} does not exist. The folder of --output must exist, be on a disk"
-                " that all processes share, and not be used by another run of this command."
+                f"{error.filename} does not exist. The folder of --output must be on a disk that"
+                " all processes share, and not be used by another run of this command."
             ) from error
         except OSError as error:
             raise UserError(

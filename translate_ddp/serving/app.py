@@ -5,7 +5,7 @@ import base64
 import hashlib
 import re
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from itertools import islice
@@ -100,12 +100,13 @@ class Service:
         page = files("translate_ddp.serving").joinpath("page.html").read_text(encoding="utf-8")
         self.page_response = Response(page, media_type="text/html", headers=page_headers(page))
 
-    def _translate(self, texts: list[str], n_best: int) -> Found:
+    def _translate(self, texts: list[str], n_best: int, on_done: Callable[[int], None]) -> Found:
         return self.model.translator.translate(
             texts,
             self.search.beam_width,
             self.search.length_penalty,
             lambda text, message: None,  # a long sentence is translated in parts
+            on_done,
             n_best=n_best,
         )
 

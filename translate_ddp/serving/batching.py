@@ -9,12 +9,12 @@ from itertools import islice
 
 from translate_ddp.translation import Translation
 
-# Characters that are translated at once: a request waits for those before it, and a batch that has
-# begun runs to its end. A single request may have more.
-BATCH_CHARACTERS = 8000
+# Bytes of text that are translated at once, since a request waits for those before it. A single
+# request may have more.
+BATCH_BYTES = 8000
 
 Found = list[list[Translation]]  # for each text its translations, best first
-Translate = Callable[[list[str], int], Found]
+Translate = Callable[[list[str], int, Callable[[int], None]], Found]
 
 
 class QueueFull(Exception):
@@ -30,12 +30,16 @@ class Job:
     result: asyncio.Future[Found]
 
     @property
-    def characters(self) -> int:
-        return sum(map(len, self.texts))
+    def bytes(self) -> int:
+        return sum(len(text.encode()) for text in self.texts)
 
 
 class Batcher:
-    """Collects requests in an event loop, and calls `translate(texts, n_best)` in a thread."""
+    """Collects requests in an event loop, and calls `translate` in a thread.
+
+    Its arguments are texts, the number of translations of each, and a function to call from time to
+    time, which raises an exception when nobody waits for the result any more.
+    """
 
     def __init__(self, translate: Translate, max_waiting: int) -> None:
         self._translate = translate
@@ -73,7 +77,7 @@ class Batcher:
                 texts = [text for job in jobs for text in job.texts]
                 try:
                     found = await loop.run_in_executor(
-                        thread, self._translate, texts, jobs[0].n_best
+                        thread, self._translate, texts, jobs[0].n_best, stop_without_waiting(jobs)
                     )
                 except Exception as error:  # it belongs to the requests, which report it
                     for job in jobs:
@@ -85,14 +89,24 @@ class Batcher:
     def _next(self) -> list[Job]:
         """Remove the oldest request from the queue, and others that fit into one batch with it."""
         batch: list[Job] = []
-        characters = 0
+        count = 0
         for job in list(self._waiting):
-            fits = characters + job.characters <= BATCH_CHARACTERS
+            fits = count + job.bytes <= BATCH_BYTES
             if not batch or (fits and job.n_best == batch[0].n_best):
-                characters += job.characters
+                count += job.bytes
                 batch.append(job)
                 self._waiting.remove(job)
         return batch
+
+
+def stop_without_waiting(jobs: list[Job]) -> Callable[[int], None]:
+    """A function that raises TimeoutError if no request waits for its result any more."""
+
+    def on_done(count: int) -> None:
+        if all(job.result.done() for job in jobs):
+            raise TimeoutError
+
+    return on_done
 
 
 def _distribute(jobs: list[Job], found: Found) -> None:

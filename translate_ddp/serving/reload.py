@@ -1,14 +1,17 @@
 """Replaces the served model when a newer one appears in its folder."""
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from translate_ddp.errors import UserError, first_line
+from translate_ddp.modeling.exported_folder import DESCRIPTION
 from translate_ddp.training.checkpoint import damage
 from translate_ddp.translator import Translator
 
-SUFFIXES = (".pt", ".bin")  # of checkpoints, and of the weights of exported models
+# Checkpoints, and the weights and the description of exported models.
+MODEL_FILES = re.compile(rf"[^.].*\.(?:pt|bin)|{re.escape(DESCRIPTION)}")
 Files = dict[Path, tuple[int, int]]  # time of the last change in ns, and size in bytes
 
 
@@ -17,7 +20,7 @@ def model_files(path: Path) -> Files:
     found: Files = {}
     with suppress(OSError):  # deleted meanwhile: the next call finds what is left
         for file in path.iterdir() if path.is_dir() else [path]:
-            if not file.name.startswith(".") and file.suffix in SUFFIXES and file.is_file():
+            if MODEL_FILES.fullmatch(file.name) and file.is_file():
                 found[file] = (file.stat().st_mtime_ns, file.stat().st_size)
     return found
 

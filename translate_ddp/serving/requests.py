@@ -33,7 +33,7 @@ class TranslationRequest:
 
 
 async def read_fields(request: Request, limits: LimitsConfig) -> Mapping[str, Any]:
-    """The fields of the body. Raises HTTPException 400, 408 or 413."""
+    """The fields of the query and the body. Raises HTTPException 400, 408 or 413."""
     if request.headers.get("content-length", "0").isdecimal():
         _check_bytes(int(request.headers.get("content-length", "0")), limits)
     received = 0
@@ -47,7 +47,8 @@ async def read_fields(request: Request, limits: LimitsConfig) -> Mapping[str, An
 
     try:
         limited = Request(request.scope, receive)
-        return await asyncio.wait_for(_parse_body(limited), limits.max_seconds)
+        body = await asyncio.wait_for(_parse_body(limited), limits.max_seconds)
+        return {**request.query_params, **body}
     except TimeoutError:
         raise HTTPException(
             408, f"The request did not arrive within {limits.max_seconds:g} seconds."
@@ -81,7 +82,7 @@ def parse_translation(
     q = fields.get("q")
     texts: list[Any] = q if isinstance(q, list) else [q]
     if not q or not all(isinstance(text, str) for text in texts):
-        raise HTTPException(400, "q is missing: a text, or a list of texts.")
+        raise HTTPException(400, "q is missing, or neither a text nor a list of texts.")
     if (count := sum(map(len, texts))) > limits.max_characters:
         maximum = limits.max_characters
         raise HTTPException(413, f"q has {count:,} characters, more than {maximum:,}.")

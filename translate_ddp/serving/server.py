@@ -1,13 +1,17 @@
 """Runs the application with uvicorn until SIGTERM or Ctrl-C."""
 
+import asyncio
 import ipaddress
 import signal
 import socket
 import sys
 from collections.abc import Callable
+from typing import Any
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from translate_ddp.errors import UserError
 
@@ -40,6 +44,43 @@ def is_loopback(bound: socket.socket) -> bool:
     return ipaddress.ip_address(bound.getsockname()[0]).is_loopback
 
 
+class Connection(H11Protocol):
+    """Closes a connection whose next request has no complete header after `header_seconds`.
+
+    uvicorn itself waits for the first header without a limit.
+    """
+
+    header_seconds = 30.0
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def _watch(self) -> None:
+        """Start the clock at the first byte that is awaited, and stop it at a complete header."""
+        if self.conn.their_state is not h11.IDLE:
+            if self._deadline is not None:
+                self._deadline.cancel()
+            self._deadline = None
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(self.header_seconds, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        self._deadline = None
+        if self.conn.their_state is h11.IDLE and self.transport is not None:
+            self.transport.close()
+
+
 class Server(uvicorn.Server):
     """Calls `on_start` once it accepts connections."""
 
@@ -57,6 +98,7 @@ def make_server(app: Starlette, max_seconds: float, on_start: Callable[[], None]
     return Server(
         uvicorn.Config(
             app,
+            http=type("Limited", (Connection,), {"header_seconds": max_seconds}),
             log_level="warning",
             access_log=False,
             server_header=False,

@@ -45,7 +45,7 @@ def _by_character(translation: Translation) -> tuple[list[float], list[int]]:
     at = skipped = 0  # the end of the last token that was found, and characters of others since
     for sentence in translation.sentences:
         # The last token is the end of the sentence.
-        for token, log_prob in zip(sentence.tokens[:-1], sentence.log_probs, strict=False):
+        for token, log_prob in zip(sentence.tokens[:-1], sentence.log_probs[:-1], strict=True):
             while at < len(text) and text[at].isspace():
                 at += 1
             core = normalize(token)

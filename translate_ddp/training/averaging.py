@@ -47,10 +47,11 @@ class Opened(NamedTuple):
 def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opened:
     """The state that `preload` selects; its weights are an average if that is requested.
 
+    The folder of the store may also be a file, which is then selected.
     `average` epochs up to the selected one are averaged; 0 is the setting of the run, which does
     not apply to the best epoch and to files. Raises UserError if no checkpoint can be used.
     """
-    preload = preload or "latest"
+    preload = str(store.folder) if store.folder.is_file() else preload or "latest"
     selected, messages = store.find(preload)
     if selected is None:
         raise UserError(
