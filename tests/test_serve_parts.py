@@ -8,7 +8,7 @@ import pytest
 from translate_ddp.commands import serve
 from translate_ddp.errors import UserError
 from translate_ddp.serving.documents import html_text, plain_text
-from translate_ddp.serving.languages import language_name, public_codes, same_language
+from translate_ddp.serving.languages import menu_name, public_codes, same_language
 from translate_ddp.serving.limits import LimitsConfig
 from translate_ddp.serving.words import Word, words_of
 from translate_ddp.translation import Sentence, Translation
@@ -75,6 +75,7 @@ def test_a_sign_that_begins_no_tag_is_text():
 
 
 def test_translations_in_html_are_escaped():
+    assert "".join(part.text for part in html_text("</>Hello").parts) == "</>Hello"
     document = html_text("<b>one</b> 1 &lt; 2")
     assert document.texts == ["one", "1 < 2"]
     assert document.fill(["<script>", "&"]) == "<b>&lt;script&gt;</b> &amp;"
@@ -145,9 +146,9 @@ def test_codes_of_one_language_are_equal_but_for_regions(one: str, other: str, s
 def test_public_codes_have_a_region_only_where_it_is_needed():
     assert public_codes("en_US", "it_IT") == ("en", "it")
     assert public_codes("zh_Hans", "zh_Hant") == ("zh-Hans", "zh-Hant")
-    assert language_name("it") == "Italian"
-    assert language_name("zh-Hant") == "Chinese (zh-Hant)"
-    assert language_name("tlh") == "tlh"
+    assert menu_name("it") == "Italian"
+    assert menu_name("zh-Hant") == "Chinese (zh-Hant)"
+    assert menu_name("tlh") == "tlh"
 
 
 @pytest.mark.parametrize(

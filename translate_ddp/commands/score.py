@@ -89,7 +89,6 @@ def scored_lines(translator: Translator, pairs: Pairs, part: range) -> list[str]
     texts = [side[rows] for side in (pairs.sources, pairs.references)]
     sources, targets = map(translator.tokenizer.encode, texts)
     log_probs = map(rounded, translator.engine.log_probs(sources, targets))
-    decode = translator.tokenizer.decode
     return [
         to_json(
             {
@@ -97,7 +96,7 @@ def scored_lines(translator: Translator, pairs: Pairs, part: range) -> list[str]
                 "reference": reference,
                 "log_prob": rounded([sum(values)])[0],
                 "score": rounded([sum(values) / len(values)])[0],
-                "tokens": [*decode([[token] for token in ids]), ""],
+                "tokens": [*translator.tokenizer.pieces(ids), ""],
                 "log_probs": values,
             }
         )

@@ -10,6 +10,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+from translate_ddp.data.languages import language_name
 from translate_ddp.data.sentencepiece_model import SentencePieceModel
 from translate_ddp.errors import UserError
 from translate_ddp.exporting.ctranslate2 import Quantization
@@ -18,7 +19,6 @@ from translate_ddp.exporting.ctranslate2_folder import (
     prove_ctranslate2,
     write_files,
 )
-from translate_ddp.exporting.languages import language_name
 from translate_ddp.exporting.model_card import argos_card
 from translate_ddp.exporting.proof import NotTheSame, Proof
 from translate_ddp.exporting.sentences import Sentences

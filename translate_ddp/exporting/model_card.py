@@ -1,8 +1,8 @@
 """The README.md of an exported model: what it is, how it was made, its scores, how to use it."""
 
 from translate_ddp import __version__
+from translate_ddp.data.languages import language_name
 from translate_ddp.data.text import base_language
-from translate_ddp.exporting.languages import language_name
 from translate_ddp.exporting.proof import Proof
 from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.training.local_paths import public_name

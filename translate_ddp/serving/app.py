@@ -22,7 +22,7 @@ from starlette.routing import Route
 from translate_ddp.errors import UserError
 from translate_ddp.serving.batching import Batcher, Found, QueueFull
 from translate_ddp.serving.documents import Document
-from translate_ddp.serving.languages import language_name, public_codes, same_language
+from translate_ddp.serving.languages import menu_name, public_codes, same_language
 from translate_ddp.serving.limits import LimitsConfig
 from translate_ddp.serving.requests import TranslationRequest, parse_translation, read_fields
 from translate_ddp.serving.words import words_of
@@ -125,14 +125,14 @@ class Service:
         source, target = self.codes
         return JSONResponse(
             [
-                {"code": source, "name": language_name(source), "targets": [target]},
-                {"code": target, "name": language_name(target), "targets": []},
+                {"code": source, "name": menu_name(source), "targets": [target]},
+                {"code": target, "name": menu_name(target), "targets": []},
             ]
         )
 
     async def settings(self, request: Request) -> Response:
         """The settings of LibreTranslate's page, of which clients read the limit of characters."""
-        source, target = ({"code": code, "name": language_name(code)} for code in self.codes)
+        source, target = ({"code": code, "name": menu_name(code)} for code in self.codes)
         return JSONResponse(
             {
                 "charLimit": self.limits.max_characters,
@@ -188,8 +188,8 @@ class Service:
             raise HTTPException(
                 400,
                 f"{wanted.source!r:.20} to {wanted.target!r:.20} is not available: this server "
-                f"translates {source} ({language_name(source)}) to {target} "
-                f"({language_name(target)}).",
+                f"translates {source} ({menu_name(source)}) to {target} "
+                f"({menu_name(target)}).",
             )
 
     def _answer(self, wanted: TranslationRequest, found: Found) -> dict[str, Any]:

@@ -53,7 +53,8 @@ def html_text(source: str) -> Document:
     parser.close()
     line_starts = [0, *accumulate(len(line) for line in re.split("(?<=\n)", source))]
     starts = [line_starts[line - 1] + column for (line, column), _ in parser.found]
-    parts: list[Part] = []
+    # The parser passes over some broken tags without a call.
+    parts = [Part(source[: starts[0] if starts else None], is_kept=True)]
     for (start, end), (_, is_text) in zip(
         pairwise([*starts, len(source)]), parser.found, strict=True
     ):
