@@ -17,6 +17,7 @@ OTHER_FLAGS = set(
     "--rdzv-endpoint --max-restarts --signals-to-handle --repo-type --local-dir --nodes "
     "--ntasks-per-node --gpus-per-node --gpus-per-task --others --minutes --help --version "
     "--reverse --inflight --pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
+    "--rounds --seconds --warmup_seconds "
     "--corpus --convention --name --against --results --model_root --no_test --averages".split()
 )
 

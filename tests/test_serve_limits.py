@@ -19,7 +19,7 @@ from translate_ddp.serving.batching import (
     Batcher,
     Job,
     QueueFull,
-    stop_without_waiting,
+    stop_if_abandoned,
 )
 from translate_ddp.serving.limits import LimitsConfig
 
@@ -178,10 +178,10 @@ def test_connection_without_a_complete_header_is_closed():
         assert client.get("/health")[0] == 200
 
 
-def test_batch_without_waiting_requests_is_stopped():
+def test_batch_whose_requests_were_all_cancelled_is_stopped():
     loop = asyncio.new_event_loop()
     jobs = [Job(["a"], 1, loop.create_future()) for _ in range(2)]
-    on_done = stop_without_waiting(jobs)
+    on_done = stop_if_abandoned(jobs)
     on_done(1)
     jobs[0].result.cancel()
     on_done(1)

@@ -30,7 +30,7 @@ from translate_ddp.settings import SearchConfig
 from translate_ddp.translation import Translation
 from translate_ddp.translator import Translator
 
-CLIENT_GONE = 499  # nobody receives it
+CLIENT_CLOSED_REQUEST = 499  # nginx's status; the connection is closed already
 Result = TypeVar("Result")
 
 
@@ -174,7 +174,7 @@ class Service:
             seconds = f"{self.limits.max_seconds:g} seconds"
             raise HTTPException(504, f"The translation was not ready after {seconds}.") from None
         if found is None:
-            return Response(status_code=CLIENT_GONE)
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
         return JSONResponse(self._answer(wanted, found))
 
     def _check_languages(self, wanted: TranslationRequest) -> None:

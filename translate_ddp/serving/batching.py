@@ -37,8 +37,8 @@ class Job:
 class Batcher:
     """Collects requests in an event loop, and calls `translate` in a thread.
 
-    Its arguments are texts, the number of translations of each, and a function to call from time to
-    time, which raises an exception when nobody waits for the result any more.
+    Its arguments are texts, the number of translations of each, and a progress callback, which
+    raises TimeoutError once all requests of the batch have timed out or were cancelled.
     """
 
     def __init__(self, translate: Translate, max_waiting: int) -> None:
@@ -77,7 +77,7 @@ class Batcher:
                 texts = [text for job in jobs for text in job.texts]
                 try:
                     found = await loop.run_in_executor(
-                        thread, self._translate, texts, jobs[0].n_best, stop_without_waiting(jobs)
+                        thread, self._translate, texts, jobs[0].n_best, stop_if_abandoned(jobs)
                     )
                 except Exception as error:  # it belongs to the requests, which report it
                     for job in jobs:
@@ -99,8 +99,8 @@ class Batcher:
         return batch
 
 
-def stop_without_waiting(jobs: list[Job]) -> Callable[[int], None]:
-    """A function that raises TimeoutError if no request waits for its result any more."""
+def stop_if_abandoned(jobs: list[Job]) -> Callable[[int], None]:
+    """A progress callback that raises TimeoutError if all requests timed out or were cancelled."""
 
     def on_done(count: int) -> None:
         if all(job.result.done() for job in jobs):

@@ -62,7 +62,7 @@ class ServedModel:
     def _replace(self, newest: Path) -> None:
         try:
             self.translator = self._usable()
-        except Exception as error:  # whatever it is, the present model must go on
+        except Exception as error:  # of any kind: the current model stays
             reason = str(error) if isinstance(error, UserError) else first_line(error)
             self._report(f"{newest} is not used: {reason} The model stays as it is.")
         else:
