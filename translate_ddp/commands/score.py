@@ -16,27 +16,18 @@ from translate_ddp.commands.output_file import (
 )
 from translate_ddp.commands.output_formats import rounded, to_bytes, to_json
 from translate_ddp.commands.translate import SavedModel
-from translate_ddp.commands.validation_sets import Pairs, from_files, from_training
+from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_files, from_training
 from translate_ddp.console import print_line
 from translate_ddp.translator import Translator
 
 
 @dataclass(frozen=True)
-class ScoreConfig:
+class ScoreConfig(PairsConfig):
     """Compute the log-probability of given translations, for each pair and token."""
 
-    source: str = ""
-    """File of sentences (text, or a table), or a corpus of pairs as for --dataset of training; '':
-    the validation set of the training run."""
-    reference: str = ""
-    """File of their translations, unless --source has them."""
     output: str = ""
     """New file for the scores, an object per pair (jsonl); '': standard output."""
     saved: SavedModel = field(default_factory=SavedModel)
-
-    def __post_init__(self) -> None:
-        if self.reference and not self.source:
-            raise ValueError("--reference needs --source.")
 
 
 def run(config: ScoreConfig) -> None:

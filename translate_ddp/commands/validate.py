@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from translate_ddp.commands.output_formats import to_bytes
 from translate_ddp.commands.translate import SavedModel
-from translate_ddp.commands.validation_sets import Pairs, from_files, from_training
+from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_files, from_training
 from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.text import normalize
@@ -32,14 +32,9 @@ BOOTSTRAP = "sacreBLEU's bootstrap (1,000 samples)"
 
 
 @dataclass(frozen=True)
-class ValidateConfig:
+class ValidateConfig(PairsConfig):
     """Score a model, or existing translations, on a validation set with every metric."""
 
-    source: str = ""
-    """File of sentences (text, or a table), or a corpus of pairs as for --dataset of training; '':
-    the validation set of the training run."""
-    reference: str = ""
-    """File of their translations, unless --source has them."""
     hypothesis: str = ""
     """File of translations to score instead of those of a model."""
     lang_src: str = ""
@@ -58,8 +53,7 @@ class ValidateConfig:
     saved: SavedModel = field(default_factory=SavedModel)
 
     def __post_init__(self) -> None:
-        if self.reference and not self.source:
-            raise ValueError("--reference needs --source.")
+        super().__post_init__()
         if self.needs_model and (self.lang_src or self.lang_tgt):
             raise ValueError("A model has its languages: omit --lang_src and --lang_tgt.")
         if not self.needs_model and not (self.lang_src and self.lang_tgt):

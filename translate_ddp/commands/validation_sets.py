@@ -1,6 +1,7 @@
 """The pairs that `validate` and `score` use: given ones, or the validation set of the run."""
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -17,6 +18,21 @@ from translate_ddp.training.validation import ValidationSet
 from translate_ddp.translator import Translator
 
 PASS_FILES = "pass --source and --reference"
+
+
+@dataclass(frozen=True)
+class PairsConfig:
+    """Settings that select the pairs."""
+
+    source: str = ""
+    """File of sentences (text, or a table), or a corpus of pairs as for --dataset of training; '':
+    the validation set of the training run."""
+    reference: str = ""
+    """File of their translations, unless --source has them."""
+
+    def __post_init__(self) -> None:
+        if self.reference and not self.source:
+            raise ValueError("--reference needs --source.")
 
 
 class Pairs(NamedTuple):
