@@ -47,6 +47,7 @@ from translate_ddp.runtime.distributed import World, open_world, record
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.training.agreement import check_same_settings
 from translate_ddp.training.build import (
+    begin_run,
     build_model,
     build_trainer,
     lock_run_folder,
@@ -58,10 +59,10 @@ from translate_ddp.training.report import describe_run, report_end
 from translate_ddp.training.resume import (
     describe_changes,
     describe_environment,
-    find_start,
     resume_run,
     run_identity,
 )
+from translate_ddp.training.start import find_start
 
 
 @record
@@ -99,6 +100,7 @@ def train(config: Config, world: World) -> None:
                 write_atomically(folder.path / "config.yaml", to_yaml(config))
         for line in [*describe_run(settings, trainer), *notices, *resumed.messages]:
             logbook.message(line)
+        begin_run(folder, world)
         is_finished = trainer.fit()
         report_end(trainer, is_finished, started)
 

@@ -141,7 +141,7 @@ def test_run_that_stopped_within_an_epoch_uses_its_finished_epochs(
 
     store = CheckpointStore(CheckpointConfig(str(tmp_path / "new")))
     newest = finished.folder / checkpoints(finished.folder)[0]
-    state = load(newest.read_bytes(), "it")
+    state = load(newest)
     state.run.history.clear()
     store.save(state)
     capsys.readouterr()
@@ -251,7 +251,7 @@ def test_average_file_is_a_checkpoint_that_can_be_used(four_epochs: Path, tmp_pa
     opened = Translator.open(preload=str(file))
     assert_average(opened, four_epochs, 2, 3)
     assert opened.state.run.history == [epoch_file(four_epochs, n).name for n in (2, 3)]
-    newest = load(epoch_file(four_epochs, 3).read_bytes(), "it")
+    newest = load(epoch_file(four_epochs, 3))
     assert opened.state.tokenizer == newest.tokenizer
     assert opened.state.run.config == newest.run.config
     code, output = translate_ddp(tmp_path, "translate", *LINES, "--preload", str(file))

@@ -1,6 +1,5 @@
 """Checkpoint files: complete or absent, verified before they are parsed, found by name."""
 
-import io
 import os
 import pickle
 import random
@@ -31,7 +30,7 @@ def names(store: CheckpointStore) -> list[str]:
 def test_saved_state_can_be_loaded(store: CheckpointStore):
     path = store.save(make_state(7))
     assert re.fullmatch(r"tmodel_step_00000007-[0-9a-f]{8}\.pt", path.name)
-    state = load(path.read_bytes(), path.name)
+    state = load(path)
     assert_same_tree(vars(state), vars(make_state(7)))
     assert names(store) == [path.name]  # no temporary file is left
 
@@ -101,7 +100,7 @@ def test_save_does_not_write_through_a_link(store: CheckpointStore, tmp_path: Pa
 
 def test_file_that_unpacks_to_more_than_its_size_is_rejected(store: CheckpointStore):
     intact = store.save(make_state(1, model={"zeros": torch.zeros(1_000_000)}))
-    bomb = io.BytesIO()
+    bomb = store.folder / "bomb.pt"
     with (
         zipfile.ZipFile(intact) as source,
         zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as packed,
@@ -109,7 +108,7 @@ def test_file_that_unpacks_to_more_than_its_size_is_rejected(store: CheckpointSt
         for entry in source.infolist():
             packed.writestr(entry.filename, source.read(entry))
     with pytest.raises(UserError, match="is not a checkpoint .* its data is compressed"):
-        load(bomb.getvalue(), "bomb.pt")
+        load(bomb)
 
 
 def test_without_an_intact_checkpoint_no_new_run_starts(store: CheckpointStore):
@@ -172,10 +171,13 @@ class Payload:
 
 def test_checkpoint_cannot_run_code(tmp_path: Path):
     canary = tmp_path / "was-here"
-    torch.save({"format": 2, "payload": Payload(canary)}, tmp_path / "payload.pt")
-    for data in (pickle.dumps(Payload(canary)), (tmp_path / "payload.pt").read_bytes()):
-        with pytest.raises(UserError, match="is not a checkpoint of translate_ddp"):
-            load(data, "strange.pt")
+    saved, pickled = tmp_path / "saved.pt", tmp_path / "pickled.pt"
+    torch.save({"format": 2, "payload": Payload(canary)}, saved)
+    pickled.write_bytes(pickle.dumps(Payload(canary)))
+    for path in (saved, pickled):
+        for mapped in (False, True):
+            with pytest.raises(UserError, match=f"{path} is not a checkpoint of translate_ddp"):
+                load(path, mapped=mapped)
     assert not canary.exists()
 
 

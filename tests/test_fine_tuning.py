@@ -26,9 +26,10 @@ from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import TokenizerConfig
+from translate_ddp.training import start
 from translate_ddp.training.checkpoint import load
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
-from translate_ddp.training.resume import Finding, find_start, load_initial
+from translate_ddp.training.start import Finding, find_start, load_initial
 from translate_ddp.translator import Translator
 
 # The sizes are those of the file: the preset of this corpus is four times as wide. No weight
@@ -73,7 +74,7 @@ def child(file: Path, other_corpus: list[str], uninterrupted: Any, tmp_path: Pat
 
 
 def state_in(file: Path) -> dict[str, Any]:
-    return load(file.read_bytes(), file.name).to_dict()
+    return load(file).to_dict()
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -166,7 +167,7 @@ def test_other_settings_of_model_and_tokenizer_are_rejected_in_one_message(child
 
 
 def test_only_settings_that_the_user_set_are_compared(file: Path, tmp_path: Path):
-    state = load(file.read_bytes(), "it")
+    state = load(file)
     yaml = tmp_path / "settings.yaml"
     yaml.write_text("d_model: 16\nnum_heads: 2\n")
     for flags in ([], ["--preset", "big"], ["--config", str(yaml)], ["--tokenizer", "bpe"]):
@@ -224,14 +225,10 @@ def test_file_on_the_disk_of_one_node_is_enough(
 
 
 class SecondNode(World):
-    """The world of the first of two nodes. The second one finds the file, and sends its bytes."""
+    """The world of the first of two nodes, of which the second finds the file."""
 
     def on_each_node(self, phase: str, work: Callable[[], Any]) -> list[Any]:
         return [work(), Finding("second/parent.pt", step=0)]
-
-    def broadcast(self, data: bytes | None, source: int) -> bytes:
-        assert data is None and source == 5
-        return (Path("second") / "parent.pt").read_bytes()
 
 
 def test_node_without_the_file_receives_it(
@@ -241,16 +238,24 @@ def test_node_without_the_file_receives_it(
     world = SecondNode(rank=0, size=8, node_leaders=(0, 5))
     (tmp_path / "second").mkdir()
     file.rename(tmp_path / "second" / "parent.pt")
-    state, message = load_initial(file, world)
+
+    def copy(source: Path, owner: int, receivers: list[int], target: Path, _: World) -> None:
+        assert owner == 5 and receivers == [0]
+        shutil.copy(source, target)
+
+    monkeypatch.setattr(start, "copy_to_nodes", copy)
+    before = set(tmp_path.iterdir())
+    state, message = load_initial(file, tmp_path, world)
+    assert set(tmp_path.iterdir()) == before  # its copy is removed
     assert_same_tree(state.model, state_in(tmp_path / "second" / "parent.pt")["model"])
     assert "tokenizer of second/parent.pt, on node 1 (epoch 2, step 30)" in message
 
 
 def test_optimizer_of_the_file_is_not_kept(file: Path, tmp_path: Path):
     settings = CheckpointConfig(str(tmp_path / "empty"), init_from=str(file))
-    start = find_start(settings, World())
-    assert start.state is None and start.initial is not None
-    assert start.initial.optimizer == {}
+    found = find_start(settings, World())
+    assert found.state is None and found.initial is not None
+    assert found.initial.optimizer == {}
 
 
 def fit(lines: list[str], tokenizer: Tokenizer) -> str:

@@ -4,6 +4,7 @@ import random
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,5 +80,9 @@ def test_last_validation_is_recorded_after_a_kill_and_after_a_repeated_start(run
 
 def test_restart_before_the_first_save_uses_the_preload_flag(run: Run, trained: Path):
     (epoch_1,) = trained.glob("tmodel_epoch_0001_*")
-    output = run.start("--preload", str(epoch_1), TORCHELASTIC_RESTART_COUNT="1").succeed()
+    launcher: dict[str, Any] = {"TORCHELASTIC_ERROR_FILE": "/tmp/run/attempt_0/0/error.json"}
+    preload = ["--preload", str(epoch_1)]
+    run.start(*preload, fault="batch=kill", **launcher).kill_rest()
+    assert not run.saved_steps and (run.folder / ".launch").exists()
+    output = run.start(*preload, **launcher).succeed()
     assert f"Resuming from {epoch_1}" in output

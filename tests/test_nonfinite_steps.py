@@ -4,6 +4,7 @@ import pytest
 
 from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import assert_same_run, last_state, losses, metrics
+from translate_ddp.training.saving import outliers
 
 
 @pytest.mark.parametrize("fault", ["loss:6@1=nan", "gradients:5@1=nan"])
@@ -49,8 +50,28 @@ def test_ten_nonfinite_steps_in_a_row_end_the_run_without_a_save(run: Run):
 @pytest.mark.parametrize("fault", ["updated:6@1=flip", "updated:8@1=nan"])
 def test_weights_that_differ_between_ranks_are_not_saved(run: Run, fault: str):
     output = run.start(size=3, fault=fault).fail()
-    message = "error: Weights or optimizer of rank 1 differ from the others' at step 8"
+    message = "error: Weights or optimizer of rank 1 differ from those of the other ranks at step 8"
     assert output.count(message) == 1
     assert run.saved_steps == [4]
     run.start(size=3).succeed()
     run.assert_uninterrupted(3)
+
+
+def test_of_two_ranks_neither_is_blamed(run: Run):
+    output = run.start(size=2, fault="updated:6@1=flip").fail()
+    message = "error: Weights or optimizer of ranks 0, 1 differ from each other at step 8"
+    assert output.count(message) == 1
+
+
+@pytest.mark.parametrize(
+    ("sums", "named"),
+    [
+        ("aaaa", ""),
+        ("aaba", "of rank 2 differ from those"),
+        ("abaab", "of ranks 1, 4 differ from those"),
+        ("aabb", "of ranks 0 to 3 differ from each other"),
+        ("abc", "of ranks 0 to 2 differ from each other"),
+    ],
+)
+def test_ranks_are_named_where_most_others_agree(sums: str, named: str):
+    assert named in outliers(sums) and bool(named) == bool(outliers(sums))

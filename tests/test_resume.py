@@ -1,13 +1,17 @@
 """What a run resumes from, whether it is the same run, and when it gets a new run id."""
 
+import gc
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from config import Config
+from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import checkpoints, last_state, metrics
 from tests.helpers.states import make_state
@@ -15,6 +19,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.settings import ModelConfig
 from translate_ddp.training.resume import check_same_run, describe_changes, run_identity
 from translate_ddp.training.state import Position, RunIdentity, RunState
+from translate_ddp.training.trainer import Trainer
 
 DATA: Any = SimpleNamespace(fingerprint="data", tokenizer=SimpleNamespace(fingerprint="tokens"))
 
@@ -173,3 +178,41 @@ def test_run_that_goes_back_archives_what_followed_and_gets_a_new_id(finished: R
     assert second not in (first, run_id(other.folder))
     finished.start("--num_epochs", "3").succeed()
     assert run_id(folder) == second
+
+
+def test_validation_at_max_steps_is_kept_when_the_run_goes_on(run: Run):
+    run.start("--max_steps", "2").succeed()
+    before = metrics(run.folder)
+    assert "validation/BLEU" in before[-1] and before[-1]["step"] == 2
+    run.start("--max_steps", "4").succeed()
+    after = metrics(run.folder)
+    assert after[: len(before)] == before
+    assert [r["step"] for r in after if "validation/BLEU" in r] == [2, 4]
+
+
+def train_and_look(flags: list[str], found: str) -> None:
+    """Trains, and records which checkpoints are in this process's memory when training begins."""
+    fit = Trainer.fit
+
+    def look_and_fit(self: Trainer) -> bool:
+        gc.collect()
+        mapped = {Path(line.split()[-1]).name for line in open("/proc/self/maps") if ".pt" in line}
+        tensors = sum(t.numel() for t in gc.get_objects() if torch.is_tensor(t))
+        Path(found).write_text(json.dumps([sorted(mapped), tensors]))
+        return fit(self)
+
+    Trainer.fit = look_and_fit
+    processes.run_train(flags)
+
+
+def test_memory_of_a_resumed_run_holds_no_second_copy(run: Run, tmp_path: Path):
+    counts = []
+    for steps in ("4", "8"):  # a new run, and a resumed one
+        found = tmp_path / f"found-{steps}"
+        flags = [*run.flags, "--max_steps", steps]
+        processes.start(train_and_look, tmp_path, 1, None, flags, str(found)).succeed()
+        mapped, tensors = json.loads(found.read_text())
+        assert mapped == []
+        counts.append(tensors)
+    moments = 2 * sum(tensor.numel() for tensor in last_state(run.folder)["model"].values())
+    assert counts[1] - counts[0] == pytest.approx(moments, rel=0.02)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.faults import Run
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import write_atomically
-from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.runtime.run_folder import RunFolder, RunStatus
 
 
 def test_content_of_the_status_file(tmp_path: Path):
@@ -21,6 +22,41 @@ def test_content_of_the_status_file(tmp_path: Path):
     assert status.pop("time").endswith("+00:00") and status.pop("pid") == os.getpid()
     assert status == {"state": "preempted", "reason": "SIGUSR1", **details}
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "STATUS.json"]
+
+
+@pytest.mark.parametrize(
+    ("before", "status", "kept"),
+    [
+        ("finished", "failed", True),
+        ("preempted", "failed", True),
+        ("failed", "failed", False),
+        ("running", "failed", False),  # by a start that was killed
+        ("finished", "preempted", False),  # Slurm then queues the job again
+    ],
+)
+def test_error_before_the_training_keeps_the_status_of_an_ended_run(
+    tmp_path: Path, before: RunStatus, status: RunStatus, kept: bool
+):
+    path = tmp_path / "STATUS.json"
+    earlier, mine = RunFolder(str(tmp_path), "earlier"), RunFolder(str(tmp_path), "mine")
+    earlier.has_begun = True
+    earlier.write_status(before, "earlier")
+    mine.write_status(status, "mine")
+    assert json.loads(path.read_text())["reason"] == ("earlier" if kept else "mine")
+    mine.has_begun = True
+    mine.write_status("failed", "last")
+    assert json.loads(path.read_text())["reason"] == "last"
+
+
+def test_mistyped_dataset_leaves_a_finished_run_finished(finished: Run):
+    before = finished.status
+    finished.start("--dataset", "absent/corpus").fail()
+    assert finished.status == before
+
+
+def test_first_start_that_fails_has_a_status(run: Run):
+    output = run.start("--dataset", "absent/corpus").fail()
+    assert run.status["state"] == "failed" and run.status["reason"] in output
 
 
 def test_folder_that_is_not_writable_is_an_error(tmp_path: Path):

@@ -162,7 +162,7 @@ def test_report_names_what_is_trained_and_on_what(run: Run):
     assert re.search(r"ranks  2, backend gloo\n +rank 0  \S+: cpu, .*\n +rank 1  ", output)
     assert "preset  tiny" in output and " parameters, layers compute in " in output
     assert re.search(r"steps per epoch, .*% padding\n", output)
-    assert f"saves to  {run.folder}/" in output
+    assert f"saves to  {run.folder}/: at most 9 checkpoints of " in output
     assert f"logs to  {run.folder / 'metrics.jsonl'}" in output
     assert f"No checkpoint in {run.folder}: starting from scratch." in output
 

@@ -41,7 +41,7 @@ class Task:
         (self.folder / "task.json").write_text(json.dumps(content), encoding="utf-8")
 
     def trained(self) -> "Trained":
-        return Trained(load(Path(self.checkpoint).read_bytes(), self.checkpoint))
+        return Trained(load(Path(self.checkpoint)))
 
     @property
     def limit(self) -> int:

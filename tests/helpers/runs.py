@@ -52,7 +52,7 @@ def checkpoints(folder: Path) -> list[str]:
 
 def last_state(folder: Path) -> dict[str, Any]:
     newest = CheckpointStore(CheckpointConfig(str(folder))).list()[0]
-    return load(newest.path.read_bytes(), newest.path.name).to_dict()
+    return load(newest.path).to_dict()
 
 
 def tensors(tree: Any, name: str = "") -> dict[str, Any]:

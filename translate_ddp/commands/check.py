@@ -48,7 +48,7 @@ def verify(checkpoint: Checkpoint) -> str:
     if problem := damage(checkpoint.path):
         return problem
     try:
-        load(checkpoint.path.read_bytes(), "it")
+        load(checkpoint.path, "it")
     except UserError as error:
         return str(error)
     return "ok"

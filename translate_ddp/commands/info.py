@@ -61,7 +61,7 @@ def describe_file(path: Path, config: InfoConfig) -> Rows:
         raise UserError(f"There is no file or folder {path}.")
     elif problem := damage(path):
         raise UserError(f"{path} cannot be used: {problem}.")
-    state = load(path.read_bytes(), str(path))
+    state = load(path)
     return [("file", str(path)), *describe_state(state)]
 
 

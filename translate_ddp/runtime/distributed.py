@@ -52,7 +52,6 @@ class World:
     device: torch.device = torch.device("cpu")
     backend: str = "none"
     node_leaders: tuple[int, ...] = (0,)  # the first rank of every node
-    restarted: bool = False  # by the launcher
     watchdog: Watchdog = field(default_factory=Watchdog, repr=False, compare=False)
     store: dist.Store | None = field(default=None, repr=False, compare=False)
     _calls: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
@@ -182,9 +181,7 @@ def open_world(config: DistributedConfig) -> Iterator[World]:
     fix_cuda_kernels()
     with open_watchdog(launch.rank, launch.size, launch.under_torchrun) as watchdog:
         watchdog.timeout_seconds = 60 * config.timeout_minutes
-        world = World(
-            launch.rank, launch.size, device, restarted=launch.restarts > 0, watchdog=watchdog
-        )
+        world = World(launch.rank, launch.size, device, watchdog=watchdog)
         with _report_errors(world):
             if launch.size > 1:
                 world = _join(world, launch, backend)
@@ -237,6 +234,5 @@ def _join(world: World, launch: Launch, backend: str) -> World:
     return replace(
         world,
         node_leaders=tuple(rank for rank, local in enumerate(local_ranks) if local == 0),
-        restarted=world.any(world.restarted)[0],
         store=dist.PrefixStore("phases", store),
     )

@@ -23,6 +23,7 @@ class RunFolder:
 
     def __init__(self, path: str, token: str) -> None:
         self.path = Path(path)
+        self.has_begun = False  # whether this start has begun to train
         self._token = token
 
     def lock(self) -> None:
@@ -74,7 +75,13 @@ class RunFolder:
         return self._holder().get("token", self._token) == self._token
 
     def write_status(self, status: RunStatus, reason: str = "", **details: Any) -> None:
-        """Replace STATUS.json; the old file stays if that fails."""
+        """Replace STATUS.json; the old file stays if that fails.
+
+        An error before the training leaves the status of a finished or preempted run.
+        """
+        if status == "failed" and not self.has_begun:
+            if _read_json(self.path / "STATUS.json").get("state") in ("finished", "preempted"):
+                return
         content = {
             "state": status,
             "reason": reason,
@@ -87,8 +94,13 @@ class RunFolder:
                 write_atomically(self.path / "STATUS.json", json.dumps(content, indent=1) + "\n")
 
     def _holder(self) -> dict[str, Any]:
-        try:
-            content = json.loads((self.path / ".lock").read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # not written yet
-            return {}
-        return content if isinstance(content, dict) else {}
+        return _read_json(self.path / ".lock")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """The object in the file; empty if there is none, as before it is written."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -8,6 +8,7 @@ import torch
 
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.rank_names import rank_names
 from translate_ddp.settings import Config
 
 # Nodes may keep their files in different places; that they hold the same data is checked later.
@@ -44,15 +45,6 @@ def describe_differences(found: list[dict[str, Any]]) -> list[str]:
         if len(ranks) > 1:
             lines.append(
                 f"{name}: "
-                + "; ".join(f"{value} on {_ranks(where)}" for value, where in ranks.items())
+                + "; ".join(f"{value} on {rank_names(where)}" for value, where in ranks.items())
             )
     return lines
-
-
-def _ranks(ranks: list[int]) -> str:
-    """Ranks as text, a range where they follow each other: "rank 0", "ranks 1 to 7"."""
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    if ranks == list(range(ranks[0], ranks[-1] + 1)):
-        return f"ranks {ranks[0]} to {ranks[-1]}"
-    return f"ranks {', '.join(map(str, ranks))}"

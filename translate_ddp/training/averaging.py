@@ -184,4 +184,4 @@ def listed(epochs: Iterable[int | None]) -> str:
 
 
 def _read(checkpoint: Checkpoint) -> RunState:
-    return load(checkpoint.path.read_bytes(), str(checkpoint.path))
+    return load(checkpoint.path)

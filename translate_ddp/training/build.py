@@ -42,10 +42,15 @@ def lock_run_folder(path: str, world: World) -> RunFolder:
     folder = RunFolder(path, token)
     # Rank 0 first: nodes that share its disk then find the lock held by their own run.
     world.on_main_then_each_node("locking the model folder", folder.lock)
-    if world.is_node_leader:  # nodes may have separate disks
-        folder.write_status("running")
     world.watchdog.exit.write_status = folder.write_status
     return folder
+
+
+def begin_run(folder: RunFolder, world: World) -> None:
+    """From now on STATUS.json describes this start."""
+    folder.has_begun = True
+    if world.is_node_leader:  # nodes may have separate disks
+        folder.write_status("running")
 
 
 def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = "") -> PreparedData:

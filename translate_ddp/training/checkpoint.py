@@ -153,7 +153,7 @@ class CheckpointStore:
         newest, _ = self.find("latest")
         if newest is None:
             raise UserError(f"No best epoch: {self._contents([])}")
-        best_epoch = load(newest.path.read_bytes(), str(newest.path)).position.best_epoch
+        best_epoch = load(newest.path).position.best_epoch
         if not best_epoch:
             raise UserError(f"No epoch has ended yet: {self._contents(self.list())}")
         return best_epoch
@@ -243,21 +243,25 @@ def digest_in(name: str) -> str:
     return match[1] if match else ""
 
 
-def load(data: bytes, name: str) -> RunState:
-    """The state in the bytes of a checkpoint file. Raises UserError if they hold none."""
+def load(path: Path, name: str = "", *, mapped: bool = False) -> RunState:
+    """The state in a checkpoint file, which messages call `name`. Raises UserError if it has none.
+
+    `mapped` tensors take no memory of this process, but the file must exist as long as they do.
+    """
+    name = name or str(path)
     try:
-        _reject_compression(data)
-        content = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        _reject_compression(path)
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # torch raises exceptions of many types
         reason = first_line(error) if str(error) else type(error).__name__
         raise UserError(f"{name} is not a checkpoint of translate_ddp: {reason}") from error
     return RunState.from_dict(content, name)
 
 
-def _reject_compression(data: bytes) -> None:
+def _reject_compression(path: Path) -> None:
     """Raise ValueError for compressed data: torch writes none, and it may unpack to any size."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > len(data):
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
             raise ValueError("its data is compressed.")
 
 

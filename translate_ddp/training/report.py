@@ -15,6 +15,8 @@ from translate_ddp.data.batches import padding_share
 from translate_ddp.modeling.precision import precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
+from translate_ddp.training.disk_need import DiskNeed
+from translate_ddp.training.due import has_no_patience
 from translate_ddp.training.local_paths import PATHS, without_paths
 from translate_ddp.training.resume import Settings
 from translate_ddp.training.sinks.console_sink import number
@@ -57,9 +59,10 @@ def describe_run(config: Settings, trainer: Trainer) -> list[str]:
     }
     lines = [f"{name:>12}  {value}" for name, value in rows.items()]
     lines += [f"{'':>12}  {line}" for line in ranks]
-    lines += [f"{'saves to':>12}  {trainer.saver.store.folder}/"]
+    need = DiskNeed.of(trainer)
+    lines += [f"{'saves to':>12}  {trainer.saver.store.folder}/: {need}"]
     lines += [f"{'logs to':>12}  {trainer.logbook.status}"]
-    return lines + describe_warnings(train["precision"], world)
+    return lines + describe_warnings(train["precision"], world) + need.warnings()
 
 
 def describe_rank(world: World) -> str:
@@ -140,7 +143,9 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
 def early_end(trainer: Trainer) -> str:
     """Why the run has finished before its last epoch, or ""."""
     position = trainer.position
-    if position.epoch >= trainer.config.num_epochs or not trainer.has_no_patience(position):
+    if position.epoch >= trainer.config.num_epochs or not has_no_patience(
+        trainer.config, trainer.metric, position
+    ):
         return ""
     return f"no better {position.best_metric} since epoch {position.best_epoch}"
 

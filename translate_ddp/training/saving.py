@@ -9,6 +9,7 @@ from torch import Tensor
 
 from translate_ddp.errors import NotSaved, UserError
 from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.rank_names import rank_names
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.state import RunState
@@ -83,8 +84,7 @@ def check_weights(
     moments = [t for state in optimizer.state.values() for t in state.values()]
     if odd := outliers(world.gather(checksum([*parameters, *moments]))):
         raise UserError(
-            f"Weights or optimizer of rank {', '.join(map(str, odd))} differ from the others' "
-            f"at step {step}, which a memory fault can cause: this step was not saved. "
+            f"{odd} at step {step}, which a memory fault can cause: this step was not saved. "
             "The same command resumes from the last checkpoint."
         )
     # The weights are equal on all ranks here, so all of them raise.
@@ -102,7 +102,12 @@ def checksum(tensors: Iterable[Tensor]) -> str:
     return hashlib.sha256(str([int(total) for total in sums]).encode()).hexdigest()
 
 
-def outliers(sums: Sequence[str]) -> list[int]:
-    """The ranks whose checksum is not the most frequent one (in a tie, the first)."""
+def outliers(sums: Sequence[str]) -> str:
+    """Which ranks' weights differ from those of most ranks, or from each other; "" if none do."""
     usual = max(sums, key=sums.count)
-    return [rank for rank, value in enumerate(sums) if value != usual]
+    odd = [rank for rank, value in enumerate(sums) if value != usual]
+    if not odd:
+        return ""
+    if 2 * len(odd) < len(sums):
+        return f"Weights or optimizer of {rank_names(odd)} differ from those of the other ranks"
+    return f"Weights or optimizer of {rank_names(range(len(sums)))} differ from each other"

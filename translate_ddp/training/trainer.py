@@ -1,5 +1,6 @@
 """The training loop: when to log, validate, save and stop."""
 
+import copy
 import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.settings import TrainConfig
+from translate_ddp.training import due
 from translate_ddp.training.averaging import average_run, listed, loaded
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.meters import StepMeters, Throughput
@@ -60,6 +62,7 @@ class Trainer:
         )
         self._checked_step = 0  # skipped steps are counted up to this one
         self._signature_shown = False
+        self._saved_config = self.config  # of the resumed checkpoint
         self._first_step, self._began = 0, time.monotonic()  # of this process
 
     @property
@@ -89,8 +92,7 @@ class Trainer:
 
     def _fit(self) -> bool:
         self.sampler.set_epoch(self.position.epoch)
-        if self.position.step_in_epoch and self._is_validation_due():
-            self._validate()  # the resumed checkpoint was saved just before it
+        self._repeat_validation()
         self.throughput.restart()
         while True:
             if self.position.step_in_epoch == len(self.sampler.plan):
@@ -103,8 +105,18 @@ class Trainer:
                 stopped = self._train_epoch(progress)
             if stopped:
                 return False
-            if self._is_validation_due():  # at --max_steps, below the closed progress bar
+            if self._is_validation_due(
+                self.config
+            ):  # at --max_steps, below the closed progress bar
                 self._validate()
+
+    def _repeat_validation(self) -> None:
+        """Validate again what was validated after the resumed checkpoint: its record is removed."""
+        saved = self._saved_config  # such as --max_steps 2 of a run that now goes on
+        if self._is_validation_due(self.config) or self._is_validation_due(saved):
+            self._validate()
+            if due.has_max_steps(saved, self.position) and not self.is_finished():
+                self._validate_average(self.position)
 
     def _train_epoch(self, progress: Progress) -> bool:
         """Train to the end of the epoch or the run. Returns True if it was stopped before."""
@@ -117,13 +129,18 @@ class Trainer:
             stop, save = self.updater.flags.of_previous_step()
             save &= self.saver.saved_step < position.global_step - 1  # else saved since then
             # Validation can take long, so the state is saved first.
-            if stop or save or self._is_save_due() or self._is_validation_due():
+            if (
+                stop
+                or save
+                or due.is_save_due(self.config, position)
+                or self._is_validation_due(self.config)
+            ):
                 self._save(stopping=stop)
             if stop and not position.skipped_in_a_row:
                 return True
-            if self._has_max_steps():
+            if due.has_max_steps(self.config, position):
                 break
-            if self._is_validation_due():
+            if self._is_validation_due(self.config):
                 self._validate()
             self.watchdog.enter_phase("reading a batch", position.global_step + 1)
         return False
@@ -168,32 +185,12 @@ class Trainer:
         elapsed = time.monotonic() - self._began
         return steps * elapsed / max(1, self.position.global_step - self._first_step)
 
-    # --- what is due ---
-
     def is_finished(self, position: Position | None = None) -> bool:
         """Whether the run ends at the current or another position."""
-        position = position or self.position
-        is_last = position.epoch >= self.config.num_epochs
-        return is_last or self._has_max_steps() or self.has_no_patience(position)
+        return due.is_finished(self.config, self.metric, position or self.position)
 
-    def has_no_patience(self, position: Position) -> bool:
-        """Whether the run ends after this epoch because the best one was `patience` epochs ago."""
-        since_best = position.epochs_since_best(self.metric)
-        return position.step_in_epoch == 0 and 0 < self.config.patience <= since_best
-
-    def _has_max_steps(self) -> bool:
-        return 0 < self.config.max_steps <= self.position.global_step
-
-    def _is_validation_due(self) -> bool:
-        """Whether to validate within the epoch; `_finish_epoch` validates at its end."""
-        due = self._is_due(self.config.validate_every) or self._has_max_steps()
-        return due and self.position.step_in_epoch < len(self.sampler.plan)
-
-    def _is_due(self, every: int) -> bool:
-        return every > 0 and self.position.global_step % every == 0
-
-    def _is_save_due(self) -> bool:
-        return self._is_due(self.config.save_every) or self._has_max_steps()
+    def _is_validation_due(self, config: TrainConfig) -> bool:
+        return due.is_validation_due(config, self.position, len(self.sampler.plan))
 
     # --- what is logged ---
 
@@ -285,16 +282,19 @@ class Trainer:
         )
 
     def restore(self, state: RunState) -> None:
-        """Resume from a state. Raises UserError if it does not fit the model."""
+        """Resume from a state, and free its tensors. Raises UserError if it does not fit."""
         optimizer = self.updater.optimizer
         try:
             self.model.load_state_dict(state.model)
-            optimizer.load_state_dict(state.optimizer)
+            optimizer.load_state_dict(copy.deepcopy(state.optimizer))  # not mapped to the file
             check_shapes(optimizer)
-            self.meters.restore(state.meters)
+            self.meters.restore(copy.deepcopy(state.meters))
         except (RuntimeError, ValueError, TypeError, KeyError) as error:
             raise UserError(
                 f"The checkpoint does not fit this model: {first_line(error)}"
             ) from error
+        for tensors in (state.model, state.optimizer, state.meters):
+            tensors.clear()
         self.updater.position = state.position
+        self._saved_config = due.with_saved(self.config, state.run.config["train"])
         self.saver.saved_step = self._checked_step = self.position.global_step

@@ -1,0 +1,78 @@
+"""Copies a file from one node to the nodes that lack it."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+import torch
+import torch.distributed as dist
+
+from translate_ddp.errors import UserError
+from translate_ddp.runtime.distributed import World
+
+CHUNK_BYTES = 16 * 2**20
+
+
+def copy_to_nodes(
+    source: Path, owner: int, receivers: Sequence[int], target: Path, world: World
+) -> None:
+    """Copy the file `source` of rank `owner` to `target` on the ranks `receivers`.
+
+    Both are first ranks of nodes. Every rank must call it. Raises UserError if a receiver cannot
+    write the file, after it has removed it.
+    """
+    if not receivers:
+        return
+    ranks = [owner, *receivers]
+    # On ranks outside of the group a number, which is not used.
+    group = cast("dist.ProcessGroup", dist.new_group(ranks, backend="gloo"))
+
+    def work() -> None:
+        if world.rank == owner:
+            _send(source, owner, group, world)
+        elif world.rank in receivers:
+            _receive(target, owner, group, world)
+
+    world.on_each_node("copying the checkpoint to other nodes", work)
+    dist.destroy_process_group(group)
+
+
+def _send(source: Path, owner: int, group: dist.ProcessGroup, world: World) -> None:
+    with source.open("rb") as file:
+        left = os.fstat(file.fileno()).st_size
+        dist.broadcast(torch.tensor([left]), owner, group)
+        while left:
+            chunk = torch.empty(min(left, CHUNK_BYTES), dtype=torch.uint8)
+            if file.readinto(chunk.numpy().data) != len(chunk):
+                raise OSError(f"{source} became shorter while it was read.")
+            dist.broadcast(chunk, owner, group)
+            left -= len(chunk)
+            world.watchdog.heartbeat()
+
+
+def _receive(target: Path, owner: int, group: dist.ProcessGroup, world: World) -> None:
+    chunks = _chunks(owner, group, world)
+    try:
+        with target.open("xb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+    except OSError as error:
+        for _ in chunks:  # the sender does not know of the error
+            pass
+        target.unlink(missing_ok=True)
+        raise UserError(
+            f"The checkpoint of another node cannot be copied to {target}: {error.strerror}."
+        ) from error
+
+
+def _chunks(owner: int, group: dist.ProcessGroup, world: World) -> Iterator[memoryview]:
+    size = torch.zeros(1, dtype=torch.int64)
+    dist.broadcast(size, owner, group)
+    left = int(size)
+    while left:
+        chunk = torch.empty(min(left, CHUNK_BYTES), dtype=torch.uint8)
+        dist.broadcast(chunk, owner, group)
+        left -= len(chunk)
+        world.watchdog.heartbeat()
+        yield chunk.numpy().data

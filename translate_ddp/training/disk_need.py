@@ -1,0 +1,60 @@
+"""The disk space that the checkpoints of a run will take."""
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from translate_ddp.training.trainer import Trainer
+
+VALUES_PER_PARAMETER = 3  # the weight and the two moments of Adam, in fp32
+
+
+@dataclass(frozen=True)
+class DiskNeed:
+    """What a run writes beside the prepared corpus."""
+
+    folder: Path
+    files: int
+    deletes_old: bool
+    file_bytes: int
+    free_bytes: int  # with what earlier checkpoints of the folder take
+
+    @classmethod
+    def of(cls, trainer: Trainer) -> "DiskNeed":
+        store, epochs = trainer.saver.store, trainer.config.num_epochs
+        size = sum(p.numel() * p.element_size() for p in trainer.model.parameters())
+        files = epochs
+        if store.keep_last:  # the best epoch, and a new file before an old one is deleted
+            files = min(max(store.keep_last, store.average), epochs) + store.keep_last + 2
+        free = shutil.disk_usage(store.folder).free
+        for checkpoint in store.list():
+            with suppress(OSError):  # deleted meanwhile
+                free += checkpoint.path.stat().st_size
+        return cls(store.folder, files, store.keep_last > 0, VALUES_PER_PARAMETER * size, free)
+
+    @property
+    def total_bytes(self) -> int:
+        return self.files * self.file_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"{'at most' if self.deletes_old else 'at least'} {self.files} checkpoints of "
+            f"{size(self.file_bytes)}, {size(self.total_bytes)} of {size(self.free_bytes)} free"
+        )
+
+    def warnings(self) -> list[str]:
+        if self.total_bytes <= self.free_bytes:
+            return []
+        return [
+            f"The disk of {self.folder} has no space for all checkpoints: {self}. Free some, lower "
+            "--keep_last, or choose another --model_folder."
+        ]
+
+
+def size(count: int) -> str:
+    """`640 kB`, `12.3 MB`, `4.5 GB`."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
+        if count >= scale:
+            return f"{count / scale:,.1f} {unit}"
+    return f"{count / 1e3:,.0f} kB"
