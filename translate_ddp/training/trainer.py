@@ -288,7 +288,7 @@ class Trainer:
             self.model.load_state_dict(state.model)
             optimizer.load_state_dict(copy.deepcopy(state.optimizer))  # not mapped to the file
             check_shapes(optimizer)
-            self.meters.restore(copy.deepcopy(state.meters))
+            self.meters.restore(state.meters)
         except (RuntimeError, ValueError, TypeError, KeyError) as error:
             raise UserError(
                 f"The checkpoint does not fit this model: {first_line(error)}"
