@@ -1,23 +1,28 @@
 """Random faults for several minutes: `python -m tests.soak --minutes 10`.
 
-One run on two ranks is killed and signalled, gets disk errors and losses that are not finite, and
-is started again each time. At the end its weights, optimizer and metrics equal those of a run of
-the same length with the same losses and no other fault.
+One run of three ranks on two nodes is killed and signalled, gets disk errors and losses that are
+not finite, and is started again each time: with the nodes in another order, requeued by Slurm,
+with a rank less, with other flags on one rank, or with a damaged corpus. Every start has
+`--preload ''`, which only the first may obey. At the end its weights, optimizer and metrics equal
+those of a run of the same length with the same losses and no other fault.
 """
 
 import argparse
+import os
 import random
 import shutil
 import signal
 import tempfile
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import Tensor
 
 from tests.helpers import gpus as gpus  # hides them
 from tests.helpers import processes
+from tests.helpers.nodes import Nodes, move_to_node, two_nodes
 from tests.helpers.runs import assert_same_run, last_state
 from tests.helpers.tiny_run import TINY_RUN, write_corpus
 from translate_ddp.data.batches import Step
@@ -31,24 +36,62 @@ FAULTS = {
     "enospc": ["saving", "writing", "metrics"],
     "eio": ["syncing", "renaming", "published", "pruning"],
 }
+LAUNCHES = ["same", "swapped", "requeued", "fewer ranks", "other flags", "damaged corpus"]
 NONFINITE_STEPS = 5, 40, 41  # their loss is not finite in every run
 EXPECTED = (0, 1, 2, 75, -9, 128 + 15, -15)  # the last two: a signal before the ranks have met
 
 
-def choose(generator: random.Random) -> str:
-    """A random fault in the next few epochs, on one rank or all of them."""
-    action = generator.choice(list(FAULTS))
-    point = generator.choice(FAULTS[action])
-    # The same bit flip on every rank cannot be detected.
-    rank = generator.choice(["@0", "@1"] if action == "flip" else ["", "@0", "@1"])
-    most = {"writing": 400, "batch": 60, "loss": 60, "gradients": 60, "updated": 60}
-    return f"{point}:{generator.randint(1, most.get(point, 8))}{rank}={action}"
+@dataclass
+class Launcher:
+    """Starts the run as torchrun and Slurm would, on two nodes."""
+
+    nodes: Nodes
+    folder: Path
+    model: Path
+    flags: list[str]
+    first: int = 0  # the node of ranks 0 and 1
+    agent: int = 0  # another number for each torchrun
+    requeues: int = 0
+    places: list[int] = field(default_factory=list)  # the node of each rank
+
+    def start(self, launch: str, fault: str) -> processes.Job:
+        if launch == "swapped":
+            self.first = 1 - self.first
+        if launch == "damaged corpus":
+            damage_corpus(self.model, random.Random(fault))
+        self.places = [self.first, self.first, 1 - self.first]
+        agent, variables = self.agent, {"SLURM_JOB_ID": str(self.requeues), VARIABLE: fault}
+        if launch == "requeued":
+            agent, variables["SLURM_RESTART_COUNT"] = agent + 1, "1"
+        if launch == "fewer ranks":  # other sums: it must end before its first step
+            self.places, variables[VARIABLE] = self.places[:2], "batch=kill"
+        logs = self.folder / f"none_{agent}" / "attempt_0" / "0"
+        logs.mkdir(parents=True, exist_ok=True)
+        variables["TORCHELASTIC_ERROR_FILE"] = str(logs / "error.json")
+        variables["MASTER_ADDR"] = self.nodes.addresses[self.places[0]]
+        variables["GLOO_SOCKET_IFNAME"] = self.nodes.interface
+        odd = ["--lr", "0.1"] if launch == "other flags" else []
+        arguments = (list(self.nodes.namespaces), self.places, self.flags, odd)
+        return processes.start(train_on_nodes, self.folder, len(self.places), variables, *arguments)
+
+    def note_requeue(self) -> None:
+        """The new torchrun and the next job go on, if that start has come so far."""
+        record = self.model / ".launch"
+        if record.exists() and f"none_{self.agent + 1}" in record.read_text():
+            self.agent, self.requeues = self.agent + 1, self.requeues + 1
 
 
-def train_with_nonfinite_steps(flags: list[str]) -> None:
-    """Train with a loss that is not finite at `NONFINITE_STEPS`."""
+def train_on_nodes(
+    namespaces: list[str], places: list[int], flags: list[str], odd: list[str]
+) -> None:
+    """One rank, with a loss that is not finite at `NONFINITE_STEPS`; the last has more flags."""
     from translate_ddp.training.updater import Updater
 
+    rank = int(os.environ["RANK"])
+    node = places[rank]
+    os.environ["LOCAL_RANK"] = str(places[:rank].count(node))
+    os.environ["LOCAL_WORLD_SIZE"] = str(places.count(node))
+    move_to_node(node, namespaces)
     compute_gradients = Updater.compute_gradients
 
     def compute_some_nan(self: Updater, step: Step) -> dict[str, Tensor]:
@@ -58,7 +101,30 @@ def train_with_nonfinite_steps(flags: list[str]) -> None:
         return sums
 
     Updater.compute_gradients = compute_some_nan
-    processes.run_train(flags)
+    processes.run_train([*flags, *(odd if rank == len(places) - 1 else [])])
+
+
+def choose(generator: random.Random) -> str:
+    """A random fault in the next few epochs, on one rank or all of them."""
+    action = generator.choice(list(FAULTS))
+    point = generator.choice(FAULTS[action])
+    # The same bit flip on every rank cannot be detected.
+    ranks = ["@0", "@1", "@2"] + [""] * (action != "flip")
+    most = {"writing": 400, "batch": 60, "loss": 60, "gradients": 60, "updated": 60}
+    at = generator.randint(1, most.get(point, 8))
+    return f"{point}:{at}{generator.choice(ranks)}={action}"
+
+
+def damage_corpus(model: Path, generator: random.Random) -> None:
+    """Flip a bit of a prepared file, or truncate it."""
+    files = [path for path in sorted(model.glob("data/en-it-*/*")) if path.stat().st_size]
+    if not files:
+        return
+    path = generator.choice(files)
+    data = bytearray(path.read_bytes())
+    at = generator.randrange(len(data))
+    data[at] ^= 1 << generator.randrange(8)
+    path.write_bytes(data[:at] if generator.random() < 0.3 else data)
 
 
 def wait_like_a_launcher(job: processes.Job) -> list[int]:
@@ -68,7 +134,7 @@ def wait_like_a_launcher(job: processes.Job) -> list[int]:
         if any(rank.exitcode for rank in job.ranks):
             break
         time.sleep(0.1)  # torchrun checks ten times a second
-    for rank in range(2):
+    for rank in range(len(job.ranks)):
         send(job, signal.SIGTERM, rank)
     return job.wait()
 
@@ -79,39 +145,48 @@ def send(job: processes.Job, number: int, rank: int) -> None:
             job.signal(number, rank)
 
 
+def soak(launcher: Launcher, seconds: float, generator: random.Random) -> None:
+    """Start the run again and again with random faults for so many seconds."""
+    deadline = time.monotonic() + seconds
+    counts = dict.fromkeys(LAUNCHES, 0)
+    while time.monotonic() < deadline:
+        launch, fault = generator.choices(LAUNCHES, [6, 2, 2, 1, 1, 2])[0], choose(generator)
+        job = launcher.start(launch, fault)
+        if generator.random() < 0.5:  # also at random times
+            time.sleep(generator.uniform(0.2, 4.0))
+            number = generator.choice([signal.SIGKILL, signal.SIGTERM])
+            send(job, number, generator.randrange(len(job.ranks)))
+        codes = wait_like_a_launcher(job)
+        assert all(code in EXPECTED for code in codes), f"{fault}: {codes}\n{job.text()}"
+        launcher.note_requeue()
+        counts[launch] += 1
+        saved = list(launcher.model.glob("*.pt"))
+        step = last_state(launcher.model)["position"]["global_step"] if saved else 0
+        print(f"{launch:<15} {fault:<22} {codes}  step {step}", flush=True)
+    assert not list(launcher.model.glob("earlier-*")), "a restart obeyed --preload ''"
+    print(", ".join(f"{count} {launch}" for launch, count in counts.items()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    generator = random.Random(options.seed)
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
-    flags = [*TINY_RUN, "--dataset", write_corpus(folder), "--model_folder"]
-    starts = 0
-    deadline = time.monotonic() + 60 * options.minutes
-    model = folder / "model"
-    while time.monotonic() < deadline:
-        fault = choose(generator)
-        endless = [*flags, str(model), "--num_epochs", "100000"]
-        job = processes.start(train_with_nonfinite_steps, folder, 2, {VARIABLE: fault}, endless)
-        if generator.random() < 0.5:  # also at random times
-            time.sleep(generator.uniform(0.2, 4.0))
-            number = generator.choice([signal.SIGKILL, signal.SIGTERM])
-            send(job, number, generator.randrange(2))
-        codes = wait_like_a_launcher(job)
-        assert all(code in EXPECTED for code in codes), f"{fault}: {codes}\n{job.text()}"
-        starts += 1
-        position = last_state(model)["position"] if list(model.glob("*.pt")) else {}
-        print(f"{fault:<22} {codes}  step {position.get('global_step', 0)}", flush=True)
-    epochs = str(last_state(model)["position"]["epoch"] + 1)
-    processes.SECONDS = 3600  # for the uninterrupted run
-    for path in (model, folder / "straight"):
-        processes.start(
-            train_with_nonfinite_steps, folder, 2, None, [*flags, str(path), "--num_epochs", epochs]
-        ).succeed()
-    assert_same_run(folder / "straight", model)
+    flags = [*TINY_RUN, "--dataset", write_corpus(folder)]
+    model, straight = folder / "model", folder / "straight"
+    with two_nodes() as nodes:
+        endless = ["--model_folder", str(model), "--num_epochs", "100000", "--preload", ""]
+        launcher = Launcher(nodes, folder, model, [*flags, *endless])
+        soak(launcher, 60 * options.minutes, random.Random(options.seed))
+        epochs = str(last_state(model)["position"]["epoch"] + 1)
+        processes.SECONDS = 3600  # for the uninterrupted run
+        for path in (model, straight):
+            last = [*flags, "--model_folder", str(path), "--num_epochs", epochs]
+            Launcher(nodes, folder, path, last).start("same", "").succeed()
+    assert_same_run(straight, model)
     steps = last_state(model)["position"]["global_step"]
-    print(f"{starts} starts, {steps:,} steps.")
+    print(f"{steps:,} steps on two {'linked' if nodes.are_linked else 'simulated'} nodes.")
     print("Weights, optimizer, position and metrics equal those of the uninterrupted run.")
     shutil.rmtree(folder)
 
