@@ -76,7 +76,7 @@ def train(config: Config, world: World) -> None:
     """Train on this rank, from the start or from a checkpoint, to the end of the run."""
     started = time.monotonic()
     check_same_settings(config, world)
-    folder = lock_run_folder(config.checkpoint.model_folder, world)
+    folder, world = lock_run_folder(config.checkpoint.model_folder, world)
     config, notices = choose_settings(config, folder.path / "data", world)
     start, tokenizer = find_start(config.checkpoint, world), ""
     if basis := config.checkpoint.init_from and (start.state or start.initial):

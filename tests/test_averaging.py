@@ -23,7 +23,8 @@ from tests.helpers.states import make_state
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.training.averaging import average_weights, last_epochs
-from translate_ddp.training.checkpoint import CheckpointStore, load
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.checkpoint_file import load
 from translate_ddp.training.metrics import METRICS
 from translate_ddp.translator import Translator
 

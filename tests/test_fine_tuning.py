@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,11 @@ from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import TokenizerConfig
-from translate_ddp.training import start
-from translate_ddp.training.checkpoint import load
+from translate_ddp.training import find_checkpoint
+from translate_ddp.training.checkpoint_file import Checkpoint, load
+from translate_ddp.training.find_checkpoint import Listing, load_initial
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
-from translate_ddp.training.start import Finding, find_start, load_initial
+from translate_ddp.training.start import find_start
 from translate_ddp.translator import Translator
 
 # The sizes are those of the file: the preset of this corpus is four times as wide. No weight
@@ -228,14 +229,18 @@ class SecondNode(World):
     """The world of the first of two nodes, of which the second finds the file."""
 
     def on_each_node(self, phase: str, work: Callable[[], Any]) -> list[Any]:
-        return [work(), Finding("second/parent.pt", step=0)]
+        return [work(), Listing((Checkpoint(Path("second/parent.pt"), step=0, epoch=None),))]
+
+    def on_nodes(self, nodes: Sequence[int], phase: str, work: Callable[[], Any]) -> list[Any]:
+        assert nodes == [1]
+        return [None]  # no damage
 
 
 def test_node_without_the_file_receives_it(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    world = SecondNode(rank=0, size=8, node_leaders=(0, 5))
+    world = SecondNode(rank=0, size=8, node_leaders=(0, 5), disk_holders=(0, 5))
     (tmp_path / "second").mkdir()
     file.rename(tmp_path / "second" / "parent.pt")
 
@@ -243,7 +248,7 @@ def test_node_without_the_file_receives_it(
         assert owner == 5 and receivers == [0]
         shutil.copy(source, target)
 
-    monkeypatch.setattr(start, "copy_to_nodes", copy)
+    monkeypatch.setattr(find_checkpoint, "copy_to_nodes", copy)
     before = set(tmp_path.iterdir())
     state, message = load_initial(file, tmp_path, world)
     assert set(tmp_path.iterdir()) == before  # its copy is removed

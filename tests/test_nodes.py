@@ -160,7 +160,7 @@ def test_run_whose_folder_was_taken_over_saves_nothing(
     job = nodes.train([tiny_run] * 2, tmp_path, TRANSLATE_DDP_FAULT="batch:6=stop")
     pids = [rank.pid for rank in job.ranks]
     wait_until_stopped(*pids)
-    (folder / ".lock").write_text(json.dumps({"token": "another", "pid": 1, "host": "other"}))
+    (folder / ".holder").write_text(json.dumps({"token": "another", "pid": 1, "host": "other"}))
     (folder / "STATUS.json").write_text('{"state": "running", "pid": 1}')
     before = sorted(os.listdir(folder))
     resume(*pids)

@@ -15,13 +15,13 @@ from translate_ddp.runtime.run_folder import RunFolder, RunStatus
 
 def test_content_of_the_status_file(tmp_path: Path):
     mine = RunFolder(str(tmp_path), "mine")
-    mine.lock()
+    mine.lock(rank=0)
     details = {"epoch": 1, "step": 20, "checkpoint": "tmodel.pt"}
     mine.write_status("preempted", "SIGUSR1", **details)
     status = json.loads((tmp_path / "STATUS.json").read_text())
     assert status.pop("time").endswith("+00:00") and status.pop("pid") == os.getpid()
     assert status == {"state": "preempted", "reason": "SIGUSR1", **details}
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "STATUS.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".holder", ".lock", "STATUS.json"]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_first_start_that_fails_has_a_status(run: Run):
 def test_folder_that_is_not_writable_is_an_error(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="Cannot write to .*file/model: Not a directory"):
-        RunFolder(str(tmp_path / "file/model"), "mine").lock()
+        RunFolder(str(tmp_path / "file/model"), "mine").lock(rank=0)
 
 
 def test_lock_is_never_written_through_a_symbolic_link(tmp_path: Path):
@@ -71,7 +71,7 @@ def test_lock_is_never_written_through_a_symbolic_link(tmp_path: Path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model/.lock").symlink_to(victim)
     with pytest.raises(UserError, match="Cannot write to"):
-        RunFolder(str(tmp_path / "model"), "mine").lock()
+        RunFolder(str(tmp_path / "model"), "mine").lock(rank=0)
     assert victim.read_text() == "precious"
 
 

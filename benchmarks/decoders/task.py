@@ -14,7 +14,7 @@ from benchmarks.machine import default_device, wait_for
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.settings import ModelConfig
-from translate_ddp.training.checkpoint import load
+from translate_ddp.training.checkpoint_file import load
 from translate_ddp.training.state import RunState
 from translate_ddp.translator import build_model
 

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore, load
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.checkpoint_file import load
 
 NOT_COMPARED = ("time", "train/tokens_per_second")
 

@@ -15,7 +15,8 @@ from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.training.averaging import open_checkpoint
-from translate_ddp.training.checkpoint import CheckpointStore, digest_in
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.checkpoint_file import digest_in
 from translate_ddp.training.state import RunState
 
 

@@ -16,7 +16,8 @@ from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.launcher import Launch
 from translate_ddp.training.averaging import open_checkpoint
-from translate_ddp.training.checkpoint import CheckpointStore, digest_in
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.checkpoint_file import digest_in
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from translate_ddp.modeling.exported_folder import (
 from translate_ddp.presets import PRESETS
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.settings import Config
-from translate_ddp.training.checkpoint import CheckpointStore, damage, load
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.checkpoint_file import damage, load
 from translate_ddp.training.metrics import bleu_signature
 from translate_ddp.training.sinks.console_sink import number, with_units
 from translate_ddp.training.state import FORMAT, RunState

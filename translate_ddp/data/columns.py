@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from translate_ddp.data.read_errors import list_names
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.heartbeat import heartbeat
 
 if TYPE_CHECKING:
     # `datasets` takes 0.6 s to import: functions import it, so that --help need not wait.
@@ -75,8 +76,13 @@ def map_text(
     The cache of `map` is not used: it identifies a function of a module by its name, so it would
     return rows that an older version of the function computed.
     """
+
+    def compute(*batch: Any, **values: Any) -> Any:
+        heartbeat()
+        return function(*batch, **values)
+
     return table.map(
-        function,
+        compute,
         batched=True,
         fn_kwargs=settings,
         features=text_features(*columns),
@@ -88,6 +94,7 @@ def map_text(
 def iterate_batches(pairs: Dataset) -> Iterator[tuple[list[str], list[str]]]:
     """The columns `src` and `tgt` of up to 10,000 rows at a time."""
     for batch in cast("Iterator[dict[str, list[str]]]", pairs.iter(batch_size=10_000)):
+        heartbeat()
         yield batch["src"], batch["tgt"]
 
 

@@ -1,35 +1,42 @@
 """The encoded corpus: tokenized once, stored as flat arrays that all ranks map into memory.
 
-A prepared corpus is a folder that one rename publishes when it is complete. Its name is a hash of
-the settings and of the files that it was made from, so later starts find it.
+The name of a prepared folder is a hash of the settings and of the files that it was made from, so
+later starts find it.
 """
 
 import hashlib
 import json
-import os
-import shutil
-import socket
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 import numpy as np
 
+from translate_ddp.console import print_line
 from translate_ddp.data.columns import iterate_batches
 from translate_ddp.data.corpus import corpus_signature, read_corpus
 from translate_ddp.data.perturbation import perturb_lines
+from translate_ddp.data.prepared_folder import (
+    SUMMARY_FILE,
+    Summary,
+    damage,
+    is_usable,
+    publish,
+    read_summary,
+)
 from translate_ddp.data.tokenizer import Tokenizer, build_tokenizer, load_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
 if TYPE_CHECKING:
     import datasets
 
-FORMAT = 3  # of the prepared folder; raise it with every change, and corpora are prepared again
-SUMMARY_FILE = "prepared.json"  # counts and fingerprint; written last
+FORMAT = 4  # of the prepared folder; raise it with every change, and corpora are prepared again
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,8 @@ class Ragged:
         )
 
     def save(self, stem: Path) -> None:
-        np.save(f"{stem}.tokens.npy", self.tokens)
-        np.save(f"{stem}.offsets.npy", self.offsets)
+        save_array(Path(f"{stem}.tokens.npy"), self.tokens)
+        save_array(Path(f"{stem}.offsets.npy"), self.offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -79,6 +86,11 @@ class Ragged:
         lengths = self.offsets[rows + 1] - starts
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets
+
+
+def save_array(path: Path, array: np.ndarray) -> None:
+    with SyncedFile(path) as file:
+        np.save(cast("IO[bytes]", file), array)
 
 
 @dataclass(frozen=True)
@@ -123,60 +135,30 @@ def prepare(
     folder: Path,
     perturb: bool = False,
 ) -> Path:
-    """The prepared folder below `folder`: read, tokenized and stored, unless it exists already.
+    """The prepared folder below `folder`: read, tokenized and stored, unless it exists intact.
 
     Pairs with more than `seq_len` tokens on one side, end marker included, are dropped and counted.
     With `perturb`, the tokenizer is trained on sources that are perturbed as in training.
     Raises UserError if the corpus cannot be read or stored.
     """
     prepared = folder / _folder_name(corpus, tokenizer, seq_len, perturb)
-    if (prepared / SUMMARY_FILE).exists():
+    if is_usable(prepared):
         return prepared
 
-    def write(partial: Path) -> Path:
-        _write(partial, corpus, tokenizer, seq_len, perturb)
+    def write(partial: Path) -> tuple[Path, Summary]:
+        summary = _write(partial, corpus, tokenizer, seq_len, perturb)
         # The name covers the tokenizer file, which may have been written just now.
-        return folder / _folder_name(corpus, tokenizer, seq_len, perturb)
+        return folder / _folder_name(corpus, tokenizer, seq_len, perturb), summary
 
     return publish(folder, write)
 
 
-def publish(folder: Path, write: Callable[[Path], Path]) -> Path:
-    """The path that `write` returns, to which one rename moves the folder that it has filled.
-
-    Raises UserError if the disk is full or not writable.
-    """
-    partial = folder / f".preparing-{socket.gethostname()}-{os.getpid()}"
-    try:
-        _remove_leftovers(folder)
-        partial.mkdir(parents=True)
-        prepared = write(partial)
-        fault_point("preparing")
-        try:
-            partial.rename(prepared)
-        except OSError:
-            # A node that shares this disk may have published the same corpus first.
-            if not (prepared / SUMMARY_FILE).exists():
-                raise
-    except OSError as error:
-        raise UserError(
-            f"Could not write the prepared corpus to {folder}: {error.strerror or error}."
-        ) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return prepared
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Delete the partial folders of killed processes of this host."""
-    for partial in folder.glob(f".preparing-{socket.gethostname()}-*"):
-        if not Path("/proc", partial.name.rpartition("-")[2]).exists():
-            shutil.rmtree(partial, ignore_errors=True)
-
-
 def load_prepared(prepared: Path) -> PreparedData:
-    """Map a prepared folder into memory. Raises UserError if its tokenizer cannot be used."""
-    summary = json.loads((prepared / SUMMARY_FILE).read_text(encoding="utf-8"))
+    """Map a prepared folder into memory, without a check of its bytes (`is_usable`).
+
+    Raises UserError if its tokenizer cannot be used.
+    """
+    summary = read_summary(prepared)
 
     def pairs(split: str) -> ParallelDataset:
         return ParallelDataset(*(Ragged.open(prepared / f"{split}.{s}") for s in ("src", "tgt")))
@@ -190,20 +172,26 @@ def load_prepared(prepared: Path) -> PreparedData:
         validation_sources=lines("src"),
         validation_references=lines("tgt"),
         tokenizer=load_tokenizer(prepared / "tokenizer.json"),
+        dropped=summary["dropped"],
+        fingerprint=summary["fingerprint"],
         folder=prepared,
-        **summary,
     )
 
 
 def find_prepared(folder: Path, fingerprint: str) -> PreparedData | None:
-    """The corpus prepared below `folder` whose fingerprint starts so, or None."""
-    for summary in sorted(folder.glob(f"*/{SUMMARY_FILE}")):
+    """The intact corpus prepared below `folder` whose fingerprint starts so, or None."""
+    for file in sorted(folder.glob(f"[!.]*/{SUMMARY_FILE}")):
         try:
-            found = json.loads(summary.read_text(encoding="utf-8"))["fingerprint"]
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # of another version
-        if found.startswith(fingerprint):
-            return load_prepared(summary.parent)
+            summary = read_summary(file.parent)
+            if not summary["fingerprint"].startswith(fingerprint):
+                continue
+        except (OSError, ValueError, KeyError, AttributeError):
+            continue  # damaged, or of another version
+        # Version 3 had no digests.
+        if problem := "files" in summary and damage(file.parent):
+            print_line(f"{file.parent} is not used: it is damaged ({problem}).", sys.stderr)
+        else:
+            return load_prepared(file.parent)
     return None
 
 
@@ -231,7 +219,8 @@ def _write(
     tokenizer_config: TokenizerConfig,
     seq_len: int,
     perturb: bool,
-) -> None:
+) -> Summary:
+    """Fill the folder; returns what its summary says of the data."""
     corpus = read_corpus(corpus_config)
     fault_point("tokenizing")
     tokenizer = build_tokenizer(
@@ -257,8 +246,7 @@ def _write(
             if split == "validation":
                 lines = "".join(f"{line}\n" for line in pairs.select(kept)[side][:])
                 (folder / f"validation.{side}.txt").write_text(lines, encoding="utf-8")
-    summary = {"dropped": dict(dropped), "fingerprint": digest.hexdigest()}
-    (folder / SUMMARY_FILE).write_text(json.dumps(summary, indent=1), encoding="utf-8")
+    return {"dropped": dict(dropped), "fingerprint": digest.hexdigest()}
 
 
 def _lines(pairs: "datasets.Dataset", perturb: bool) -> Iterator[str]:

@@ -34,6 +34,7 @@ from translate_ddp.data.files import (
 from translate_ddp.data.huggingface import read_hub, read_repository
 from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.heartbeat import library_call
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -55,7 +56,9 @@ def read_splits(source: str, languages: Languages) -> Mapping[str, Dataset]:
     """
     silence_libraries()
     name, split = _name_and_split(source)
-    splits = _locate(name, languages).read()
+    located = _locate(name, languages)
+    with library_call():
+        splits = located.read()
     if split and split not in splits:
         raise UserError(f"{name} has no split {split!r}; it has {list_names(splits)}.")
     return {split: splits[split]} if split else splits

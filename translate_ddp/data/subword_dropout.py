@@ -6,7 +6,6 @@ run chooses the same.
 """
 
 import hashlib
-import json
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -14,11 +13,13 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer as Model
 
-from translate_ddp.data.dataset import SUMMARY_FILE, PreparedData, Ragged, load_prepared, publish
+from translate_ddp.data.dataset import PreparedData, Ragged, load_prepared, save_array
 from translate_ddp.data.hashing import mix
 from translate_ddp.data.merges import MAX_LETTERS, Merges
+from translate_ddp.data.prepared_folder import Summary, is_usable, publish, read_summary
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.heartbeat import heartbeat
 
 FORMAT = 1  # of the stored segmentations; raise it with every change
 VARIANTS = 16  # segmentations of a word type, beside the plain one
@@ -70,27 +71,30 @@ class SubwordDropout:
 
 
 def prepare_dropout(prepared: Path, probability: float) -> Path:
-    """The folder of the segmentations of a prepared corpus, inside it; written unless it exists.
+    """The folder of the segmentations of a prepared corpus; written unless it exists intact.
 
     Raises UserError if the tokenizer is not BPE or loses text, or the disk is full.
     """
-    folder = prepared / f"bpe_dropout_{probability:g}_v{FORMAT}"
-    if (folder / SUMMARY_FILE).exists():
+    folder = dropout_folder(prepared, probability)
+    if is_usable(folder):
         return folder
+    return publish(
+        prepared, lambda partial: (folder, _write(partial, load_prepared(prepared), probability))
+    )
 
-    def write(partial: Path) -> Path:
-        _write(partial, load_prepared(prepared), probability)
-        return folder
 
-    return publish(prepared, write)
+def dropout_folder(prepared: Path, probability: float) -> Path:
+    """Where `prepare_dropout` stores the segmentations: inside the prepared corpus."""
+    return prepared / f"bpe_dropout_{probability:g}_v{FORMAT}"
 
 
 def dropout_fingerprint(folder: Path) -> str:
     """sha256 of all segmentations."""
-    return json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))["fingerprint"]
+    return read_summary(folder)["fingerprint"]
 
 
-def _write(folder: Path, data: PreparedData, probability: float) -> None:
+def _write(folder: Path, data: PreparedData, probability: float) -> Summary:
+    """Fill the folder; returns what its summary says of the segmentations."""
     try:
         merges = Merges(data.tokenizer.text)
     except (ValueError, KeyError, TypeError) as error:
@@ -109,11 +113,10 @@ def _write(folder: Path, data: PreparedData, probability: float) -> None:
         side.save(folder / f"{name}.words")
         digest.update(side.tokens.data)
     segmentations.save(folder / "segmentations")
-    np.save(folder / "first.npy", first)
+    save_array(folder / "first.npy", first)
     for array in (segmentations.tokens, segmentations.offsets, first):
         digest.update(array.data)
-    summary = {"types": len(types), "fingerprint": digest.hexdigest()}
-    (folder / SUMMARY_FILE).write_text(json.dumps(summary, indent=1), encoding="utf-8")
+    return {"types": len(types), "fingerprint": digest.hexdigest()}
 
 
 def _word_types(
@@ -126,6 +129,7 @@ def _word_types(
     model = Model.from_str(tokenizer.text)
     model.encode_special_tokens = True  # as `Tokenizer` does
     for start in range(0, len(rows), ROWS_AT_ONCE):
+        heartbeat()
         part = rows.take(range(start, min(start + ROWS_AT_ONCE, len(rows))))
         texts = tokenizer.decode([part[row].tolist() for row in range(len(part))])
         encoded = model.encode_batch(texts, add_special_tokens=False)
@@ -160,6 +164,7 @@ def _segment_types(
     first = np.full(len(plain), -1)
     parts, count = [plain], len(plain)
     for chosen, words_NL in _letters(plain, types, merges):
+        heartbeat()
         unchanged = _unpadded(merges.segment(words_NL, 0.0, random), merges.padding)
         kept = [np.array_equal(unchanged[n], plain[t]) for n, t in enumerate(chosen.tolist())]
         drawn_NL = np.repeat(words_NL[kept], VARIANTS, axis=0)

@@ -17,6 +17,7 @@ from tokenizers import Tokenizer as JsonTokenizer
 from translate_ddp.data.sentencepiece_model import SentencePieceModel, train_sentencepiece
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.heartbeat import library_call
 from translate_ddp.settings import TokenizerConfig
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
@@ -169,7 +170,8 @@ def build_tokenizer(lines: Iterable[str], config: TokenizerConfig, languages: st
     file = config.file(languages)
     if file is not None and file.exists():
         return load_tokenizer(file)
-    tokenizer = train_tokenizer(lines, config)
+    with library_call():
+        tokenizer = train_tokenizer(lines, config)
     if file is not None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ import torch
 
 from translate_ddp.exporting.proof import NotTheSame, Proof
 from translate_ddp.exporting.trained_model import TrainedModel
-from translate_ddp.training.checkpoint import load
+from translate_ddp.training.checkpoint_file import load
 from translate_ddp.training.local_paths import without_paths
 from translate_ddp.training.state import LogOffset, RunState
 

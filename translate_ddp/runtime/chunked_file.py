@@ -16,6 +16,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.heartbeat import heartbeat
 
 KEY_CHARACTERS = 12
 
@@ -96,6 +97,7 @@ class ChunkedFile:
                 with joined.open("wb") as file:
                     for chunk in range(self.count):
                         file.write(self._path(chunk).read_bytes())
+                        heartbeat()
                     file.flush()
                     os.fsync(file.fileno())
                 fault_point("joined")

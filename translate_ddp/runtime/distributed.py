@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -52,6 +52,7 @@ class World:
     device: torch.device = torch.device("cpu")
     backend: str = "none"
     node_leaders: tuple[int, ...] = (0,)  # the first rank of every node
+    disk_holders: tuple[int, ...] = (0,)  # for each node, the rank that locked its model folder
     watchdog: Watchdog = field(default_factory=Watchdog, repr=False, compare=False)
     store: dist.Store | None = field(default=None, repr=False, compare=False)
     _calls: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
@@ -63,6 +64,11 @@ class World:
     @property
     def is_node_leader(self) -> bool:
         return self.rank in self.node_leaders
+
+    @property
+    def disk_leaders(self) -> tuple[int, ...]:
+        """A rank of every disk that holds a model folder."""
+        return tuple(sorted(set(self.disk_holders)))
 
     @property
     def node_index(self) -> int:
@@ -115,14 +121,23 @@ class World:
     def on_main(self, phase: str, work: Callable[[], T]) -> T:
         """The result of `work` on rank 0, on every rank. `work` may take any time.
 
-        The other ranks wait without a collective, which would time out, as long as rank 0 sends
-        heartbeats. A `UserError` or `Stopped` of rank 0 is raised on every rank.
+        It must show progress (`runtime.heartbeat`) within the watchdog's timeout. The other ranks
+        wait without a collective, which would time out, as long as rank 0 is alive. A `UserError`
+        or `Stopped` of rank 0 is raised on every rank.
         """
         return self._on_ranks((0,), phase, work)[0]
 
     def on_each_node(self, phase: str, work: Callable[[], T]) -> list[T]:
         """As `on_main`, on the first rank of every node; the results in the order of nodes."""
         return self._on_ranks(self.node_leaders, phase, work)
+
+    def on_nodes(self, nodes: Sequence[int], phase: str, work: Callable[[], T]) -> list[T]:
+        """As `on_each_node`, on these nodes only."""
+        return self._on_ranks(tuple(self.node_leaders[node] for node in nodes), phase, work)
+
+    def on_each_disk(self, phase: str, work: Callable[[], T]) -> list[T]:
+        """As `on_each_node`, on one node of every disk that holds a model folder."""
+        return self._on_ranks(self.disk_leaders, phase, work)
 
     def on_main_then_each_node(self, phase: str, work: Callable[[], T]) -> list[T]:
         """As `on_each_node`, but rank 0 first: nodes that share its disk find its work done."""
@@ -135,9 +150,7 @@ class World:
         return self._on_ranks(tuple(range(self.size)), phase, work)
 
     def _on_ranks(self, ranks: tuple[int, ...], phase: str, work: Callable[[], T]) -> list[T]:
-        # Work before training, such as reading a corpus, records no progress.
-        has_timeout = self.watchdog.stage == "training" or self.rank not in ranks
-        self.watchdog.enter_phase(phase, has_timeout=has_timeout)
+        self.watchdog.enter_phase(phase)
         if self.store is None:
             return [work()]
         prefix = f"{next(self._calls)}/{phase}"
@@ -231,8 +244,10 @@ def _join(world: World, launch: Launch, backend: str) -> World:
     )
     world = replace(world, backend=backend.split(":")[-1])
     local_ranks = world.gather(launch.local_rank)
+    node_leaders = tuple(rank for rank, local in enumerate(local_ranks) if local == 0)
     return replace(
         world,
-        node_leaders=tuple(rank for rank, local in enumerate(local_ranks) if local == 0),
+        node_leaders=node_leaders,
+        disk_holders=node_leaders,
         store=dist.PrefixStore("phases", store),
     )

@@ -1,6 +1,7 @@
 """Copies a file from one node to the nodes that lack it."""
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
@@ -10,6 +11,7 @@ import torch.distributed as dist
 
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.heartbeat import heartbeat, library_call
 
 CHUNK_BYTES = 16 * 2**20
 
@@ -17,28 +19,31 @@ CHUNK_BYTES = 16 * 2**20
 def copy_to_nodes(
     source: Path, owner: int, receivers: Sequence[int], target: Path, world: World
 ) -> None:
-    """Copy the file `source` of rank `owner` to `target` on the ranks `receivers`.
+    """Copy the file `source` of rank `owner` to `target` on the ranks `receivers`, replacing it.
 
     Both are first ranks of nodes. Every rank must call it. Raises UserError if a receiver cannot
     write the file, after it has removed it.
     """
     if not receivers:
         return
-    ranks = [owner, *receivers]
+    ranks = sorted({owner, *receivers})
     # On ranks outside of the group a number, which is not used.
     group = cast("dist.ProcessGroup", dist.new_group(ranks, backend="gloo"))
 
     def work() -> None:
         if world.rank == owner:
-            _send(source, owner, group, world)
+            _send(source, owner, group)
+            if owner in receivers:
+                with library_call():
+                    shutil.copyfile(source, target)
         elif world.rank in receivers:
-            _receive(target, owner, group, world)
+            _receive(target, owner, group)
 
     world.on_each_node("copying the checkpoint to other nodes", work)
     dist.destroy_process_group(group)
 
 
-def _send(source: Path, owner: int, group: dist.ProcessGroup, world: World) -> None:
+def _send(source: Path, owner: int, group: dist.ProcessGroup) -> None:
     with source.open("rb") as file:
         left = os.fstat(file.fileno()).st_size
         dist.broadcast(torch.tensor([left]), owner, group)
@@ -48,12 +53,13 @@ def _send(source: Path, owner: int, group: dist.ProcessGroup, world: World) -> N
                 raise OSError(f"{source} became shorter while it was read.")
             dist.broadcast(chunk, owner, group)
             left -= len(chunk)
-            world.watchdog.heartbeat()
+            heartbeat()
 
 
-def _receive(target: Path, owner: int, group: dist.ProcessGroup, world: World) -> None:
-    chunks = _chunks(owner, group, world)
+def _receive(target: Path, owner: int, group: dist.ProcessGroup) -> None:
+    chunks = _chunks(owner, group)
     try:
+        target.unlink(missing_ok=True)  # of a start that was killed
         with target.open("xb") as file:
             for chunk in chunks:
                 file.write(chunk)
@@ -66,7 +72,7 @@ def _receive(target: Path, owner: int, group: dist.ProcessGroup, world: World) -
         ) from error
 
 
-def _chunks(owner: int, group: dist.ProcessGroup, world: World) -> Iterator[memoryview]:
+def _chunks(owner: int, group: dist.ProcessGroup) -> Iterator[memoryview]:
     size = torch.zeros(1, dtype=torch.int64)
     dist.broadcast(size, owner, group)
     left = int(size)
@@ -74,5 +80,5 @@ def _chunks(owner: int, group: dist.ProcessGroup, world: World) -> Iterator[memo
         chunk = torch.empty(min(left, CHUNK_BYTES), dtype=torch.uint8)
         dist.broadcast(chunk, owner, group)
         left -= len(chunk)
-        world.watchdog.heartbeat()
+        heartbeat()
         yield chunk.numpy().data

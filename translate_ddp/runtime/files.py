@@ -1,9 +1,18 @@
-"""Small files that are replaced as a whole."""
+"""Files that are complete or absent, and long reading and writing that shows progress."""
 
+import errno
+import io
 import os
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+from translate_ddp.runtime.heartbeat import heartbeat
+
+CHUNK_BYTES = 2**24  # 16 MiB
+SYNC_BYTES = 2**26
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:
@@ -22,3 +31,61 @@ def write_atomically(path: Path, data: bytes | str) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+class SyncedFile(io.RawIOBase):
+    """A new file that is written in chunks, with a heartbeat after each.
+
+    It is synced every 64 MiB: one sync of all its bytes could take longer than the watchdog's
+    timeout, and a sync shows no progress.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError if the file exists, also as a symbolic link."""
+        self._file = path.open("xb")
+        self._unsynced = 0
+
+    def write(self, data: Any, /) -> int:
+        view = memoryview(data).cast("B")
+        for start in range(0, len(view), CHUNK_BYTES):
+            part = view[start : start + CHUNK_BYTES]
+            self._file.write(part)
+            self._unsynced += len(part)
+            if self._unsynced >= SYNC_BYTES:
+                self.sync()
+            heartbeat()
+        return len(view)
+
+    def sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._unsynced = 0
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def read_chunks(path: Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """The content of a file, `size` bytes at a time, with a heartbeat after each."""
+    with path.open("rb") as file:
+        while chunk := file.read(size):
+            heartbeat()
+            yield chunk
+
+
+def sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Sync the names in a folder, so that a rename survives a power cut."""
+    try:
+        sync_file(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network disks cannot sync a folder
+            raise

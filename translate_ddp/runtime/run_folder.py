@@ -1,5 +1,6 @@
 """The folder of a run: a lock against other runs, and STATUS.json for schedulers."""
 
+import errno
 import fcntl
 import json
 import os
@@ -13,8 +14,13 @@ from typing import Any, Literal
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.heartbeat import heartbeat
 
+HOLDER_FILE = ".holder"  # which process has the lock
 WAIT_SECONDS = 30.0  # for the processes of an earlier start to end
+# On another machine: a server of NFSv4 releases the locks of one that has died after 90 s.
+REMOTE_WAIT_SECONDS = 120.0
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 RunStatus = Literal["running", "finished", "preempted", "failed"]
 
 
@@ -26,23 +32,27 @@ class RunFolder:
         self.has_begun = False  # whether this start has begun to train
         self._token = token
 
-    def lock(self) -> None:
+    def lock(self, rank: int) -> int:
         """Lock the folder for this start until the process ends; create it if need be.
 
-        Waits up to `WAIT_SECONDS` for dying processes. On a shared disk, a lock held by another
-        node of the same start is enough.
+        Returns the rank that has locked it: this one, or one on a node that shares the disk. Waits
+        for processes of an earlier start to end. On a disk without locks, only the token prevents
+        that two runs write: the one that does not find its own stops before it saves.
         Raises UserError if another run holds the lock, or if the folder is not writable.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             # It stays open: the kernel releases the lock with the process, however that ends.
             descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-            if self._wait_for_lock(descriptor):
-                mine = {"token": self._token, "pid": os.getpid(), "host": socket.gethostname()}
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, json.dumps(mine).encode(), 0)
-            else:
+            if not self._wait_for_lock(descriptor):
                 os.close(descriptor)
+                return int(self._holder()["rank"])
+            mine = {"token": self._token, "pid": os.getpid(), "host": socket.gethostname()}
+            mine |= {"kernel": kernel_id(), "rank": rank}
+            # Not in the open file: other nodes need not see what is written to it before it is
+            # closed.
+            write_atomically(self.path / HOLDER_FILE, json.dumps(mine))
+            return rank
         except OSError as error:
             raise UserError(
                 f"Cannot write to {self.path}: {error.strerror}. Choose another --model_folder."
@@ -50,17 +60,17 @@ class RunFolder:
 
     def _wait_for_lock(self, descriptor: int) -> bool:
         """True once this process has the lock; False if another one of this start has it."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        started_at = time.monotonic()
         has_notice = False
         while True:
-            with suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
             holder = self._holder()
             if holder.get("token") == self._token:
                 return False
+            if self._try_lock(descriptor):
+                return True
             user = f"process {holder.get('pid', 'unknown')} on {holder.get('host', 'some host')}"
-            if time.monotonic() > deadline:
+            is_near = holder.get("kernel") == kernel_id()
+            if time.monotonic() - started_at > (WAIT_SECONDS if is_near else REMOTE_WAIT_SECONDS):
                 raise UserError(
                     f"{self.path} is in use by {user}: wait until it ends, or choose another "
                     "--model_folder."
@@ -68,10 +78,25 @@ class RunFolder:
             if not has_notice:
                 print_line(f"{self.path} is in use by {user}: waiting until it ends.")
                 has_notice = True
+            heartbeat()
             time.sleep(0.2)
 
+    def _try_lock(self, descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            print_line(
+                f"warning: The disk of {self.path} has no locks ({error.strerror}), so a second run"
+                " in this folder is not rejected. The first one then ends at its next save."
+            )
+        return True
+
     def is_mine(self) -> bool:
-        """False if another run has replaced the token, on a disk whose locks nodes do not share."""
+        """False if another run has replaced the token, on a disk whose nodes share no locks."""
         return self._holder().get("token", self._token) == self._token
 
     def write_status(self, status: RunStatus, reason: str = "", **details: Any) -> None:
@@ -94,7 +119,7 @@ class RunFolder:
                 write_atomically(self.path / "STATUS.json", json.dumps(content, indent=1) + "\n")
 
     def _holder(self) -> dict[str, Any]:
-        return _read_json(self.path / ".lock")
+        return _read_json(self.path / HOLDER_FILE)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -104,3 +129,14 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def kernel_id() -> str:
+    """An id of the running kernel, which releases the locks of its processes when they end.
+
+    Containers of one machine share it; a container that moves may keep its host name.
+    """
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return socket.gethostname()

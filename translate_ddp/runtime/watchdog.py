@@ -15,6 +15,7 @@ from signal import SIGINT, SIGTERM, Signals
 from typing import Literal, NoReturn
 
 from translate_ddp.errors import first_line
+from translate_ddp.runtime.heartbeat import heartbeats_to
 from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest
 from translate_ddp.runtime.process_exit import ExitCode, ProcessExit
 from translate_ddp.runtime.run_folder import RunStatus
@@ -214,7 +215,7 @@ def ranks(numbers: list[int]) -> str:
 def open_watchdog(rank: int, size: int, under_torchrun: bool) -> Iterator[Watchdog]:
     """A watchdog that receives this process's stop signals until the context ends."""
     watchdog = Watchdog(rank, size, under_torchrun)
-    with receive_signals() as signals:
+    with receive_signals() as signals, heartbeats_to(watchdog.heartbeat):
         thread = threading.Thread(target=watchdog.run, args=(signals,), daemon=True)
         thread.start()
         try:

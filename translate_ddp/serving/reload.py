@@ -7,7 +7,7 @@ from pathlib import Path
 
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.exported_folder import DESCRIPTION
-from translate_ddp.training.checkpoint import damage
+from translate_ddp.training.checkpoint_file import damage
 from translate_ddp.translator import Translator
 
 # Checkpoints, and the weights and the description of exported models.

@@ -16,15 +16,8 @@ from torch import Tensor
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
-from translate_ddp.training.checkpoint import (
-    Checkpoint,
-    Checkpoints,
-    CheckpointStore,
-    Lines,
-    damage,
-    load,
-    parse_name,
-)
+from translate_ddp.training.checkpoint import CheckpointStore, Lines
+from translate_ddp.training.checkpoint_file import Checkpoint, Checkpoints, damage, load, parse_name
 from translate_ddp.training.state import Position, RunState
 
 
@@ -97,8 +90,7 @@ def last_epochs(folder: Path, history: Sequence[str], count: int) -> tuple[Check
     epochs = {c.epoch: c for c in named if c is not None and c.epoch is not None}
     intact, messages = [], []
     for _, checkpoint in sorted(epochs.items())[-count:]:
-        problem = damage(checkpoint.path) if checkpoint.path.exists() else "it does not exist"
-        if problem:
+        if problem := damage(checkpoint.path):
             messages.append(f"Not in the average: {checkpoint.path}: {problem}.")
         else:
             intact.append(checkpoint)

@@ -1,6 +1,7 @@
 """Builds the parts of a run from its configuration, on every rank."""
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 from translate_ddp.data.augmentation import Augmentation, Perturbation
@@ -10,6 +11,7 @@ from translate_ddp.data.plan import Lengths
 from translate_ddp.data.subword_dropout import (
     SubwordDropout,
     dropout_fingerprint,
+    dropout_folder,
     prepare_dropout,
 )
 from translate_ddp.errors import UserError, first_line
@@ -36,14 +38,19 @@ from translate_ddp.training.trainer import Trainer
 from translate_ddp.training.updater import Updater, reseed
 
 
-def lock_run_folder(path: str, world: World) -> RunFolder:
-    """The run's folder, locked against other runs until this process ends."""
+def lock_run_folder(path: str, world: World) -> tuple[RunFolder, World]:
+    """The run's folder, locked against other runs until this process ends, and the world.
+
+    The world then knows which nodes share the disk of the folder.
+    """
     token = world.on_main("creating the lock's token", lambda: uuid.uuid4().hex)
     folder = RunFolder(path, token)
     # Rank 0 first: nodes that share its disk then find the lock held by their own run.
-    world.on_main_then_each_node("locking the model folder", folder.lock)
+    holders = world.on_main_then_each_node(
+        "locking the model folder", lambda: folder.lock(world.rank)
+    )
     world.watchdog.exit.write_status = folder.write_status
-    return folder
+    return folder, replace(world, disk_holders=tuple(holders))
 
 
 def begin_run(folder: RunFolder, world: World) -> None:
@@ -54,28 +61,35 @@ def begin_run(folder: RunFolder, world: World) -> None:
 
 
 def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = "") -> PreparedData:
-    """The encoded corpus, prepared in `folder` once per node and memory-mapped by every rank.
+    """The encoded corpus, prepared in `folder` once per disk and memory-mapped by every rank.
 
     `tokenizer` is the text of one to encode it with, instead of that of the settings. Raises
     UserError if the nodes read different data.
     """
 
-    def work() -> list[str]:
+    def fingerprint(prepared: Path) -> str:
+        parts = [load_prepared(prepared).fingerprint]
+        if probability := config.augment.bpe_dropout:
+            parts.append(dropout_fingerprint(dropout_folder(prepared, probability)))
+        return "".join(parts)
+
+    def prepare_here() -> list[str]:
         corpus, settings = config.corpus, config.tokenizer
         if tokenizer:
             languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
             settings = store_tokenizer(tokenizer, folder, languages)
         augment, seq_len = config.augment, config.batches.seq_len
         path = prepare(corpus, settings, seq_len, folder, augment.perturb)
-        fingerprint = load_prepared(path).fingerprint
-        if probability := augment.bpe_dropout:
-            fingerprint += dropout_fingerprint(prepare_dropout(path, probability))
-        return [str(path), fingerprint]
+        if augment.bpe_dropout:
+            prepare_dropout(path, augment.bpe_dropout)
+        return [path.name, fingerprint(path)]
 
-    prepared = world.on_each_node("preparing the corpus", work)
-    if len({fingerprint for _, fingerprint in prepared}) > 1:
+    prepared = world.on_each_disk("preparing the corpus", prepare_here)
+
+    if len({digest for _, digest in prepared}) > 1:
         raise UserError("The nodes read different data: give all of them the same files.")
-    return load_prepared(Path(prepared[world.node_index][0]))
+    holder = world.disk_holders[world.node_index]
+    return load_prepared(folder / prepared[world.disk_leaders.index(holder)][0])
 
 
 def build_model(
@@ -153,7 +167,7 @@ def build_augmentation(config: Config, data: PreparedData) -> Augmentation | Non
     if settings.perturb:
         perturbation = Perturbation(data.tokenizer, seq_len, seed)
     if settings.bpe_dropout:  # the folder exists: `prepare_data` has made it
-        folder = prepare_dropout(data.folder, settings.bpe_dropout)
+        folder = dropout_folder(data.folder, settings.bpe_dropout)
         dropout = SubwordDropout(folder, seq_len, seed)
     return Augmentation(perturbation, dropout) if perturbation or dropout else None
 

@@ -49,7 +49,7 @@ def resume_run(
         check_same_run(state, identity)
         state.run.history.append(path.name)  # a file does not contain its own name
     history = state.run.history if state is not None else None
-    moved = world.on_main_then_each_node("archiving files", lambda: store.archive(history))
+    moved = world.on_each_disk("archiving files", lambda: store.archive(history))
     messages += [f"Moved files that are not part of this run to {to}." for to in moved if to]
     record_begin(store.folder, world)
 

@@ -61,17 +61,21 @@ class RunSaver:
 
     def _write(self, get_state: Callable[[], RunState], epoch: int | None) -> tuple[str, str]:
         """The name of the new file, and why there is none."""
-        if not self.folder.is_mine():
-            problem = f"Another run has taken over {self.folder.path}: nothing was saved."
-            raise UserError(f"{problem} Pass another --model_folder.")
+        self._check_owner()
         try:
             state = get_state()
-            path = self.store.save(state, epoch=epoch)
+            # Again: writing may take minutes.
+            path = self.store.save(state, epoch=epoch, before_publish=self._check_owner)
         except NotSaved as error:
             return "", str(error)
         names = [*state.run.history, path.name]
         self.store.prune(names, best_epoch=state.position.best_epoch or None)
         return path.name, ""
+
+    def _check_owner(self) -> None:
+        if not self.folder.is_mine():
+            problem = f"Another run has taken over {self.folder.path}: nothing was saved."
+            raise UserError(f"{problem} Pass another --model_folder.")
 
 
 def check_weights(

@@ -1,0 +1,220 @@
+"""Prepared folders: synced before they are published, verified, and prepared again if damaged."""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import processes
+from tests.helpers.faults import Run
+from translate_ddp.data import prepared_folder
+from translate_ddp.data.dataset import find_prepared
+from translate_ddp.data.prepared_folder import damage, is_usable, publish, read_summary
+
+CONTENT = {"one.npy": bytes(range(200)), "inner/two.txt": b"due\n", "empty": b""}
+
+
+def write(partial: Path) -> tuple[Path, dict[str, Any]]:
+    for name, content in CONTENT.items():
+        (partial / name).parent.mkdir(exist_ok=True)
+        (partial / name).write_bytes(content)
+    return partial.parent / "published", {"count": 3}
+
+
+@pytest.fixture
+def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with digests of 64 bytes each."""
+    monkeypatch.setattr(prepared_folder, "CHUNK_BYTES", 64)
+    return publish(tmp_path / "data", write)
+
+
+def test_summary_has_the_sha256_of_every_chunk_of_every_file(published: Path):
+    summary = read_summary(published)
+    assert summary["count"] == 3
+    assert {name: file["size"] for name, file in summary["files"].items()} == {
+        name: len(content) for name, content in CONTENT.items()
+    }
+    for name, content in CONTENT.items():
+        chunks = [content[start : start + 64] for start in range(0, len(content), 64)]
+        expected = [hashlib.sha256(chunk).hexdigest() for chunk in chunks]
+        assert summary["files"][name]["digests"] == expected
+    assert damage(published) is None
+
+
+def test_everything_is_synced_before_the_rename_and_the_rename_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    calls: list[str] = []
+    sync, rename = os.fsync, Path.rename
+
+    def record_sync(descriptor: int) -> None:
+        calls.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        sync(descriptor)
+
+    def record_rename(path: Path, target: Path) -> Path:
+        calls.append(f"{path.name} -> {target.name}")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(Path, "rename", record_rename)
+    published = publish(tmp_path / "data", write)
+    calls.remove(".lock.new -> .lock")
+    assert calls[-1] == "data" and calls[-2].endswith(f"-> {published.name}")
+    before = calls[:-2]
+    assert set(before) >= {"one.npy", "two.txt", "empty", "inner", "prepared.json"}
+    assert any(name.startswith(".preparing-") for name in before)
+
+
+def test_every_changed_missing_and_added_byte_is_found(published: Path):
+    for path in sorted(path for path in published.rglob("*") if path.is_file()):
+        intact = path.read_bytes()
+        for place in range(0, len(intact), 7):
+            changed = bytearray(intact)
+            changed[place] ^= 1
+            path.write_bytes(changed)
+            assert path.name in str(damage(published))
+        for content in (intact[:-1], intact + b"\0"):
+            if content != intact:
+                path.write_bytes(content)
+                assert path.name in str(damage(published))
+        path.unlink()
+        assert path.name in str(damage(published))
+        path.write_bytes(intact)
+        assert damage(published) is None
+
+
+def test_message_of_damage_names_file_and_bytes(published: Path):
+    data = bytearray(CONTENT["one.npy"])
+    data[199] = 0
+    (published / "one.npy").write_bytes(data)
+    assert damage(published) == "one.npy differs in the bytes 192 to 199"
+    (published / "one.npy").write_bytes(data[:50])
+    assert damage(published) == "one.npy has 50 bytes instead of 200"
+    (published / "one.npy").unlink()
+    assert damage(published) == "one.npy is missing"
+
+
+def test_damaged_folder_is_moved_aside_with_one_message(
+    published: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert is_usable(published)
+    (published / "one.npy").write_bytes(b"other")
+    with (published / "one.npy").open("rb") as mapped:  # by another run
+        assert not is_usable(published)
+        assert mapped.read() == b"other"
+    (aside,) = published.parent.iterdir()
+    assert aside.name.startswith(".damaged-published-") and (aside / "one.npy").exists()
+    (message,) = capsys.readouterr().out.splitlines()
+    assert message.startswith(f"{published} is damaged: one.npy has 5 bytes instead of 200.")
+    assert str(aside) in message
+    assert publish(published.parent, write) == published and is_usable(published)
+
+
+def test_folder_that_another_process_publishes_first_is_used(tmp_path: Path):
+    def write_late(partial: Path) -> tuple[Path, dict[str, Any]]:
+        publish(tmp_path / "data", write)
+        return write(partial)
+
+    assert publish(tmp_path / "data", write_late) == tmp_path / "data" / "published"
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["published"]
+
+
+def publish_and_wait(folder: Path) -> None:
+    def write_forever(partial: Path) -> tuple[Path, dict[str, Any]]:
+        (partial / "started").touch()
+        time.sleep(3600)
+        raise AssertionError
+
+    publish(folder, write_forever)
+
+
+@pytest.fixture
+def preparing(tmp_path: Path) -> Iterator[processes.Job]:
+    """A process that prepares a folder below `data`, and does not end."""
+    job = processes.start(publish_and_wait, tmp_path, 1, None, tmp_path / "data")
+    processes.wait_until(lambda: list(tmp_path.glob("data/.preparing-*/started")))
+    yield job
+    job.ranks[0].kill()
+
+
+def partial_folders(published: Path) -> list[Path]:
+    return list(published.parent.glob(".preparing-*"))
+
+
+def test_partial_folder_is_deleted_only_after_its_process_has_ended(
+    preparing: processes.Job, tmp_path: Path
+):
+    published = publish(tmp_path / "data", write)
+    (partial,) = partial_folders(published)
+    assert (partial / "started").exists()
+    preparing.kill()
+    shutil.rmtree(published)
+    publish(tmp_path / "data", write)
+    assert not partial_folders(published)
+
+
+def test_partial_folder_on_a_disk_without_locks_is_deleted_after_a_day_without_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def no_lock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_lock)
+    for name, hours in (("old", 25), ("new", 23), ("growing", 25)):
+        folder = tmp_path / "data" / f".preparing-{name}"
+        folder.mkdir(parents=True)
+        (folder / ".lock").touch()
+        for path in (folder / ".lock", folder):
+            os.utime(path, (0, time.time() - 3600 * hours))
+    (tmp_path / "data/.preparing-growing/new.npy").touch()
+    published = publish(tmp_path / "data", write)
+    names = sorted(path.name for path in partial_folders(published))
+    assert names == [".preparing-growing", ".preparing-new"]
+
+
+DAMAGE = {
+    "train.src.tokens.npy": lambda data: data[:-400] + bytes(400),  # 100 ids
+    "train.tgt.offsets.npy": lambda data: data[:40],
+    "tokenizer.json": lambda data: b"{" + data,
+    "prepared.json": lambda data: data.replace(b'"fingerprint": "', b'"fingerprint": "0'),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_run_with_a_damaged_corpus_prepares_it_again_and_gives_same_weights(run: Run, name: str):
+    (file,) = run.folder.glob(f"data/*/{name}")
+    file.write_bytes(DAMAGE[name](file.read_bytes()))
+    output = run.start().succeed()
+    assert output.count("is damaged: ") == 1 and f"{file.parent} is damaged: {name}" in output
+    run.assert_uninterrupted()
+
+
+def test_run_with_damaged_segmentations_prepares_them_again(run: Run):
+    flags = ["--bpe_dropout", "0.1", "--max_steps", "4"]
+    run.start(*flags).succeed()
+    (file,) = run.folder.glob("data/*/bpe_dropout_*/segmentations.tokens.npy")
+    intact = file.read_bytes()
+    file.write_bytes(intact[:-4] + bytes(4))
+    shutil.rmtree(run.folder / "plans", ignore_errors=True)
+    output = run.start(*flags).succeed()
+    assert output.count("is damaged: ") == 1 and f"{file.parent} is damaged" in output
+    assert file.read_bytes() == intact
+
+
+def test_validation_set_of_a_damaged_corpus_is_not_used(
+    run: Run, capsys: pytest.CaptureFixture[str]
+):
+    (summary,) = run.folder.glob("data/*/prepared.json")
+    fingerprint = json.loads(summary.read_text())["fingerprint"]
+    assert find_prepared(run.folder / "data", fingerprint[:12]) is not None
+    (summary.parent / "validation.src.txt").write_text("other\n")
+    assert find_prepared(run.folder / "data", fingerprint[:12]) is None
+    assert "validation.src.txt has 6 bytes instead of" in capsys.readouterr().err

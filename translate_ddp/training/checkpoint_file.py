@@ -1,0 +1,138 @@
+"""One checkpoint file: its name, its digest and its content.
+
+A name holds the start of the file's sha256 (PyTorch hub's convention), so that one rename publishes
+file and digest together.
+"""
+
+import hashlib
+import io
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import torch
+
+from translate_ddp.errors import UserError, first_line
+from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.runtime.files import SyncedFile, read_chunks
+from translate_ddp.training.state import RunState
+
+DIGEST_CHARACTERS = 8
+MISSING = "it does not exist"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file named like a checkpoint; it may be damaged."""
+
+    path: Path
+    step: int
+    epoch: int | None  # the epoch it ends; None: saved within an epoch
+
+    @property
+    def order(self) -> tuple[int, bool]:
+        """Sort key: the order in time within a run."""
+        return self.step, self.epoch is not None
+
+
+Checkpoints = list[Checkpoint]
+
+
+def parse_name(path: Path, basename: str = ".+?") -> Checkpoint | None:
+    """The checkpoint described by a file name; None if the name has another form."""
+    match = re.fullmatch(
+        rf"(?:{basename})_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.pt",
+        path.name,
+    )
+    if match is None:
+        return None
+    epoch, step = match.groups()
+    return Checkpoint(path, int(step), int(epoch) if epoch is not None else None)
+
+
+def damage(path: Path) -> str | None:
+    """A description of the damage, or None if the digest matches. The file is not parsed.
+
+    A file whose name has no digest, such as one renamed by hand, is not checked.
+    """
+    if not (path.exists() or path.is_symlink()):
+        return MISSING
+    if not path.is_file():  # opening a pipe or a device would never end
+        return "it is not a regular file"
+    sha256 = hashlib.sha256()
+    try:
+        for chunk in read_chunks(path):
+            sha256.update(chunk)
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+    digest = sha256.hexdigest()
+    expected = digest_in(path.name)
+    if not digest.startswith(expected):
+        return f"it is damaged (its sha256 starts with {digest[: len(expected)]}, not {expected})"
+    return None
+
+
+def digest_in(name: str) -> str:
+    """The start of the sha256 in the name of a checkpoint, or ""."""
+    match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", name)
+    return match[1] if match else ""
+
+
+def load(path: Path, name: str = "", *, mapped: bool = False) -> RunState:
+    """The state in a checkpoint file, which messages call `name`. Raises UserError if it has none.
+
+    `mapped` tensors take no memory of this process, but the file must exist as long as they do.
+    """
+    name = name or str(path)
+    try:
+        _reject_compression(path)
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except Exception as error:  # torch raises exceptions of many types
+        reason = first_line(error) if str(error) else type(error).__name__
+        raise UserError(f"{name} is not a checkpoint of translate_ddp: {reason}") from error
+    return RunState.from_dict(content, name)
+
+
+def _reject_compression(path: Path) -> None:
+    """Raise ValueError for compressed data: torch writes none, and it may unpack to any size."""
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
+            raise ValueError("its data is compressed.")
+
+
+def write(path: Path, state: RunState) -> str:
+    """Write the state to a new file, sync it, and return the start of its sha256.
+
+    Raises OSError if that fails; a part of the file may then be left.
+    """
+    with SyncedFile(path) as file:
+        writer = _HashingWriter(file)
+        try:
+            torch.save(state.to_dict(), cast("IO[bytes]", writer))
+        except RuntimeError as error:
+            # torch reports a failed write as an internal error; the writer keeps the disk's error.
+            raise writer.error or error from error
+        fault_point("syncing")
+        file.sync()
+    return writer.sha256.hexdigest()[:DIGEST_CHARACTERS]
+
+
+class _HashingWriter(io.RawIOBase):
+    """Writes to a file, computes the digest, and stores the error of a failed write."""
+
+    def __init__(self, file: SyncedFile) -> None:
+        self.file = file
+        self.sha256 = hashlib.sha256()
+        self.error: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        try:
+            fault_point("writing")
+            self.file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+        self.sha256.update(data)
+        return len(data)

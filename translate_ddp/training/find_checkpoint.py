@@ -1,0 +1,152 @@
+"""Finds the checkpoint to start from on the disks of all nodes, and loads it on every rank."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from translate_ddp.errors import UserError
+from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.file_transfer import copy_to_nodes
+from translate_ddp.runtime.heartbeat import library_call
+from translate_ddp.training.checkpoint import CheckpointStore, Damaged, first_intact, skipped
+from translate_ddp.training.checkpoint_file import Checkpoint, damage, load
+from translate_ddp.training.state import RunState
+
+
+class Listing(NamedTuple):
+    """The files that one node could use, newest first; not verified."""
+
+    files: tuple[Checkpoint, ...] = ()
+    problem: str = ""  # why there is none
+
+
+class Found(NamedTuple):
+    """The newest intact file of all nodes, and the damaged ones; the same on every rank."""
+
+    files: dict[int, Path]  # of each node that lists it; empty if there is none
+    node: int  # that has verified it
+    damaged: Damaged
+    problem: str  # of the first node without a file
+
+    @property
+    def path(self) -> Path:
+        return self.files[self.node]
+
+
+def load_state(
+    store: CheckpointStore, preload: str, world: World
+) -> tuple[RunState | None, Path, list[str]]:
+    """The state that `preload` selects, its file, and messages; the same on every rank.
+
+    The state is None for a new run. Raises UserError if no node has the requested checkpoint.
+    """
+    if not preload:
+        return None, store.folder, ["Starting from scratch (--preload '')."]
+    if preload == "best":
+        preload = store.best_epoch(load_state(store, "latest", world)[0])
+
+    def look() -> Listing:
+        try:
+            return Listing(tuple(store.candidates(preload)))
+        except UserError as error:
+            return Listing(problem=str(error))
+
+    found = find_intact("looking for a checkpoint", look, world)
+    if not found.files:
+        if found.problem and not found.damaged:
+            raise UserError(found.problem)
+        store.check_none(preload, found.damaged)
+        return None, store.folder, [f"No checkpoint in {store.folder}: starting from scratch."]
+    state, source = load_found(found, store.folder, world)
+    return state, found.path, [*skipped(found.damaged), f"Resuming from {source}."]
+
+
+def load_initial(path: Path, folder: Path, world: World) -> tuple[RunState, str]:
+    """The state in the file, without its optimizer, and a message; the same on every rank.
+
+    A node without it gets a copy in `folder`. Raises UserError if no node has the file.
+    """
+
+    def look() -> Listing:
+        return Listing((Checkpoint(path, step=0, epoch=None),) if path.exists() else ())
+
+    found = find_intact("looking for the initial weights", look, world)
+    if not found.files:
+        problem = found.damaged[0][1] if found.damaged else "there is no such file"
+        raise UserError(f"--init_from {path} cannot be used: {problem}.")
+    state, source = load_found(found, folder, world)
+    return replace(state, optimizer={}), (
+        f"New run with the weights, model settings and tokenizer of {source} "
+        f"(epoch {state.position.current_epoch}, step {state.position.global_step:,})."
+    )
+
+
+def find_intact(phase: str, look: Callable[[], Listing], world: World) -> Found:
+    """The newest intact file that `look` lists on a node. Each node lists its own disk.
+
+    Nodes may share a disk, and a listing of a shared disk may lack its newest file: so one of the
+    nodes that list a file verifies it. The others verify theirs only if it is damaged.
+    """
+    listings = world.on_each_node(phase, look)
+    holders: dict[str, dict[int, Checkpoint]] = {}  # file name -> node -> file
+    for node, listing in enumerate(listings):
+        for checkpoint in listing.files:
+            holders.setdefault(checkpoint.path.name, {})[node] = checkpoint
+    owners = {}  # file name -> the node that has verified it
+
+    def verify(checkpoint: Checkpoint) -> str | None:
+        name = checkpoint.path.name
+        nodes = list(holders[name])
+        problems: list[str | None] = []
+        for part in filter(None, (nodes[:1], nodes[1:])):
+            problems += world.on_nodes(
+                part, f"verifying {name}", lambda: damage(holders[name][world.node_index].path)
+            )
+            if None in problems:
+                owners[name] = nodes[problems.index(None)]
+                return None
+        return problems[0]
+
+    newest = [next(iter(files.values())) for files in holders.values()]
+    newest.sort(key=lambda checkpoint: checkpoint.order, reverse=True)
+    found, damaged = first_intact(newest, verify)
+    problem = next((listing.problem for listing in listings if listing.problem), "")
+    if found is None:
+        return Found({}, 0, damaged, problem)
+    files = {node: held.path for node, held in holders[found.path.name].items()}
+    return Found(files, owners[found.path.name], damaged, problem)
+
+
+def load_found(found: Found, folder: Path, world: World) -> tuple[RunState, str]:
+    """The state in the file, on every rank, and a description of the file.
+
+    A disk with a node that lacks the file gets a copy in `folder` while it is loaded.
+    """
+    lack = [node for node in range(len(world.node_leaders)) if not _has(node, found, folder, world)]
+    copy, disks = folder / ".received.pt", sorted({world.disk_holders[node] for node in lack})
+    copy_to_nodes(found.path, world.node_leaders[found.node], disks, copy, world)
+    states: list[RunState] = []
+
+    def load_on_rank() -> None:
+        file = copy if world.node_index in lack else found.files[world.node_index]
+        with library_call():
+            states.append(load(file, str(found.path), mapped=True))
+
+    world.on_each_rank("loading the checkpoint", load_on_rank)
+    if world.rank in disks:
+        copy.unlink()  # it exists until no process maps it
+    is_one = len(world.node_leaders) == 1
+    return states[0], f"{found.path}" if is_one else f"{found.path}, on node {found.node}"
+
+
+def _has(node: int, found: Found, folder: Path, world: World) -> bool:
+    """Whether a node has the content that another has verified: on the disk of the model folder.
+
+    Files elsewhere may only have the same name.
+    """
+    if node == found.node:
+        return True
+    holders = world.disk_holders
+    is_shared = holders[node] == holders[found.node] and found.path.parent == folder
+    return is_shared and node in found.files
