@@ -24,14 +24,22 @@ from benchmarks.common import Failed, as_flags, last_line, read_settings, select
 from benchmarks.curve_fit import MEMORY, PACE, TIME, Curve
 from benchmarks.flops import step_flop
 from benchmarks.report import Row, command_line, table, write_report
-from benchmarks.scaling import bucket_bytes, ring_bytes
+from benchmarks.scaling import (
+    Setting,
+    bucket_bytes,
+    epoch_seconds,
+    meta_model,
+    pass_seconds,
+    ring_bytes,
+    step_seconds,
+)
 from benchmarks.training import best_peer
 from tests.helpers.models import VOCABULARY, random_ids, small_model
 from translate_ddp.errors import UserError
 
 COMMANDS = (
     "gpu.__main__ recipe.__main__ training decoding profile curves scaling quality neighbours "
-    "startup serving time_to_quality.__main__".split()
+    "control_plane startup serving time_to_quality.__main__".split()
 )
 PEERS = ("ctranslate2", "eole", "transformers", "matplotlib")
 
@@ -215,3 +223,18 @@ def test_buckets_are_those_of_ddp(tmp_path: Path):
         assert sizes == bucket_bytes(model, cap_mb)
     finally:
         dist.destroy_process_group()
+
+
+def test_forecast_of_many_machines_has_a_floor_of_launches_and_a_rest_that_does_not_shrink():
+    # Hand-worked: a pass of base has 709 launches of 6 microseconds.
+    assert pass_seconds("base", 32) == pass_seconds("base", 320) == pytest.approx(0.004254)
+    assert pass_seconds("base", 25_000) > 0.02
+    # The flags of a step: 10 hops of 5 microseconds each way between 1,024 GPUs, and 12 bytes.
+    _, all_reduces, exposed = step_seconds(Setting("base", gpus=1024, bucket_cap_mb=1e6))
+    [gradients] = bucket_bytes(meta_model("base"), 1e6)
+    flags = 2 * 10 * 5e-6 + ring_bytes(12, 1024) / 25e9
+    bucket = 2 * 10 * 5e-6 + ring_bytes(gradients, 1024) / 25e9
+    assert all_reduces == exposed == pytest.approx(bucket + flags)
+    few, many = epoch_seconds(Setting("big", gpus=64)), epoch_seconds(Setting("big", gpus=1024))
+    assert many[0] < few[0] / 15 and many[1] == few[1]
+    assert epoch_seconds(Setting("big", validating_gpus=64))[1] < few[1]

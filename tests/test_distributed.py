@@ -119,7 +119,7 @@ def test_work_on_rank_0_is_done_before_that_of_other_nodes(tmp_path: Path):
 
 def test_single_process_needs_no_launcher_and_no_group():
     with open_world(DistributedConfig()) as world:
-        assert (world.rank, world.size, world.store) == (0, 1, None)
+        assert (world.rank, world.size, world.backend) == (0, 1, "none")
         assert world.sum(torch.tensor(5)).item() == 5
         assert world.gather("text") == ["text"]
         assert world.on_main("work", lambda: 7) == 7

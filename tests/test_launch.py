@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import Popen
@@ -13,6 +14,7 @@ import pytest
 from tests.helpers.commands import ROOT, TORCHRUN, background, outputs_of
 from tests.helpers.processes import SECONDS, children_of, free_port, wait_until
 from tests.helpers.runs import assert_same_run, status
+from translate_ddp.runtime.fault_injection import VARIABLE
 
 Start = Callable[[list[str], list[str]], Popen[str]]
 
@@ -46,6 +48,19 @@ def test_signal_to_torchrun_saves_and_stops_the_run(torchrun: Start):
     job.send_signal(signal.SIGTERM)
     output, _ = job.communicate(timeout=SECONDS)
     assert ", on request (SIGTERM), and saved" in output
+
+
+def test_sigterm_of_a_scheduler_soon_after_sigint_still_saves(
+    torchrun: Start, monkeypatch: pytest.MonkeyPatch
+):
+    # torchrun sends the ranks what a second Ctrl-C would cause; but it has no terminal.
+    monkeypatch.setenv(VARIABLE, "syncing:2-9@0=sleep:3")
+    job = torchrun([], ["--num_epochs", "1000"])
+    job.send_signal(signal.SIGINT)
+    time.sleep(1.5)
+    job.send_signal(signal.SIGTERM)
+    output, _ = job.communicate(timeout=SECONDS)
+    assert ", on request (SIGINT), and saved" in output
 
 
 def test_ranks_save_and_exit_when_torchrun_is_killed(torchrun: Start, tmp_path: Path):

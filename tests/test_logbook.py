@@ -53,9 +53,13 @@ def test_sinks_are_closed_once_and_know_whether_the_run_failed():
     calls: list[tuple] = []
     with Logbook([ListSink(calls)]) as logbook:
         logbook.close(5.0)
-    with pytest.raises(ZeroDivisionError), Logbook([ListSink(calls)]):
+    with Logbook([ListSink(calls)]):
+        pass
+    with pytest.raises(ZeroDivisionError), Logbook([ListSink(calls)]) as logbook:
         raise ZeroDivisionError
-    assert calls == [("close", "", 5.0, False), ("close", "", float("inf"), True)]
+    logbook.close(10.0, failed=True)  # by the end of the process, after its message
+    expected = [(5.0, False), (float("inf"), False), (10.0, True)]
+    assert calls == [("close", "", *arguments) for arguments in expected]
 
 
 def test_logbook_without_sinks_and_console_does_nothing(

@@ -11,11 +11,12 @@ import torch
 from config import parse
 from tests.helpers import processes
 from tests.helpers.faults import Run
-from tests.helpers.runs import assert_same_run, records
+from tests.helpers.runs import assert_same_run, records, status
 from tests.helpers.tiny_run import TINY_RUN
 from tests.helpers.wandb_server import WandbServer, read_stored_run
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.fault_injection import VARIABLE
 from translate_ddp.training.report import tracker_config
 from translate_ddp.training.sinks import wandb_sink
 
@@ -131,3 +132,18 @@ def test_wandb_server_that_fails_changes_no_number_of_a_run(
     undisturbed = uninterrupted(epochs=1).folder
     for name in ("hanging", "closing"):
         assert_same_run(undisturbed, tmp_path / name)
+
+
+def test_failing_run_reports_its_error_before_it_closes_wandb(tiny_run: list[str], tmp_path: Path):
+    # Closing takes as long as a launcher waits before it kills the ranks.
+    bounds = {"END_SECONDS": 1, "TEARDOWN_SECONDS": 0.5}
+    with WandbServer("hangs after init") as server:
+        variables = {"WANDB_MODE": "online", "HOME": str(tmp_path), VARIABLE: "batch:5=raise"}
+        job = processes.start(train, tmp_path, 1, server.variables | variables, tiny_run, bounds)
+        assert job.wait() == [1]
+    output = job.text()
+    before, after = output.split("error: Rank 0 failed at step 5, reading a batch: RuntimeError")
+    assert "W&B stopped" not in before
+    assert after.count("W&B stopped (TimeoutError: no result after 1 s)") == 1
+    left = status(tmp_path / "model")
+    assert left["state"] == "failed" and "injected fault at 'batch'" in left["reason"]

@@ -1,15 +1,20 @@
 """The watchdog thread of one rank."""
 
+import fcntl
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.helpers import processes
+from translate_ddp.runtime import watchdog as module
+from translate_ddp.runtime.signals import is_in_foreground
 from translate_ddp.runtime.watchdog import open_watchdog, ranks
 
 
@@ -50,6 +55,55 @@ def test_phase_without_heartbeats_is_a_hang_after_the_timeout(tmp_path: Path):
     expected = "compiled\nerror: Rank 0 hung at step 3, reading a batch: no progress for 0.5 s. "
     assert job.text().startswith(expected), job.text()
     assert "Stack of rank 0" in job.text() and "in hang" in job.text()
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds", "in_foreground", "ends"),
+    [
+        (signal.SIGINT, 1.5, False, True),
+        (signal.SIGINT, 0.5, True, False),  # the same Ctrl-C, forwarded by a parent process
+        (signal.SIGTERM, 1.5, True, True),  # torchrun's reaction to the second Ctrl-C
+        (signal.SIGTERM, 1.5, False, False),  # a scheduler's to a process that does not end
+        (signal.SIGUSR1, 1.5, True, False),
+    ],
+)
+def test_only_a_second_ctrl_c_ends_the_process_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    seconds: float,
+    in_foreground: bool,
+    ends: bool,
+):
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    monkeypatch.setattr(module, "is_in_foreground", lambda pid: in_foreground)
+    watchdog = module.Watchdog(under_torchrun=True)
+    watchdog._on_signal(signal.SIGTERM, 100.0)
+    assert not codes
+    watchdog._on_signal(signal.SIGINT, 200.0)
+    watchdog._on_signal(number, 200.0 + seconds)
+    assert codes == [130] * ends
+
+
+def test_process_is_in_the_foreground_only_of_a_terminal():
+    # torchrun starts each rank in a session without one.
+    ours, theirs = pty.openpty()
+    program = [sys.executable, "-c", "import time; time.sleep(3600)"]
+
+    def acquire_terminal() -> None:
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    shown = subprocess.Popen(program, start_new_session=True, preexec_fn=acquire_terminal)
+    detached = subprocess.Popen(program, start_new_session=True)
+    try:
+        assert is_in_foreground(shown.pid) and not is_in_foreground(detached.pid)
+    finally:
+        for process in (shown, detached):
+            process.kill()
+            process.wait()
+        os.close(ours)
+        os.close(theirs)
+    assert not is_in_foreground(shown.pid)  # it is gone
 
 
 def test_names_of_ranks():

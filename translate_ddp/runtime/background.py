@@ -54,3 +54,14 @@ class BackgroundThread:
                 if self._stop_after_error:
                     self.error = error
                 future.set_exception(error)
+
+
+def try_for(seconds: float, call: Callable[[], T]) -> T | None:
+    """The result of the call, or None if it fails or takes longer."""
+    thread = BackgroundThread("bounded")
+    try:
+        return thread.result(call, seconds)
+    except (Exception, SystemExit):
+        return None
+    finally:
+        thread.close(timeout=0)

@@ -4,10 +4,9 @@ With one process every collective is the identity, so no caller checks for other
 `World(rank=3, size=8)` is a plain value, with which sharding is tested without processes.
 """
 
-import itertools
 import os
 import re
-import time
+import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -24,9 +23,10 @@ from translate_ddp.errors import Stopped, UserError, first_line
 from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import choose_device, fix_cuda_kernels
+from translate_ddp.runtime.flight_recorder import write_flight_recorder
 from translate_ddp.runtime.launcher import Launch, read_launch
 from translate_ddp.runtime.out_of_memory import explain_out_of_memory
-from translate_ddp.runtime.peers import Peers
+from translate_ddp.runtime.peers import Peers, Termination
 from translate_ddp.runtime.process_exit import ExitCode
 from translate_ddp.runtime.rendezvous import claim_gpu, meet
 from translate_ddp.runtime.watchdog import Watchdog, open_watchdog
@@ -36,6 +36,9 @@ T = TypeVar("T")
 __all__ = ["World", "open_world", "record"]
 
 LOWER_MEMORY = "lower --max_tokens, choose a smaller model (--preset), or end other programs"
+# Timeout of collectives. The watchdog ends a hang, with a message that names the rank. Work before
+# training, and a validation on rank 0, may take any time while the others wait in a collective.
+NEVER = timedelta(days=365)
 # Messages of gloo for a lost rank; other backends raise types of torch.
 LOST_PEER = re.compile(r"gloo/|Connection (closed|reset|refused)|Timed out waiting|Broken pipe")
 
@@ -54,8 +57,6 @@ class World:
     node_leaders: tuple[int, ...] = (0,)  # the first rank of every node
     disk_holders: tuple[int, ...] = (0,)  # for each node, the rank that locked its model folder
     watchdog: Watchdog = field(default_factory=Watchdog, repr=False, compare=False)
-    store: dist.Store | None = field(default=None, repr=False, compare=False)
-    _calls: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
     @property
     def is_main(self) -> bool:
@@ -122,8 +123,8 @@ class World:
         """The result of `work` on rank 0, on every rank. `work` may take any time.
 
         It must show progress (`runtime.heartbeat`) within the watchdog's timeout. The other ranks
-        wait without a collective, which would time out, as long as rank 0 is alive. A `UserError`
-        or `Stopped` of rank 0 is raised on every rank.
+        wait as long as it sends heartbeats. A `UserError` or `Stopped` of rank 0 is raised on every
+        rank.
         """
         return self._on_ranks((0,), phase, work)[0]
 
@@ -151,24 +152,17 @@ class World:
 
     def _on_ranks(self, ranks: tuple[int, ...], phase: str, work: Callable[[], T]) -> list[T]:
         self.watchdog.enter_phase(phase)
-        if self.store is None:
+        if self.backend == "none":  # one process, or a plain value
             return [work()]
-        prefix = f"{next(self._calls)}/{phase}"
         outcome = None
         if self.rank in ranks:
             try:
                 outcome = work()
             except (UserError, Stopped) as error:
                 outcome = error
-            with suppress(dist.DistNetworkError):
-                self.store.set(f"{prefix}/{self.rank}", "")
+        # A collective, whose timeout is longer than any work. The store dies with torchrun, but the
+        # ranks must still be able to save.
         with self.watchdog.waiting_for(ranks):
-            pause = 0.005
-            with suppress(dist.DistNetworkError):
-                while not self.store.check([f"{prefix}/{rank}" for rank in ranks]):
-                    time.sleep(pause)
-                    pause = min(2 * pause, 0.25)
-            # Not in the store: it dies with torchrun, and the ranks must still be able to save.
             outcomes = self.gather(outcome)
         self.watchdog.enter_phase(f"after {phase}")
         results: list[Any] = [outcomes[rank] for rank in ranks]
@@ -210,19 +204,20 @@ def _report_errors(world: World) -> Iterator[None]:
     watchdog = world.watchdog
     try:
         yield
-    except UserError as error:
-        if not (error.this_rank_only or world.is_main):
-            watchdog.exit.exit_quietly()
-        elif not watchdog.exit.report_error(str(error)):
-            os._exit(ExitCode.USER_ERROR)  # another rank has reported its own
-        raise
     except Exception as error:
+        if world.size == 1 and watchdog.exit.write_status is None:
+            raise  # no run and no other rank has to learn of it
+        if isinstance(error, UserError):
+            is_alone = error.this_rank_only or watchdog.exit.peers is not None
+            rank = world.rank if is_alone else 0  # unconnected ranks cannot agree on another one
+            termination = Termination("failed", str(error), ExitCode.USER_ERROR, rank)
+            watchdog.exit.end(termination, error)
         is_gloo_error = type(error) is RuntimeError and LOST_PEER.search(str(error))
         if world.size > 1 and (is_gloo_error or isinstance(error, dist.DistError)):
-            watchdog.report_lost_peer(error)
+            watchdog.end_after_lost_peer(error)
         reason = f"{type(error).__name__}: {first_line(error)}"
-        watchdog.exit.report_failure(f"Rank {world.rank} failed at {watchdog.where}: {reason}")
-        raise
+        message = f"Rank {world.rank} failed at {watchdog.where}: {reason}"
+        watchdog.end("failed", message, ExitCode.FAILED, error)
 
 
 def _join(world: World, launch: Launch, backend: str) -> World:
@@ -233,15 +228,17 @@ def _join(world: World, launch: Launch, backend: str) -> World:
     watchdog.connect(Peers(peers_store, launch.rank, launch.size))
     if "nccl" in backend:
         claim_gpu(dist.PrefixStore("gpus", store), launch.rank, world.device)
+    raise_descriptor_limit()
     dist.init_process_group(
         backend,
         store=dist.PrefixStore("group", store),
         rank=launch.rank,
         world_size=launch.size,
-        # Longer than the watchdog's timeout: its message names the rank that hangs.
-        timeout=timedelta(seconds=2 * watchdog.timeout_seconds),
+        timeout=NEVER,
         device_id=world.device if "nccl" in backend else None,
     )
+    if "nccl" in backend:
+        watchdog.exit.write_flight_recorder = lambda: write_flight_recorder(world.rank)
     world = replace(world, backend=backend.split(":")[-1])
     local_ranks = world.gather(launch.local_rank)
     node_leaders = tuple(rank for rank, local in enumerate(local_ranks) if local == 0)
@@ -249,5 +246,11 @@ def _join(world: World, launch: Launch, backend: str) -> World:
         world,
         node_leaders=node_leaders,
         disk_holders=node_leaders,
-        store=dist.PrefixStore("phases", store),
     )
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the limit of open files as far as allowed: gloo opens some for each other rank."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # macOS has a lower maximum than it reports
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

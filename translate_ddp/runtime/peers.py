@@ -1,14 +1,15 @@
 """Heartbeats, stop requests and the reason for a termination, shared by ranks through a store.
 
 A store may never reply over a cut link. So all requests run on a background thread, and a caller
-that cannot wait gets None after a timeout.
+that cannot wait gets None after a timeout. No method makes more requests with more ranks.
 """
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from typing import TypeVar
 
 from torch.distributed import Store
@@ -20,7 +21,10 @@ T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 0.5  # between the heartbeats of a rank, with few ranks
 HEARTBEATS_PER_SECOND = 500  # that the store receives at most, with many ranks
-REPLY_SECONDS = 5.0  # timeout for a reply of the store when the run ends
+REPLY_SECONDS = 5.0  # timeout for a reply of the store when the run ends, with few ranks
+SURVEY_HEARTBEATS = 3  # of each rank in a survey
+EXIT_HEARTBEATS = 4  # in which the other ranks learn of a termination and print their stacks
+REPLY_HEARTBEATS = 10  # in which the store replies: more than a survey and all exits take
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Termination:
     message: str
     exit_code: int  # of every rank
     rank: int  # that claims it
+    lost_ranks: list[int] = field(default_factory=list)  # do not respond
 
 
 @dataclass(frozen=True)
@@ -49,12 +54,23 @@ def slowest(heartbeats: dict[int, Heartbeat]) -> list[int]:
     return [rank for rank, value in progress.items() if value == min(progress.values())]
 
 
+def create_keys(store: Store, size: int) -> None:
+    """Create the keys that `Peers` reads, empty. The store would wait for those that are missing.
+
+    One rank calls it before any other uses the store.
+    """
+    keys = ["termination", "stop", *(f"heartbeat/{rank}" for rank in range(size))]
+    store.multi_set(keys, [""] * len(keys))  # pyright: ignore  # missing in torch's stubs
+
+
 class Peers:
     """The store as seen by one rank. All methods but the first three block until it replies."""
 
     def __init__(self, store: Store, rank: int, size: int) -> None:
+        """`create_keys` has prepared the store for `size` ranks."""
         self.rank, self.size = rank, size
         self.heartbeat_seconds = max(HEARTBEAT_SECONDS, size / HEARTBEATS_PER_SECOND)
+        self.reply_seconds = max(REPLY_SECONDS, REPLY_HEARTBEATS * self.heartbeat_seconds)
         self._is_reachable = True
         self._store = store
         self._background = BackgroundThread("peers")
@@ -68,56 +84,65 @@ class Peers:
         if not self._is_reachable:
             return None
         try:
-            return self._background.result(call, REPLY_SECONDS)
+            return self._background.result(call, self.reply_seconds)
         except Exception:
             self._is_reachable = False  # the thread may be stuck: the next call would time out too
             return None
 
     def close(self) -> None:
         # A thread that is still in the store's code when Python exits would abort the process.
-        self._background.close(REPLY_SECONDS)
+        self._background.close(self.reply_seconds)
 
     def send_heartbeat(self, heartbeat: Heartbeat) -> None:
         self._store.set(f"heartbeat/{self.rank}", json.dumps(asdict(heartbeat)))
 
     def heartbeats(self, ranks: Iterable[int]) -> dict[int, Heartbeat]:
         """The last heartbeat of each of these ranks that ever sent one."""
-        found = {rank: self._read(f"heartbeat/{rank}") for rank in ranks}
-        return {rank: Heartbeat(**json.loads(text)) for rank, text in found.items() if text}
+        ranks = list(ranks)
+        found = self._store.multi_get([f"heartbeat/{rank}" for rank in ranks])
+        pairs = zip(ranks, found, strict=True)
+        return {rank: Heartbeat(**json.loads(text)) for rank, text in pairs if text}
 
-    def observe(
+    def read_requests(self) -> tuple[Termination | None, str]:
+        """The termination that a rank has claimed, and the reason of a stop request, '' if none."""
+        termination, reason = self._store.multi_get(["termination", "stop"])
+        return (Termination(**json.loads(termination)) if termination else None), reason.decode()
+
+    def request_stop(self, reason: str) -> None:
+        self._store.set("stop", reason)
+
+    def claim_survey(self) -> bool:
+        """Whether this rank is the first to ask; it then has to find out why the run ends."""
+        return self._store.compare_set("surveyor", "", str(self.rank)).decode() == str(self.rank)
+
+    def survey(
         self, next_heartbeat: Callable[[], Heartbeat]
     ) -> tuple[dict[int, Heartbeat], list[int]]:
         """The last heartbeat of each rank, and the ranks that send no new ones.
 
-        Waits for a few heartbeats, and sends some itself, as other ranks may observe this one.
+        Waits for a few heartbeats, and sends some itself, as other ranks may survey this one.
         """
         before = self.heartbeats(range(self.size))
-        for _ in range(3):
+        for _ in range(SURVEY_HEARTBEATS):
             time.sleep(self.heartbeat_seconds)
             self.send_heartbeat(next_heartbeat())
         now = self.heartbeats(range(self.size))
         others = (rank for rank in range(self.size) if rank != self.rank)
         return now, [rank for rank in others if now.get(rank) == before.get(rank)]
 
-    def claim(self, termination: Termination) -> bool:
-        """Whether this is the first termination of the run."""
+    def claim(self, termination: Termination) -> Termination:
+        """The first termination of the run: this one, or that of another rank."""
         mine = json.dumps(asdict(termination))
-        return self._store.compare_set("termination", "", mine).decode() == mine
+        return Termination(**json.loads(self._store.compare_set("termination", "", mine)))
 
-    def termination(self) -> Termination | None:
-        found = self._read("termination")
-        return Termination(**json.loads(found)) if found else None
+    def send_exit(self) -> None:
+        """Report that this rank has printed its stack."""
+        self._store.set(f"exited/{self.rank}", "")
 
-    def request_stop(self, reason: str) -> None:
-        self._store.set("stop", reason)
-
-    def stop_request(self) -> str | None:
-        return self._read("stop")
-
-    def count_exiting(self, more: int = 0) -> int:
-        """The number of ranks that are about to exit, after adding `more`."""
-        return self._store.add("exiting", more)
-
-    def _read(self, key: str) -> str | None:
-        return self._store.get(key).decode() if self._store.check([key]) else None
+    def wait_for_exits(self, lost_ranks: Sequence[int]) -> None:
+        """Wait until all other ranks have called `send_exit`, or for a few heartbeats."""
+        others = set(range(self.size)) - {self.rank, *lost_ranks}
+        seconds = EXIT_HEARTBEATS * self.heartbeat_seconds
+        if others:
+            keys = [f"exited/{rank}" for rank in sorted(others)]
+            self._store.wait(keys, timedelta(seconds=seconds))

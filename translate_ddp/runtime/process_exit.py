@@ -5,16 +5,25 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 from typing import NoReturn
 
+from torch.distributed.elastic.multiprocessing.errors import get_error_handler
+
 from translate_ddp.console import printable
-from translate_ddp.runtime.peers import REPLY_SECONDS, Peers, Termination
+from translate_ddp.errors import EXIT_DELAY_SECONDS
+from translate_ddp.runtime.background import try_for
+from translate_ddp.runtime.peers import Peers, Termination
 from translate_ddp.runtime.run_folder import RunStatus
 
 STACK_FRAMES = 12
+# Timeouts of the end: together less than the 30 s after which torchrun kills the other ranks.
+WRITE_SECONDS = 1.0  # for output, whose reader may have stopped
+STATUS_SECONDS = 5.0  # for a disk, which may be on the other side of a cut link
+RECORDER_SECONDS = 5.0
+CLOSE_SECONDS = 10.0  # for the uploads of trackers
 
 
 class ExitCode(IntEnum):
@@ -30,50 +39,47 @@ class ProcessExit:
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
-        self.write_status: Callable[[RunStatus, str], None] = lambda status, reason: None
         self.peers: Peers | None = None
-        self.unresponsive: Sequence[int] = ()  # ranks that are not waited for
+        self.write_status: Callable[[RunStatus, str], None] | None = None  # none without a run
+        self.close_trackers: Callable[[float], None] = lambda seconds: None
+        self.write_flight_recorder: Callable[[], str] = lambda: ""  # of NCCL; returns its path
         self._lock = threading.Lock()
 
-    def report_error(self, message: str) -> bool:
-        """End the run with an error that the caller prints if this returns True.
+    def end(self, termination: Termination, error: BaseException | None = None) -> NoReturn:
+        """Exit with the code of this termination, or of that which another rank has claimed before.
 
-        False if another rank has reported its own.
+        `termination` was found by this rank or read from another; `error` is the exception of this
+        thread. Nothing here can block for long, since the disk, the network, the reader of stderr
+        or the GPU may be the reason for the end.
         """
         self._acquire()
-        is_first = self._claim(Termination("failed", message, ExitCode.USER_ERROR, self.rank))
-        if is_first:
-            self.save_status("failed", message)
-        self._wait_for_peers()
-        return is_first
-
-    def report_failure(self, message: str) -> None:
-        """End the run with an error of this rank's code, which the caller raises again."""
-        self._acquire()
-        self._report(Termination("failed", message, ExitCode.FAILED, self.rank))
-        self._wait_for_peers()
-
-    def exit_quietly(self) -> None:
-        """Prepare the exit of this rank for an error that another rank reports."""
-        self._acquire()
-        self._count_exit()
-
-    def terminate(self, termination: Termination, error: BaseException | None = None) -> NoReturn:
-        """Exit with the code of this termination, found by this rank or read from another."""
-        self._acquire()
-        is_own = termination.rank == self.rank
         try:
-            is_first = is_own and self._report(termination)
-            if termination.exit_code in (ExitCode.FAILED, ExitCode.RETRY):
+            termination = self._claim(termination)
+            is_mine = termination.rank == self.rank
+            try_for(WRITE_SECONDS, lambda: sys.stdout.flush())  # which may be closed
+            if is_mine:
+                print_termination(termination)
+            self.save_status(termination.status, termination.message)  # nodes may not share disks
+            if termination.exit_code == ExitCode.RETRY:
+                self._save_flight_recorder()
+            if is_mine and error is not None and termination.exit_code == ExitCode.FAILED:
+                write_stderr("".join(traceback.format_exception(error)))
+                with suppress(OSError):
+                    get_error_handler().record_exception(error)  # for torchrun's report
+            elif termination.exit_code in (ExitCode.FAILED, ExitCode.RETRY):
                 print_stack(self.rank, error)
-            if not is_own:  # nodes may not share disks
-                self.save_status(termination.status, termination.message)
-            if is_first:
-                self._wait_for_peers()
-            else:
-                self._count_exit()
+            self._wait_for_peers(termination)
+            if threading.current_thread() is threading.main_thread():  # which else may use them
+                try_for(1.5 * CLOSE_SECONDS, lambda: self.close_trackers(CLOSE_SECONDS))
+                try_for(WRITE_SECONDS, lambda: sys.stdout.flush())  # which may be closed
         finally:
+            # Not by an exception: destructors of process groups may hang or abort the process.
             os._exit(termination.exit_code)
+
+    def save_status(self, status: RunStatus, reason: str) -> None:
+        """Write STATUS.json, if this process has a run folder."""
+        if (write_status := self.write_status) is not None:
+            try_for(STATUS_SECONDS, lambda: write_status(status, reason))
 
     def _acquire(self) -> None:
         """Let only the calling thread end the process; another thread goes no further."""
@@ -81,41 +87,35 @@ class ProcessExit:
         if not self._lock.acquire(blocking=is_main):
             sys.exit()  # ends this thread alone
 
-    def _claim(self, termination: Termination) -> bool:
-        """Whether this rank is the first to end the run, as far as it can know."""
+    def _claim(self, termination: Termination) -> Termination:
+        """The termination that the run reports, as far as this rank can know."""
         peers = self.peers
-        return peers is None or peers.try_call(lambda: peers.claim(termination)) is not False
+        if peers is None or termination.rank != self.rank:
+            return termination
+        return peers.try_call(lambda: peers.claim(termination)) or termination
 
-    def _report(self, termination: Termination) -> bool:
-        """Print the message and write the status, if this rank is the first to end the run."""
-        is_first = self._claim(termination)
-        if is_first:
-            prefix = "error: " if termination.status == "failed" else ""
-            write_stderr(f"{prefix}{printable(termination.message)}\n")
-            self.save_status(termination.status, termination.message)
-        return is_first
+    def _save_flight_recorder(self) -> None:
+        if path := try_for(RECORDER_SECONDS, self.write_flight_recorder):
+            write_stderr(f"NCCL's flight recorder of rank {self.rank}: {printable(path)}\n")
 
-    def save_status(self, status: RunStatus, reason: str) -> None:
-        """Write the status with a time limit: a disk on the other side of a cut link may block."""
-        writer = threading.Thread(target=self.write_status, args=(status, reason), daemon=True)
-        writer.start()
-        writer.join(REPLY_SECONDS)
+    def _wait_for_peers(self, termination: Termination) -> None:
+        """Keep the launcher and the store alive until the other ranks have printed their stacks.
 
-    def _count_exit(self) -> None:
-        """Report to the rank in `_wait_for_peers` that this one exits."""
-        if (peers := self.peers) is not None:
-            peers.try_call(lambda: peers.count_exiting(1))
-
-    def _wait_for_peers(self) -> None:
-        """Keep the store and the launcher alive until the other ranks have printed their stacks."""
+        A launcher ends all ranks after one. Without torchrun, rank 0 serves the store.
+        """
+        is_mine = termination.rank == self.rank
         if (peers := self.peers) is None:
+            time.sleep(0.0 if is_mine else EXIT_DELAY_SECONDS)
             return
-        deadline = time.monotonic() + 4 * peers.heartbeat_seconds
-        while time.monotonic() < deadline:
-            exiting = peers.try_call(peers.count_exiting)
-            if exiting is None or exiting + len(self.unresponsive) >= peers.size - 1:
-                return
-            time.sleep(0.05)
+        peers.try_call(peers.send_exit)
+        if is_mine or self.rank == 0:
+            peers.try_call(lambda: peers.wait_for_exits(termination.lost_ranks))
+
+
+def print_termination(termination: Termination) -> None:
+    prefix = "error: " if termination.status == "failed" else ""
+    lines = [printable(line) for line in f"{prefix}{termination.message}".split("\n")]
+    write_stderr("\n".join(lines) + "\n")
 
 
 def print_stack(rank: int, error: BaseException | None = None) -> None:
@@ -129,6 +129,6 @@ def print_stack(rank: int, error: BaseException | None = None) -> None:
 
 
 def write_stderr(text: str) -> None:
-    """Write in one call, so that the output of ranks does not mix; stderr may be closed."""
-    with suppress(OSError):
-        os.write(2, text.encode(errors="backslashreplace"))
+    """Write in one call, so that the output of ranks does not mix; stderr may be closed or full."""
+    data = text.encode(errors="backslashreplace")
+    try_for(WRITE_SECONDS, lambda: os.write(2, data))

@@ -3,6 +3,8 @@
 import os
 import time
 import uuid
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 import torch
@@ -10,8 +12,11 @@ import torch.distributed as dist
 
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.runtime.launcher import Launch, first_slurm_host
+from translate_ddp.runtime.peers import create_keys
 
 TIMEOUT = timedelta(minutes=10)
+CONFIRMATION = timedelta(seconds=0.5)  # until rank 0 looks for requests that replaced older ones
+PEERS = "peers"  # prefix of the watchdog's keys
 
 
 def meet(launch: Launch) -> tuple[dist.Store, dist.Store]:
@@ -33,7 +38,7 @@ def meet(launch: Launch) -> tuple[dist.Store, dist.Store]:
     # A request that waits for its reply blocks its connection.
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     second = dist.TCPStore(host, port, is_master=False, timeout=TIMEOUT)
-    return dist.PrefixStore(name, store), dist.PrefixStore(f"{name}/peers", second)
+    return dist.PrefixStore(name, store), dist.PrefixStore(f"{name}/{PEERS}", second)
 
 
 def _set_variables(launch: Launch) -> None:
@@ -54,28 +59,37 @@ def _agree_on_name(store: dist.Store, rank: int, size: int) -> str:
     torchrun keeps one store over all restarts, with the keys that dead ranks wrote. So each rank
     requests the name under a new random key, and rank 0 replies until all have confirmed.
     """
-    mine = uuid.uuid4().hex
-    if rank > 0:
-        store.set(f"request/{rank}", mine)
-        store.wait([f"reply/{mine}"], TIMEOUT)
-        name = store.get(f"reply/{mine}").decode()
-        store.set(f"{name}/confirmed/{rank}", "")
+    if rank == 0:
+        name = uuid.uuid4().hex
+        create_keys(dist.PrefixStore(f"{name}/{PEERS}", store), size)
+        _reply(store, name, range(1, size))
         return name
-    missing = set(range(1, size))
+    mine = uuid.uuid4().hex
+    store.set(f"request/{rank}", mine)
+    store.wait([f"reply/{mine}"], TIMEOUT)
+    name = store.get(f"reply/{mine}").decode()
+    store.set(f"{name}/confirmed/{rank}", "")
+    return name
+
+
+def _reply(store: dist.Store, name: str, ranks: Sequence[int]) -> None:
+    """Reply to the requests of all ranks. Raises UserError if one does not come in time."""
+    requests = [f"request/{rank}" for rank in ranks]
+    confirmations = [f"{name}/confirmed/{rank}" for rank in ranks]
     deadline = time.monotonic() + TIMEOUT.total_seconds()
-    while missing:
-        for other in missing:
-            if store.check([f"request/{other}"]):
-                request = store.get(f"request/{other}").decode()
-                store.set(f"reply/{request}", mine)
-        missing = {other for other in missing if not store.check([f"{mine}/confirmed/{other}"])}
-        if time.monotonic() > deadline:
-            raise UserError(
-                f"Ranks {sorted(missing)} of {size} did not connect within 10 minutes: check that "
-                "every node was started, with the same number of nodes and the same address."
-            )
-        time.sleep(0.01)
-    return mine
+    while ranks and time.monotonic() < deadline:
+        with suppress(dist.DistStoreError):  # a timeout
+            store.wait(requests, timedelta(seconds=max(1.0, deadline - time.monotonic())))
+            replies = [f"reply/{request.decode()}" for request in store.multi_get(requests)]
+            store.multi_set(replies, [name] * len(replies))  # pyright: ignore
+            store.wait(confirmations, CONFIRMATION)
+            return
+    missing = [r for r, key in zip(ranks, confirmations, strict=True) if not store.check([key])]
+    if missing:
+        raise UserError(
+            f"Ranks {missing} of {len(ranks) + 1} did not connect within 10 minutes: check that "
+            "every node was started, with the same number of nodes and the same address."
+        )
 
 
 def claim_gpu(store: dist.Store, rank: int, device: torch.device) -> None:

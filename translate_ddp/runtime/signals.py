@@ -5,6 +5,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
 
@@ -45,3 +46,17 @@ def receive_signals() -> Iterator[SignalReceiver]:
             signal.set_wakeup_fd(old_descriptor)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+
+
+def is_in_foreground(pid: int) -> bool:
+    """Whether the process is in the foreground of a terminal, which sends it a Ctrl-C.
+
+    False where the operating system does not list processes in /proc.
+    """
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    # After the command, which may contain blanks and parentheses.
+    _state, _parent, group, _session, _terminal, foreground, *_ = line.rpartition(")")[2].split()
+    return group == foreground

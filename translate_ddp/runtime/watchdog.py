@@ -8,21 +8,26 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from signal import SIGINT, SIGTERM, Signals
 from typing import Literal, NoReturn
+
+from torch.distributed import DistError
 
 from translate_ddp.errors import first_line
 from translate_ddp.runtime.heartbeat import heartbeats_to
 from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest
 from translate_ddp.runtime.process_exit import ExitCode, ProcessExit
+from translate_ddp.runtime.rank_names import rank_names
 from translate_ddp.runtime.run_folder import RunStatus
-from translate_ddp.runtime.signals import SignalReceiver, receive_signals
+from translate_ddp.runtime.signals import SignalReceiver, is_in_foreground, receive_signals
 
 CHECK_SECONDS = 0.25
 GRACE_SECONDS = 30.0  # torchrun's default between a signal to its ranks and SIGKILL
+REPEAT_SECONDS = 1.0  # in which one Ctrl-C may arrive twice: also from a parent that forwards it
+AWAITED_CHECKS = 20  # within the timeout; with many ranks, their heartbeats are the largest reply
 RESUME = "Run the same command to resume from the last checkpoint."
 
 
@@ -44,13 +49,14 @@ class Watchdog:
         self._stop_requested_at = 0.0
         self._stop_at = float("inf")
         self._phase, self._step, self._phases, self._has_timeout = "starting", 0, 0, True
-        self._is_interrupted = False
+        self._interrupted_at = float("inf")
         self._exchange: Future[None] | None = None
         self._exchanged_at = 0.0
         self._heartbeats = itertools.count()
         self._awaited: tuple[int, ...] = ()
         self._awaited_heartbeats: dict[int, Heartbeat] = {}
-        self._termination: Termination | None = None
+        self._termination: Termination | None = None  # claimed by another rank
+        self._survey_claimed_at: float | None = None
         self.is_closed = False
 
     # --- progress, reported by the main thread ---
@@ -99,21 +105,39 @@ class Watchdog:
 
     def run(self, signals: SignalReceiver) -> None:
         """Check signals, progress and the other ranks until `is_closed`."""
-        while not self.is_closed:
-            for number in signals.wait(CHECK_SECONDS):
-                self._on_signal(number)
-            self._check(time.monotonic())
+        try:
+            while not self.is_closed:
+                for number in signals.wait(CHECK_SECONDS):
+                    self._on_signal(number, time.monotonic())
+                self._check(time.monotonic())
+        except Exception as error:  # without this thread, a hang would never end
+            reason = f"{type(error).__name__}: {first_line(error)}"
+            message = f"The watchdog of rank {self.rank} failed at {self.where}: {reason}"
+            self.end("failed", message, ExitCode.FAILED, error)
 
-    def _on_signal(self, number: Signals) -> None:
-        # torchrun sends a SIGTERM at the second Ctrl-C.
-        if self._is_interrupted and number in (SIGINT, SIGTERM):
+    def _on_signal(self, number: Signals, now: float) -> None:
+        if self._is_second_interrupt(number, now):
             if self.rank == 0:
                 self.exit.save_status("preempted", f"Second Ctrl-C: exited at once. {RESUME}")
             os._exit(ExitCode.INTERRUPTED)
-        self._is_interrupted |= number == SIGINT
+        if number == SIGINT:
+            self._interrupted_at = min(now, self._interrupted_at)
         self.request_stop(number.name)
         if self.exit.peers is None and self.size > 1:
             os._exit(128 + number)  # not connected: the launcher has to stop the other ranks
+
+    def _is_second_interrupt(self, number: Signals, now: float) -> bool:
+        """Whether somebody has pressed Ctrl-C again.
+
+        torchrun sends a SIGTERM then, as it does when a scheduler sends one after SIGINT. Only
+        torchrun in the foreground of a terminal can receive a Ctrl-C.
+        """
+        if now - self._interrupted_at < REPEAT_SECONDS:  # also before the first one
+            return False
+        agent = self._agent
+        return number == SIGINT or (
+            number == SIGTERM and agent is not None and is_in_foreground(agent)
+        )
 
     def _check(self, now: float) -> None:
         if self._agent is not None and os.getppid() != self._agent:
@@ -122,17 +146,19 @@ class Watchdog:
             self.request_stop("--max_minutes reached")
         self._exchange_with_peers(now)
         if self._termination is not None:
-            self.exit.terminate(self._termination)
+            self.exit.end(self._termination)
         if self.stop_reason is not None:
             self._check_stop(self.stop_reason, now)
-        if self.stage != "ending" and self._has_timeout:
-            if now - self._progress_at > self.timeout_seconds:
-                self._terminate("failed", self._describe_hang(), ExitCode.RETRY)
+        is_late = now - self._progress_at > self.timeout_seconds
+        if self.stage != "ending" and self._has_timeout and is_late and self._is_surveyor():
+            problem, lost_ranks = self._survey("did not respond", describe_hang)
+            message = f"{problem}: no progress for {self.timeout_seconds:g} s. {RESUME}"
+            self.end("failed", message, ExitCode.RETRY, lost_ranks=lost_ranks)
 
     def _check_stop(self, reason: str, now: float) -> None:
         if self.stage == "starting":
             text = f"Stopped before the first step ({reason}). Run the same command to start again."
-            self._terminate("preempted", text, ExitCode.PREEMPTED)
+            self.end("preempted", text, ExitCode.PREEMPTED)
         # A little less than the time after which the launcher sends SIGKILL.
         grace = float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", GRACE_SECONDS)) - 5
         if self.stage == "training" and now - self._stop_requested_at > grace:
@@ -140,75 +166,92 @@ class Watchdog:
                 f"Stop requested ({reason}), but {self.where} took longer than the grace period "
                 f"of {grace:g} s: exited without a new checkpoint. {RESUME}"
             )
-            self._terminate("preempted", text, ExitCode.RETRY)
+            self.end("preempted", text, ExitCode.RETRY)
 
     def _exchange_with_peers(self, now: float) -> None:
         peers = self.exit.peers
         if peers is None or now - self._exchanged_at < peers.heartbeat_seconds:
             return
-        if self._exchange is None or self._exchange.done():
-            self._exchanged_at = now
-            self._exchange = peers.submit(lambda: self._synchronize(peers))
+        if self._exchange is not None:
+            if not self._exchange.done():
+                return
+            self._exchange.result()  # raises a defect, not a lost store
+        self._exchanged_at = now
+        self._exchange = peers.submit(lambda: self._synchronize(peers))
 
     def _synchronize(self, peers: Peers) -> None:
-        """Send this rank's progress; read stop requests, terminations and heartbeats."""
-        peers.send_heartbeat(self._next_heartbeat())
-        self._termination = peers.termination()
-        if self.stop_reason is not None:
-            peers.request_stop(self.stop_reason)
-        elif reason := peers.stop_request():
-            self.request_stop(reason)
-        old, new = self._awaited_heartbeats, peers.heartbeats(self._awaited)
-        if new and all(new.get(rank) != old.get(rank) for rank in self._awaited):
-            self._awaited_heartbeats = new
-            self.heartbeat()
+        """Send this rank's progress; read terminations, stop requests and awaited heartbeats."""
+        with suppress(DistError):  # the store is lost when torchrun exits
+            peers.send_heartbeat(self._next_heartbeat())
+            self._termination, reason = peers.read_requests()
+            if reason:
+                self.request_stop(reason)
+            elif self.stop_reason is not None:
+                peers.request_stop(self.stop_reason)
+            idle = time.monotonic() - self._progress_at
+            if self._awaited and idle > self.timeout_seconds / AWAITED_CHECKS:
+                old, new = self._awaited_heartbeats, peers.heartbeats(self._awaited)
+                if all(new.get(rank) != old.get(rank) for rank in self._awaited):
+                    self._awaited_heartbeats = new
+                    self.heartbeat()
 
     def _next_heartbeat(self) -> Heartbeat:
         return Heartbeat(next(self._heartbeats), self._phases, bool(self._awaited), self.where)
 
     # --- the end of the process ---
 
-    def report_lost_peer(self, error: BaseException) -> NoReturn:
-        """End the process after a collective has failed because another rank is gone."""
-        # Observing takes time, in which the watchdog thread may receive another rank's explanation.
-        self.heartbeat()
-        problem, _ = self._observe_peers("died or disconnected")
-        problem = problem or (
-            f"The connection to another rank broke (rank {self.rank}, at {self.where}): "
-            f"{first_line(error)}"
-        )
-        self._terminate("failed", f"{problem}. {RESUME}", ExitCode.RETRY, error)
-
-    def _terminate(
-        self, status: RunStatus, message: str, code: ExitCode, error: BaseException | None = None
+    def end(
+        self,
+        status: RunStatus,
+        message: str,
+        code: ExitCode,
+        error: BaseException | None = None,
+        lost_ranks: list[int] | None = None,
     ) -> NoReturn:
-        self.exit.terminate(Termination(status, message, code, self.rank), error)
+        """End this process for a reason that this rank has found."""
+        self.exit.end(Termination(status, message, code, self.rank, lost_ranks or []), error)
 
-    def _describe_hang(self) -> str:
-        problem, heartbeats = self._observe_peers("did not respond")
-        if not problem:
-            hung = slowest(heartbeats)
-            problem = f"{ranks(hung)} hung at {heartbeats[hung[0]].where}"
-        return f"{problem}: no progress for {self.timeout_seconds:g} s. {RESUME}"
+    def end_after_lost_peer(self, error: BaseException) -> NoReturn:
+        """End the process after a collective has failed because another rank is gone."""
+        self.heartbeat()  # a survey takes time
+        while not self._is_surveyor():
+            time.sleep(CHECK_SECONDS)  # the watchdog thread may receive the surveyor's explanation
+        broken = f"The connection to another rank broke (rank {self.rank}, at {self.where})"
+        problem, lost_ranks = self._survey(
+            "died or disconnected", lambda heartbeats: f"{broken}: {first_line(error)}"
+        )
+        self.end("failed", f"{problem}. {RESUME}", ExitCode.RETRY, error, lost_ranks)
 
-    def _observe_peers(self, failure: str) -> tuple[str, dict[int, Heartbeat]]:
-        """The ranks that do not respond, as a message ('' if all do), and all heartbeats."""
-        peers = self.exit.peers
-        if peers is None:
-            return "", {self.rank: self._next_heartbeat()}
-        observed = peers.try_call(lambda: peers.observe(self._next_heartbeat))
-        if observed is None:
-            return f"Rank {self.rank} lost its connection to the others at {self.where}", {}
-        heartbeats, unresponsive = observed
-        self.exit.unresponsive = unresponsive
-        problem = f"{ranks(unresponsive)} {failure} at {self.where}" if unresponsive else ""
-        return problem, heartbeats
+    def _is_surveyor(self) -> bool:
+        """Whether this rank has to find out why the run ends.
+
+        One rank does for all. If it reports nothing, every rank does.
+        """
+        if (peers := self.exit.peers) is None:
+            return True
+        if self._survey_claimed_at is None:
+            self._survey_claimed_at = time.monotonic()
+            return peers.try_call(peers.claim_survey) is not False
+        return time.monotonic() - self._survey_claimed_at > 2 * peers.reply_seconds
+
+    def _survey(
+        self, failure: str, describe: Callable[[dict[int, Heartbeat]], str]
+    ) -> tuple[str, list[int]]:
+        """What is wrong, and the ranks that do not respond; described by heartbeats if all do."""
+        if (peers := self.exit.peers) is None:
+            return describe({self.rank: self._next_heartbeat()}), []
+        surveyed = peers.try_call(lambda: peers.survey(self._next_heartbeat))
+        if surveyed is None:
+            return f"Rank {self.rank} lost its connection to the others at {self.where}", []
+        heartbeats, lost_ranks = surveyed
+        if lost_ranks:
+            return f"{rank_names(lost_ranks).capitalize()} {failure} at {self.where}", lost_ranks
+        return describe(heartbeats), []
 
 
-def ranks(numbers: list[int]) -> str:
-    """`Rank 1`, or `Ranks 1, 2`; of many ranks the first 16."""
-    listed = ", ".join(map(str, numbers[:16])) + (" and others" if len(numbers) > 16 else "")
-    return f"Rank{'s' * (len(numbers) > 1)} {listed}"
+def describe_hang(heartbeats: dict[int, Heartbeat]) -> str:
+    hung = slowest(heartbeats)
+    return f"{rank_names(hung).capitalize()} hung at {heartbeats[hung[0]].where}"
 
 
 @contextmanager

@@ -123,6 +123,7 @@ def open_logbook(
     if not world.is_main:
         return Logbook(shown=False)
     logbook = Logbook()
+    world.watchdog.exit.close_trackers = lambda seconds: logbook.close(seconds, failed=True)
     state = resumed.state
     metrics = JsonlSink(folder.path, state.log_offset if state else None, logbook.message)
     logbook.sinks += [ConsoleSink(), metrics]

@@ -85,4 +85,5 @@ class Logbook:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.close(failed=kind is not None)
+        if kind is None:  # else the end of the process closes it, after the message of the error
+            self.close()

@@ -1,0 +1,235 @@
+"""Requests and descriptors of the control plane, counted with many ranks in one process.
+
+The store is a real TCPStore, and each rank is what it is in a run (two connections, a watchdog
+thread, a thread for requests), but a thread stands for its main thread, and there are no process
+groups. The ranks meet, exchange heartbeats, lose one rank at once, and end. Time is not measured.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from unittest.mock import patch
+
+import torch.distributed as dist
+
+from benchmarks.common import Settings as CommonSettings
+from benchmarks.common import read_settings
+from benchmarks.report import Row, write_report
+from translate_ddp.errors import report_errors
+from translate_ddp.runtime import process_exit, rendezvous, watchdog
+from translate_ddp.runtime.distributed import raise_descriptor_limit
+from translate_ddp.runtime.peers import Peers
+from translate_ddp.runtime.watchdog import Watchdog
+
+HOST = "127.0.0.1"
+# What ranks exchange all the time; the rest of the requests at the end belongs to the verdict.
+BEAT = {"set heartbeat", "multi_get termination"}
+NOTE = (
+    "Counted with a real store and threads as ranks. A heartbeat of a rank comes every 0.5 s, with "
+    "more than 250 ranks every size / 500 s. A gloo process group, which this simulation does "
+    "not have, opens a descriptor more for each other rank (counted with 2 to 16 ranks)."
+)
+
+
+@dataclass(frozen=True)
+class Settings(CommonSettings):
+    ranks: tuple[int, ...] = (3, 128, 1024)
+    """Numbers of ranks to simulate."""
+
+
+class CountingStore(dist.Store):
+    """Passes requests on to a store, and counts them by method and first part of the key."""
+
+    def __init__(self, store: dist.Store) -> None:
+        super().__init__()
+        self._store = store
+        self.counts: Counter[str] = Counter()
+
+    def _call(self, method: str, key: str | Sequence[str], *values: Any) -> Any:
+        first = key if isinstance(key, str) else key[0]
+        parts = [part for part in first.split("/") if not part.isdigit() and len(part) < 32]
+        self.counts[f"{method} {parts[-1] if parts else 'name'}"] += 1
+        return getattr(self._store, method)(key, *values)
+
+    def set(self, key: str, value: str) -> None:
+        self._call("set", key, value)
+
+    def get(self, key: str) -> bytes:
+        return self._call("get", key)
+
+    def check(self, keys: list[str]) -> bool:
+        return self._call("check", keys)
+
+    def compare_set(self, key: str, expected_value: str, desired_value: str) -> bytes:
+        return self._call("compare_set", key, expected_value, desired_value)
+
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        return self._call("multi_get", keys)
+
+    def multi_set(self, keys: list[str], values: list[str]) -> None:
+        self._call("multi_set", keys, values)
+
+    def wait(self, keys: list[str], timeout: timedelta = rendezvous.TIMEOUT) -> None:
+        self._call("wait", keys, timeout)
+
+
+class NoSignals:
+    """Stands for `SignalReceiver`: no signal arrives."""
+
+    def wait(self, timeout: float) -> list[Any]:
+        time.sleep(timeout)
+        return []
+
+
+@dataclass
+class Rank:
+    """A rank without a process."""
+
+    watchdog: Watchdog
+    first: CountingStore  # on which ranks meet
+    store: CountingStore  # of the watchdog
+    heartbeat: Counter[str] = field(default_factory=Counter)  # requests of one
+    verdict: Counter[str] = field(default_factory=Counter)  # requests when the run ends
+
+    @property
+    def surveys(self) -> bool:
+        """Whether it has looked for lost ranks on behalf of all."""
+        return self.verdict["multi_get heartbeat"] > 0
+
+    def beat(self) -> None:
+        assert (peers := self.watchdog.exit.peers) is not None
+        before = self.store.counts.copy()
+        self.watchdog._synchronize(peers)
+        self.heartbeat = self.store.counts - before
+
+
+@dataclass
+class Simulation:
+    ranks: list[Rank]
+    descriptors: int  # of the ranks and of the server, for all connections
+    messages: list[str]  # printed by all ranks at the end
+    codes: list[int]  # with which they exited
+
+
+def simulate(size: int) -> Simulation:
+    """Let `size` ranks meet, exchange a heartbeat each, and lose the rank in the middle."""
+    raise_descriptor_limit()
+    server = dist.TCPStore(HOST, 0, is_master=True, wait_for_workers=False)
+    before = open_descriptors()
+    with ThreadPoolExecutor(size) as pool:
+        # On a slow machine, rank 0 would look for replaced requests, and make more of its own.
+        with patch.object(rendezvous, "CONFIRMATION", rendezvous.TIMEOUT):
+            ranks = list(pool.map(lambda rank: join(server.port, rank, size), range(size)))
+        list(pool.map(Rank.beat, ranks))
+        descriptors = open_descriptors() - before
+    messages, codes = lose(ranks, size // 2)
+    for rank in ranks:
+        assert rank.watchdog.exit.peers is not None
+        rank.watchdog.exit.peers.close()
+    return Simulation(ranks, descriptors, messages, codes)
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def join(port: int, rank: int, size: int) -> Rank:
+    """As `meet`, with stores that count."""
+    first = CountingStore(dist.TCPStore(HOST, port, is_master=False))
+    name = rendezvous._agree_on_name(first, rank, size)
+    second = dist.TCPStore(HOST, port, is_master=False)
+    store = CountingStore(dist.PrefixStore(f"{name}/{rendezvous.PEERS}", second))
+    found = Rank(Watchdog(rank, size), first, store)
+    found.watchdog.connect(Peers(store, rank, size))
+    return found
+
+
+def lose(ranks: Sequence[Rank], lost: int) -> tuple[list[str], list[int]]:
+    """End all ranks but one as after its death, in which a collective fails on all others."""
+    remaining = [rank for rank in ranks if rank.watchdog.rank != lost]
+    before = [rank.store.counts.copy() for rank in remaining]
+    assert (peers := ranks[0].watchdog.exit.peers) is not None
+    with ended_processes(peers.heartbeat_seconds) as (messages, codes):
+        for rank in remaining:
+            for work in (watch, lose_peer):
+                threading.Thread(target=work, args=(rank.watchdog,), daemon=True).start()
+        while len(codes) < len(remaining):
+            time.sleep(peers.heartbeat_seconds)
+        for rank in remaining:
+            rank.watchdog.is_closed = True
+    for rank, counts in zip(remaining, before, strict=True):
+        requests = rank.store.counts - counts
+        rank.verdict = Counter({k: n for k, n in requests.items() if k not in BEAT})
+    return messages, codes
+
+
+def watch(watchdog: Watchdog) -> None:
+    """The watchdog thread of a rank."""
+    with suppress(SystemExit):
+        watchdog.run(NoSignals())  # pyright: ignore[reportArgumentType]
+
+
+def lose_peer(watchdog: Watchdog) -> None:
+    """The main thread of a rank, in a collective that fails."""
+    with suppress(SystemExit):
+        watchdog.end_after_lost_peer(RuntimeError("Connection closed by peer"))
+
+
+@contextmanager
+def ended_processes(seconds: float) -> Iterator[tuple[list[str], list[int]]]:
+    """Within it, the end of a process only ends the thread; returns the messages and exit codes.
+
+    Each rank checks its state every `seconds`, not more often than it sends heartbeats.
+    """
+    messages: list[str] = []
+    codes: list[int] = []
+
+    def end_thread(code: int) -> None:
+        codes.append(code)
+        raise SystemExit
+
+    with (
+        patch.object(process_exit, "write_stderr", messages.append),
+        patch.object(process_exit.os, "_exit", end_thread),
+        patch.object(watchdog, "CHECK_SECONDS", seconds),
+    ):
+        yield messages, codes
+
+
+def row(size: int) -> Row:
+    found = simulate(size)
+    *_, last = found.ranks
+    survey = [rank.verdict.total() for rank in found.ranks if rank.surveys]
+    others = [rank.verdict.total() for rank in found.ranks[1:] if not rank.surveys]
+    values: dict[str, str | float] = {
+        "requests to meet: rank 0": found.ranks[0].first.counts.total(),
+        "another rank": last.first.counts.total(),
+        "requests of a heartbeat": max(rank.heartbeat.total() for rank in found.ranks),
+        "surveying ranks": len(survey),
+        "requests of the end: surveying rank": max(survey),
+        "any other rank": max(others),
+        "messages": sum(message.startswith("error: ") for message in found.messages),
+        "descriptors of a rank": found.descriptors / 2 / size,
+    }
+    return Row(f"{size:,} ranks", values)
+
+
+def main() -> None:
+    with report_errors():
+        settings = read_settings(Settings, __doc__)
+        sys.setswitchinterval(0.5)  # thousands of threads that wait would wake every 5 ms
+        rows = [row(size) for size in settings.ranks]
+        title = "The control plane of many ranks, simulated"
+        write_report("control_plane", title, rows, folder=settings.results, notes=[NOTE])
+
+
+if __name__ == "__main__":
+    main()
