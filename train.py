@@ -17,23 +17,28 @@ if __name__ == "__main__":  # before imports that take long
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C prints no traceback
 
+from translate_ddp.runtime.environment import check_platform, set_defaults
+
+if __name__ == "__main__":
+    check_platform()
+
 from config import given_settings, parse, to_yaml
 from translate_ddp.errors import report_errors
-from translate_ddp.runtime.environment import set_defaults
 from translate_ddp.runtime.fault_injection import VARIABLE as FAULT_VARIABLE
 from translate_ddp.runtime.fault_injection import configure_faults
-from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.runtime.launcher import is_first_process, read_launch
 from translate_ddp.settings import Config
 
 
 def read_command_line() -> Config:
     """The configuration of the run. `--help` and unusable flags end the program here."""
-    launch = read_launch(os.environ)
-    with report_errors(prints=launch.rank == 0):
+    prints = is_first_process(os.environ)
+    with report_errors(prints):
+        launch = read_launch(os.environ)
         if not launch.restarts:
             configure_faults(os.environ.get(FAULT_VARIABLE, ""), launch.rank)
         try:
-            return parse(sys.argv[1:], prints=launch.rank == 0)
+            return parse(sys.argv[1:], prints)
         except BrokenPipeError:
             os._exit(0)  # the reader has closed the pipe, as in `--help | head`
 
@@ -67,13 +72,15 @@ from translate_ddp.training.start import find_start
 
 @record
 def main(config: Config) -> None:
-    with report_errors(prints=read_launch(os.environ).rank == 0):
+    with report_errors(is_first_process(os.environ)):
         with open_world(config.distributed) as world:
-            train(config, world)
+            is_finished = train(config, world)
+    if not is_finished:
+        sys.exit(config.distributed.preempted_exit_code)
 
 
-def train(config: Config, world: World) -> None:
-    """Train on this rank, from the start or from a checkpoint, to the end of the run."""
+def train(config: Config, world: World) -> bool:
+    """Train on this rank, from the start or from a checkpoint; False after a request to stop."""
     started = time.monotonic()
     check_same_settings(config, world)
     folder, world = lock_run_folder(config.checkpoint.model_folder, world)
@@ -103,6 +110,7 @@ def train(config: Config, world: World) -> None:
         begin_run(folder, world)
         is_finished = trainer.fit()
         report_end(trainer, is_finished, started)
+    return is_finished
 
 
 def choose_settings(config: Config, folder: Path, world: World) -> tuple[Config, list[str]]:

@@ -25,7 +25,7 @@ from benchmarks.report import Row, write_report
 from benchmarks.step_parts import Part, profile_steps
 from benchmarks.workbench import Training, open_training, precision, take_steps, time_steps
 from translate_ddp.errors import UserError, report_errors
-from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.runtime.launcher import is_first_process
 
 UNTIMED_STEPS = 3
 
@@ -37,7 +37,7 @@ class ProfileBenchmark(Settings):
 
 
 def main() -> None:
-    prints = read_launch(os.environ).rank == 0
+    prints = is_first_process(os.environ)
     with report_errors(prints):
         settings, flags = read_settings_and_flags(ProfileBenchmark, __doc__)
         if "--compile" in flags:

@@ -22,7 +22,7 @@ from translate_ddp.data.batches import BatchLoader, Step, StepSampler, padding_s
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World, open_world
-from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.runtime.launcher import is_first_process
 from translate_ddp.training.build import build_loader, build_model, build_updater, prepare_data
 from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.updater import Updater
@@ -63,7 +63,7 @@ def open_training(flags: Sequence[str], data: PreparedData | None = None) -> Ite
     the flags contain `--model_folder`.
     """
     with tempfile.TemporaryDirectory() as folder:
-        prints = read_launch(os.environ).rank == 0
+        prints = is_first_process(os.environ)
         # Perturbed steps have more tokens than `run_clock` counts, and need the corpus's tokenizer;
         # other programs have no SimCut.
         config = parse(

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # One torchrun per node:
-#   sbatch --nodes=2 --gpus-per-node=8 launch/slurm.sh --preset base --dataset data/train ...
+#   sbatch --nodes=2 --gpus-per-node=8 --cpus-per-task=32 launch/slurm.sh --preset base ...
 # Slurm sends USR1 two minutes before the time limit: the run saves and stops, and this script queues
 # the job again until the run is finished. Pass --model_folder here, not in a --config file.
+#
+# A task is a whole node's share of the job. No number of CPUs fits all machines, and --exclusive
+# would take the GPUs that others could use: pass --cpus-per-task, four or more for each GPU, unless
+# your cluster assigns CPUs by GPU. Without GPUs, one process uses all CPUs of the task.
 #SBATCH --job-name=translate_ddp
 #SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=16
 #SBATCH --signal=USR1@120
 #SBATCH --requeue
 #SBATCH --open-mode=append
@@ -19,24 +22,27 @@ for ((i = 1; i <= $#; i++)); do
     esac
 done
 status=$folder/STATUS.json
-began=$(mktemp)
-trap 'rm -f "$began"' EXIT
+before=$(cat "$status" 2>/dev/null || true)
 
 head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=100   # seconds to save before torchrun kills its ranks
+cpus=()  # since Slurm 22.05, srun does not take it over from sbatch
+[[ -z ${SLURM_CPUS_PER_TASK:-} ]] || cpus=(--cpus-per-task="$SLURM_CPUS_PER_TASK")
 code=0
-srun torchrun \
+srun "${cpus[@]}" python launch/torchrun.py \
     --nnodes="$SLURM_JOB_NUM_NODES" \
     --nproc-per-node="${SLURM_GPUS_ON_NODE:-1}" \
     --rdzv-id="$SLURM_JOB_ID" \
     --rdzv-backend=c10d \
     --rdzv-endpoint="$head_node:29400" \
-    --signals-to-handle=SIGTERM,SIGINT,SIGUSR1 \
+    --signals-to-handle=SIGTERM,SIGINT,SIGUSR1,SIGUSR2 \
     train.py "$@" || code=$?
 
-# torchrun exits with 1 for a stopped and for a failed run; STATUS.json distinguishes them. One that
-# is older than this job step was written by an earlier start.
-if [[ $status -nt $began ]] && grep -q '"state": "preempted"' "$status"; then
+# torchrun exits with 1 for a stopped and for a failed run; STATUS.json distinguishes them. An
+# unchanged one is of an earlier start. Its time is not compared: clocks of hosts differ.
+after=$(cat "$status" 2>/dev/null || true)
+if [[ $after != "$before" && $after == *'"state": "preempted"'* ]]; then
     scontrol requeue "$SLURM_JOB_ID"
+    exit
 fi
 exit "$code"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import gpus as gpus  # hides them
+from tests.helpers.nodes import two_nodes
 from tests.helpers.tiny_run import TINY_RUN, write_corpus
 from translate_ddp.runtime.environment import set_defaults
 
@@ -26,6 +27,16 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
 def tiny_run(corpus: str, tmp_path: Path) -> list[str]:
     """The flags of a run of about 30 steps that writes to `tmp_path / "model"`."""
     return [*TINY_RUN, "--dataset", corpus, "--model_folder", str(tmp_path / "model")]
+
+
+@pytest.fixture(scope="session")
+def undisturbed(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model folder of a finished tiny run on two nodes with one rank each, without faults."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    flags = [*TINY_RUN, "--dataset", corpus, "--model_folder", str(folder)]
+    with two_nodes() as nodes:
+        nodes.train([flags, flags], folder).succeed()
+    return folder
 
 
 @pytest.fixture

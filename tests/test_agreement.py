@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.helpers.nodes import two_nodes
 from tests.helpers.runs import checkpoints
+from translate_ddp.runtime.rank_names import rank_names
 from translate_ddp.training.agreement import describe_differences
 
 
@@ -36,3 +37,10 @@ def test_nodes_may_keep_their_files_in_different_places(
     others += ["--model_folder", str(tmp_path / "disk1")]
     with two_nodes() as nodes:
         nodes.train([[*tiny_run, "--max_steps", "2"], others], tmp_path).succeed()
+
+
+def test_names_of_ranks():
+    assert rank_names([3]) == "rank 3"
+    assert rank_names([1, 2]) == "ranks 1, 2"
+    assert rank_names([1, 2, 3]) == "ranks 1 to 3"
+    assert rank_names(list(range(0, 80, 2))).endswith("28, 30 and others")

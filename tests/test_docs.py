@@ -15,7 +15,8 @@ PAGES += sorted((ROOT / "docs").glob("*.md"))
 OTHER_FLAGS = set(
     "--nproc_per_node --nnodes --node_rank --master_addr --master_port --rdzv-backend --rdzv-id "
     "--rdzv-endpoint --max-restarts --signals-to-handle --repo-type --local-dir --nodes "
-    "--ntasks-per-node --gpus-per-node --gpus-per-task --others --minutes --help --version "
+    "--ntasks-per-node --gpus-per-node --gpus-per-task --cpus-per-task --exclusive --time "
+    "--others --minutes --help --version "
     "--reverse --inflight --pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
     "--rounds --seconds --warmup_seconds "
     "--corpus --convention --name --against --results --model_root --no_test --averages".split()

@@ -1,13 +1,19 @@
 """The variables of torchrun and Slurm."""
 
+import subprocess
+import sys
+
 import pytest
 
+from tests.helpers.commands import ROOT, environment
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.launcher import Launch, first_slurm_host, read_launch
 
+TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "MASTER_ADDR": "node0", "MASTER_PORT": "29500"}
+
 
 def test_variables_of_torchrun():
-    variables = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+    variables = TORCHRUN | {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
     assert read_launch(variables) == Launch(rank=5, size=8, local_rank=1, local_size=4)
     restarts = {"TORCHELASTIC_RESTART_COUNT": "1", "SLURM_RESTART_COUNT": "2"}  # a requeued job
     assert read_launch(variables | restarts).restarts == 3
@@ -17,13 +23,77 @@ def test_variables_of_torchrun():
 def test_variables_of_slurm_when_srun_starts_the_ranks():
     variables = {
         "SLURM_PROCID": "9",
-        "SLURM_NTASKS": "11",
+        "SLURM_NTASKS": "12",  # of the job
+        "SLURM_STEP_NUM_TASKS": "11",
         "SLURM_LOCALID": "1",
         "SLURM_NODEID": "2",
         "SLURM_STEP_TASKS_PER_NODE": "4(x2),3",
     }
     assert read_launch(variables) == Launch(rank=9, size=11, local_rank=1, local_size=3)
-    assert read_launch(variables | {"SLURM_NTASKS": "1"}) == Launch()  # an interactive shell
+    assert (
+        read_launch(variables | {"SLURM_STEP_NUM_TASKS": "1"}) == Launch()
+    )  # an interactive shell
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"RANK": ""}, "The launcher's variable RANK is '', which is no number."),
+        ({"RANK": "one"}, "The launcher's variable RANK is 'one', which is no number."),
+        ({"WORLD_SIZE": None}, "The launcher's variable WORLD_SIZE is not set."),
+        ({"RANK": None}, "The launcher's variable RANK is not set."),
+        ({"LOCAL_RANK": "-1"}, "The launcher's variable LOCAL_RANK is '-1', which is no number."),
+        ({"MASTER_ADDR": None}, "RANK is set, but MASTER_ADDR is not."),
+        ({"MASTER_PORT": ""}, "The launcher's variable MASTER_PORT is '', which is no number."),
+        ({"RANK": "8"}, "RANK=8 is not below WORLD_SIZE=8."),
+    ],
+)
+def test_incomplete_variables_are_an_error_that_names_them(
+    changes: dict[str, str | None], message: str
+):
+    variables = {k: v for k, v in (TORCHRUN | changes).items() if v is not None}
+    with pytest.raises(UserError) as raised:
+        read_launch(variables)
+    assert str(raised.value).startswith(f"{message} Start with torchrun, or unset RANK")
+
+
+def test_one_process_needs_no_address():
+    assert read_launch({"RANK": "0", "WORLD_SIZE": "1"}) == Launch()
+
+
+def test_processes_of_mpirun_are_an_error_unless_a_wrapper_sets_their_ranks():
+    variables = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "2"}
+    # mpirun starts its daemons with srun: these variables are not those of the processes.
+    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+    for more in ({}, step):
+        with pytest.raises(UserError, match="mpirun has started 4 processes without RANK"):
+            read_launch(variables | more)
+    assert read_launch(variables | TORCHRUN).rank == 5
+    assert read_launch(variables | {"OMPI_COMM_WORLD_SIZE": "1"}) == Launch()
+
+
+@pytest.mark.parametrize("words", [["train.py"], ["-m", "translate_ddp", "translate", "a text"]])
+@pytest.mark.parametrize(
+    ("variables", "messages"),
+    [
+        ({"RANK": ""}, 1),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, 1),
+        ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}, 1),
+        ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}, 0),  # rank 0 prints it
+    ],
+)
+def test_unusable_variables_end_programs_with_one_message(
+    words: list[str], variables: dict[str, str], messages: int
+):
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=environment() | variables,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == messages and done.stderr.startswith("error: " * messages)
 
 
 @pytest.mark.parametrize(

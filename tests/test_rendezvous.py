@@ -1,5 +1,6 @@
 """Rendezvous: the ranks of one start meet in a store."""
 
+import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ from translate_ddp.errors import UserError, report_errors
 from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime import rendezvous
 from translate_ddp.runtime.distributed import open_world
+from translate_ddp.runtime.launcher import Launch
 from translate_ddp.runtime.rendezvous import claim_gpu
 
 
@@ -27,6 +29,18 @@ def test_ranks_of_each_start_share_a_new_name_in_the_same_store():
             (name,) = {rank.result() for rank in ranks}
             names.append(name)
     assert len(set(names)) == 3
+
+
+def test_ranks_of_srun_meet_on_the_first_host_at_a_port_from_the_number_of_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    slurm = {"SLURM_STEP_NODELIST": "gpu[07-08]", "SLURM_JOB_ID": "1234567"}
+    variables: dict[str, str] = dict(slurm)
+    monkeypatch.setattr(os, "environ", variables)
+    rendezvous._set_variables(Launch(rank=3, size=4))
+    found = {name: variables[name] for name in variables.keys() - slurm.keys()}
+    place = {"MASTER_ADDR": "gpu07", "MASTER_PORT": "24567"}
+    assert found == place | {"RANK": "3", "WORLD_SIZE": "4"}
 
 
 def open_and_close_a_world() -> None:

@@ -58,6 +58,15 @@ def test_signal_before_the_first_step_exits_at_once(run: Run, fault: str):
     run.assert_uninterrupted(2)
 
 
+@pytest.mark.parametrize("fault", ["tokenizing@0=term tokenizing=hang", "batch:7@1=term"])
+def test_exit_code_after_a_request_to_stop_can_be_chosen(run: Run, fault: str):
+    shutil.rmtree(run.folder / "data")
+    job = run.start(*MANY_EPOCHS, "--preempted_exit_code", "143", size=2, fault=fault)
+    assert job.wait() == [143, 143], job.text()
+    assert run.status["state"] == "preempted"
+    assert "Traceback" not in job.text() and "Stack of" not in job.text()
+
+
 def test_signal_at_random_times_of_the_start_leaves_no_traceback(run: Run):
     generator = random.Random(1)
     for _ in range(6):

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.helpers.children import environment as child_environment
+from tests.helpers.children import run_on_terminal
 from tests.helpers.commands import ROOT, environment, translate_ddp
 from tests.helpers.processes import SECONDS
 from translate_ddp.settings import NBestConfig
@@ -71,6 +73,33 @@ def test_input_without_output_is_written_to_standard_output(
     output = run(trained, tmp_path, "--input", str(tmp_path / name))
     translations = Translator.open(str(trained)).translate(texts)
     assert output == "".join(f"{line}\n" for line in translations)
+
+
+FOREIGN = "sun \x9b31m moon \u202efish"  # CSI and a right-to-left override
+
+
+def test_terminal_shows_characters_escaped_that_could_control_it(trained: Path, tmp_path: Path):
+    flags = ["--model_folder", str(trained), "--format", "jsonl", FOREIGN]
+    command = [sys.executable, "-m", "translate_ddp", "translate", *flags]
+    code, shown = run_on_terminal(command, child_environment(tmp_path))
+    assert code == 0 and r"sun \x9b31m moon \u202efish" in shown
+    assert not set("\x9b\u202e") & set(shown)
+
+
+def test_pipe_receives_the_text_as_it_is(trained: Path, tmp_path: Path):
+    output = run(trained, tmp_path, "--format", "jsonl", FOREIGN)
+    assert json.loads(output)["source"] == FOREIGN
+
+
+def test_line_breaks_of_a_model_do_not_break_the_line(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+):
+    translator = Translator.open(str(trained))
+    decode = lambda rows: ["sun\nmoon\r\n\x85tree\u2028"] * len(rows)  # noqa: E731
+    monkeypatch.setattr(translator.tokenizer, "decode", decode)
+    assert translator.translate(["fish", "wolf"]) == ["sun moon tree"] * 2
+    ((best,),) = translator.translate(["fish"], n_best=1)
+    assert best.text == "sun moon tree"
 
 
 def test_rows_without_a_text_are_counted(trained: Path, tmp_path: Path):

@@ -15,7 +15,7 @@ import pytest
 from tests.helpers import processes
 from translate_ddp.runtime import watchdog as module
 from translate_ddp.runtime.signals import is_in_foreground
-from translate_ddp.runtime.watchdog import open_watchdog, ranks
+from translate_ddp.runtime.watchdog import open_watchdog
 
 
 @pytest.mark.parametrize("number", [signal.SIGCHLD, signal.SIGUSR1])
@@ -104,9 +104,3 @@ def test_process_is_in_the_foreground_only_of_a_terminal():
         os.close(ours)
         os.close(theirs)
     assert not is_in_foreground(shown.pid)  # it is gone
-
-
-def test_names_of_ranks():
-    assert ranks([3]) == "Rank 3"
-    assert ranks([1, 2]) == "Ranks 1, 2"
-    assert ranks(list(range(40))).endswith("14, 15 and others")

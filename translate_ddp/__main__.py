@@ -8,8 +8,9 @@ import sys
 if __name__ == "__main__":
     gc.disable()  # collections during the imports free nothing and take half a second
 
-from translate_ddp.runtime.environment import set_defaults
+from translate_ddp.runtime.environment import check_platform, set_defaults
 
+check_platform()
 set_defaults(os.environ)
 
 from translate_ddp import __version__
@@ -26,7 +27,7 @@ from translate_ddp.commands import (
 from translate_ddp.commands.command_line import parse
 from translate_ddp.errors import report_errors
 from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
-from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.runtime.launcher import is_first_process, read_launch
 
 USAGE = "usage: python -m translate_ddp COMMAND [--help]; to train: torchrun train.py"
 COMMANDS = {
@@ -56,11 +57,11 @@ def main() -> None:
         print(problem + usage, file=sys.stderr)
         sys.exit(2)
     config, run = COMMANDS[name]
-    rank = read_launch(os.environ).rank
-    with report_errors(prints=rank == 0):
+    prints = is_first_process(os.environ)
+    with report_errors(prints):
         try:
-            configure_faults(os.environ.get(VARIABLE, ""), rank)
-            run(parse(config, flags, f"translate_ddp {name}", prints=rank == 0))
+            configure_faults(os.environ.get(VARIABLE, ""), read_launch(os.environ).rank)
+            run(parse(config, flags, f"translate_ddp {name}", prints))
         except BrokenPipeError:
             os._exit(0)  # the reader has closed the pipe, as in `translate | head`
 

@@ -64,8 +64,14 @@ class DistributedConfig:
     """Size in MiB of DDP's gradient buckets, which are all-reduced during backward."""
     timeout_minutes: float = 10.0
     """Minutes without progress on a rank after which the run ends with an error."""
+    preempted_exit_code: int = 0
+    """Exit code after a request to stop. Not 0, a pod's restart policy starts the rank again."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.preempted_exit_code < 256:
+            raise ValueError(
+                f"preempted_exit_code must be from 0 to 255, but is {self.preempted_exit_code}."
+            )
         if not self.timeout_minutes > 0:
             raise ValueError(f"timeout_minutes must be positive, but is {self.timeout_minutes}.")
         check_at_least(1, self, "bucket_cap_mb")

@@ -75,30 +75,42 @@ class Nodes:
     def are_linked(self) -> bool:
         return bool(self.namespaces)
 
-    def torchrun(self, flags: Sequence[Sequence[str]], folder: Path, **environ: str) -> list[Agent]:
+    def torchrun(
+        self,
+        flags: Sequence[Sequence[str]],
+        folder: Path,
+        nnodes: str = "2",
+        options: Sequence[str] = (),
+        **environ: str,
+    ) -> list[Agent]:
         """`torchrun train.py` on both nodes, each with its own flags; the output is in `folder`."""
         endpoint = f"{self.addresses[0]}:{processes.free_port()}"
         agents = []
         for node, address in enumerate(self.addresses):
+            # torchrun finds the host by its name, which is not the name of these addresses.
+            conf = f"is_host={int(node == 0)},last_call_timeout=10"
             words = [
-                *(*TORCHRUN, "--nnodes=2", "--nproc-per-node=1"),
+                *(*TORCHRUN, f"--nnodes={nnodes}", "--nproc-per-node=1"),
                 *("--rdzv-backend=c10d", "--rdzv-id=test", f"--rdzv-endpoint={endpoint}"),
-                # torchrun finds the host by its name, which is not the name of these addresses.
-                *(f"--rdzv-conf=is_host={int(node == 0)}", f"--local-addr={address}"),
+                *(f"--rdzv-conf={conf}", f"--local-addr={address}", *options),
                 *("train.py", *flags[node]),
             ]
-            output = folder / f"torchrun-{node}-{time.monotonic_ns()}.txt"
-            with output.open("wb") as file, self._inside(node):
-                process = subprocess.Popen(
-                    words,
-                    cwd=ROOT,
-                    env=environment() | {"GLOO_SOCKET_IFNAME": self.interface} | environ,
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                )
-            agents.append(Agent(process, output))
-        self.agents += agents
+            agents.append(self.start_agent(node, words, folder, **environ))
         return agents
+
+    def start_agent(self, node: int, words: list[str], folder: Path, **environ: str) -> Agent:
+        """That torchrun on a node; the output is in `folder`."""
+        output = folder / f"torchrun-{node}-{time.monotonic_ns()}.txt"
+        with output.open("wb") as file, self.inside(node):
+            process = subprocess.Popen(
+                words,
+                cwd=ROOT,
+                env=environment() | {"GLOO_SOCKET_IFNAME": self.interface} | environ,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+        self.agents.append(agent := Agent(process, output))
+        return agent
 
     def train(
         self,
@@ -119,11 +131,11 @@ class Nodes:
 
     def set_link(self, state: str) -> None:
         """`down` or `up`, for both nodes."""
-        with self._inside(1):
+        with self.inside(1):
             _ip(f"link set {self.interface} {state}")
 
     @contextmanager
-    def _inside(self, node: int) -> Iterator[None]:
+    def inside(self, node: int) -> Iterator[None]:
         """Within it, processes are started on that node."""
         cores = os.sched_getaffinity(0)
         with _return_to_own_namespace():
@@ -168,7 +180,7 @@ def _linked_nodes(stack: ExitStack) -> Nodes:
         _ip(f"link add {interface} type veth peer name {interface} netns {namespaces[0]}")
     nodes = Nodes(addresses, interface, namespaces)
     for node, address in enumerate(addresses):
-        with nodes._inside(node):
+        with nodes.inside(node):
             _ip(f"address add {address}/24 dev {interface}")
             _ip(f"link set {interface} up")
     return nodes

@@ -1,10 +1,12 @@
 """The translations of texts as the lines that `translate` writes."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
+from translate_ddp.console import printable
 from translate_ddp.modeling.engine import ignore
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translation import Translation
@@ -52,6 +54,14 @@ def rounded(values: Iterable[float]) -> list[float]:
 def to_json(value: object) -> str:
     """JSON on one line. A lone surrogate, which is no text, becomes a question mark."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
+def for_stdout(lines: Sequence[str]) -> Sequence[str]:
+    """The lines; for a terminal, with characters escaped that could control it.
+
+    Texts may come from strangers. Files and pipes receive them as they are.
+    """
+    return list(map(printable, lines)) if sys.stdout.isatty() else lines
 
 
 def to_bytes(lines: Sequence[str]) -> bytes:

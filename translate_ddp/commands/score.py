@@ -14,7 +14,7 @@ from translate_ddp.commands.output_file import (
     open_ranks,
     write_rows,
 )
-from translate_ddp.commands.output_formats import rounded, to_bytes, to_json
+from translate_ddp.commands.output_formats import for_stdout, rounded, to_bytes, to_json
 from translate_ddp.commands.translate import SavedModel
 from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_files, from_training
 from translate_ddp.console import print_line
@@ -39,7 +39,7 @@ def run(config: ScoreConfig) -> None:
     total, tokens = 0.0, 0
     for start in range(0, len(pairs.sources), ROWS):
         lines = scored_lines(translator, pairs, range(start, start + ROWS))
-        sys.stdout.buffer.write(to_bytes(lines))
+        sys.stdout.buffer.write(to_bytes(for_stdout(lines)))
         sys.stdout.flush()
         total, tokens = add(lines, total, tokens)
     describe(len(pairs.sources), total, tokens)

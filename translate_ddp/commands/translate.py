@@ -20,7 +20,7 @@ from translate_ddp.commands.output_file import (
     open_ranks,
     write_rows,
 )
-from translate_ddp.commands.output_formats import Format, to_bytes, translated_lines
+from translate_ddp.commands.output_formats import Format, for_stdout, to_bytes, translated_lines
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.files import file_identity
 from translate_ddp.data.inputs import read_sources
@@ -96,7 +96,7 @@ def run(config: TranslateConfig) -> None:
     for start, texts in chunks(_texts(config, translator), 1 if is_typed else ROWS):
         report = report_from(start)
         found = translated_lines(translator, texts, config.search, config.format, report)
-        for line in found:
+        for line in for_stdout(found):
             print(line, flush=True)
 
 

@@ -31,7 +31,8 @@ def _is_torchruns_default(chosen: str, launch: Launch) -> bool:
 
 def usable_cores() -> int:
     """Cores in this process's affinity mask, or the CPU quota of its container if lower."""
-    cores = len(os.sched_getaffinity(0))
+    has_mask = hasattr(os, "sched_getaffinity")  # not on macOS
+    cores = len(os.sched_getaffinity(0)) if has_mask else os.cpu_count() or 1
     return max(1, min([cores, *(math.ceil(quota) for quota in cpu_quotas())]))
 
 

@@ -188,6 +188,7 @@ def open_world(config: DistributedConfig) -> Iterator[World]:
     fix_cuda_kernels()
     with open_watchdog(launch.rank, launch.size, launch.under_torchrun) as watchdog:
         watchdog.timeout_seconds = 60 * config.timeout_minutes
+        watchdog.preempted_exit_code = config.preempted_exit_code
         world = World(launch.rank, launch.size, device, watchdog=watchdog)
         with _report_errors(world):
             if launch.size > 1:

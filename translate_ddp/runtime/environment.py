@@ -1,10 +1,13 @@
-"""Defaults of environment variables that torch and its libraries read once, most at import.
+"""The platform, and defaults of variables that torch and its libraries read once, most at import.
 
 Variables that the user has set stay. Does not import torch.
 """
 
+import sys
 from collections.abc import MutableMapping
 from pathlib import Path
+
+from translate_ddp.errors import UserError, report_errors
 
 # Iterations for which an idle thread of torch (GCC's OpenMP) spins before it sleeps. Beside a
 # second training on the same cores, one keeps a third to a half of its speed with this value, and
@@ -14,6 +17,19 @@ SPIN_COUNT = 2000
 # one of half a MiB and more for each matmul shape in bf16 and of packed weights. Batches have so
 # many shapes that few kernels are used again in time, even with its default of 1,024.
 CACHED_KERNELS = 128
+
+
+def check_platform(platform: str = sys.platform) -> None:
+    """End the program with one message on Windows, before imports that fail there.
+
+    It has no file locks and signals of POSIX, and torch has no NCCL for it.
+    """
+    if platform == "win32":
+        with report_errors():
+            raise UserError(
+                "Windows is not supported: install and run translate_ddp in WSL, the Windows "
+                "Subsystem for Linux (`wsl --install`)."
+            )
 
 
 def set_defaults(environment: MutableMapping[str, str]) -> None:

@@ -9,6 +9,11 @@ from dataclasses import dataclass
 
 from translate_ddp.errors import UserError
 
+UNSET = (
+    "Start with torchrun, or unset RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and "
+    "MASTER_PORT to train with one process."
+)
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -23,28 +28,67 @@ class Launch:
 
 
 def read_launch(environment: Mapping[str, str]) -> Launch:
-    """The launch by torchrun, else by Slurm's `srun`, else of a single process."""
-    if "RANK" in environment and "WORLD_SIZE" in environment:
-        return Launch(
-            rank=int(environment["RANK"]),
-            size=int(environment["WORLD_SIZE"]),
-            local_rank=int(environment.get("LOCAL_RANK", "0")),
-            local_size=int(environment.get("LOCAL_WORLD_SIZE", "1")),
-            # Slurm requeues a job with the same command; torchrun's count then starts at 0 again.
-            restarts=int(environment.get("TORCHELASTIC_RESTART_COUNT", "0"))
-            + int(environment.get("SLURM_RESTART_COUNT", "0")),
-            under_torchrun="TORCHELASTIC_RUN_ID" in environment,
+    """The launch by torchrun, else by Slurm's `srun`, else of a single process.
+
+    Raises UserError if its variables contradict each other, or for several processes of MPI.
+    """
+    if "RANK" in environment or "WORLD_SIZE" in environment:
+        return _read_torchrun(environment)
+    if (size := _number(environment, "OMPI_COMM_WORLD_SIZE", 1)) > 1:
+        raise UserError(
+            f"mpirun has started {size} processes without RANK and WORLD_SIZE, so each would train "
+            "on its own: start the ranks with torchrun or srun."
         )
     # A batch script has most of these variables too, but only `srun` sets those of a step.
-    if "SLURM_STEP_TASKS_PER_NODE" in environment and int(environment["SLURM_NTASKS"]) > 1:
+    if _number(environment, "SLURM_STEP_NUM_TASKS", 1) > 1:
         return Launch(
-            rank=int(environment["SLURM_PROCID"]),
-            size=int(environment["SLURM_NTASKS"]),
-            local_rank=int(environment["SLURM_LOCALID"]),
+            rank=_number(environment, "SLURM_PROCID"),
+            size=_number(environment, "SLURM_STEP_NUM_TASKS"),
+            local_rank=_number(environment, "SLURM_LOCALID"),
             local_size=_slurm_local_size(environment),
-            restarts=int(environment.get("SLURM_RESTART_COUNT", "0")),
+            restarts=_number(environment, "SLURM_RESTART_COUNT", 0),
         )
     return Launch()
+
+
+def is_first_process(environment: Mapping[str, str]) -> bool:
+    """Whether this process prints an error that all processes of the launch have.
+
+    Raises no error, whatever the variables are.
+    """
+    names = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+    return next((environment[name] for name in names if name in environment), "0") in ("0", "")
+
+
+def _read_torchrun(environment: Mapping[str, str]) -> Launch:
+    launch = Launch(
+        rank=_number(environment, "RANK"),
+        size=_number(environment, "WORLD_SIZE"),
+        local_rank=_number(environment, "LOCAL_RANK", 0),
+        local_size=_number(environment, "LOCAL_WORLD_SIZE", 1),
+        # Slurm requeues a job with the same command; torchrun's count then starts at 0 again.
+        restarts=_number(environment, "TORCHELASTIC_RESTART_COUNT", 0)
+        + _number(environment, "SLURM_RESTART_COUNT", 0),
+        under_torchrun="TORCHELASTIC_RUN_ID" in environment,
+    )
+    if launch.rank >= launch.size:
+        raise UserError(f"RANK={launch.rank} is not below WORLD_SIZE={launch.size}. {UNSET}")
+    if launch.size > 1:
+        _number(environment, "MASTER_PORT")
+        if not environment.get("MASTER_ADDR"):
+            raise UserError(f"RANK is set, but MASTER_ADDR is not. {UNSET}")
+    return launch
+
+
+def _number(environment: Mapping[str, str], name: str, default: int | None = None) -> int:
+    """The number in a variable, or the default. Raises UserError if there is none."""
+    text = environment.get(name)
+    if text is None and default is not None:
+        return default
+    if text is None or not (text.isascii() and text.isdecimal()):
+        found = "not set" if text is None else f"{text!r}, which is no number"
+        raise UserError(f"The launcher's variable {name} is {found}. {UNSET}")
+    return int(text)
 
 
 def _slurm_local_size(environment: Mapping[str, str]) -> int:

@@ -44,6 +44,7 @@ class Watchdog:
         self.stop_reason: str | None = None
         self.stage: Literal["starting", "training", "ending"] = "starting"
         self.timeout_seconds = float("inf")  # without progress, in a phase that has a timeout
+        self.preempted_exit_code: int = ExitCode.PREEMPTED
         self._agent = os.getppid() if under_torchrun else None
         self._started_at = self._progress_at = time.monotonic()
         self._stop_requested_at = 0.0
@@ -158,7 +159,7 @@ class Watchdog:
     def _check_stop(self, reason: str, now: float) -> None:
         if self.stage == "starting":
             text = f"Stopped before the first step ({reason}). Run the same command to start again."
-            self.end("preempted", text, ExitCode.PREEMPTED)
+            self.end("preempted", text, self.preempted_exit_code)
         # A little less than the time after which the launcher sends SIGKILL.
         grace = float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", GRACE_SECONDS)) - 5
         if self.stage == "training" and now - self._stop_requested_at > grace:
@@ -204,7 +205,7 @@ class Watchdog:
         self,
         status: RunStatus,
         message: str,
-        code: ExitCode,
+        code: int,
         error: BaseException | None = None,
         lost_ranks: list[int] | None = None,
     ) -> NoReturn:

@@ -1,0 +1,93 @@
+"""launch/slurm.sh, with commands of Slurm that record their arguments."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commands import ROOT
+
+Script = Callable[..., list[str]]
+EARLIER = '{\n "state": "preempted",\n "pid": 1\n}\n'
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> Script:
+    """Runs the script and returns the commands that it has called; `srun` writes `state`."""
+
+    def run(state: str, *flags: str, code: int = 1, **variables: str) -> list[str]:
+        folder, requests = tmp_path / "model", tmp_path / "requests"
+        folder.mkdir()
+        (folder / "STATUS.json").write_text(EARLIER)  # of an earlier start
+        content = EARLIER.replace("preempted", state).replace("1", "2")
+        leave = f"printf '%s' '{content}' > {folder}/STATUS.json" if state else ""
+        note = f'printf "%s\\n" "$(basename $0) $*" >> {requests}'
+        scripts = {
+            "srun": f"#!/bin/sh\n{note}\n{leave}\nexit 1\n",
+            "scontrol": f"#!/bin/sh\n{note}\nprintf 'gpu07\\ngpu08\\n'\n",
+        }
+        for name, text in scripts.items():
+            (tmp_path / name).write_text(text)
+            (tmp_path / name).chmod(0o755)
+        variables |= {
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "SLURM_JOB_NODELIST": "gpu[07-08]",
+            "SLURM_JOB_NUM_NODES": "2",
+            "SLURM_GPUS_ON_NODE": "8",
+            "SLURM_JOB_ID": "42",
+        }
+        words = ["bash", "launch/slurm.sh", "--preset", "base", *flags]
+        done = subprocess.run(words, cwd=ROOT, env=variables, capture_output=True, timeout=30)
+        assert done.returncode == code, done.stderr
+        return requests.read_text().splitlines()
+
+    return run
+
+
+def test_script_starts_torchrun_on_every_node(slurm: Script, tmp_path: Path):
+    requests = slurm("finished", "--model_folder", str(tmp_path / "model"))
+    (torchrun,) = [line for line in requests if line.startswith("srun ")]
+    assert torchrun.startswith("srun python launch/torchrun.py ")
+    assert torchrun.endswith(f"train.py --preset base --model_folder {tmp_path / 'model'}")
+    words = torchrun.split()
+    assert {"--nnodes=2", "--nproc-per-node=8", "--rdzv-endpoint=gpu07:29400"} <= set(words)
+    assert "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1,SIGUSR2" in words
+
+
+def test_script_passes_the_cpus_of_the_job_to_srun(slurm: Script):
+    requests = slurm("", SLURM_CPUS_PER_TASK="6")
+    assert any(line.startswith("srun --cpus-per-task=6 ") for line in requests)
+
+
+@pytest.mark.parametrize("state", ["preempted", "finished", "failed", "running", ""])
+def test_job_is_queued_again_if_and_only_if_this_start_was_preempted(
+    slurm: Script, tmp_path: Path, state: str
+):
+    # Without a state, STATUS.json is that of an earlier start, which was preempted.
+    is_preempted = state == "preempted"
+    requests = slurm(state, f"--model_folder={tmp_path / 'model'}", code=0 if is_preempted else 1)
+    assert ("scontrol requeue 42" in requests) == is_preempted
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("SignalException('Process 7 got signal: 10', 10)", "torchrun: Process 7 got signal: 10\n"),
+        ("ValueError('a defect')", "Traceback"),
+    ],
+)
+def test_torchrun_ends_after_a_signal_without_a_traceback(error: str, message: str):
+    lines = [
+        "import runpy, torch.distributed.run as run",
+        "from torch.distributed.elastic.multiprocessing import SignalException",
+        "def main():",
+        f"    raise {error}",
+        "run.main = main",
+        "runpy.run_path('launch/torchrun.py', run_name='__main__')",
+    ]
+    words = [sys.executable, "-c", "\n".join(lines)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith(message), done.stderr
