@@ -50,7 +50,7 @@ class RecipeBenchmark(Settings):
     """Numbers of last epochs whose averaged weights are tried on validation."""
     beam_width: int = 5
     """Width of beam search."""
-    length_penalties: tuple[float, ...] = (0.0, 0.5, 1.0, 1.5)
+    length_penalties: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
     """Exponents of the length that are tried on validation."""
     test: bool = True
     """Score the test set; not for runs that are compared on validation only."""
