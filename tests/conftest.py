@@ -4,6 +4,7 @@ pytest imports this file as `conftest`, so an import of `tests.conftest` would r
 """
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ from tests.helpers.tiny_run import TINY_RUN, write_corpus
 from translate_ddp.runtime.environment import set_defaults
 
 set_defaults(os.environ)  # as train.py does, before torch is imported
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell ignores it in background processes, and commands started here would, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.helpers.faults", "tests.helpers.wandb_server"]
 
