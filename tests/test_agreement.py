@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
+from tests.helpers.faults import Run
 from tests.helpers.nodes import two_nodes
 from tests.helpers.runs import checkpoints
 from translate_ddp.runtime.rank_names import rank_names
-from translate_ddp.training.agreement import describe_differences
+from translate_ddp.training.agreement import describe_differences, without_path
 
 
 def test_difference_names_setting_values_and_ranks():
@@ -24,6 +27,25 @@ def test_nodes_with_different_flags_train_nothing(tiny_run: list[str], tmp_path:
     assert "batch_tokens: " in output and "120 on rank 1" in output
     assert "dropout: 0.1 on rank 0; 0.5 on rank 1" in output
     assert not checkpoints(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("''", "latest"), ("latest", "3"), ("3", "''"), ("a file", "best")]
+)
+def test_preload_may_differ_in_the_path_only(first: str, second: str):
+    chosen = {"''": "", "a file": "weights/tmodel.pt"}
+    assert without_path(chosen.get(first, first)) == first
+    assert without_path(chosen.get(second, second)) == second
+    assert without_path("disk0/tmodel.pt") == without_path("/disk1/other.pt") == "a file"
+
+
+def test_new_run_on_one_rank_only_moves_no_file(finished: Run):
+    before = checkpoints(finished.folder)
+    others = [*finished.flags, "--preload", ""]
+    with two_nodes() as nodes:
+        output = nodes.train([finished.flags, others], finished.folder.parent).fail()
+    assert "preload: latest on rank 0; '' on rank 1" in output
+    assert checkpoints(finished.folder) == before
 
 
 def test_nodes_may_keep_their_files_in_different_places(

@@ -13,7 +13,7 @@ from config import parse
 from tests.helpers import processes
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import DistributedConfig
-from translate_ddp.runtime.distributed import World, open_world
+from translate_ddp.runtime.distributed import World, number_nodes, open_world
 from translate_ddp.training.build import build_loader, build_model, build_updater, prepare_data
 from translate_ddp.training.report import unused_gpus
 
@@ -139,3 +139,18 @@ def test_process_that_leaves_gpus_idle_prints_the_command_that_uses_them(
     )
     assert unused_gpus(World(size=4, device=gpu)) is None
     assert unused_gpus(World()) is None
+
+
+@pytest.mark.parametrize(
+    ("places", "nodes"),
+    [
+        ([(0, None), (1, None), (0, None)], (0, 0, 1)),  # no numbers: ranks of a node are in a row
+        ([(0, 0), (0, 1), (1, 0), (1, 1)], (0, 1, 0, 1)),  # srun --distribution=cyclic
+        ([(0, 1), (1, 1), (0, 0)], (0, 0, 1)),  # nodes are numbered by their first ranks
+    ],
+)
+def test_nodes_of_ranks(places: list[tuple[int, int | None]], nodes: tuple[int, ...]):
+    assert number_nodes(places) == nodes
+    world = World(rank=1, size=len(places), nodes=nodes)
+    assert world.node_index == nodes[1]
+    assert [nodes[leader] for leader in world.node_leaders] == [0, 1]

@@ -1,6 +1,7 @@
 """A file of one node, copied to the nodes that lack it."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,14 @@ from translate_ddp.runtime.distributed import open_world
 from translate_ddp.runtime.file_transfer import copy_to_nodes
 
 
-def copy_from_second_node(folder: str, target: str) -> None:
+def copy_from_second_node(folder: str, target: str, receivers: Sequence[int] = (0, 2)) -> None:
     """Each of three ranks is a node with a folder of its own; the second one has the file."""
     os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"] = "0", "1"
     file_transfer.CHUNK_BYTES = 1_000
     with open_world(DistributedConfig()) as world:
         disk = Path(folder) / f"disk{world.rank}"
         try:
-            copy_to_nodes(Path(folder) / "disk1" / "file", 1, [0, 2], disk / target, world)
+            copy_to_nodes(Path(folder) / "disk1" / "file", 1, receivers, disk / target, world)
         except UserError as error:
             (disk / "error").write_text(str(error))
 
@@ -55,3 +56,14 @@ def test_node_that_cannot_write_is_an_error_on_every_rank(disks: list[Path], tmp
         "The checkpoint of another node cannot be copied to "
         f"{disks[2] / 'new' / 'copy'}: No such file or directory."
     }
+
+
+def test_owner_that_cannot_copy_its_own_file_is_an_error(disks: list[Path], tmp_path: Path):
+    (disks[1] / "file").write_bytes(b"content")
+    for disk in (disks[0], disks[2]):
+        (disk / "new").mkdir()
+    work = copy_from_second_node
+    job = processes.start(work, tmp_path, 3, None, str(tmp_path), "new/copy", [0, 1, 2])
+    job.succeed()
+    (text,) = {(disk / "error").read_text() for disk in disks}
+    assert text.endswith(f"copied to {disks[1] / 'new' / 'copy'}: No such file or directory.")

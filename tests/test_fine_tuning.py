@@ -28,7 +28,7 @@ from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import TokenizerConfig
 from translate_ddp.training import find_checkpoint
 from translate_ddp.training.checkpoint_file import Checkpoint, load
-from translate_ddp.training.find_checkpoint import Listing, load_initial
+from translate_ddp.training.find_checkpoint import Listing, delete_copy, load_initial
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
 from translate_ddp.training.start import find_start
 from translate_ddp.translator import Translator
@@ -229,7 +229,7 @@ class SecondNode(World):
     """The world of the first of two nodes, of which the second finds the file."""
 
     def on_each_node(self, phase: str, work: Callable[[], Any]) -> list[Any]:
-        return [work(), Listing((Checkpoint(Path("second/parent.pt"), step=0, epoch=None),))]
+        return [work(), Listing(Path("second"), (Checkpoint(Path("second/parent.pt"), 0, None),))]
 
     def on_nodes(self, nodes: Sequence[int], phase: str, work: Callable[[], Any]) -> list[Any]:
         assert nodes == [1]
@@ -240,7 +240,7 @@ def test_node_without_the_file_receives_it(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    world = SecondNode(rank=0, size=8, node_leaders=(0, 5), disk_holders=(0, 5))
+    world = SecondNode(rank=0, size=8, nodes=(0, 0, 0, 0, 0, 1, 1, 1), disk_holders=(0, 5))
     (tmp_path / "second").mkdir()
     file.rename(tmp_path / "second" / "parent.pt")
 
@@ -251,9 +251,18 @@ def test_node_without_the_file_receives_it(
     monkeypatch.setattr(find_checkpoint, "copy_to_nodes", copy)
     before = set(tmp_path.iterdir())
     state, message = load_initial(file, tmp_path, world)
-    assert set(tmp_path.iterdir()) == before  # its copy is removed
+    delete_copy(tmp_path, World())
+    assert set(tmp_path.iterdir()) == before
     assert_same_tree(state.model, state_in(tmp_path / "second" / "parent.pt")["model"])
     assert "tokenizer of second/parent.pt, on node 1 (epoch 2, step 30)" in message
+
+
+def test_file_in_the_model_folder_is_an_error_as_a_new_run_moves_it(trained: Path):
+    (file,) = trained.glob("tmodel_epoch_0002_*.pt")
+    settings = CheckpointConfig(str(trained), preload="", init_from=str(file))
+    with pytest.raises(UserError, match="is in the model folder, .* pass another --model_folder"):
+        find_start(settings, World())
+    assert file.exists()
 
 
 def test_optimizer_of_the_file_is_not_kept(file: Path, tmp_path: Path):

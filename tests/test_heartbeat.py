@@ -100,7 +100,7 @@ def test_use_of_a_processor_or_a_disk_is_work():
 
 def work_in_a_library(kind: str, folder: str) -> None:
     heartbeat.SAMPLE_SECONDS = 0.1
-    with open_watchdog(0, 1, under_torchrun=False) as watchdog:
+    with open_watchdog() as watchdog:
         watchdog.timeout_seconds = 0.8
         watchdog.enter_phase("training a tokenizer")
         until = time.monotonic() + 2
@@ -137,9 +137,9 @@ def test_hang_in_the_preparation_of_the_corpus_ends_the_run(run: Run, point: str
 
 
 def test_save_that_takes_longer_than_the_timeout_is_no_hang(run: Run):
-    # A checkpoint of a tiny run has about 80 writes: they take 4 s.
+    # A checkpoint of a tiny run has about 400 writes: they take 6 s.
     flags = ["--max_steps", "4", "--validate_every", "0"]
-    output = run.start(*SHORT_TIMEOUT, *flags, fault="writing:1-1000=sleep:0.05").succeed()
+    output = run.start(*SHORT_TIMEOUT, *flags, fault="writing:1-1000=sleep:0.015").succeed()
     assert "Finished at epoch 1, step 4" in output
 
 

@@ -29,7 +29,8 @@ def test_variables_of_slurm_when_srun_starts_the_ranks():
         "SLURM_NODEID": "2",
         "SLURM_STEP_TASKS_PER_NODE": "4(x2),3",
     }
-    assert read_launch(variables) == Launch(rank=9, size=11, local_rank=1, local_size=3)
+    expected = Launch(rank=9, size=11, local_rank=1, local_size=3, node=2)
+    assert read_launch(variables) == read_launch(variables | {"PMI_SIZE": "11"}) == expected
     assert (
         read_launch(variables | {"SLURM_STEP_NUM_TASKS": "1"}) == Launch()
     )  # an interactive shell
@@ -46,6 +47,7 @@ def test_variables_of_slurm_when_srun_starts_the_ranks():
         ({"MASTER_ADDR": None}, "RANK is set, but MASTER_ADDR is not."),
         ({"MASTER_PORT": ""}, "The launcher's variable MASTER_PORT is '', which is no number."),
         ({"RANK": "8"}, "RANK=8 is not below WORLD_SIZE=8."),
+        ({"LOCAL_WORLD_SIZE": "0"}, "LOCAL_WORLD_SIZE is 0."),
     ],
 )
 def test_incomplete_variables_are_an_error_that_names_them(
@@ -78,6 +80,8 @@ def test_processes_of_mpirun_are_an_error_unless_a_wrapper_sets_their_ranks():
     [
         ({"RANK": ""}, 1),
         ({"RANK": "0", "WORLD_SIZE": "2"}, 1),
+        ({"RANK": "3", "WORLD_SIZE": "2"}, 1),
+        ({"PMI_SIZE": "2", "PMI_RANK": "0"}, 1),
         ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}, 1),
         ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}, 0),  # rank 0 prints it
     ],

@@ -14,7 +14,6 @@ from tests.helpers import processes
 from tests.helpers.nodes import Nodes, resume, state_of, two_nodes, wait_until_stopped
 from tests.helpers.processes import wait_until
 from tests.helpers.runs import assert_same_run, checkpoints, last_state, status
-from tests.helpers.tiny_run import TINY_RUN
 
 RETRY = 75  # exit code of a rank that has lost another one
 
@@ -23,16 +22,6 @@ RETRY = 75  # exit code of a rank that has lost another one
 def nodes() -> Iterator[Nodes]:
     with two_nodes() as nodes:
         yield nodes
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory, corpus: str) -> Path:
-    """The model folder of a run on two nodes without faults."""
-    folder = tmp_path_factory.mktemp("uninterrupted")
-    flags = [*TINY_RUN, "--dataset", corpus, "--model_folder", str(folder)]
-    with two_nodes() as nodes:
-        nodes.train([flags, flags], folder).succeed()
-    return folder
 
 
 @pytest.fixture
@@ -46,7 +35,7 @@ def flags_of_nodes(flags: Sequence[str], folders: Sequence[Path]) -> list[list[s
 
 
 def test_restart_after_killed_node_gives_same_weights(
-    nodes: Nodes, tiny_run: list[str], uninterrupted: Path, tmp_path: Path
+    nodes: Nodes, tiny_run: list[str], undisturbed: Path, tmp_path: Path
 ):
     agents = nodes.torchrun([tiny_run] * 2, tmp_path, TRANSLATE_DDP_FAULT="batch:6@1=stop")
     wait_until_stopped(agents[1].rank())
@@ -61,11 +50,11 @@ def test_restart_after_killed_node_gives_same_weights(
 
     output = nodes.train([tiny_run] * 2, tmp_path).succeed()
     assert "Resuming from" in output and "step_00000004" in output
-    assert_same_run(tmp_path / "model", uninterrupted)
+    assert_same_run(tmp_path / "model", undisturbed)
 
 
 def test_restart_after_killed_saving_node_uses_the_checkpoints_on_its_disk(
-    nodes: Nodes, tiny_run: list[str], uninterrupted: Path, disks: list[Path], tmp_path: Path
+    nodes: Nodes, tiny_run: list[str], undisturbed: Path, disks: list[Path], tmp_path: Path
 ):
     # The killed rank saves, hosts the store and holds the lock.
     flags = flags_of_nodes(tiny_run, disks)
@@ -79,12 +68,12 @@ def test_restart_after_killed_saving_node_uses_the_checkpoints_on_its_disk(
     # The lock was released with its process.
     output = nodes.train(flags, tmp_path, lock_seconds=0).succeed()
     assert f"Resuming from {disks[0]}/tmodel_step_00000004" in output
-    assert_same_run(disks[0], uninterrupted)
+    assert_same_run(disks[0], undisturbed)
     assert not checkpoints(disks[1]) and not (disks[1] / "metrics.jsonl").exists()
 
 
 def test_cut_link_ends_both_nodes_and_restart_gives_same_weights(
-    nodes: Nodes, tiny_run: list[str], uninterrupted: Path, disks: list[Path], tmp_path: Path
+    nodes: Nodes, tiny_run: list[str], undisturbed: Path, disks: list[Path], tmp_path: Path
 ):
     if not nodes.are_linked:
         pytest.skip("network namespaces with a link need root and the command ip")
@@ -103,7 +92,7 @@ def test_cut_link_ends_both_nodes_and_restart_gives_same_weights(
 
     nodes.set_link("up")
     assert "Resuming from" in nodes.train(flags, tmp_path).succeed()
-    assert_same_run(disks[0], uninterrupted)
+    assert_same_run(disks[0], undisturbed)
     assert not checkpoints(disks[1])
 
 
@@ -132,7 +121,7 @@ def test_ranks_save_and_exit_when_the_rendezvous_host_dies(
 
 
 def test_second_run_in_a_folder_in_use_is_an_error_on_either_node(
-    nodes: Nodes, tiny_run: list[str], uninterrupted: Path, disks: list[Path], tmp_path: Path
+    nodes: Nodes, tiny_run: list[str], undisturbed: Path, disks: list[Path], tmp_path: Path
 ):
     flags = flags_of_nodes(tiny_run, disks)
     first = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT="batch:6=stop")
@@ -149,7 +138,7 @@ def test_second_run_in_a_folder_in_use_is_an_error_on_either_node(
 
     resume(*holders)
     first.succeed()
-    assert_same_run(disks[0], uninterrupted)
+    assert_same_run(disks[0], undisturbed)
 
 
 def test_run_whose_folder_was_taken_over_saves_nothing(
@@ -183,3 +172,32 @@ def test_new_node_resumes_from_the_checkpoint_of_the_other(
     assert "Finished at epoch 1, step 8" in output
     # Each node maps the corpus that it prepared itself.
     assert all(list((folder / "data").glob("en-it-*/prepared.json")) for folder in disks)
+
+
+def test_folder_of_a_shared_disk_may_have_another_path_on_each_node(
+    nodes: Nodes, tiny_run: list[str], undisturbed: Path, tmp_path: Path
+):
+    (tmp_path / "mounted").symlink_to(tmp_path)
+    folders = [tmp_path / "model", tmp_path / "mounted" / "model"]
+    flags = flags_of_nodes([*tiny_run, "--num_epochs", "1"], folders)
+    nodes.train(flags, tmp_path).succeed()
+    output = nodes.train(flags_of_nodes(tiny_run, folders), tmp_path).succeed()
+    assert "Resuming from" in output
+    assert_same_run(folders[0], undisturbed)
+    assert not list(folders[0].glob(".received*"))
+
+
+def test_nodes_with_different_corpora_train_nothing(
+    nodes: Nodes, tiny_run: list[str], disks: list[Path], tmp_path: Path
+):
+    prefixes = [tmp_path / "one" / "train", tmp_path / "other" / "train"]
+    for number, prefix in enumerate(prefixes):
+        prefix.parent.mkdir()
+        lines = [f"sun {'moon ' * (n % 7)}{number}\n" for n in range(60)]
+        for language in ("en", "it"):
+            Path(f"{prefix}.{language}").write_text("".join(lines))
+    flags = flags_of_nodes(tiny_run, disks)
+    flags = [[*words, "--dataset", str(p)] for words, p in zip(flags, prefixes, strict=True)]
+    output = nodes.train(flags, tmp_path).fail()
+    assert output.count("error: The nodes read different data") == 1
+    assert not any(map(checkpoints, disks))

@@ -24,7 +24,7 @@ from translate_ddp.runtime.watchdog import open_watchdog
 
 def hang(before: Callable[[], object], folder: str, recorder: Callable[[], str] = str) -> None:
     """Hang until the watchdog ends the process."""
-    with open_watchdog(0, 1, under_torchrun=False) as watchdog:
+    with open_watchdog() as watchdog:
         watchdog.exit.write_status = RunFolder(folder, "token").write_status
         watchdog.exit.write_flight_recorder = recorder
         before()
@@ -54,7 +54,7 @@ def test_full_pipe_on_stderr_does_not_delay_the_end(tmp_path: Path):
 
 
 def fail_in_the_watchdog() -> None:
-    with open_watchdog(0, 1, under_torchrun=False) as watchdog:
+    with open_watchdog() as watchdog:
         watchdog.enter_phase("reading a batch", step=3)
         watchdog._check = lambda now: json.loads("{")
         time.sleep(3600)

@@ -114,8 +114,10 @@ def test_another_model_or_tokenizer_is_rejected_with_one_message(finished: Run):
 
 
 def test_more_epochs_resume_a_finished_run(finished: Run):
+    before = finished.status["checkpoint"]
     again = finished.start().succeed()
     assert "Finished at epoch 2" in again and "epoch 2/2" not in again
+    assert finished.status["checkpoint"] == before
     latest = finished.folder / checkpoints(finished.folder)[0]
     output = finished.start("--num_epochs", "3").succeed()
     assert f"Resuming from {latest}" in output and "bit for bit" not in output
@@ -214,5 +216,11 @@ def test_memory_of_a_resumed_run_holds_no_second_copy(run: Run, tmp_path: Path):
         mapped, tensors = json.loads(found.read_text())
         assert mapped == []
         counts.append(tensors)
+    copy = tmp_path / "copy.pt"
+    copy.write_bytes((run.folder / checkpoints(run.folder)[0]).read_bytes())
+    flags += ["--model_folder", str(tmp_path / "new"), "--init_from", str(copy)]
+    processes.start(train_and_look, tmp_path, 1, None, flags, str(found)).succeed()
+    mapped, tensors = json.loads(found.read_text())
+    assert mapped == [] and tensors == pytest.approx(counts[0], rel=0.02)
     moments = 2 * sum(tensor.numel() for tensor in last_state(run.folder)["model"].values())
     assert counts[1] - counts[0] == pytest.approx(moments, rel=0.02)

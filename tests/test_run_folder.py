@@ -98,3 +98,18 @@ def test_file_is_unchanged_if_the_disk_refuses(
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_containers_with_equal_names_and_ids_may_write_a_file_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path, sync = tmp_path / "config.yaml", os.fsync
+
+    def write_within(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fsync", sync)
+        write_atomically(path, "second")  # by the other container
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", write_within)
+    write_atomically(path, "first")
+    assert path.read_text() == "first" and list(tmp_path.iterdir()) == [path]

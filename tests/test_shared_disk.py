@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.settings import DistributedConfig
 from translate_ddp.training import find_checkpoint
 from translate_ddp.training.build import lock_run_folder
-from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.checkpoint import CheckpointStore, skipped
 from translate_ddp.training.checkpoint_file import Checkpoint, damage
-from translate_ddp.training.find_checkpoint import load_state
+from translate_ddp.training.find_checkpoint import Listing, load_state
 
 
 class StaleStore(CheckpointStore):
@@ -190,3 +190,20 @@ def test_nodes_that_share_a_disk_prepare_and_verify_the_corpus_once(
 def test_world_of_one_process_has_one_disk():
     world = World()
     assert world.on_each_disk("work", lambda: 7) == [7] == world.on_nodes([0], "work", lambda: 7)
+
+
+class DamagedOnFirstNode(World):
+    """Two nodes list a file; that of the first one is damaged."""
+
+    def on_each_node(self, phase: str, work: Callable[[], Any]) -> list[Any]:
+        return [Listing(Path(disk), (Checkpoint(Path(f"{disk}/x.pt"), 0, None),)) for disk in "ab"]
+
+    def on_nodes(self, nodes: Sequence[int], phase: str, work: Callable[[], Any]) -> list[Any]:
+        return [{0: "it is damaged", 1: None}[node] for node in nodes]
+
+
+def test_file_of_another_node_replaces_a_damaged_one_with_a_message():
+    world = DamagedOnFirstNode(rank=0, size=2, nodes=(0, 1), disk_holders=(0, 1))
+    found = find_checkpoint.find_intact("looking", lambda: Listing(Path()), world)
+    assert found.path == Path("b/x.pt")
+    assert skipped(found.damaged) == ["Skipped a/x.pt: it is damaged."]

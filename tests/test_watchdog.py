@@ -25,7 +25,7 @@ def test_only_stop_signals_stop_and_handlers_are_restored(number: int):
 
     before = signal.signal(number, handler)
     try:
-        with open_watchdog(0, 1, under_torchrun=False) as watchdog:
+        with open_watchdog() as watchdog:
             assert (signal.getsignal(number) is handler) == (number == signal.SIGCHLD)
             watchdog.begin_training()  # before that, a stop request ends the process
             for _ in range(3):
@@ -40,7 +40,7 @@ def test_only_stop_signals_stop_and_handlers_are_restored(number: int):
 
 
 def hang() -> None:
-    with open_watchdog(0, 1, under_torchrun=False) as watchdog:
+    with open_watchdog() as watchdog:
         watchdog.timeout_seconds = 0.5
         watchdog.enter_phase("compiling", has_timeout=False)
         time.sleep(1.5)

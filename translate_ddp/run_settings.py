@@ -68,9 +68,11 @@ class DistributedConfig:
     """Exit code after a request to stop. Not 0, a pod's restart policy starts the rank again."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.preempted_exit_code < 256:
+        code = self.preempted_exit_code
+        if not 0 <= code < 256 or code in (1, 2, 75):
             raise ValueError(
-                f"preempted_exit_code must be from 0 to 255, but is {self.preempted_exit_code}."
+                "preempted_exit_code must be from 0 to 255, but not 1, 2 or 75, which are codes of "
+                f"errors; it is {code}."
             )
         if not self.timeout_minutes > 0:
             raise ValueError(f"timeout_minutes must be positive, but is {self.timeout_minutes}.")

@@ -4,6 +4,7 @@ With one process every collective is the identity, so no caller checks for other
 `World(rank=3, size=8)` is a plain value, with which sharding is tested without processes.
 """
 
+import itertools
 import os
 import re
 import resource
@@ -54,13 +55,18 @@ class World:
     size: int = 1
     device: torch.device = torch.device("cpu")
     backend: str = "none"
-    node_leaders: tuple[int, ...] = (0,)  # the first rank of every node
+    nodes: tuple[int, ...] = ()  # the node of each rank; () if there is one
     disk_holders: tuple[int, ...] = (0,)  # for each node, the rank that locked its model folder
     watchdog: Watchdog = field(default_factory=Watchdog, repr=False, compare=False)
 
     @property
     def is_main(self) -> bool:
         return self.rank == 0
+
+    @property
+    def node_leaders(self) -> tuple[int, ...]:
+        """The first rank of every node."""
+        return tuple(map(self.nodes.index, range(max(self.nodes) + 1))) if self.nodes else (0,)
 
     @property
     def is_node_leader(self) -> bool:
@@ -74,7 +80,7 @@ class World:
     @property
     def node_index(self) -> int:
         """The index of this rank's node in the results of `on_each_node`."""
-        return sum(leader <= self.rank for leader in self.node_leaders) - 1
+        return self.nodes[self.rank] if self.nodes else 0
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The elementwise sum over all ranks, in a new tensor."""
@@ -186,7 +192,7 @@ def open_world(config: DistributedConfig) -> Iterator[World]:
     if device.type == "cpu":
         torch.set_num_threads(threads_per_process(launch))
     fix_cuda_kernels()
-    with open_watchdog(launch.rank, launch.size, launch.under_torchrun) as watchdog:
+    with open_watchdog(launch) as watchdog:
         watchdog.timeout_seconds = 60 * config.timeout_minutes
         watchdog.preempted_exit_code = config.preempted_exit_code
         world = World(launch.rank, launch.size, device, watchdog=watchdog)
@@ -209,8 +215,8 @@ def _report_errors(world: World) -> Iterator[None]:
         if world.size == 1 and watchdog.exit.write_status is None:
             raise  # no run and no other rank has to learn of it
         if isinstance(error, UserError):
-            is_alone = error.this_rank_only or watchdog.exit.peers is not None
-            rank = world.rank if is_alone else 0  # unconnected ranks cannot agree on another one
+            can_agree = error.this_rank_only or watchdog.exit.peers is not None
+            rank = world.rank if can_agree else 0  # of ranks that are not connected, only rank 0
             termination = Termination("failed", str(error), ExitCode.USER_ERROR, rank)
             watchdog.exit.end(termination, error)
         is_gloo_error = type(error) is RuntimeError and LOST_PEER.search(str(error))
@@ -241,13 +247,21 @@ def _join(world: World, launch: Launch, backend: str) -> World:
     if "nccl" in backend:
         watchdog.exit.write_flight_recorder = lambda: write_flight_recorder(world.rank)
     world = replace(world, backend=backend.split(":")[-1])
-    local_ranks = world.gather(launch.local_rank)
-    node_leaders = tuple(rank for rank, local in enumerate(local_ranks) if local == 0)
-    return replace(
-        world,
-        node_leaders=node_leaders,
-        disk_holders=node_leaders,
-    )
+    world = replace(world, nodes=number_nodes(world.gather((launch.local_rank, launch.node))))
+    return replace(world, disk_holders=world.node_leaders)
+
+
+def number_nodes(places: Sequence[tuple[int, int | None]]) -> tuple[int, ...]:
+    """The node of each rank, numbered by first ranks, from its local rank and launcher's number.
+
+    Where the launcher numbers no nodes, the ranks of a node follow each other.
+    """
+    begun = itertools.accumulate(local == 0 for local, _ in places)
+    keys = [
+        number if node is None else node for number, (_, node) in zip(begun, places, strict=True)
+    ]
+    order = list(dict.fromkeys(keys))
+    return tuple(map(order.index, keys))
 
 
 def raise_descriptor_limit() -> None:

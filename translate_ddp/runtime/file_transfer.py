@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
 
@@ -10,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.distributed import NEVER, World
 from translate_ddp.runtime.heartbeat import heartbeat, library_call
 
 CHUNK_BYTES = 16 * 2**20
@@ -26,21 +27,35 @@ def copy_to_nodes(
     """
     if not receivers:
         return
-    ranks = sorted({owner, *receivers})
     # On ranks outside of the group a number, which is not used.
-    group = cast("dist.ProcessGroup", dist.new_group(ranks, backend="gloo"))
+    ranks = sorted({owner, *receivers})
+    group = cast("dist.ProcessGroup", dist.new_group(ranks, timeout=NEVER, backend="gloo"))
 
     def work() -> None:
         if world.rank == owner:
             _send(source, owner, group)
-            if owner in receivers:
-                with library_call():
-                    shutil.copyfile(source, target)
-        elif world.rank in receivers:
-            _receive(target, owner, group)
+        if world.rank in receivers:
+            with _explained(target):
+                if world.rank == owner:
+                    with library_call():
+                        shutil.copyfile(source, target)
+                else:
+                    _receive(target, owner, group)
 
     world.on_each_node("copying the checkpoint to other nodes", work)
     dist.destroy_process_group(group)
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        with suppress(OSError):
+            target.unlink(missing_ok=True)
+        raise UserError(
+            f"The checkpoint of another node cannot be copied to {target}: {error.strerror}."
+        ) from error
 
 
 def _send(source: Path, owner: int, group: dist.ProcessGroup) -> None:
@@ -63,13 +78,9 @@ def _receive(target: Path, owner: int, group: dist.ProcessGroup) -> None:
         with target.open("xb") as file:
             for chunk in chunks:
                 file.write(chunk)
-    except OSError as error:
-        for _ in chunks:  # the sender does not know of the error
+    finally:
+        for _ in chunks:  # the sender does not know of an error
             pass
-        target.unlink(missing_ok=True)
-        raise UserError(
-            f"The checkpoint of another node cannot be copied to {target}: {error.strerror}."
-        ) from error
 
 
 def _chunks(owner: int, group: dist.ProcessGroup) -> Iterator[memoryview]:

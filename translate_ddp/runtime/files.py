@@ -3,7 +3,7 @@
 import errno
 import io
 import os
-import socket
+import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,8 +20,8 @@ def write_atomically(path: Path, data: bytes | str) -> None:
 
     Text is written as UTF-8. Raises OSError if that fails; the old file is then unchanged.
     """
-    # On a shared disk, processes of several hosts may write the same file at the same time.
-    temporary = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}")
+    # Containers that share a disk may have the same host name and process id.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with temporary.open("wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)

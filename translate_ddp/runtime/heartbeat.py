@@ -1,6 +1,6 @@
-"""Heartbeats of long work, from code that does not know the watchdog: they show that it goes on.
+"""Heartbeats of long work, from code that does not know the watchdog: they record its progress.
 
-Loops call `heartbeat`. A call of a library that gives no sign is made within `library_call`.
+Loops call `heartbeat`. A call of a library without progress reports is made within `library_call`.
 """
 
 import threading
@@ -78,7 +78,7 @@ def _observe(thread_id: int, is_done: threading.Event) -> None:
 def _use(thread_id: int) -> Use:
     process = Path("/proc/self")
     disk = _io(process / "io", IO_FIELDS)
-    # Of the calling thread only: others talk to the store of the ranks.
+    # Of the calling thread only: others use the store of the ranks.
     disk += _io(process / "task" / str(thread_id) / "io", THREAD_IO_FIELDS)
     return Use(time.monotonic(), time.process_time(), disk)
 

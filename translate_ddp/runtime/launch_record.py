@@ -1,4 +1,4 @@
-"""Tells a restart by the launcher from a new start by the user, with a file in the model folder.
+"""Distinguishes a restart by the launcher from a new start, by a file in the model folder.
 
 torchrun starts all ranks again after one was lost and when a node joins or leaves, and Slurm
 requeues a job. They repeat the command with its flags, which were meant for the first start.

@@ -23,8 +23,12 @@ class Launch:
     size: int = 1
     local_rank: int = 0
     local_size: int = 1
+    node: int | None = None  # the launcher's number of this node; None: not known
     restarts: int = 0
     under_torchrun: bool = False
+
+
+ONE_PROCESS = Launch()
 
 
 def read_launch(environment: Mapping[str, str]) -> Launch:
@@ -34,21 +38,28 @@ def read_launch(environment: Mapping[str, str]) -> Launch:
     """
     if "RANK" in environment or "WORLD_SIZE" in environment:
         return _read_torchrun(environment)
-    if (size := _number(environment, "OMPI_COMM_WORLD_SIZE", 1)) > 1:
-        raise UserError(
-            f"mpirun has started {size} processes without RANK and WORLD_SIZE, so each would train "
-            "on its own: start the ranks with torchrun or srun."
-        )
+    _reject_mpirun(environment, "OMPI_COMM_WORLD_SIZE")  # its daemons are a step of Slurm
     # A batch script has most of these variables too, but only `srun` sets those of a step.
-    if _number(environment, "SLURM_STEP_NUM_TASKS", 1) > 1:
+    is_step = "SLURM_STEP_TASKS_PER_NODE" in environment
+    if is_step and _number(environment, "SLURM_STEP_NUM_TASKS", 1) > 1:
         return Launch(
             rank=_number(environment, "SLURM_PROCID"),
             size=_number(environment, "SLURM_STEP_NUM_TASKS"),
             local_rank=_number(environment, "SLURM_LOCALID"),
             local_size=_slurm_local_size(environment),
+            node=_number(environment, "SLURM_NODEID"),
             restarts=_number(environment, "SLURM_RESTART_COUNT", 0),
         )
-    return Launch()
+    _reject_mpirun(environment, "PMI_SIZE")  # srun may set it, too
+    return ONE_PROCESS
+
+
+def _reject_mpirun(environment: Mapping[str, str], name: str) -> None:
+    if (size := _number(environment, name, 1)) > 1:
+        raise UserError(
+            f"mpirun has started {size} processes without RANK and WORLD_SIZE, so each would train "
+            "on its own: start the ranks with torchrun or srun."
+        )
 
 
 def is_first_process(environment: Mapping[str, str]) -> bool:
@@ -56,7 +67,7 @@ def is_first_process(environment: Mapping[str, str]) -> bool:
 
     Raises no error, whatever the variables are.
     """
-    names = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+    names = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
     return next((environment[name] for name in names if name in environment), "0") in ("0", "")
 
 
@@ -66,17 +77,20 @@ def _read_torchrun(environment: Mapping[str, str]) -> Launch:
         size=_number(environment, "WORLD_SIZE"),
         local_rank=_number(environment, "LOCAL_RANK", 0),
         local_size=_number(environment, "LOCAL_WORLD_SIZE", 1),
+        node=_number(environment, "GROUP_RANK") if "GROUP_RANK" in environment else None,
         # Slurm requeues a job with the same command; torchrun's count then starts at 0 again.
         restarts=_number(environment, "TORCHELASTIC_RESTART_COUNT", 0)
         + _number(environment, "SLURM_RESTART_COUNT", 0),
         under_torchrun="TORCHELASTIC_RUN_ID" in environment,
     )
     if launch.rank >= launch.size:
-        raise UserError(f"RANK={launch.rank} is not below WORLD_SIZE={launch.size}. {UNSET}")
+        raise _unusable(f"RANK={launch.rank} is not below WORLD_SIZE={launch.size}.")
+    if not launch.local_size:
+        raise _unusable("LOCAL_WORLD_SIZE is 0.")
     if launch.size > 1:
         _number(environment, "MASTER_PORT")
         if not environment.get("MASTER_ADDR"):
-            raise UserError(f"RANK is set, but MASTER_ADDR is not. {UNSET}")
+            raise _unusable("RANK is set, but MASTER_ADDR is not.")
     return launch
 
 
@@ -87,8 +101,13 @@ def _number(environment: Mapping[str, str], name: str, default: int | None = Non
         return default
     if text is None or not (text.isascii() and text.isdecimal()):
         found = "not set" if text is None else f"{text!r}, which is no number"
-        raise UserError(f"The launcher's variable {name} is {found}. {UNSET}")
+        raise _unusable(f"The launcher's variable {name} is {found}.")
     return int(text)
+
+
+def _unusable(problem: str) -> UserError:
+    # Each process reports its own variables: there may be no rank 0.
+    return UserError(f"{problem} {UNSET}", this_rank_only=True)
 
 
 def _slurm_local_size(environment: Mapping[str, str]) -> int:

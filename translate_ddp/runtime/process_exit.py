@@ -19,7 +19,7 @@ from translate_ddp.runtime.peers import Peers, Termination
 from translate_ddp.runtime.run_folder import RunStatus
 
 STACK_FRAMES = 12
-# Timeouts of the end: together less than the 30 s after which torchrun kills the other ranks.
+# Timeouts of the parts of the end, the most important ones first: a launcher may kill the rest.
 WRITE_SECONDS = 1.0  # for output, whose reader may have stopped
 STATUS_SECONDS = 5.0  # for a disk, which may be on the other side of a cut link
 RECORDER_SECONDS = 5.0
@@ -37,8 +37,8 @@ class ExitCode(IntEnum):
 class ProcessExit:
     """Ends this process once. Of all ranks, the first to claim the termination reports it."""
 
-    def __init__(self, rank: int) -> None:
-        self.rank = rank
+    def __init__(self, rank: int, local_rank: int = 0) -> None:
+        self.rank, self.local_rank = rank, local_rank
         self.peers: Peers | None = None
         self.write_status: Callable[[RunStatus, str], None] | None = None  # none without a run
         self.close_trackers: Callable[[float], None] = lambda seconds: None
@@ -54,10 +54,11 @@ class ProcessExit:
         """
         self._acquire()
         try:
-            termination = self._claim(termination)
+            termination, is_agreed = self._claim(termination)
             is_mine = termination.rank == self.rank
             try_for(WRITE_SECONDS, lambda: sys.stdout.flush())  # which may be closed
-            if is_mine:
+            # Without a store, one rank of each node: where rank 0 is lost, rank 1.
+            if is_mine and (is_agreed or self.local_rank == 0 or self.rank == 1):
                 print_termination(termination)
             self.save_status(termination.status, termination.message)  # nodes may not share disks
             if termination.exit_code == ExitCode.RETRY:
@@ -87,12 +88,13 @@ class ProcessExit:
         if not self._lock.acquire(blocking=is_main):
             sys.exit()  # ends this thread alone
 
-    def _claim(self, termination: Termination) -> Termination:
-        """The termination that the run reports, as far as this rank can know."""
+    def _claim(self, termination: Termination) -> tuple[Termination, bool]:
+        """The termination that the run reports, and whether ranks agree: not without a store."""
         peers = self.peers
         if peers is None or termination.rank != self.rank:
-            return termination
-        return peers.try_call(lambda: peers.claim(termination)) or termination
+            return termination, True
+        claimed = peers.try_call(lambda: peers.claim(termination))
+        return claimed or termination, claimed is not None
 
     def _save_flight_recorder(self) -> None:
         if path := try_for(RECORDER_SECONDS, self.write_flight_recorder):

@@ -75,7 +75,7 @@ class RunFolder:
                     f"{self.path} is in use by {user}: wait until it ends, or choose another "
                     "--model_folder."
                 )
-            if not has_notice:
+            if holder and not has_notice:  # else it is being written
                 print_line(f"{self.path} is in use by {user}: waiting until it ends.")
                 has_notice = True
             heartbeat()

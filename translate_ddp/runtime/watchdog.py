@@ -18,6 +18,7 @@ from torch.distributed import DistError
 
 from translate_ddp.errors import first_line
 from translate_ddp.runtime.heartbeat import heartbeats_to
+from translate_ddp.runtime.launcher import ONE_PROCESS, Launch
 from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest
 from translate_ddp.runtime.process_exit import ExitCode, ProcessExit
 from translate_ddp.runtime.rank_names import rank_names
@@ -38,9 +39,11 @@ class Watchdog:
     (the main thread obeys `stop_reason` within the launcher's grace period) or `ending`.
     """
 
-    def __init__(self, rank: int = 0, size: int = 1, under_torchrun: bool = False) -> None:
+    def __init__(
+        self, rank: int = 0, size: int = 1, under_torchrun: bool = False, local_rank: int = 0
+    ) -> None:
         self.rank, self.size = rank, size
-        self.exit = ProcessExit(rank)
+        self.exit = ProcessExit(rank, local_rank)
         self.stop_reason: str | None = None
         self.stage: Literal["starting", "training", "ending"] = "starting"
         self.timeout_seconds = float("inf")  # without progress, in a phase that has a timeout
@@ -243,7 +246,8 @@ class Watchdog:
             return describe({self.rank: self._next_heartbeat()}), []
         surveyed = peers.try_call(lambda: peers.survey(self._next_heartbeat))
         if surveyed is None:
-            return f"Rank {self.rank} lost its connection to the others at {self.where}", []
+            where = f"at {self.where}: the store does not respond, so its process or machine"
+            return f"Rank {self.rank} lost its connection to the others {where} may be lost", []
         heartbeats, lost_ranks = surveyed
         if lost_ranks:
             return f"{rank_names(lost_ranks).capitalize()} {failure} at {self.where}", lost_ranks
@@ -256,9 +260,9 @@ def describe_hang(heartbeats: dict[int, Heartbeat]) -> str:
 
 
 @contextmanager
-def open_watchdog(rank: int, size: int, under_torchrun: bool) -> Iterator[Watchdog]:
+def open_watchdog(launch: Launch = ONE_PROCESS) -> Iterator[Watchdog]:
     """A watchdog that receives this process's stop signals until the context ends."""
-    watchdog = Watchdog(rank, size, under_torchrun)
+    watchdog = Watchdog(launch.rank, launch.size, launch.under_torchrun, launch.local_rank)
     with receive_signals() as signals, heartbeats_to(watchdog.heartbeat):
         thread = threading.Thread(target=watchdog.run, args=(signals,), daemon=True)
         thread.start()

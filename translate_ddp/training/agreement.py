@@ -12,11 +12,7 @@ from translate_ddp.runtime.rank_names import rank_names
 from translate_ddp.settings import Config
 
 # Nodes may keep their files in different places; that they hold the same data is checked later.
-PATHS = {"dataset", "validation", "tokenizer_file", "config"} | {
-    "model_folder",
-    "preload",
-    "init_from",
-}
+PATHS = {"dataset", "validation", "tokenizer_file", "config", "model_folder"}
 
 
 def check_same_settings(config: Config, world: World) -> None:
@@ -26,6 +22,7 @@ def check_same_settings(config: Config, world: World) -> None:
     """
     parts = config.to_dict().values()
     settings = {name: value for part in parts for name, value in part.items() if name not in PATHS}
+    settings |= {name: without_path(settings[name]) for name in ("preload", "init_from")}
     found = world.gather(settings | {"version of PyTorch": str(torch.__version__)})
     if differences := describe_differences(found):
         table = "".join(f"\n  {line}" for line in differences)
@@ -33,6 +30,12 @@ def check_same_settings(config: Config, world: World) -> None:
             f"The ranks were started with different settings:{table}\n"
             "Start all of them with the same flags, settings file and version of PyTorch."
         )
+
+
+def without_path(selection: str) -> str:
+    """What a setting selects: a word, an epoch or any file."""
+    is_word = selection in ("", "latest", "best") or selection.isdecimal()
+    return (selection or "''") if is_word else "a file"
 
 
 def describe_differences(found: list[dict[str, Any]]) -> list[str]:

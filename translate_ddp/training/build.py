@@ -20,9 +20,11 @@ from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.heartbeat import library_call
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.settings import Config
 from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.find_checkpoint import delete_copy
 from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.optimizer import build_optimizer
@@ -54,7 +56,8 @@ def lock_run_folder(path: str, world: World) -> tuple[RunFolder, World]:
 
 
 def begin_run(folder: RunFolder, world: World) -> None:
-    """From now on STATUS.json describes this start."""
+    """From now on STATUS.json describes this start, and no rank needs the loaded checkpoint."""
+    delete_copy(folder.path, world)
     folder.has_begun = True
     if world.is_node_leader:  # nodes may have separate disks
         folder.write_status("running")
@@ -106,7 +109,9 @@ def build_model(
     model = Transformer(config.model, len(data.tokenizer), dtype=dtype).to(world.device)
     if initial is not None:
         try:
-            model.load_state_dict(initial.model)
+            with library_call():
+                model.load_state_dict(initial.model)
+            initial.free_tensors()
         except (RuntimeError, TypeError) as error:
             raise UserError(
                 f"The weights of --init_from do not fit their settings: {first_line(error)}"

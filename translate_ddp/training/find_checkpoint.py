@@ -10,13 +10,16 @@ from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.file_transfer import copy_to_nodes
 from translate_ddp.runtime.heartbeat import library_call
 from translate_ddp.training.checkpoint import CheckpointStore, Damaged, first_intact, skipped
-from translate_ddp.training.checkpoint_file import Checkpoint, damage, load
+from translate_ddp.training.checkpoint_file import MISSING, Checkpoint, damage, load
 from translate_ddp.training.state import RunState
+
+RECEIVED = ".received.pt"  # the copy of a node that lacks the file
 
 
 class Listing(NamedTuple):
     """The files that one node could use, newest first; not verified."""
 
+    folder: Path  # the node's model folder
     files: tuple[Checkpoint, ...] = ()
     problem: str = ""  # why there is none
 
@@ -25,6 +28,7 @@ class Found(NamedTuple):
     """The newest intact file of all nodes, and the damaged ones; the same on every rank."""
 
     files: dict[int, Path]  # of each node that lists it; empty if there is none
+    in_folder: frozenset[int]  # the nodes whose model folder has it
     node: int  # that has verified it
     damaged: Damaged
     problem: str  # of the first node without a file
@@ -48,9 +52,9 @@ def load_state(
 
     def look() -> Listing:
         try:
-            return Listing(tuple(store.candidates(preload)))
+            return Listing(store.folder, tuple(store.candidates(preload)))
         except UserError as error:
-            return Listing(problem=str(error))
+            return Listing(store.folder, problem=str(error))
 
     found = find_intact("looking for a checkpoint", look, world)
     if not found.files:
@@ -69,7 +73,8 @@ def load_initial(path: Path, folder: Path, world: World) -> tuple[RunState, str]
     """
 
     def look() -> Listing:
-        return Listing((Checkpoint(path, step=0, epoch=None),) if path.exists() else ())
+        files = (Checkpoint(path, step=0, epoch=None),) if path.exists() else ()
+        return Listing(folder, files)
 
     found = find_intact("looking for the initial weights", look, world)
     if not found.files:
@@ -94,37 +99,44 @@ def find_intact(phase: str, look: Callable[[], Listing], world: World) -> Found:
         for checkpoint in listing.files:
             holders.setdefault(checkpoint.path.name, {})[node] = checkpoint
     owners = {}  # file name -> the node that has verified it
+    damaged: Damaged = []
 
     def verify(checkpoint: Checkpoint) -> str | None:
         name = checkpoint.path.name
         nodes = list(holders[name])
-        problems: list[str | None] = []
         for part in filter(None, (nodes[:1], nodes[1:])):
-            problems += world.on_nodes(
+            problems = world.on_nodes(
                 part, f"verifying {name}", lambda: damage(holders[name][world.node_index].path)
             )
-            if None in problems:
-                owners[name] = nodes[problems.index(None)]
+            for node, problem in zip(part, problems, strict=True):
+                if problem is None:
+                    owners.setdefault(name, node)
+                elif problem != MISSING:
+                    damaged.append((holders[name][node].path, problem))
+            if name in owners:
                 return None
-        return problems[0]
+        return "no node has it intact"
 
     newest = [next(iter(files.values())) for files in holders.values()]
     newest.sort(key=lambda checkpoint: checkpoint.order, reverse=True)
-    found, damaged = first_intact(newest, verify)
+    found, _ = first_intact(newest, verify)
+    damaged = list(dict.fromkeys(damaged))  # nodes may share a disk
     problem = next((listing.problem for listing in listings if listing.problem), "")
     if found is None:
-        return Found({}, 0, damaged, problem)
+        return Found({}, frozenset(), 0, damaged, problem)
     files = {node: held.path for node, held in holders[found.path.name].items()}
-    return Found(files, owners[found.path.name], damaged, problem)
+    in_folder = {node for node, path in files.items() if path.parent == listings[node].folder}
+    return Found(files, frozenset(in_folder), owners[found.path.name], damaged, problem)
 
 
 def load_found(found: Found, folder: Path, world: World) -> tuple[RunState, str]:
     """The state in the file, on every rank, and a description of the file.
 
-    A disk with a node that lacks the file gets a copy in `folder` while it is loaded.
+    A disk with a node that lacks the file gets a copy in `folder`. Delete it by `delete_copy` when
+    no rank uses the state.
     """
-    lack = [node for node in range(len(world.node_leaders)) if not _has(node, found, folder, world)]
-    copy, disks = folder / ".received.pt", sorted({world.disk_holders[node] for node in lack})
+    lack = [node for node in range(len(world.node_leaders)) if not _has(node, found, world)]
+    copy, disks = folder / RECEIVED, sorted({world.disk_holders[node] for node in lack})
     copy_to_nodes(found.path, world.node_leaders[found.node], disks, copy, world)
     states: list[RunState] = []
 
@@ -134,19 +146,20 @@ def load_found(found: Found, folder: Path, world: World) -> tuple[RunState, str]
             states.append(load(file, str(found.path), mapped=True))
 
     world.on_each_rank("loading the checkpoint", load_on_rank)
-    if world.rank in disks:
-        copy.unlink()  # it exists until no process maps it
     is_one = len(world.node_leaders) == 1
     return states[0], f"{found.path}" if is_one else f"{found.path}, on node {found.node}"
 
 
-def _has(node: int, found: Found, folder: Path, world: World) -> bool:
-    """Whether a node has the content that another has verified: on the disk of the model folder.
+def delete_copy(folder: Path, world: World) -> None:
+    """Delete the copy of `load_found`, also one of a start that was killed."""
+    world.gather(None)  # on a network disk, a file that is deleted cannot be read any more
+    world.on_each_disk("deleting a copy", lambda: (folder / RECEIVED).unlink(missing_ok=True))
+
+
+def _has(node: int, found: Found, world: World) -> bool:
+    """Whether a node has the content that another has verified: both in one model folder.
 
     Files elsewhere may only have the same name.
     """
-    if node == found.node:
-        return True
-    holders = world.disk_holders
-    is_shared = holders[node] == holders[found.node] and found.path.parent == folder
-    return is_shared and node in found.files
+    holders, nodes = world.disk_holders, {node, found.node}
+    return node == found.node or nodes <= found.in_folder and holders[node] == holders[found.node]

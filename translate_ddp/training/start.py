@@ -1,4 +1,4 @@
-"""The checkpoint that a run starts from: a new start obeys `--preload`, a restart resumes."""
+"""The checkpoint that a run starts from: at a new start that of `--preload`, else the newest."""
 
 import os
 from dataclasses import dataclass
@@ -30,12 +30,17 @@ def find_start(settings: CheckpointConfig, world: World) -> Start:
     """
     store, init_from = CheckpointStore(settings), settings.init_from
     preload = settings.preload
-    if is_restarted(store.folder, world):  # it has obeyed `preload` already
+    if is_restarted(store.folder, world):  # `preload` was for the first start
         preload = "latest"
     state, path, messages = load_state(store, preload, world)
     if state is None and preload != settings.preload:  # the restarted run had not saved yet
         state, path, messages = load_state(store, settings.preload, world)
     if state is None and init_from:
+        if Path(init_from).absolute().parent == store.folder.absolute():
+            raise UserError(
+                f"--init_from {init_from} is in the model folder, from which a new run moves the "
+                "files of other runs: copy it elsewhere, or pass another --model_folder."
+            )
         initial, message = load_initial(Path(init_from), store.folder, world)
         return Start(None, path, [message], initial)
     if state is not None and not state.can_resume:
@@ -66,4 +71,4 @@ def record_begin(folder: Path, world: World) -> None:
         except OSError as error:
             raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
 
-    world.on_each_node("recording the launch", work)
+    world.on_each_disk("recording the launch", work)

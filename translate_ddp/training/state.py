@@ -94,6 +94,11 @@ class RunState:
         """Whether training can resume from it; an average or an exported file can only be used."""
         return bool(self.optimizer)
 
+    def free_tensors(self) -> None:
+        """Delete all tensors: they may be mapped to a file."""
+        for part in (self.model, self.optimizer, self.meters):
+            part.clear()
+
     def to_dict(self) -> dict[str, Any]:
         """Nested dicts of plain values and the tensors themselves, for `torch.save`."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}

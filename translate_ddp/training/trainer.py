@@ -13,6 +13,7 @@ from translate_ddp.errors import Stopped, UserError, first_line
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.runtime.heartbeat import library_call
 from translate_ddp.settings import TrainConfig
 from translate_ddp.training import due
 from translate_ddp.training.averaging import average_run, listed, loaded
@@ -105,15 +106,13 @@ class Trainer:
                 stopped = self._train_epoch(progress)
             if stopped:
                 return False
-            if self._is_validation_due(
-                self.config
-            ):  # at --max_steps, below the closed progress bar
+            if self._is_validation_due():  # at --max_steps, below the closed progress bar
                 self._validate()
 
     def _repeat_validation(self) -> None:
         """Validate again what was validated after the resumed checkpoint: its record is removed."""
         saved = self._saved_config  # such as --max_steps 2 of a run that now goes on
-        if self._is_validation_due(self.config) or self._is_validation_due(saved):
+        if self._is_validation_due() or self._is_validation_due(saved):
             self._validate()
             if due.has_max_steps(saved, self.position) and not self.is_finished():
                 self._validate_average(self.position)
@@ -129,18 +128,14 @@ class Trainer:
             stop, save = self.updater.flags.of_previous_step()
             save &= self.saver.saved_step < position.global_step - 1  # else saved since then
             # Validation can take long, so the state is saved first.
-            if (
-                stop
-                or save
-                or due.is_save_due(self.config, position)
-                or self._is_validation_due(self.config)
-            ):
+            save |= due.is_save_due(self.config, position) or self._is_validation_due()
+            if stop or save:
                 self._save(stopping=stop)
             if stop and not position.skipped_in_a_row:
                 return True
             if due.has_max_steps(self.config, position):
                 break
-            if self._is_validation_due(self.config):
+            if self._is_validation_due():
                 self._validate()
             self.watchdog.enter_phase("reading a batch", position.global_step + 1)
         return False
@@ -189,8 +184,8 @@ class Trainer:
         """Whether the run ends at the current or another position."""
         return due.is_finished(self.config, self.metric, position or self.position)
 
-    def _is_validation_due(self, config: TrainConfig) -> bool:
-        return due.is_validation_due(config, self.position, len(self.sampler.plan))
+    def _is_validation_due(self, config: TrainConfig | None = None) -> bool:
+        return due.is_validation_due(config or self.config, self.position, len(self.sampler.plan))
 
     # --- what is logged ---
 
@@ -285,16 +280,16 @@ class Trainer:
         """Resume from a state, and free its tensors. Raises UserError if it does not fit."""
         optimizer = self.updater.optimizer
         try:
-            self.model.load_state_dict(state.model)
-            optimizer.load_state_dict(copy.deepcopy(state.optimizer))  # not mapped to the file
+            with library_call():  # which reads the file
+                self.model.load_state_dict(state.model)
+                optimizer.load_state_dict(copy.deepcopy(state.optimizer))
             check_shapes(optimizer)
             self.meters.restore(state.meters)
         except (RuntimeError, ValueError, TypeError, KeyError) as error:
             raise UserError(
                 f"The checkpoint does not fit this model: {first_line(error)}"
             ) from error
-        for tensors in (state.model, state.optimizer, state.meters):
-            tensors.clear()
-        self.updater.position = state.position
+        state.free_tensors()
+        self.updater.position, self.saver.saved_name = state.position, state.run.history[-1]
         self._saved_config = due.with_saved(self.config, state.run.config["train"])
         self.saver.saved_step = self._checked_step = self.position.global_step
