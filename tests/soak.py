@@ -60,9 +60,9 @@ class Launcher:
         if launch == "damaged corpus":
             damage_corpus(self.model, random.Random(fault))
         self.places = [self.first, self.first, 1 - self.first]
-        agent, variables = self.agent, {"SLURM_JOB_ID": str(self.requeues), VARIABLE: fault}
+        agent, variables = self.agent, {"SLURM_JOB_ID": "1", VARIABLE: fault}
         if launch == "requeued":
-            agent, variables["SLURM_RESTART_COUNT"] = agent + 1, "1"
+            agent, variables["SLURM_RESTART_COUNT"] = agent + 1, str(self.requeues + 1)
         if launch == "fewer ranks":  # other sums: it must end before its first step
             self.places, variables[VARIABLE] = self.places[:2], "batch=kill"
         logs = self.folder / f"none_{agent}" / "attempt_0" / "0"
@@ -75,7 +75,7 @@ class Launcher:
         return processes.start(train_on_nodes, self.folder, len(self.places), variables, *arguments)
 
     def note_requeue(self) -> None:
-        """The new torchrun and the next job go on, if that start has come so far."""
+        """The next starts are by the torchrun of the requeued job, if it has begun the run."""
         record = self.model / ".launch"
         if record.exists() and f"none_{self.agent + 1}" in record.read_text():
             self.agent, self.requeues = self.agent + 1, self.requeues + 1
