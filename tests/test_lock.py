@@ -13,6 +13,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime import run_folder
 from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.saving import RunSaver
@@ -135,3 +136,21 @@ def test_run_that_is_replaced_while_it_saves_publishes_nothing(
     with pytest.raises(UserError, match="Another run has taken over .*: nothing was saved"):
         saver.save(state_while_another_run_starts, None, is_last=False)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".holder", ".lock"]
+
+
+def test_partial_files_of_killed_processes_are_deleted_by_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "rename", die)
+    monkeypatch.setattr(Path, "unlink", die)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "config.yaml", "partial")
+    monkeypatch.undo()
+    (partial,) = tmp_path.iterdir()
+    kept = tmp_path / ".notes.0123"
+    kept.touch()
+    RunFolder(str(tmp_path), "mine").lock(rank=0)
+    assert not partial.exists() and kept.exists()

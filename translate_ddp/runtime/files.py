@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,6 +14,14 @@ from translate_ddp.runtime.heartbeat import heartbeat
 
 CHUNK_BYTES = 2**24  # 16 MiB
 SYNC_BYTES = 2**26
+PARTIAL = re.compile(r"\..+\.[0-9a-f]{32}")  # as `write_atomically` names them
+
+
+def delete_partial_files(folder: Path) -> None:
+    """Delete what killed calls of `write_atomically` left in a folder that nobody writes to now."""
+    for path in folder.iterdir():
+        if PARTIAL.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:

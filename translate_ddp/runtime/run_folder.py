@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.files import delete_partial_files, write_atomically
 from translate_ddp.runtime.heartbeat import heartbeat
 
 HOLDER_FILE = ".holder"  # which process has the lock
@@ -47,6 +47,7 @@ class RunFolder:
             if not self._wait_for_lock(descriptor):
                 os.close(descriptor)
                 return int(self._holder()["rank"])
+            delete_partial_files(self.path)
             mine = {"token": self._token, "pid": os.getpid(), "host": socket.gethostname()}
             mine |= {"kernel": kernel_id(), "rank": rank}
             # Not in the open file: other nodes need not see what is written to it before it is
