@@ -1,5 +1,6 @@
 """Checkpoint files: complete or absent, verified before they are parsed, found by name."""
 
+import errno
 import os
 import pickle
 import random
@@ -15,6 +16,7 @@ from tests.helpers.runs import assert_same_tree
 from tests.helpers.states import make_state
 from translate_ddp.errors import NotSaved, UserError
 from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.training import checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import damage, load
 
@@ -34,6 +36,18 @@ def test_saved_state_can_be_loaded(store: CheckpointStore):
     state = load(path)
     assert_same_tree(vars(state), vars(make_state(7)))
     assert names(store) == [path.name]  # no temporary file is left
+
+
+def test_file_that_may_not_survive_a_power_cut_is_no_checkpoint(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(_: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(checkpoint, "sync_folder", fail)
+    with pytest.raises(NotSaved, match="Input/output error"):
+        store.save(make_state(7))
+    assert names(store) == []
 
 
 def test_latest_is_found_by_step_not_by_time(store: CheckpointStore):

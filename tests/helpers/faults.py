@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import processes
-from tests.helpers.runs import assert_same_run, checkpoints, status
+from tests.helpers.runs import assert_same_run, checkpoints, last_state, status
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.runtime.fault_injection import VARIABLE
 
@@ -50,6 +50,8 @@ class Run:
         """It has ended like the run without faults, and left no temporary file."""
         assert_same_run(self.uninterrupted(size, epochs).folder, self.folder)
         assert not list(self.folder.glob(".tmodel*"))
+        history = last_state(self.folder)["run"]["history"]
+        assert set(checkpoints(self.folder)[1:]) <= set(history)  # it does not contain its own name
         assert self.status["state"] == "finished"
 
 

@@ -58,28 +58,29 @@ class CheckpointStore:
         cannot be written; existing checkpoints are then unchanged.
         """
         step = state.position.global_step
-        partial = self.folder / f".{self.basename}.partial"
+        written = self.folder / f".{self.basename}.partial"
         marker = f"epoch_{epoch:04d}_" if epoch is not None else ""
         try:
             fault_point("saving")
             self.folder.mkdir(parents=True, exist_ok=True)
-            partial.unlink(missing_ok=True)
-            digest = write(partial, state)
+            written.unlink(missing_ok=True)
+            digest = write(written, state)
             path = self.folder / f"{self.basename}_{marker}step_{step:08d}-{digest}.pt"
             fault_point("renaming")
             before_publish()
-            partial.rename(path)
+            written = written.rename(path)
             fault_point("published")
             sync_folder(self.folder)
-        except OSError as error:
+            return path
+        except BaseException as error:
+            with suppress(OSError):
+                written.unlink(missing_ok=True)
+            if not isinstance(error, OSError):
+                raise
             raise NotSaved(
                 f"Could not save a checkpoint to {self.folder}: {error.strerror or error}. "
                 "Existing checkpoints are unchanged."
             ) from error
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
-        return path
 
     def prune(self, names: Iterable[str], *, best_epoch: int | None) -> None:
         """Delete those of the files `names` that are neither among the newest nor the best epoch.
