@@ -69,12 +69,15 @@ def test_rank_stopped_while_it_waits_is_named_by_the_rank_that_works(run: Run):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
+        ("batch:5@1=raise", "Rank 1 failed at step 5, reading a batch"),
         ("gradients:5@1=raise", "Rank 1 failed at step 5, computing gradients"),
+        ("validating@1=raise --validate_on all", "Rank 1 failed at step 15, validating"),
         ("validating@0=raise", "Rank 0 failed at step 15, validating"),  # while rank 1 waits for it
     ],
 )
 def test_rank_that_raises_ends_the_run_and_is_named(run: Run, fault: str, message: str):
-    job = run.start(*MANY_EPOCHS, size=2, fault=fault)
+    fault, *flags = fault.split()
+    job = run.start(*MANY_EPOCHS, *flags, size=2, fault=fault)
     assert job.wait() == [1, 1]
     message += ": RuntimeError: injected fault"
     assert_failed(run, job.text(), message, stacks="0" if "Rank 1" in message else "1")
