@@ -163,7 +163,7 @@ def soak(launcher: Launcher, seconds: float, generator: random.Random) -> None:
         saved = list(launcher.model.glob("*.pt"))
         step = last_state(launcher.model)["position"]["global_step"] if saved else 0
         print(f"{launch:<15} {fault:<22} {codes}  step {step}", flush=True)
-    assert not list(launcher.model.glob("earlier-*")), "a restart obeyed --preload ''"
+    assert not list(launcher.model.glob("earlier-*")), "a restart applied --preload '' again"
     print(", ".join(f"{count} {launch}" for launch, count in counts.items()))
 
 

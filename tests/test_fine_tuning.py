@@ -192,7 +192,7 @@ def test_average_file_starts_a_run(child: Run, trained: Path, file: Path, tmp_pa
 
 
 def test_existing_run_in_the_folder_is_resumed_or_an_error(finished: Run, file: Path):
-    # The same corpus: the run goes on.
+    # The same corpus: the run continues.
     output = finished.start("--init_from", str(file), "--num_epochs", "3").succeed()
     assert "is for new runs: it was not read" in output and "epoch 3/3" in output
 

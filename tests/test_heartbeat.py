@@ -1,4 +1,4 @@
-"""Heartbeats of long work: work that goes on is no hang, and work that does not is one."""
+"""Heartbeats of long work: slow work is no hang, and work that stopped is one."""
 
 import math
 import time

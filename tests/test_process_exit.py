@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pickle
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,8 @@ from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime import process_exit
 from translate_ddp.runtime.distributed import open_world
 from translate_ddp.runtime.flight_recorder import write_flight_recorder
+from translate_ddp.runtime.peers import Termination
+from translate_ddp.runtime.process_exit import ExitCode, ProcessExit
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.runtime.watchdog import open_watchdog
 
@@ -34,7 +37,7 @@ def hang(before: Callable[[], object], folder: str, recorder: Callable[[], str] 
 
 
 def fill_stderr() -> None:
-    """Replace stderr by a pipe that is full and that nobody reads."""
+    """Replace stderr by a pipe that is full and has no reader."""
     _, inlet = os.pipe()
     fcntl.fcntl(inlet, fcntl.F_SETFL, os.O_NONBLOCK)
     for size in (1 << 16, 1):
@@ -92,6 +95,30 @@ def test_failing_rank_does_not_hang_in_teardown_and_writes_the_error_file(tmp_pa
     recorded = json.loads(file.read_text())["message"]
     assert recorded["message"] == "RuntimeError: failed beside HangingTeardown"
     assert "in fail_with_hanging_teardown" in recorded["extraInfo"]["py_callstack"]
+
+
+class LostPeers:
+    """Ranks whose store does not reply."""
+
+    def try_call(self, call: Callable[[], object]) -> None:
+        pass
+
+    claim = send_exit = wait_for_exits = lambda *_: None
+
+
+def lose_the_store() -> None:
+    rank = int(os.environ["RANK"])
+    end = ProcessExit(rank, local_rank=rank % 2)
+    end.peers = LostPeers()  # pyright: ignore[reportAttributeAccessIssue]
+    end.end(Termination("failed", f"Rank {rank} lost the store.", ExitCode.RETRY, rank))
+
+
+def test_without_a_store_the_first_rank_of_each_node_and_rank_1_report(tmp_path: Path):
+    # Rank 1 reports too, since its node's first rank, which serves the store, may be lost.
+    job = processes.start(lose_the_store, tmp_path, 4)
+    assert job.wait() == [ExitCode.RETRY] * 4
+    printed = re.findall(r"^error: Rank (\d) lost the store\.$", job.text(), re.MULTILINE)
+    assert printed == ["0", "1", "2"]
 
 
 def test_single_process_without_a_run_raises_its_errors(capfd: pytest.CaptureFixture[str]):

@@ -7,9 +7,15 @@ import pytest
 
 from tests.helpers.nodes import resume
 from tests.helpers.runs import assert_same_run, status
-from tests.slurm.cluster import Cluster, poll, ranks_of, slurm_cluster, stopped_ranks, submit
-
-FAULT = "TRANSLATE_DDP_FAULT"
+from tests.slurm.cluster import (
+    BatchJob,
+    Cluster,
+    poll,
+    ranks_of,
+    slurm_cluster,
+    stopped_ranks,
+    submit,
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +29,18 @@ def nodes_are_idle(cluster: Cluster) -> None:
     poll(cluster.is_idle, cluster.logs)
 
 
+def submit_and_stop(cluster: Cluster, folder: Path, flags: list[str]) -> tuple[BatchJob, list[int]]:
+    """A job whose two ranks have stopped in the middle of an epoch, and their pids."""
+    job = submit(cluster, folder, flags, TRANSLATE_DDP_FAULT="batch:6=stop")
+    poll(lambda: len(stopped_ranks(folder / "model")) == 2, job.explain)
+    return job, stopped_ranks(folder / "model")
+
+
 def test_preempted_job_is_queued_again_and_ends_like_an_undisturbed_run(
     cluster: Cluster, tiny_run: list[str], undisturbed: Path, tmp_path: Path
 ):
     folder = tmp_path / "model"
-    job = submit(cluster, tmp_path, tiny_run, **{FAULT: "batch:6=stop"})
-    poll(lambda: len(stopped_ranks(folder)) == 2, job.explain)
-    pids = stopped_ranks(folder)
+    job, pids = submit_and_stop(cluster, tmp_path, tiny_run)
     cluster.run("scancel", "--signal=USR1", job.number)
     resume(*pids)
     job.start_again()
@@ -71,9 +82,7 @@ def test_job_that_lost_a_node_is_queued_again_and_ends_like_an_undisturbed_run(
     cluster: Cluster, tiny_run: list[str], undisturbed: Path, tmp_path: Path
 ):
     folder = tmp_path / "model"
-    job = submit(cluster, tmp_path, tiny_run, **{FAULT: "batch:6=stop"})
-    poll(lambda: len(stopped_ranks(folder)) == 2, job.explain)
-    pids = stopped_ranks(folder)
+    job, pids = submit_and_stop(cluster, tmp_path, tiny_run)
     cluster.kill("n2")
     # What Slurm does itself when the node has not replied for SlurmdTimeout.
     cluster.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=lost")

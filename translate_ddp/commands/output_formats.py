@@ -59,7 +59,7 @@ def to_json(value: object) -> str:
 def for_stdout(lines: Sequence[str]) -> Sequence[str]:
     """The lines; for a terminal, with characters escaped that could control it.
 
-    Texts may come from strangers. Files and pipes receive them as they are.
+    Texts are untrusted. Files and pipes receive them unchanged.
     """
     return list(map(printable, lines)) if sys.stdout.isatty() else lines
 

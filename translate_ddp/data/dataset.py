@@ -220,7 +220,7 @@ def _write(
     seq_len: int,
     perturb: bool,
 ) -> Summary:
-    """Fill the folder; returns what its summary says of the data."""
+    """Fill the folder; returns the summary, without digests."""
     corpus = read_corpus(corpus_config)
     fault_point("tokenizing")
     tokenizer = build_tokenizer(

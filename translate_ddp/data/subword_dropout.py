@@ -94,7 +94,7 @@ def dropout_fingerprint(folder: Path) -> str:
 
 
 def _write(folder: Path, data: PreparedData, probability: float) -> Summary:
-    """Fill the folder; returns what its summary says of the segmentations."""
+    """Fill the folder; returns the summary, without digests."""
     try:
         merges = Merges(data.tokenizer.text)
     except (ValueError, KeyError, TypeError) as error:

@@ -213,7 +213,7 @@ def _report_errors(world: World) -> Iterator[None]:
         yield
     except Exception as error:
         if world.size == 1 and watchdog.exit.write_status is None:
-            raise  # no run and no other rank has to learn of it
+            raise  # neither a run folder nor another rank needs it
         if isinstance(error, UserError):
             can_agree = error.this_rank_only or watchdog.exit.peers is not None
             rank = world.rank if can_agree else 0  # of ranks that are not connected, only rank 0

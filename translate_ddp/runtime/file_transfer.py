@@ -79,7 +79,7 @@ def _receive(target: Path, owner: int, group: dist.ProcessGroup) -> None:
             for chunk in chunks:
                 file.write(chunk)
     finally:
-        for _ in chunks:  # the sender does not know of an error
+        for _ in chunks:  # the sender sends all of them, also after an error here
             pass
 
 

@@ -18,7 +18,7 @@ PARTIAL = re.compile(r"\..+\.[0-9a-f]{32}")  # as `write_atomically` names them
 
 
 def delete_partial_files(folder: Path) -> None:
-    """Delete what killed calls of `write_atomically` left in a folder that nobody writes to now."""
+    """Delete the partial files of processes killed in `write_atomically`; none may write now."""
     for path in folder.iterdir():
         if PARTIAL.fullmatch(path.name):
             path.unlink(missing_ok=True)

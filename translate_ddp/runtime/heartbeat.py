@@ -1,4 +1,4 @@
-"""Heartbeats of long work, from code that does not know the watchdog: they record its progress.
+"""Heartbeats of long work, from code without access to the watchdog, which records its progress.
 
 Loops call `heartbeat`. A call of a library without progress reports is made within `library_call`.
 """

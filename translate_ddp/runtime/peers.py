@@ -23,7 +23,7 @@ HEARTBEAT_SECONDS = 0.5  # between the heartbeats of a rank, with few ranks
 HEARTBEATS_PER_SECOND = 500  # that the store receives at most, with many ranks
 REPLY_SECONDS = 5.0  # timeout for a reply of the store when the run ends, with few ranks
 SURVEY_HEARTBEATS = 3  # of each rank in a survey
-EXIT_HEARTBEATS = 4  # in which the other ranks learn of a termination and print their stacks
+EXIT_HEARTBEATS = 4  # in which the other ranks receive a termination and print their stacks
 REPLY_HEARTBEATS = 10  # in which the store replies: more than a survey and all exits take
 
 

@@ -36,7 +36,7 @@ class Watchdog:
     """The progress of one rank, recorded by its main thread, and the checks of a second thread.
 
     A run is `starting` (a stop request ends it at once, as there is nothing to save), `training`
-    (the main thread obeys `stop_reason` within the launcher's grace period) or `ending`.
+    (the main thread acts on `stop_reason` within the launcher's grace period) or `ending`.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Watchdog:
             os._exit(128 + number)  # not connected: the launcher has to stop the other ranks
 
     def _is_second_interrupt(self, number: Signals, now: float) -> bool:
-        """Whether somebody has pressed Ctrl-C again.
+        """Whether Ctrl-C was pressed again.
 
         torchrun sends a SIGTERM then, as it does when a scheduler sends one after SIGINT. Only
         torchrun in the foreground of a terminal can receive a Ctrl-C.

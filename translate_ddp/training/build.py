@@ -43,7 +43,7 @@ from translate_ddp.training.updater import Updater, reseed
 def lock_run_folder(path: str, world: World) -> tuple[RunFolder, World]:
     """The run's folder, locked against other runs until this process ends, and the world.
 
-    The world then knows which nodes share the disk of the folder.
+    The returned world records which nodes share the disk of the folder.
     """
     token = world.on_main("creating the lock's token", lambda: uuid.uuid4().hex)
     folder = RunFolder(path, token)

@@ -27,10 +27,10 @@ class DiskNeed:
         files = epochs
         if store.keep_last:  # the best epoch, and a new file before an old one is deleted
             files = min(max(store.keep_last, store.average), epochs) + store.keep_last + 2
-        free = 0
-        with suppress(OSError):  # other ranks than 0 may not see the folder
-            free = shutil.disk_usage(store.folder).free
-            free += sum(checkpoint.path.stat().st_size for checkpoint in store.list())
+        free = shutil.disk_usage(store.folder).free
+        for checkpoint in store.list():
+            with suppress(FileNotFoundError):  # a stale listing of a network disk
+                free += checkpoint.path.stat().st_size
         return cls(store.folder, files, store.keep_last > 0, VALUES_PER_PARAMETER * size, free)
 
     @property

@@ -27,9 +27,11 @@ STOPPED_UPLOAD_SECONDS = 5.0  # for trackers: the launcher ends a stopped proces
 
 
 def describe_run(config: Settings, trainer: Trainer) -> list[str]:
-    """Lines that describe model, data, steps and ranks. Every rank must call it."""
+    """Lines that describe model, data, steps and ranks, on rank 0. Every rank must call it."""
     world, data, sampler = trainer.world, trainer.data, trainer.sampler
     ranks = describe_ranks(world.gather(describe_rank(world)))
+    if not world.is_main:  # others may not see the folder
+        return []
     model, train, optimizer = config["model"], config["train"], config["optimizer"]
     corpus, batches = config["corpus"], config["batches"]
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in data.dropped.items())

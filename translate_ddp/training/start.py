@@ -54,7 +54,7 @@ def find_start(settings: CheckpointConfig, world: World) -> Start:
 
 
 def is_restarted(folder: Path, world: World) -> bool:
-    """Whether the launcher starts the run in the folder again, as far as any node knows."""
+    """Whether the launcher restarts the run in the folder, according to any node."""
     return any(world.on_each_node("looking for a restart", lambda: is_restart(os.environ, folder)))
 
 

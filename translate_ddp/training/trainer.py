@@ -111,7 +111,7 @@ class Trainer:
 
     def _repeat_validation(self) -> None:
         """Validate again what was validated after the resumed checkpoint: its record is removed."""
-        saved = self._saved_config  # such as --max_steps 2 of a run that now goes on
+        saved = self._saved_config  # such as --max_steps 2 of a run that now continues
         if self._is_validation_due() or self._is_validation_due(saved):
             self._validate()
             if due.has_max_steps(saved, self.position) and not self.is_finished():
