@@ -8,7 +8,7 @@ from benchmarks.common import ROOT, last_line
 from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable, require
 
 FILE = "tests/test_cuda.py"
-NEEDED = ("pytest", "pytest_timeout", "sacrebleu", "jiwer", "tqdm", "yaml")
+NEEDED = ("pytest", "pytest_timeout", "xdist", "sacrebleu", "jiwer", "tqdm", "yaml")
 NO_TESTS = 5  # pytest's exit code if no test is selected
 MARGIN_SECONDS = 5.0  # to report the output of pytest in time
 
@@ -22,7 +22,7 @@ def run_tests(setup: Setup) -> Measurement:
         raise Unavailable("missing", FILE)
     require(*NEEDED)
     # No -q: the project's settings have one, and a second one would hide the counts.
-    command = [sys.executable, "-m", "pytest", "-m", "cuda", "-p", "no:cacheprovider", FILE]
+    command = [sys.executable, "-m", "pytest", "-n0", "-m", "cuda", "-p", "no:cacheprovider", FILE]
     limit = max(1.0, setup.left() - MARGIN_SECONDS)
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=limit)
