@@ -175,7 +175,8 @@ class TrainConfig:
     precision: Precision = "auto"
     """Precision of the layers; weights stay fp32. auto: bf16 where the device has it, else fp32."""
     compile: bool = False
-    """Compile the model with torch.compile, which takes a minute at the start."""
+    """Compile the model with torch.compile, which takes a minute at the start. With DDP, torch 2.11
+    compiles again for each length."""
     log_every: int = 20
     """Steps between records of the training metrics."""
     validate_every: int = 0
