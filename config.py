@@ -8,19 +8,23 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import tyro
 
 from translate_ddp import __version__
+from translate_ddp.corpus_settings import Stage
 from translate_ddp.errors import UserError
-from translate_ddp.presets import PRESETS, choose_preset
+from translate_ddp.presets import PRESETS, choose_preset, with_values
 from translate_ddp.settings import Config, CorpusConfig
 from translate_ddp.training.metrics import find_metric
+
+NESTED = ("stages", "tags")  # settings of YAML files that are no flags
+Settings = dict[str, Any]
 
 
 def parse(arguments: Sequence[str], prints: bool = True, pairs: int | None = None) -> Config:
@@ -36,29 +40,45 @@ def parse(arguments: Sequence[str], prints: bool = True, pairs: int | None = Non
         if prints:
             print(f"translate_ddp {__version__}")
         sys.exit()
-    chosen = _read_choices(flags)
+    chosen, nested = _read_choices(flags), {}
     if chosen.config:
-        flags = read_yaml(Path(chosen.config)) + flags
+        settings = read_yaml(Path(chosen.config))
+        nested = read_nested(Path(chosen.config), settings)
+        flags = as_flags(Path(chosen.config), settings) + flags
         chosen = _read_choices(flags)
-    preset = choose_preset(chosen.preset, chosen.dataset, pairs)
+    preset = choose_preset(chosen.preset, tuple(chosen.dataset), pairs)
     with nullcontext() if prints else _silence():
         config = tyro.cli(
             Config,
             args=flags,
-            default=_defaults(PRESETS.get(preset, PRESETS["small"])),
+            default=with_values(Config(), PRESETS.get(preset, PRESETS["small"])),
             prog="train.py",
             config=(tyro.conf.OmitArgPrefixes,),
             use_underscores=True,
         )
     find_metric(config.train.best_metric, config.corpus.lang_tgt)
-    return replace(config, run=replace(config.run, preset=preset))
+    config = replace(config, run=replace(config.run, preset=preset))
+    return _with_nested(config, nested, given_settings(arguments)) if nested else config
+
+
+def _with_nested(config: Config, nested: Settings, given: Set[str]) -> Config:
+    """The configuration with stages and tags. Raises UserError if they do not fit the others."""
+    mix = replace(config.mix, stages=nested.get("stages", ()))
+    train = config.train
+    if mix.stages and "num_epochs" not in given:
+        train = replace(train, num_epochs=max(1, mix.num_epochs))
+    try:
+        corpus = replace(config.corpus, tags=nested.get("tags", ()))
+        return replace(config, corpus=corpus, mix=mix, train=train)
+    except ValueError as error:
+        raise UserError(f"--config {config.run.config}: {error}") from error
 
 
 def given_settings(arguments: Sequence[str]) -> set[str]:
     """The names of the settings that a usable command line, or its YAML file, sets."""
     flags = list(arguments)
     if file := _read_choices(flags).config:
-        flags = read_yaml(Path(file)) + flags
+        flags = as_flags(Path(file), read_yaml(Path(file))) + flags
     return {
         flag.removeprefix("--").partition("=")[0].replace("-", "_")
         for flag in flags
@@ -77,28 +97,17 @@ def _read_choices(flags: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--config", default="")
     parser.add_argument("--preset", default="auto")
-    parser.add_argument("--dataset", default=CorpusConfig.dataset)
+    parser.add_argument("--dataset", nargs="+", default=CorpusConfig.dataset)
     try:
         return parser.parse_known_args(flags)[0]
     except argparse.ArgumentError:
         return parser.parse_args([])
 
 
-def _defaults(preset: dict[str, Any]) -> Config:
-    """The default configuration with the values of a preset."""
-    config = Config()
-    for part in fields(config):
-        settings = getattr(config, part.name)
-        names = {setting.name for setting in fields(settings)}
-        chosen = {name: value for name, value in preset.items() if name in names}
-        config = replace(config, **{part.name: replace(settings, **chosen)})
-    return config
+def read_yaml(path: Path) -> Settings:
+    """The file's settings. Values are read as text, since YAML would read `no` as false.
 
-
-def read_yaml(path: Path) -> list[str]:
-    """The file's settings as flags. Values are read as text, since YAML would read `no` as false.
-
-    Raises UserError if the file cannot be read or does not map names to plain values.
+    Raises UserError if the file cannot be read or does not map names to values.
     """
     import yaml  # here: --help does not need it
 
@@ -112,13 +121,23 @@ def read_yaml(path: Path) -> list[str]:
         raise UserError(f"--config {path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(settings, dict):
         raise UserError(f"--config {path} must hold lines of the form `name: value`.")
+    return settings
+
+
+def as_flags(path: Path, settings: Settings) -> list[str]:
+    """The settings of a file as flags. Raises UserError if one is unknown or no plain value."""
     defaults = {n: v for part in Config().to_dict().values() for n, v in part.items()}
     flags: list[str] = []
     for name, value in settings.items():
-        if not isinstance(value, str):
-            raise UserError(f"--config {path}: {name} must have one plain value, not {value}.")
         if name not in defaults:
             raise UserError(f"--config {path}: there is no setting {name!r}; see --help.")
+        if name in NESTED:
+            continue
+        if isinstance(defaults[name], tuple):  # a flag with several values
+            flags += [f"--{name}", *([value] if isinstance(value, str) else value)]
+            continue
+        if not isinstance(value, str):
+            raise UserError(f"--config {path}: {name} must have one plain value, not {value}.")
         if isinstance(defaults[name], bool):  # a flag without a value
             if value.lower() not in ("true", "false"):
                 raise UserError(f"--config {path}: {name} must be true or false, not {value}.")
@@ -126,6 +145,33 @@ def read_yaml(path: Path) -> list[str]:
         else:
             flags.append(f"--{name}={value}")  # one argument: a value may begin with a dash
     return flags
+
+
+def read_nested(path: Path, settings: Settings) -> Settings:
+    """The stages and tags of a file's settings. Raises UserError if they have another form."""
+    found: Settings = {}
+    try:
+        if "stages" in settings:
+            found["stages"] = tuple(map(_stage, settings["stages"]))
+        if "tags" in settings:
+            tags = settings["tags"]
+            if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+                raise ValueError
+            found["tags"] = tuple(tags)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(
+            f"--config {path}: stages and tags must have this form:\n"
+            "stages: [{epochs: 5, dataset_weight: [1, 1]}, {epochs: 10, dataset_weight: [0, 1]}]\n"
+            "tags: ['', '<bt>']"
+        ) from error
+    return found
+
+
+def _stage(values: Settings) -> Stage:
+    weights = values.get("dataset_weight", [])
+    if isinstance(weights, str) or values.keys() - {"epochs", "dataset_weight"}:
+        raise ValueError
+    return Stage(int(values["epochs"]), tuple(map(float, weights)))
 
 
 def to_yaml(config: Config) -> str:

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 if __name__ == "__main__":  # before imports that take long
@@ -48,11 +49,13 @@ if __name__ == "__main__":
     CONFIG = read_command_line()  # before torch, which takes seconds to import
 
 from translate_ddp.data.corpus import count_pairs
+from translate_ddp.data.tokenizer import existing_size
 from translate_ddp.runtime.distributed import World, open_world, record
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.training.agreement import check_same_settings
 from translate_ddp.training.build import (
     begin_run,
+    build_mix,
     build_model,
     build_trainer,
     lock_run_folder,
@@ -91,7 +94,7 @@ def train(config: Config, world: World) -> bool:
         tokenizer = basis.tokenizer
     data = prepare_data(config, folder.path / "data", world, tokenizer)
     settings = config.to_dict()
-    identity = run_identity(settings, data, world.size)
+    identity = run_identity(settings, data, world.size, build_mix(config, data))
     resumed = resume_run(start, config.checkpoint, settings, identity, world)
     model = build_model(config, data, world, start.initial)
     if start.initial is not None and world.is_main:
@@ -114,12 +117,25 @@ def train(config: Config, world: World) -> bool:
 
 
 def choose_settings(config: Config, folder: Path, world: World) -> tuple[Config, list[str]]:
-    """The settings, with those of the preset "auto" for the size of the corpus, and the reason."""
-    if config.run.preset != "auto":
-        return config, []
-    pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
-    config = parse(sys.argv[1:], world.is_main, pairs)
-    return config, [f"Chose --preset {config.run.preset} for {pairs:,} training pairs."]
+    """The settings, with those of the preset "auto" for the size of the corpus, and the reason.
+
+    The vocabulary has the size of `tokenizer_file`, if that is larger.
+    """
+    notices: list[str] = []
+    size = world.on_main("reading the tokenizer", lambda: check_vocab_size(config))
+    if config.run.preset == "auto":
+        pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
+        config = parse(sys.argv[1:], world.is_main, pairs)
+        notices = [f"Chose --preset {config.run.preset} for {pairs:,} training pairs."]
+    vocab_size = max(size, config.tokenizer.vocab_size)
+    return replace(config, tokenizer=replace(config.tokenizer, vocab_size=vocab_size)), notices
+
+
+def check_vocab_size(config: Config) -> int:
+    """Tokens in an existing `tokenizer_file`, else 0. Raises UserError if the user set fewer."""
+    languages = f"{config.corpus.lang_src}-{config.corpus.lang_tgt}"
+    is_given = "vocab_size" in given_settings(sys.argv[1:])
+    return existing_size(config.tokenizer, languages, is_given)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ from typing import Any
 from benchmarks.common import Settings, as_flags
 from benchmarks.report import short
 from config import Config, parse
-from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
+from translate_ddp.data.dataset import PreparedData, load_prepared
+from translate_ddp.data.preparation import prepare
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Corpus:
     def facts(self) -> dict[str, str]:
         corpus, shape = self.config.corpus, self.config.model
         return {
-            "corpus": f"{short(corpus.dataset)} {corpus.lang_src}-{corpus.lang_tgt}, "
+            "corpus": f"{' '.join(map(short, corpus.dataset))} {'-'.join(corpus.languages)}, "
             f"{len(self.data.train):,} pairs, {len(self.data.validation):,} for validation",
             "vocabulary": f"{len(self.data.tokenizer):,}",
             "model": f"{shape.num_encoder_layers}+{shape.num_decoder_layers} layers, "

@@ -68,4 +68,5 @@ def _training_data(source: Ragged, target: Ragged, vocabulary: int) -> PreparedD
         tokenizer=Vocabulary(vocabulary),
         dropped={},
         fingerprint="",
+        validation_fingerprint="",
     )

@@ -91,25 +91,32 @@ def run_rounds(
     )
 
 
-def run_once(command: Sequence[str], timeout: float) -> Result:
+def run_once(
+    command: Sequence[str],
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+    watch: Callable[[int], object] = lambda pid: None,
+    sample_seconds: float = SAMPLE_SECONDS,
+) -> Result:
     """The JSON object in the last line of stdout, with `peak_rss_mib` added.
 
     The command runs in the root of the repository. The memory is the sum over its processes, so
-    pages that two of them share count twice. Raises Failed with the last line of stderr, or with
-    another reason.
+    pages that two of them share count twice. `environment` replaces that of this process without
+    network, and `watch` is called with the process at every sample. Raises Failed with the last
+    line of stderr, or with another reason.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         peak_bytes, end, code = 0, time.monotonic() + timeout, None
-        child = subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | OFFLINE, stdout=out, stderr=err
-        )
+        environment = environment or os.environ | OFFLINE
+        child = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=err)
         try:
             while code is None:
                 with suppress(subprocess.TimeoutExpired):
-                    code = child.wait(SAMPLE_SECONDS)
+                    code = child.wait(sample_seconds)
                 if code is None and time.monotonic() > end:
                     raise Failed(f"it took longer than {timeout:.0f} s")
                 peak_bytes = max(peak_bytes, sum(map(resident_bytes, descendants(child.pid))))
+                watch(child.pid)
         finally:
             for pid in descendants(child.pid) if child.poll() is None else ():
                 with suppress(ProcessLookupError):

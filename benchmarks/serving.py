@@ -27,7 +27,7 @@ from benchmarks.decoders.prepare import train_demo
 from benchmarks.machine import facts
 from benchmarks.report import write_report
 from benchmarks.rounds import Outcome, Result, interleave, raw, rows
-from translate_ddp.data.sources import read_splits
+from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.errors import UserError, report_errors
 
 CLIENTS = (1, 20, 200)
@@ -123,7 +123,7 @@ def main() -> None:
         if settings.source:
             sentences = Path(settings.source).read_text(encoding="utf-8").splitlines()
         else:
-            sentences = list(read_splits("demo", ("en", "it"))["validation"]["src"])
+            sentences, _ = read_given_pairs("demo:validation", "", ("en", "it"))
         with server(model_folder) as port:
             target = target_of(port)
             measures = {

@@ -18,8 +18,9 @@ import torch
 from benchmarks.clock import Clock
 from benchmarks.machine import wait_for
 from config import parse
-from translate_ddp.data.batches import BatchLoader, Step, StepSampler, padding_share
+from translate_ddp.data.batches import BatchLoader, Step, padding_share
 from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.runtime.launcher import is_first_process

@@ -25,6 +25,7 @@ status=$folder/STATUS.json
 before=$(cat "$status" 2>/dev/null || true)
 
 head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+port=$((20000 + SLURM_JOB_ID % 10000))   # jobs that share a machine need different ones
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=100   # seconds to save before torchrun kills its ranks
 cpus=()  # since Slurm 22.05, srun does not take it over from sbatch
 [[ -z ${SLURM_CPUS_PER_TASK:-} ]] || cpus=(--cpus-per-task="$SLURM_CPUS_PER_TASK")
@@ -34,7 +35,7 @@ srun "${cpus[@]}" python launch/torchrun.py \
     --nproc-per-node="${SLURM_GPUS_ON_NODE:-1}" \
     --rdzv-id="$SLURM_JOB_ID" \
     --rdzv-backend=c10d \
-    --rdzv-endpoint="$head_node:29400" \
+    --rdzv-endpoint="$head_node:$port" \
     --signals-to-handle=SIGTERM,SIGINT,SIGUSR1,SIGUSR2 \
     train.py "$@" || code=$?
 

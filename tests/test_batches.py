@@ -11,15 +11,14 @@ from translate_ddp.data import batches, plan
 from translate_ddp.data.batches import (
     BatchLoader,
     Step,
-    StepSampler,
     collate,
     group_by_tokens,
     padding_share,
-    shard,
     split_into_passes,
 )
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.plan import Lengths
+from translate_ddp.data.step_sampler import StepSampler, shard
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.settings import BatchConfig
 

@@ -35,8 +35,8 @@ def test_best_needs_a_finished_epoch(tmp_path: Path):
 
 
 def test_run_resumes_from_its_best_epoch(run: Run):
-    # The rate rises to 1, so that the loss falls in epoch 1 and rises again later.
-    flags = ["--lr", "1", "--warmup_steps", "50", "--best_metric", "loss", "--num_epochs", "3"]
+    # The learning rate rises to 3, so that the loss rises after epoch 1.
+    flags = ["--lr", "3", "--warmup_steps", "30", "--best_metric", "loss", "--num_epochs", "3"]
     run.start(*flags).succeed()
     best = 1 + min(range(3), key=validations(run.folder, "loss").__getitem__)
     assert best < 3

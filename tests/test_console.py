@@ -8,8 +8,8 @@ import pytest
 
 from tests.helpers.children import child, environment, run_child, run_on_terminal
 from tests.helpers.runs import records
+from translate_ddp import progress as progress_module
 from translate_ddp.console import printable
-from translate_ddp.training import progress as progress_module
 from translate_ddp.training.logbook import Logbook, Sample
 from translate_ddp.training.sinks.console_sink import ConsoleSink
 

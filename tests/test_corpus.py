@@ -4,14 +4,24 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.corpora import error_of, numbered_pairs, pairs_of, write, write_parallel
-from translate_ddp.data import corpus as corpus_module
-from translate_ddp.data.corpus import Corpus, corpus_signature, read_corpus
+from tests.helpers.corpora import (
+    Corpus,
+    corpus_error,
+    corpus_of,
+    numbered_pairs,
+    read_corpus,
+    write,
+    write_parallel,
+)
+from translate_ddp.corpus_settings import CleanLevel
+from translate_ddp.data.corpus import corpus_signature
+from translate_ddp.data.pair_store import Pair
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig
 
@@ -37,52 +47,78 @@ def test_unusable_pairs_are_dropped_and_counted_by_reason(folder: Path):
     good = [("y" * 10_000, "long enough"), *numbered_pairs(5)]
     source = write_parallel(folder / "train", bad + good)
     validation = write_parallel(folder / "val", [("", "x"), ("up", "auf")])
-    corpus = read_corpus(CorpusConfig(source, validation, "en", "de"))
-    assert pairs_of(corpus.train) == good
+    corpus = read_corpus(corpus_of(source, validation))
+    assert corpus.train == good
     assert corpus.dropped == {"empty": 3, "invalid unicode": 2, "over 10,000 characters": 1}
-
-
-def test_changed_rule_applies_to_files_already_in_cache(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
-    # The cache of `map` identifies a function by its name, and would return the old result.
-    config = CorpusConfig(write_parallel(folder / "train", numbered_pairs(20)), "", "en", "de")
-    assert read_corpus(config).dropped == {}
-    monkeypatch.setattr(corpus_module, "MAX_CHARACTERS", len("target 9"))
-    assert read_corpus(config).dropped == {"over 8 characters": 10}
 
 
 def test_text_is_normalized(folder: Path):
     rows = [{"en": " a\tb\r\nc  d ", "de": "\ufeff\u3000x\u2028y\n"}, {"en": "e\u0301", "de": "f"}]
     source = write(folder / "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     validation = write_parallel(folder / "val", [("up", "auf")])
-    corpus = read_corpus(CorpusConfig(source, validation, "en", "de"))
-    assert pairs_of(corpus.train) == [("a b c d", "x y"), ("é", "f")]
+    corpus = read_corpus(corpus_of(source, validation))
+    assert corpus.train == [("a b c d", "x y"), ("é", "f")]
 
 
-def test_validation_pairs_are_removed_from_training(folder: Path):
-    train = [("a", "1"), ("b", "2"), ("a", "1"), ("a", "another translation"), ("c ", "3")]
-    source = write_parallel(folder / "train", train)
+@pytest.mark.parametrize(
+    ("clean", "train", "dropped"),
+    [
+        ("none", [("b", "2"), ("b", "2"), ("a", "another")], {"also in validation": 2}),
+        ("safe", [("b", "2")], {"also in validation": 3, "duplicate": 1}),
+    ],
+)
+def test_validation_is_removed_from_training(
+    folder: Path, clean: CleanLevel, train: list[Pair], dropped: dict[str, int]
+):
+    rows = [("a", "1"), ("b", "2"), ("b", "2"), ("a", "another"), ("c ", "3")]
+    source = write_parallel(folder / "train", rows)
     validation = write_parallel(folder / "val", [("a", "1"), ("c", "3"), ("z", "9"), ("a", "1")])
-    corpus = read_corpus(CorpusConfig(source, validation, "en", "de"))
-    assert pairs_of(corpus.train) == [("b", "2"), ("a", "another translation")]
-    assert pairs_of(corpus.validation) == [("a", "1"), ("c", "3"), ("z", "9")]
-    assert corpus.dropped == {"also in validation": 3, "repeated in validation": 1}
+    corpus = read_corpus(replace(corpus_of(source, validation), clean=clean))
+    assert corpus.train == train
+    assert corpus.validation == [("a", "1"), ("c", "3"), ("z", "9")]
+    assert corpus.dropped == dropped | {"repeated in validation": 1}
+
+
+@pytest.mark.parametrize(
+    ("clean", "train", "dropped"),
+    [
+        ("none", 35, {}),
+        ("safe", 34, {"duplicate": 1}),
+        ("strict", 31, {"duplicate": 1, "near duplicate": 1, "wrong script": 1, "length ratio": 1}),
+    ],
+)
+def test_levels_of_cleaning(folder: Path, clean: CleanLevel, train: int, dropped: dict[str, int]):
+    words = [first + second for first in "bcdfgk" for second in "aeiou"]
+    rows = [(f"the {word}r is red", f"das {word}r ist rot") for word in words]
+    rows += [rows[0], ("The BAR is red!", "Das bar ist rot."), ("the cap is red", "красная шапка")]
+    rows += [("the man is old", "x" * 400), ("the hat is blue", "der hut ist blau")]
+    source = write_parallel(folder / "train", rows)
+    validation = write_parallel(folder / "val", [("up", "auf")])
+    corpus = read_corpus(replace(corpus_of(source, validation), clean=clean))
+    assert len(corpus.train) == train and corpus.dropped == dropped
+    (report, _) = corpus.reports
+    assert (report.rows, report.kept) == (35, train)
+    for reason, examples in report.examples.items():
+        assert len(examples) == dropped[reason]
+    if clean == "strict":
+        assert report.examples["near duplicate"] == [("The BAR is red!", "Das bar ist rot.")]
+        assert report.examples["wrong script"] == [("the cap is red", "красная шапка")]
 
 
 def test_validation_equal_to_training_raises(folder: Path):
     source = write_parallel(folder / "train", numbered_pairs(3))
     with pytest.raises(UserError, match="also in validation"):
-        read_corpus(CorpusConfig(source, source, "en", "de"))
+        read_corpus(corpus_of(source, source))
 
 
 def test_error_for_no_usable_pairs_counts_reasons(folder: Path):
     source = write_parallel(folder / "train", [("", "x"), ("y", ""), ("\0", "z")])
-    assert error_of(source).endswith("0 usable pairs of 3: 2 empty, 1 invalid unicode.")
+    assert corpus_error(source).endswith("0 usable pairs of 3: 2 empty, 1 invalid unicode.")
 
 
-def split_of(folder: Path, pairs: list[tuple[str, str]]) -> Corpus:
-    return read_corpus(CorpusConfig(write_parallel(folder / "train", pairs), "", "en", "de"))
+def split_of(folder: Path, pairs: list[Pair], validation: str = "") -> Corpus:
+    config = corpus_of(write_parallel(folder / "train", pairs), validation)
+    return read_corpus(replace(config, clean="none"))
 
 
 def smallest_hashes(pairs: list[tuple[str, str]], count: int) -> list[tuple[str, str]]:
@@ -98,11 +134,44 @@ def test_validation_is_two_percent_with_smallest_hashes_of_the_source(folder: Pa
     pairs = [(f"source {number % 30}", f"target {number % 120}") for number in range(360)]
     random.Random(0).shuffle(pairs)  # the split does not depend on the order of the rows
     corpus = split_of(folder, pairs)
-    validation = pairs_of(corpus.validation)
+    validation = corpus.validation
     assert validation == smallest_hashes(pairs, 7)
-    assert not set(corpus.train["src"]) & set(corpus.validation["src"])
+    assert not {src for src, _ in corpus.train} & {src for src, _ in corpus.validation}
     others = 360 - len(corpus.train) - len(validation)
     assert corpus.dropped == {"also in validation": others} and others == 24 - 7
+
+
+@pytest.mark.parametrize(("validation", "count"), [("25", 25), ("10%", 40), ("0.5%", 2)])
+def test_validation_may_be_a_number_or_a_share(folder: Path, validation: str, count: int):
+    pairs = numbered_pairs(400)
+    corpus = split_of(folder, pairs, validation)
+    assert corpus.validation == smallest_hashes(pairs, count)
+    assert sorted(corpus.train + corpus.validation) == sorted(pairs)
+
+
+@pytest.mark.parametrize("validation", ["3", "100", "100%"])
+def test_validation_of_all_pairs_raises(folder: Path, validation: str):
+    # Training on the single pair that was left once began without a notice.
+    with pytest.raises(
+        UserError, match=f"{validation} would leave nothing to train on: .* 3 pairs"
+    ):
+        split_of(folder, numbered_pairs(3), validation)
+
+
+def test_share_without_percent_sign_raises():
+    with pytest.raises(ValueError, match="write the share as 5%"):
+        corpus_of("x", "0.05")
+
+
+def test_same_column_for_both_sides_raises():
+    with pytest.raises(ValueError, match="Both columns are 'en'"):
+        CorpusConfig(src_column="en", tgt_column="en")
+
+
+@pytest.mark.parametrize("validation", ["0", "0%", "0.00001%"])
+def test_validation_of_no_pairs_raises(validation: str):
+    with pytest.raises(ValueError, match="must be more than 0"):
+        corpus_of("x", validation)
 
 
 def test_split_has_at_most_two_thousand_validation_pairs(folder: Path):
@@ -113,26 +182,26 @@ def test_split_of_two_source_sentences_leaves_training_pairs(folder: Path):
     (rare, _), (common, _) = smallest_hashes([("a", ""), ("b", "")], 2)
     pairs = [(rare, "1"), *((common, str(number)) for number in range(199))]
     corpus = split_of(folder, pairs)
-    assert pairs_of(corpus.validation) == [(rare, "1")]
+    assert corpus.validation == [(rare, "1")]
     assert len(corpus.train) == 199
 
 
 def test_split_of_one_source_sentence_raises(folder: Path):
-    text = error_of(write_parallel(folder / "train", [("a", "1"), ("a", "2")]))
+    text = corpus_error(write_parallel(folder / "train", [("a", "1"), ("a", "2")]))
     assert "only one source sentence" in text and "--validation" in text
 
 
 def test_signature_changes_with_files_and_settings(folder: Path):
     source = write_parallel(folder / "train", numbered_pairs(3))
     validation = write_parallel(folder / "val", numbered_pairs(3))
-    config = CorpusConfig(source, "", "en", "de")
+    config = corpus_of(source)
     signatures = [
         corpus_signature(config),
-        corpus_signature(CorpusConfig(source, validation, "en", "de")),
-        corpus_signature(CorpusConfig(validation, source, "en", "de")),
-        corpus_signature(CorpusConfig(source, "", "de", "en")),
-        corpus_signature(CorpusConfig(str(folder), "", "en", "de")),
-        corpus_signature(CorpusConfig(f"{folder}:train", "", "en", "de")),
+        corpus_signature(corpus_of(source, validation)),
+        corpus_signature(corpus_of(validation, source)),
+        corpus_signature(corpus_of(source, "", "de", "en")),
+        corpus_signature(corpus_of(str(folder))),
+        corpus_signature(corpus_of(f"{folder}:train")),
     ]
     assert corpus_signature(config) == signatures[0]
     write_parallel(folder / "train", numbered_pairs(3))  # the same bytes, written later
@@ -142,17 +211,17 @@ def test_signature_changes_with_files_and_settings(folder: Path):
 
 def test_signature_of_demo_and_hub_depends_on_name_and_languages():
     signatures = [
-        corpus_signature(CorpusConfig(dataset, "", src, tgt))
+        corpus_signature(corpus_of(dataset, "", src, tgt))
         for dataset in ("demo", "opus_books", "wmt/wmt14")
         for src, tgt in (("en", "it"), ("it", "en"))
     ]
     assert len(set(signatures)) == 6
-    same = CorpusConfig("Helsinki-NLP/opus_books", "", "en", "it")
+    same = corpus_of("Helsinki-NLP/opus_books", "", "en", "it")
     assert corpus_signature(same) == signatures[2]
 
 
 def test_signature_of_missing_source_raises_as_reading_does(folder: Path):
     missing = str(folder / "missing")
     with pytest.raises(UserError) as raised:
-        corpus_signature(CorpusConfig(missing, "", "en", "de"))
-    assert str(raised.value) == error_of(missing)
+        corpus_signature(corpus_of(missing))
+    assert str(raised.value) == corpus_error(missing)

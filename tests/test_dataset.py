@@ -2,14 +2,16 @@
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.helpers.corpora import write_parallel
-from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
-from translate_ddp.data.tokenizer import train_tokenizer
+from tests.helpers.corpora import corpus_of, write_parallel
+from translate_ddp.data.dataset import PreparedData, load_prepared
+from translate_ddp.data.preparation import prepare
+from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
@@ -19,7 +21,7 @@ SMALL = TokenizerConfig(vocab_size=300)
 
 def write_corpus(folder: Path, train: Pairs, validation: Pairs) -> CorpusConfig:
     train_prefix = write_parallel(folder / "train", train)
-    return CorpusConfig(train_prefix, write_parallel(folder / "valid", validation), "en", "de")
+    return corpus_of(train_prefix, write_parallel(folder / "valid", validation))
 
 
 @pytest.fixture
@@ -50,11 +52,29 @@ def test_prepared_data_equals_the_corpus_and_is_memory_mapped(
     assert isinstance(tokens, np.memmap) and tokens.dtype == np.int32 and not tokens.flags.writeable
 
 
+def test_texts_of_any_length_are_dropped_without_their_tokens(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+):
+    encoded: list[str] = []
+    encode = Tokenizer.encode
+
+    def record(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
+        encoded.extend(texts)
+        return encode(tokenizer, texts)
+
+    monkeypatch.setattr(Tokenizer, "encode", record)
+    long = [("x " * 50_000, "kurz"), ("short", "y " * 50_000)]
+    config = write_corpus(tmp_path, [*pairs, *long], [("a new one", "uno nuovo")])
+    data = prepare_and_load(replace(config, clean="none"), tmp_path / "data")
+    assert len(data.train) == 40 and data.dropped == {"over 100 tokens": 2}
+    assert max(map(len, encoded)) < 100
+
+
 def test_prepared_corpus_is_reused(
     config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     first = prepare(config, SMALL, 100, tmp_path / "data")
-    monkeypatch.delattr("translate_ddp.data.dataset.read_corpus")
+    monkeypatch.delattr("translate_ddp.data.preparation.clean_corpus")
     assert prepare(config, SMALL, 100, tmp_path / "data") == first
     assert [path.name for path in (tmp_path / "data").iterdir()] == [first.name]
 
@@ -62,14 +82,14 @@ def test_prepared_corpus_is_reused(
 def test_changed_files_or_settings_are_prepared_again(config: CorpusConfig, tmp_path: Path):
     first = prepare(config, SMALL, 100, tmp_path / "data")
     assert prepare(config, SMALL, 99, tmp_path / "data") != first
-    write_parallel(Path(config.dataset), [("one", "uno"), ("one more", "uno in più")])
+    write_parallel(Path(config.dataset[0]), [("one", "uno"), ("one more", "uno in più")])
     assert prepare(config, SMALL, 100, tmp_path / "data") != first
 
 
 def test_fingerprint_changes_with_any_sentence(config: CorpusConfig, tmp_path: Path):
     again = prepare_and_load(config, tmp_path / "elsewhere").fingerprint
     assert prepare_and_load(config, tmp_path / "data").fingerprint == again
-    path = Path(f"{config.dataset}.de")
+    path = Path(f"{config.dataset[0]}.de")
     path.write_text(path.read_text().replace("numero 7 è", "numero 7 era"))
     assert prepare_and_load(config, tmp_path / "data").fingerprint != again
 
@@ -78,7 +98,7 @@ def test_fingerprint_changes_with_any_token(config: CorpusConfig, tmp_path: Path
     # With the same tokenizer, one id changes and no length does.
     given = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "tokenizer.json"))
     before = load_prepared(prepare(config, given, 100, tmp_path / "data"))
-    path = Path(f"{config.dataset}.de")
+    path = Path(f"{config.dataset[0]}.de")
     path.write_text(path.read_text().replace("numero 7 è", "numero 8 è"))
     after = load_prepared(prepare(config, given, 100, tmp_path / "data"))
     assert after.train.target.lengths.tolist() == before.train.target.lengths.tolist()
@@ -122,7 +142,7 @@ def test_tokenizer_is_trained_on_training_pairs_only(
 def test_tokenizer_learns_upper_case_with_perturbed_sources(
     config: CorpusConfig, tmp_path: Path, pairs: Pairs
 ):
-    write_parallel(Path(config.dataset), pairs * 20)
+    write_parallel(Path(config.dataset[0]), pairs * 20)
     tokenizer = TokenizerConfig(vocab_size=400)
     folders = [prepare(config, tokenizer, 100, tmp_path / "data", p) for p in (False, True)]
     plain, perturbed = (load_prepared(folder).tokenizer for folder in folders)

@@ -18,6 +18,7 @@ OTHER_FLAGS = set(
     "--ntasks-per-node --gpus-per-node --gpus-per-task --cpus-per-task --exclusive --time "
     "--others --minutes --help --version "
     "--reverse --inflight --pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
+    "--input --model_prefix --byte_fallback --normalization_rule_name "
     "--rounds --seconds --warmup_seconds "
     "--corpus --convention --name --against --results --model_root --no_test --averages".split()
 )
@@ -47,6 +48,7 @@ def test_flags_exist():
         ).stdout
         for words in (
             ["train.py"],
+            ["-m", "translate_ddp", "inspect"],
             ["-m", "translate_ddp", "translate"],
             ["-m", "translate_ddp", "validate"],
             ["-m", "translate_ddp", "average"],
@@ -54,6 +56,7 @@ def test_flags_exist():
             ["-m", "translate_ddp", "score"],
             ["-m", "translate_ddp", "export"],
             ["-m", "translate_ddp", "info"],
+            ["-m", "translate_ddp", "inspect"],
         )
     ]
     known = set(re.findall(r"--\w+", " ".join(helps))) | OTHER_FLAGS

@@ -1,14 +1,18 @@
 """Settings of a process: environment variables, threads and the memory that it keeps."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.helpers import processes
+from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime import cpus, environment
 from translate_ddp.runtime.cpus import cpu_quotas, threads_per_process, usable_cores
+from translate_ddp.runtime.distributed import open_world
 from translate_ddp.runtime.launcher import Launch
 
 
@@ -172,3 +176,16 @@ def test_memory_stops_growing_with_the_number_of_shapes():
 def test_freed_large_block_is_kept_for_reuse():
     (returned_kib,) = printed(LARGE_BLOCK)
     assert returned_kib < 1024  # of 24 MiB
+
+
+def join_without_the_interface() -> None:
+    os.environ["GLOO_SOCKET_IFNAME"] = "eth99"
+    with open_world(DistributedConfig()):
+        pass
+
+
+def test_unknown_network_interface_is_one_message_with_those_that_exist(tmp_path: Path):
+    output = processes.start(join_without_the_interface, tmp_path, 2).fail()
+    (line,) = output.strip().splitlines()
+    assert line.startswith("error: GLOO_SOCKET_IFNAME is eth99, but ")
+    assert re.search(r"interfaces (\S+, )*lo[,:]", line)

@@ -50,7 +50,7 @@ def test_exported_file_has_the_weights_and_no_trace_of_the_run(exported: Path, t
     assert before["tokenizer"] == after["tokenizer"]
     assert after["optimizer"] == after["meters"] == {} and after["run"]["history"] == []
     content = exported.read_bytes()
-    corpus = Path(before["run"]["config"]["corpus"]["dataset"])
+    corpus = Path(before["run"]["config"]["corpus"]["dataset"][0])
     assert corpus.is_absolute() and trained.is_absolute()
     for path in (trained, trained.parent, corpus, corpus.parent, exported.parent, Path.cwd()):
         assert str(path).encode() not in content, path

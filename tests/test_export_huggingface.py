@@ -92,9 +92,12 @@ def test_tokenizer_gives_the_same_ids_and_clean_text(exported: Path, trained: Pa
     assert set(theirs(["sun", "sun moon tree"], padding=True)) == {"input_ids", "attention_mask"}
 
 
-def test_sentencepiece_tokenizer_becomes_an_equal_fast_one(trained: Path, tmp_path: Path):
+@pytest.mark.parametrize("is_bpe", [False, True])
+def test_sentencepiece_tokenizer_becomes_an_equal_fast_one(
+    trained: Path, tmp_path: Path, is_bpe: bool
+):
     pytest.importorskip("sentencepiece")
-    model = with_sentencepiece(trained_model(trained))
+    model = with_sentencepiece(trained_model(trained), is_bpe)
     (tmp_path / "lines").write_text("sun moon\nstone [EOS] bird?\n")
     sentences = choose_sentences(model, str(tmp_path / "lines"), "", NO_RUN)
     export(model, "huggingface", tmp_path / "hf", sentences)

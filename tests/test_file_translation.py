@@ -75,7 +75,7 @@ def test_killed_translation_continues_and_ends_as_the_uninterrupted_one(
     assert "Continues:" in printed and names(place) == ["in.en", "out"]
     continued = (place / "out").read_bytes()
     (place / "out").unlink()
-    translate(*flags).succeed()
+    translate(*flags, size=size).succeed()
     assert (place / "out").read_bytes() == continued
     assert continued.count(b"\n") == len(LINES)
 

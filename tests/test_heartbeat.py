@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from tests.helpers import processes
+from tests.helpers.corpora import corpus_of, numbered_pairs, read_corpus, write_parallel
 from tests.helpers.faults import Run
 from tests.helpers.states import make_state
-from translate_ddp.data.columns import iterate_batches, map_text
+from translate_ddp.data.pair_store import BATCH_PAIRS
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime import files, heartbeat
 from translate_ddp.runtime.heartbeat import Use, heartbeats_to, is_working, library_call
@@ -81,13 +82,9 @@ def test_saving_and_verifying_a_checkpoint_send_heartbeats(tmp_path: Path, small
     assert b"".join(chunks) == content and count == math.ceil(len(content) / 1000)
 
 
-def test_reading_pairs_sends_heartbeats():
-    from datasets import Dataset
-
-    pairs = Dataset.from_dict({"src": ["a"] * 25_000, "tgt": ["b"] * 25_000})
-    assert heartbeats_of(lambda: list(iterate_batches(pairs))) == 3
-    # Of `map`, a batch has 1,000 rows.
-    assert heartbeats_of(lambda: map_text(pairs, lambda batch: dict(batch), ("src", "tgt"))) == 25
+def test_reading_and_cleaning_pairs_sends_heartbeats(tmp_path: Path):
+    prefix = write_parallel(tmp_path / "train", numbered_pairs(25_000))
+    assert heartbeats_of(lambda: read_corpus(corpus_of(prefix))) > 3 * 25_000 / BATCH_PAIRS
 
 
 def test_use_of_a_processor_or_a_disk_is_work():

@@ -1,13 +1,15 @@
 """Texts and pairs that commands read: all formats of training, with a text for each line."""
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import datasets
 import pytest
 
 from tests.helpers.corpora import write
-from translate_ddp.data.inputs import read_given_pairs, read_sources, read_texts
+from translate_ddp.data.inputs import Texts, read_given_pairs, read_sources, read_texts
 from translate_ddp.errors import UserError
 
 EN_IT = ("en", "it")
@@ -15,7 +17,7 @@ JSON = '{"en": "a {b}", "it": "x"}\n{"en": "c", "it": "y"}\n'
 
 
 def sources(path: str) -> list[str | None]:
-    return read_sources(Path(path), "en")["src"][:]
+    return list(read_sources(Path(path), "en"))
 
 
 @pytest.mark.parametrize(
@@ -59,9 +61,9 @@ def test_parquet_gives_its_texts(folder: Path):
     ("name", "content", "message"),
     [
         ("a.jsonl", '{"text": "a"}\n', "has no column en, but text"),
-        ("a.tsv", "a\tb\tc\n", "names no column en .or src.: its first row is a, b, c"),
+        ("a.tsv", "a\tb\tc\n", "has no column en: its first row is a, b, c. Name"),
         ("a.jsonl", "", "is empty"),
-        ("a.txt", b"caf\xe9\n", "cannot be read: 'utf-8'"),
+        ("a.txt", b"caf\xe9\n", "1 of 1 lines is not UTF-8, first line 1.*iconv -f LATIN1"),
         ("a.txt.gz", gzip.compress(b"one\n" * 99)[:-9], "cannot be read"),
     ],
 )
@@ -96,3 +98,50 @@ def test_missing_side_of_a_pair_is_reported(folder: Path):
     gap = write(folder / "a.jsonl", '{"en": "a", "it": "x"}\n{"en": "b", "it": null}\n')
     with pytest.raises(UserError, match=r"no text in row 2 \(tgt\), and in 1 rows in total"):
         read_given_pairs(gap, "", EN_IT)
+
+
+def test_parts_of_a_file_in_ascending_order_need_one_reading(folder: Path):
+    lines = [f"line {number}" for number in range(100)]
+    path = folder / "a.txt"
+    readings: list[int] = []
+
+    def read() -> list[str]:
+        readings.append(1)
+        return lines
+
+    texts = Texts(path, read)
+    assert len(texts) == 100 and len(readings) == 2  # to count, and to use
+    for start in (0, 30, 90):
+        part = range(start, start + 10)
+        assert texts.part(part) == [lines[row] for row in part]
+    assert len(readings) == 2
+    assert texts.part(range(5, 7)) == ["line 5", "line 6"]
+    assert len(readings) == 3
+    del lines[50:]
+    with pytest.raises(UserError, match="has changed while it was read"):
+        texts.part(range(45, 55))
+
+
+def test_lines_that_are_not_utf8_are_an_error_though_training_drops_them(folder: Path):
+    data = b"one\tuno\n" * 999 + b"caf\xe9\tx\n"
+    path = write(folder / "a.tsv", data)
+    for read in (sources, lambda path: read_given_pairs(path, "", EN_IT)):
+        with pytest.raises(UserError, match="1 of 1,000 lines is not UTF-8, first line 1,000"):
+            read(path)
+
+
+def test_translation_memories_and_compressed_files_are_inputs(folder: Path):
+    tmx = '<tmx><body><tu><tuv lang="en-GB"><seg>a</seg></tuv></tu></body></tmx>'
+    assert sources(write(folder / "a.tmx.xz", tmx)) == ["a"]
+    assert sources(write(folder / "a.txt.zst", "a\n\nb")) == ["a", "", "b"]
+
+
+def test_plain_files_are_read_without_the_library_of_the_hub(folder: Path):
+    # It takes 0.6 s to import.
+    for name in ("a.txt", "a.tsv", "a.jsonl.gz"):
+        write(folder / name, '{"en": "a", "it": "b"}\n')
+    code = "import sys; from pathlib import Path; from translate_ddp.data.inputs import *; "
+    code += "[list(read_sources(Path(sys.argv[1], name), 'en')) for name in sys.argv[2:]]; "
+    code += "sys.exit(bool({'datasets', 'pyarrow'} & set(sys.modules)))"
+    command = [sys.executable, "-c", code, str(folder), "a.txt", "a.tsv", "a.jsonl.gz"]
+    subprocess.run(command, check=True, cwd=Path(__file__).parent.parent)

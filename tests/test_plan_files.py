@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from translate_ddp.data import batches, plan_files
-from translate_ddp.data.batches import StepSampler
+from translate_ddp.data import plan_files, step_sampler
 from translate_ddp.data.plan import Lengths, Plan, plan_epoch
 from translate_ddp.data.plan_files import load_or_compute, plan_name
+from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.settings import BatchConfig
 
 LENGTHS = Lengths(np.arange(100) % 30 + 2, np.arange(100) % 28 + 2)
@@ -176,7 +176,7 @@ def test_plan_of_the_next_epoch_is_computed_during_this_one(
         assert mine._next is not None  # pyright: ignore[reportPrivateUsage]
         mine._next[1].result(timeout=30)  # pyright: ignore[reportPrivateUsage]
         with monkeypatch.context() as patch:
-            patch.setattr(batches, "plan_epoch", not_needed)
+            patch.setattr(step_sampler, "plan_epoch", not_needed)
             mine.set_epoch(epoch + 1)
 
 
@@ -186,7 +186,7 @@ def test_error_of_the_background_computation_reaches_the_sampler(monkeypatch: py
     def fail(*_: object, **__: object) -> Plan:
         raise MemoryError
 
-    monkeypatch.setattr(batches, "plan_epoch", fail)
+    monkeypatch.setattr(step_sampler, "plan_epoch", fail)
     iter(mine)
     with pytest.raises(MemoryError):
         mine.set_epoch(1)

@@ -15,13 +15,19 @@ from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import checkpoints, last_state, metrics
 from tests.helpers.states import make_state
+from translate_ddp.corpus_settings import CorpusConfig, MixConfig
+from translate_ddp.data.mix import Mix
 from translate_ddp.errors import UserError
 from translate_ddp.settings import ModelConfig
 from translate_ddp.training.resume import check_same_run, describe_changes, run_identity
 from translate_ddp.training.state import Position, RunIdentity, RunState
 from translate_ddp.training.trainer import Trainer
 
-DATA: Any = SimpleNamespace(fingerprint="data", tokenizer=SimpleNamespace(fingerprint="tokens"))
+DATA: Any = SimpleNamespace(
+    fingerprint="data",
+    validation_fingerprint="held out",
+    tokenizer=SimpleNamespace(fingerprint="tokens"),
+)
 
 
 def identity(world_size: int = 1, **changes: Any) -> RunIdentity:
@@ -29,7 +35,7 @@ def identity(world_size: int = 1, **changes: Any) -> RunIdentity:
     settings = Config().to_dict()
     for part, values in changes.items():
         settings[part] = settings[part] | values
-    return run_identity(settings, DATA, world_size)
+    return run_identity(settings, DATA, world_size, Mix.of(MixConfig(), [10], 1))
 
 
 def state_of(saved: RunIdentity, step_in_epoch: int = 0) -> RunState:
@@ -45,6 +51,19 @@ def test_model_settings_may_not_change_except_dropout(name: str):
     else:
         with pytest.raises(UserError, match=f"{name}: .* in the checkpoint, 9 now"):
             check_same_run(state_of(saved), now)
+
+
+def test_changed_validation_is_named():
+    # It also changes the training data and the tokenizer, of which there are only digests.
+    state = state_of(identity())
+    state.run.config["corpus"] = Config().to_dict()["corpus"]
+    other: Any = SimpleNamespace(**(vars(DATA) | {"fingerprint": "other"}))
+    config = Config(corpus=CorpusConfig(validation="30")).to_dict()
+    now = run_identity(config, other, 1, Mix.of(MixConfig(), [10], 1))
+    with pytest.raises(UserError) as raised:
+        check_same_run(state, now, config)
+    assert "another run:\n  --validation: '' in the checkpoint, '30' now\n" in str(raised.value)
+    assert str(raised.value).count("--") == 3  # the others are advice
 
 
 def test_checkpoint_without_a_newer_setting_has_its_default():

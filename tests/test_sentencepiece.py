@@ -13,8 +13,7 @@ from tests.helpers import processes
 from tests.helpers.commands import translate_ddp
 from tests.helpers.runs import last_state
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
-from translate_ddp.data import sentencepiece_model
-from translate_ddp.data.sentencepiece_model import import_sentencepiece, sample
+from translate_ddp.data.sentencepiece_model import import_sentencepiece
 from translate_ddp.data.tokenizer import (
     EOS,
     PAD,
@@ -24,6 +23,7 @@ from translate_ddp.data.tokenizer import (
     Tokenizer,
     build_tokenizer,
     load_tokenizer,
+    loss_of,
     text_of,
     train_tokenizer,
 )
@@ -34,16 +34,22 @@ needs_sentencepiece = pytest.mark.skipif(
     find_spec("sentencepiece") is None, reason="sentencepiece is not installed"
 )
 LINES = ["the cat sleeps in the house", "il gatto dorme nella casa", "perché no?"] * 3
-SMALL = {"tokenizer": "sentencepiece", "vocab_size": 300}
+KINDS = ["sentencepiece", "sentencepiece_bpe"]
 
 
-def config(**changes: Any) -> TokenizerConfig:
-    return TokenizerConfig(**(SMALL | changes))
+def config(tokenizer: str = "sentencepiece", **changes: Any) -> TokenizerConfig:
+    settings: dict[str, Any] = {"tokenizer": tokenizer, "vocab_size": 300} | changes
+    return TokenizerConfig(**settings)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return train_tokenizer(LINES, config())
+def tokenizer(kind: str) -> Tokenizer:
+    return train_tokenizer(LINES, config(kind))
 
 
 def train_elsewhere(**settings: Any) -> bytes:
@@ -52,10 +58,9 @@ def train_elsewhere(**settings: Any) -> bytes:
     import_sentencepiece().SentencePieceTrainer.Train(
         sentence_iterator=iter(LINES),
         model_writer=model,
-        vocab_size=40,
         hard_vocab_limit=False,
         minloglevel=2,
-        **settings,
+        **({"vocab_size": 40} | settings),
     )
     return model.getvalue()
 
@@ -78,19 +83,37 @@ def test_special_tokens_are_text_when_encoded_and_not_decoded(tokenizer: Tokeniz
 
 
 @needs_sentencepiece
-def test_same_lines_give_the_same_model_of_at_most_the_size(tokenizer: Tokenizer):
-    again = train_tokenizer(LINES, config())
+def test_same_lines_give_the_same_model_of_at_most_the_size(kind: str, tokenizer: Tokenizer):
+    again = train_tokenizer(LINES, config(kind))
     assert again.text == tokenizer.text and again.fingerprint == tokenizer.fingerprint
-    assert train_tokenizer(LINES[::-1] * 2, config()).text != tokenizer.text
+    assert train_tokenizer([*LINES, "sole e luna"] * 2, config(kind)).text != tokenizer.text
     # These lines have fewer pieces than the maximum.
-    large = train_tokenizer(LINES, config(vocab_size=50_000))
+    large = train_tokenizer(LINES, config(kind, vocab_size=50_000))
     assert 260 < len(tokenizer) <= 300 and 260 < len(large) < 400
 
 
 @needs_sentencepiece
-def test_other_program_reads_the_file_and_encodes_alike(tmp_path: Path, tokenizer: Tokenizer):
+def test_kinds_are_models_of_these_names(kind: str, tokenizer: Tokenizer):
+    # "the cat" as SentencePiece's own trainer segments it.
+    model = import_sentencepiece().SentencePieceProcessor(
+        model_proto=train_elsewhere(
+            model_type="unigram" if kind == "sentencepiece" else "bpe",
+            **dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3, byte_fallback=True),
+            **dict(normalization_rule_name="identity", remove_extra_whitespaces=False),
+            **dict(vocab_size=300, num_threads=1),
+        )
+    )
+    assert tokenizer.encode(LINES) == model.encode(LINES)
+    other = train_tokenizer(LINES, config(KINDS[kind == KINDS[0]]))
+    assert other.encode(LINES) != tokenizer.encode(LINES)
+
+
+@needs_sentencepiece
+def test_other_program_reads_the_file_and_encodes_alike(
+    tmp_path: Path, kind: str, tokenizer: Tokenizer
+):
     path = tmp_path / "en-it.model"
-    given = config(tokenizer_file=str(tmp_path / "{0}.model"))
+    given = config(kind, tokenizer_file=str(tmp_path / "{0}.model"))
     assert build_tokenizer(LINES, given, "en-it").text == tokenizer.text
     model = import_sentencepiece().SentencePieceProcessor(model_file=str(path))
     assert [model.id_to_piece(i) for i in range(4)] == SPECIAL_TOKENS
@@ -123,33 +146,25 @@ def test_damaged_model_is_reported(tmp_path: Path, content: bytes):
 
 
 @needs_sentencepiece
-def test_vocabulary_too_small_for_the_characters_names_the_size_needed():
+def test_vocabulary_too_small_for_the_characters_names_the_size_needed(kind: str):
     lines = ["".join(map(chr, range(0x4E00, 0x4E80)))] * 3  # 128 characters, and the blank
     with pytest.raises(UserError, match=r"--vocab_size 300 is too small .* need 389 pieces"):
-        train_tokenizer(lines, config())
-    assert len(train_tokenizer(lines, config(vocab_size=389))) == 389
-
-
-def test_sample_is_random_and_the_same_every_time():
-    lines = [str(number) for number in range(1000)]
-    chosen = sample(iter(lines), 100)
-    assert chosen == sample(iter(lines), 100)
-    assert len(set(chosen)) == 100 and set(chosen) <= set(lines)
-    # Uniform: 500 ± 4 standard deviations of the mean of 100 numbers, 289 / 10.
-    assert 384 < sum(map(int, chosen)) / 100 < 616
-    assert sample(iter(lines), 1000) == lines == sample(iter(lines), 5000)
+        train_tokenizer(lines, config(kind))
+    assert len(train_tokenizer(lines, config(kind, vocab_size=389))) == 389
 
 
 @needs_sentencepiece
-def test_only_a_sample_of_many_lines_trains_the_model(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sentencepiece_model, "MAX_LINES", 2)
-    few = train_tokenizer(sample(LINES, 2), config())
-    assert train_tokenizer(LINES, config()).text == few.text
+def test_normalization_of_another_program_is_described_as_loss(tmp_path: Path):
+    ids: dict[str, int] = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
+    rule = "nmt_nfkc_cf"  # it lower-cases
+    (tmp_path / "x.model").write_bytes(train_elsewhere(normalization_rule_name=rule, **ids))
+    loss = loss_of(load_tokenizer(tmp_path / "x.model"), ["no", "Il Gatto", "x"])
+    assert loss is not None and "2 of 3 lines, such as 'x' to '⁇'" in loss
 
 
 @needs_sentencepiece
-def test_whole_run_with_sentencepiece_translates(tiny_run: list[str], tmp_path: Path):
-    flags = [*tiny_run, "--tokenizer", "sentencepiece", "--max_steps", "10"]
+def test_whole_run_with_sentencepiece_translates(kind: str, tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--tokenizer", kind, "--max_steps", "10"]
     processes.train(flags, tmp_path / "output", size=2).succeed()
     saved = last_state(tmp_path / "model")["tokenizer"]
     assert Tokenizer(saved).file.startswith(b"\n") and text_of(Tokenizer(saved).file) == saved
@@ -158,12 +173,13 @@ def test_whole_run_with_sentencepiece_translates(tiny_run: list[str], tmp_path: 
     assert code == 0 and text.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", KINDS)
 def test_library_that_is_not_installed_is_one_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setitem(sys.modules, "sentencepiece", None)  # as if it were not installed
     with pytest.raises(SystemExit) as ended:
-        parse(["--tokenizer", "sentencepiece"])
+        parse(["--tokenizer", name])
     assert ended.value.code == 2
     shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert "pip install -r requirements-sentencepiece.txt" in shown

@@ -51,7 +51,7 @@ def test_waiting_requests_are_translated_together():
     translator.may_go_on.clear()
 
     async def main() -> list[str]:
-        batcher = Batcher(lambda texts, n, _: translator.translate(texts, n_best=n), 10)
+        batcher = Batcher(lambda texts, n, reverse, _: translator.translate(texts, n_best=n), 10)
         worker = asyncio.create_task(batcher.run())
         first = asyncio.create_task(batcher.translate(["first"], 1, 60))
         while not translator.calls:
@@ -80,7 +80,7 @@ def test_waiting_requests_are_translated_together():
 
 def test_cancelled_request_leaves_the_queue():
     async def main() -> None:
-        batcher = Batcher(lambda texts, n, _: [], 1)  # nothing runs it
+        batcher = Batcher(lambda texts, n, reverse, _: [], 1)  # nothing runs it
         waiting = asyncio.create_task(batcher.translate(["a"], 1, 60))
         await asyncio.sleep(0)
         with pytest.raises(QueueFull):
@@ -180,7 +180,7 @@ def test_connection_without_a_complete_header_is_closed():
 
 def test_batch_whose_requests_were_all_cancelled_is_stopped():
     loop = asyncio.new_event_loop()
-    jobs = [Job(["a"], 1, loop.create_future()) for _ in range(2)]
+    jobs = [Job(["a"], 1, False, loop.create_future()) for _ in range(2)]
     on_done = stop_if_abandoned(jobs)
     on_done(1)
     jobs[0].result.cancel()

@@ -53,7 +53,7 @@ def test_script_starts_torchrun_on_every_node(slurm: Script, tmp_path: Path):
     assert torchrun.startswith("srun python launch/torchrun.py ")
     assert torchrun.endswith(f"train.py --preset base --model_folder {tmp_path / 'model'}")
     words = torchrun.split()
-    assert {"--nnodes=2", "--nproc-per-node=8", "--rdzv-endpoint=gpu07:29400"} <= set(words)
+    assert {"--nnodes=2", "--nproc-per-node=8", "--rdzv-endpoint=gpu07:20042"} <= set(words)
     assert "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1,SIGUSR2" in words
 
 

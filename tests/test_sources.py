@@ -12,9 +12,12 @@ import pytest
 from datasets import config
 
 from tests.helpers.corpora import (
+    corpus_error,
+    corpus_of,
     error_of,
     numbered_pairs,
-    pairs_of,
+    read,
+    read_corpus,
     write,
     write_parallel,
     write_parquet,
@@ -22,10 +25,13 @@ from tests.helpers.corpora import (
 )
 from translate_ddp.data import huggingface
 from translate_ddp.data import sources as sources_module
-from translate_ddp.data.corpus import corpus_signature, read_corpus, read_pairs
+from translate_ddp.data.corpus import corpus_signature
+from translate_ddp.data.rows import SourceOptions, ignore_progress
+from translate_ddp.data.sources import read_pairs, source_identity
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig
 
+EN_IT = ("en", "it")
 pytestmark = pytest.mark.usefixtures("folder")  # an empty cache, and no hub
 
 
@@ -40,26 +46,26 @@ def demo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("demo")
 def test_demo_is_default_in_both_directions_with_validation_split():
     corpus = read_corpus(CorpusConfig())
-    assert pairs_of(corpus.train) == [("a dog", "un cane"), ("a cat", "un gatto")]
-    assert pairs_of(corpus.validation) == [("a fish", "un pesce")]
+    assert corpus.train == [("a dog", "un cane"), ("a cat", "un gatto")]
+    assert corpus.validation == [("a fish", "un pesce")]
     assert corpus.dropped == {}
     corpus = read_corpus(CorpusConfig(lang_src="it", lang_tgt="en"))
-    assert pairs_of(corpus.validation) == [("un pesce", "a fish")]
+    assert corpus.validation == [("un pesce", "a fish")]
 
 
 @pytest.mark.usefixtures("demo")
 def test_colon_selects_a_split():
-    assert pairs_of(read_pairs("demo:test", "en", "it")) == [("a bird", "un uccello")]
+    assert read("demo:test", EN_IT) == [("a bird", "un uccello")]
     corpus = read_corpus(CorpusConfig(validation="demo:test"))
-    assert pairs_of(corpus.validation) == [("a bird", "un uccello")]
+    assert corpus.validation == [("a bird", "un uccello")]
 
 
 @pytest.mark.usefixtures("demo")
 def test_source_with_several_splits_requires_a_name():
     with pytest.raises(UserError, match="splits train, validation, test"):
-        read_pairs("demo", "en", "it")
+        read("demo", EN_IT)
     with pytest.raises(UserError, match="no split 'dev'; it has train, validation, test"):
-        read_pairs("demo:dev", "en", "it")
+        read("demo:dev", EN_IT)
 
 
 def test_error_for_other_languages_names_those_of_demo():
@@ -78,20 +84,58 @@ def test_signature_of_demo_changes_with_its_text(tmp_path: Path, monkeypatch: py
 def test_folder_with_train_and_val_gives_both_splits(folder: Path):
     write_parallel(folder / "train", numbered_pairs(9))
     write(folder / "val.tsv", "en\tde\nup\tauf\n")
-    corpus = read_corpus(CorpusConfig(str(folder), "", "en", "de"))
-    assert pairs_of(corpus.train) == numbered_pairs(9)
-    assert pairs_of(corpus.validation) == [("up", "auf")]
+    corpus = read_corpus(corpus_of(str(folder)))
+    assert corpus.train == numbered_pairs(9)
+    assert corpus.validation == [("up", "auf")]
 
 
 @pytest.mark.parametrize("with_readme", [True, False])
 def test_copy_of_hub_dataset_is_read_in_both_directions(folder: Path, with_readme: bool):
     write_repository(folder, with_readme)
-    corpus = read_corpus(CorpusConfig(str(folder), "", "en", "de"))
-    assert pairs_of(corpus.train) == [("one", "eins")]
-    assert pairs_of(corpus.validation) == [("up", "auf")]
-    assert pairs_of(read_pairs(f"{folder}:train", "de", "en")) == [("eins", "one")]
-    assert pairs_of(read_pairs(str(folder), "it", "en"))[0] == ("i0", "e0")
+    corpus = read_corpus(corpus_of(str(folder)))
+    assert corpus.train == [("one", "eins")]
+    assert corpus.validation == [("up", "auf")]
+    assert read(f"{folder}:train", ("de", "en")) == [("eins", "one")]
+    assert read(folder, ("it", "en"))[0] == ("i0", "e0")
     assert "has no pair en-fr; it has de-en, en-it" in error_of(folder, ("en", "fr"))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv"])
+def test_copy_of_hub_dataset_leaves_nothing_in_caches(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+):
+    # `load_dataset` keeps its own copy of all rows in HF_HOME.
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    table = datasets.Dataset.from_dict({"en": ["NA", "two"], "de": ["eins", "zwei"]})
+    (folder / "data").mkdir()
+    save = {"parquet": table.to_parquet, "jsonl": table.to_json, "csv": table.to_csv}[ending]
+    save(folder / f"data/train-00000.{ending}")
+    write(folder / "README.md", README)
+    rows = read_pairs(str(folder), ("en", "de"), SourceOptions())
+    done: list[int] = []
+    for _ in range(2):
+        done.clear()
+        pairs = list(rows.read(done.append))
+        assert pairs[1] == ("two", "zwei") and len(pairs) == 2
+        assert sum(done) == rows.size > 0
+    stream = rows.read(ignore_progress)
+    next(stream)
+    del stream
+    assert [
+        path for path in tmp_path.rglob("*") if path.is_file() and folder not in path.parents
+    ] == []
+    assert list(temporary.iterdir()) == []
+
+
+README = """---
+configs:
+- config_name: default
+  data_files:
+  - {split: train, path: data/train-*}
+---
+"""
 
 
 def test_error_for_folder_without_corpus_lists_its_files(folder: Path):
@@ -100,10 +144,15 @@ def test_error_for_folder_without_corpus_lists_its_files(folder: Path):
     assert "It holds notes, train.fr: neither train.en and train.de" in error_of(folder)
 
 
+def test_folder_with_brackets_in_its_name_is_no_pattern(folder: Path):
+    write_parallel(folder / "corpus[1]" / "train", numbered_pairs(3))
+    assert read(folder / "corpus[1]") == numbered_pairs(3)
+
+
 def test_source_without_train_split_requires_a_name(folder: Path):
     for split in ("validation", "test"):
         write_parquet(folder / f"{split}.parquet", {"en": "one", "de": "eins"})
-    text = error_of(folder)
+    text = corpus_error(folder)
     assert "has the splits " in text and "validation" in text and "test" in text
 
 
@@ -164,13 +213,41 @@ def test_unknown_hub_dataset_raises(monkeypatch: pytest.MonkeyPatch):
         server.shutdown()
 
 
+def fill_cache(tmp_path: Path, commit: str, rows: int) -> None:
+    """Add a commit of opus_books in which `rows` pairs differ from those of other commits."""
+    cached = tmp_path / "hf_home/datasets/Helsinki-NLP___opus_books/en-it/0.0.0" / commit
+    repository = write_repository(tmp_path / str(rows) / "opus_books")
+    pairs = [{"en": f"e{n}", "it": f"i{n}"} for n in range(rows)]
+    write_parquet(Path(repository, "data/en-it/train-0.parquet"), *pairs)
+    datasets.load_dataset_builder(repository, "en-it").download_and_prepare(str(cached))
+
+
 def test_cached_hub_dataset_needs_no_network(tmp_path: Path):
     # Without a hub, `load_dataset` retries for 23 s before it looks in its cache.
-    cached = tmp_path / "hf_home/datasets/Helsinki-NLP___opus_books/en-it/0.0.0/0123"
-    builder = datasets.load_dataset_builder(write_repository(tmp_path / "opus_books"), "en-it")
-    builder.download_and_prepare(str(cached))
-    pairs = read_pairs("Helsinki-NLP/opus_books", "it", "en")
-    assert pairs_of(pairs) == [(f"i{n}", f"e{n}") for n in range(4)]
+    fill_cache(tmp_path, "0123", 4)
+    pairs = [(f"i{n}", f"e{n}") for n in range(4)]
+    assert read("Helsinki-NLP/opus_books", ("it", "en")) == pairs
+    assert read("opus_books", EN_IT, src_column="it", tgt_column="en") == pairs
+    message = error_of("opus_books", EN_IT, src_column="id")
+    assert "Helsinki-NLP/opus_books has no columns id and it, but en, it" in message
+
+
+def test_revision_selects_a_commit_in_the_cache(tmp_path: Path):
+    commits = {digit * 40: rows for rows, digit in enumerate("abc", 2)}
+    for commit, rows in commits.items():
+        fill_cache(tmp_path, commit, rows)
+    for commit, rows in commits.items():
+        assert len(read("opus_books", EN_IT, revision=commit)) == rows
+    # A branch may be another commit now.
+    message = error_of("opus_books", EN_IT, revision="main")
+    assert "--revision main of Helsinki-NLP/opus_books is not in the cache" in message
+    assert f"The cache has {', '.join(commits)}: pass one" in message
+    assert "does not answer" in error_of("wmt/wmt14", revision="main")
+    identities = {
+        tuple(source_identity("opus_books", EN_IT, SourceOptions(revision=revision)))
+        for revision in ("", "main", "a" * 40)
+    }
+    assert len(identities) == 3
 
 
 @pytest.mark.parametrize("module", [None, object(), SimpleNamespace(Cache=lambda: None)])

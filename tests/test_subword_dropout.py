@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.helpers.corpora import write_parallel
-from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
+from tests.helpers.corpora import corpus_of, write_parallel
+from translate_ddp.data.dataset import PreparedData, load_prepared
 from translate_ddp.data.merges import MAX_LETTERS, Merges
+from translate_ddp.data.preparation import prepare
 from translate_ddp.data.subword_dropout import VARIANTS, SubwordDropout, prepare_dropout
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS, train_tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.settings import CorpusConfig, TokenizerConfig
+from translate_ddp.settings import TokenizerConfig
 
 VOCABULARY = [*SPECIAL_TOKENS, "a", "b", "c", "d", "ab", "abc", "cd"]
 MERGES = [["a", "b"], ["ab", "c"], ["c", "d"]]
@@ -73,7 +74,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     pairs += [(LONG, "lungo"), ("the doctor " * 13, "il dottore " * 14)]
     train = write_parallel(folder / "train", pairs)
-    corpus = CorpusConfig(train, write_parallel(folder / "valid", [("the", "il")]), "en", "de")
+    corpus = corpus_of(train, write_parallel(folder / "valid", [("the", "il")]))
     return prepare(corpus, TokenizerConfig(vocab_size=400), 60, folder / "data")
 
 
@@ -164,7 +165,7 @@ def test_folder_is_written_once_for_each_probability(
 
 def test_error_for_a_tokenizer_without_merges_or_that_loses_text(tmp_path: Path):
     train = write_parallel(tmp_path / "train", [("The house", "Il gatto"), ("The cat", "La casa")])
-    corpus = CorpusConfig(train, write_parallel(tmp_path / "valid", [("a", "b")]), "en", "de")
+    corpus = corpus_of(train, write_parallel(tmp_path / "valid", [("a", "b")]))
     word = train_tokenizer(["The house cat"] * 2, TokenizerConfig(tokenizer="word"))
     bpe = json.loads(train_tokenizer(["The house"] * 9, TokenizerConfig(vocab_size=300)).text)
     bpe["normalizer"] = {"type": "Lowercase"}

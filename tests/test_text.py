@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 
 from translate_ddp.data.sentences import cut, join_sentences, split_sentences
-from translate_ddp.data.text import normalize, separates_words
+from translate_ddp.data.text import BLANKS, normalize, separates_words
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,34 @@ def test_normal_form_of_random_text_is_its_own_normal_form():
         text = normalize("".join(generator.choices(characters, k=8)))
         assert normalize(text) == text == unicodedata.normalize("NFC", text.strip())
         assert "\n" not in text and "  " not in text
+
+
+def test_normal_form_of_random_text_follows_its_definition():
+    generator = random.Random(1)
+    # Characters that change: blanks, compositions, singletons; and any others.
+    special = " \t\n\x1c\x1f\x85\u00a0\u2000\u2028\u3000\ufeffe\u0301\u0323\u1100\u1161\u212a\u037e"
+    ranges = [(0x20, 0x7F), (0, 0x300), (0x300, 0x3000), (0, 0x110000)]
+    for _ in range(20_000):
+        characters = special + "".join(chr(generator.randrange(*each)) for each in ranges)
+        text = "".join(generator.choices(characters, k=generator.randrange(10)))
+        composed = unicodedata.normalize("NFC", text.replace("\ufeff", ""))
+        assert normalize(text) == BLANKS.sub(" ", composed).strip()
+
+
+def test_normal_form_of_long_runs_of_marks_follows_its_definition():
+    generator = random.Random(2)
+    marks = "\u0301\u0316\u0323\u0327\u0334\u0345\u0344\u05b0\u0f71\u0f73\u0f81\u3099"
+    for count in (1500, 3000):
+        for first in ("e", "\u00e9", "\u1faf", "\uac00", ""):
+            text = first + "".join(generator.choices(marks, k=count)) + "e\u0301"
+            assert normalize(text) == unicodedata.normalize("NFC", text)
+
+
+def test_a_million_marks_in_any_order_are_sorted_once():
+    marks = "\u0345\u0301\u0323\u0334"  # in descending order; each insertion would move all
+    text = normalize("a" + "".join(mark * 250_000 for mark in marks))
+    assert text[:2] == "\u1ea1\u0334" and text[-1] == "\u0345"
+    assert len(text) == 1_000_000
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 """Round trips of text, special tokens, and the tokenizer file."""
 
+import os
 import re
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.commands import ROOT
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.data.tokenizer import (
     EOS,
@@ -71,6 +75,28 @@ def test_word_tokenizer_decodes_unknown_words_as_unk():
     (ids,) = tokenizer.encode(["the dog sleeps"])
     assert ids[1] == UNK
     assert tokenizer.decode([ids]) == ["the [UNK] sleeps"]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+def test_training_does_not_depend_on_threads_or_the_seed_of_hashes(kind: str):
+    program = (
+        "import sys; from translate_ddp.data.tokenizer import *\n"
+        "lines = [f'{a}{b} {b}{a}' for a in 'abcdefgh' for b in 'ijklmnopqrst'] * 2\n"
+        "config = TokenizerConfig(tokenizer=sys.argv[1], vocab_size=400)\n"
+        "print(train_tokenizer(lines, config).fingerprint)"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program, kind],
+            env=os.environ | {"RAYON_NUM_THREADS": str(threads), "PYTHONHASHSEED": str(threads)},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in (1, 2, 5)
+    }
+    assert len(found) == 1
 
 
 def test_tokenizer_file_is_written_once_then_loaded(tmp_path: Path, tokenizer: Tokenizer):

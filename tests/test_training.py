@@ -63,7 +63,7 @@ def train_on_a_full_disk(flags: list[str]) -> None:
 
 def test_full_disk_ends_the_run_with_one_message(tiny_run: list[str], tmp_path: Path):
     output = processes.start(train_on_a_full_disk, tmp_path, 2, None, tiny_run).fail()
-    assert output.count("error: No space to read") == 1
+    assert output.count("error: Could not write the prepared corpus") == 1
     assert "File too large" in output and "Traceback" not in output
 
 

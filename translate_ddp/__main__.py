@@ -19,6 +19,7 @@ from translate_ddp.commands import (
     check,
     export,
     info,
+    inspect,
     score,
     serve,
     translate,
@@ -31,6 +32,7 @@ from translate_ddp.runtime.launcher import is_first_process, read_launch
 
 USAGE = "usage: python -m translate_ddp COMMAND [--help]; to train: torchrun train.py"
 COMMANDS = {
+    "inspect": (inspect.InspectConfig, inspect.run),
     "translate": (translate.TranslateConfig, translate.run),
     "validate": (validate.ValidateConfig, validate.run),
     "score": (score.ScoreConfig, score.run),

@@ -1,6 +1,9 @@
 """Named sets of model sizes and schedules. The user's flags override them."""
 
+from dataclasses import fields, replace
 from typing import Any
+
+from translate_ddp.settings import Config
 
 # docs/recipe.md has the reason for each part.
 SMALL: dict[str, Any] = {
@@ -78,15 +81,28 @@ PRESETS: dict[str, dict[str, Any]] = {
 SMALL_CORPUS, MEDIUM_CORPUS = 100_000, 1_000_000  # training pairs below which a corpus is so
 
 
-def choose_preset(preset: str, dataset: str, pairs: int | None = None) -> str:
-    """The name of the preset; "auto" is resolved if the dataset is the demo or `pairs` is known.
+def choose_preset(preset: str, dataset: tuple[str, ...], pairs: int | None = None) -> str:
+    """The name of the preset; "auto" is resolved if the corpus is the demo or `pairs` is known.
 
     `pairs` is the number of usable training pairs.
     """
     if preset != "auto":
         return preset
-    if dataset.partition(":")[0] == "demo":
+    if all(name.partition(":")[0] == "demo" for name in dataset):
         return "tiny"
     if pairs is None:
         return "auto"
     return "small" if pairs < SMALL_CORPUS else "medium" if pairs < MEDIUM_CORPUS else "base"
+
+
+def with_values(config: Config, values: dict[str, Any]) -> Config:
+    """The settings with other values of some names, such as those of a preset.
+
+    Raises ValueError if they do not fit together.
+    """
+    for part in fields(config):
+        settings = getattr(config, part.name)
+        names = {setting.name for setting in fields(settings)}
+        chosen = {name: value for name, value in values.items() if name in names}
+        config = replace(config, **{part.name: replace(settings, **chosen)})
+    return config

@@ -5,54 +5,34 @@ line of the dataclasses. Rank, device and the rest of the environment are in `Wo
 """
 
 import math
-import re
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from translate_ddp.checks import check_at_least, check_probability
+from translate_ddp.corpus_settings import CorpusConfig, MixConfig
 from translate_ddp.run_settings import CheckpointConfig, DistributedConfig, LogbookConfig
 
 Precision = Literal["auto", "fp32", "bf16"]
 ValidateOn = Literal["rank0", "all"]
-LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*")
-
-
-@dataclass(frozen=True)
-class CorpusConfig:
-    dataset: str = "demo"
-    """Corpus: demo, file, folder, prefix of parallel files, or Hugging Face dataset[:SPLIT]."""
-    validation: str = ""
-    """Validation corpus, as for --dataset; '': the dataset's validation split, or 2% of it."""
-    lang_src: str = "en"
-    """Source language, as it appears in the names of files, columns or dataset configurations."""
-    lang_tgt: str = "it"
-    """Target language."""
-
-    def __post_init__(self) -> None:
-        if not self.dataset:
-            raise ValueError("dataset is empty: pass one, such as demo.")
-        for code in (self.lang_src, self.lang_tgt):
-            if not LANGUAGE_CODE.fullmatch(code):
-                raise ValueError(f"{code!r} is not a language code such as en, de or pt_BR.")
-        if self.lang_src == self.lang_tgt:
-            raise ValueError(f"Both languages are {self.lang_src!r}: they must differ.")
+Preset = Literal["auto", "tiny", "small", "medium", "base", "big", "fast"]
 
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    tokenizer: Literal["bpe", "sentencepiece", "word"] = "bpe"
-    """bpe: byte-level BPE; sentencepiece: unigram, an extra; word: words, rare ones are [UNK]."""
+    tokenizer: Literal["bpe", "sentencepiece", "sentencepiece_bpe", "word"] = "bpe"
+    """bpe: byte-level BPE; sentencepiece: unigram, sentencepiece_bpe: BPE, both with an extra;
+    word: words, rare ones are [UNK]."""
     vocab_size: int = 4000
     """Maximum vocabulary size, joint for both languages."""
     tokenizer_file: str = ""
     """Tokenizer to read (tokenizer.json or SentencePiece), else to write; {0}: as in en-it."""
 
     def __post_init__(self) -> None:
-        if self.tokenizer == "sentencepiece" and find_spec("sentencepiece") is None:
+        if self.tokenizer.startswith("sentencepiece") and find_spec("sentencepiece") is None:
             raise ValueError(
-                "tokenizer sentencepiece needs a library that is not installed: run "
+                f"tokenizer {self.tokenizer} needs a library that is not installed: run "
                 "pip install -r requirements-sentencepiece.txt."
             )
         if self.vocab_size < 300:
@@ -186,7 +166,7 @@ class TrainConfig:
     best_metric: str = "BLEU"
     """Validation metric that selects the best epoch, such as BLEU or loss."""
     patience: int = 0
-    """Epochs without a better best_metric after which the run ends; 0: train all epochs."""
+    """Epochs (of the last stage) without a better best_metric after which the run ends; 0: none."""
     save_every: int = 0
     """Steps between checkpoints; 0: save only by time, before validations and after each epoch."""
     save_every_minutes: float = 15.0
@@ -247,7 +227,7 @@ class NBestConfig(SearchConfig):
 class PresetConfig:
     """Settings that set the defaults of others."""
 
-    preset: Literal["auto", "tiny", "small", "medium", "base", "big", "fast"] = "auto"
+    preset: Preset = "auto"
     """Defaults of model size and schedule; auto: by the number of training pairs."""
     config: str = ""
     """YAML file of settings, one `name: value` per line; flags override it."""
@@ -259,6 +239,7 @@ class Config:
 
     run: PresetConfig = field(default_factory=PresetConfig)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    mix: MixConfig = field(default_factory=MixConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     batches: BatchConfig = field(default_factory=BatchConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
@@ -274,9 +255,10 @@ class Config:
         kind = self.tokenizer.tokenizer
         if self.augment.bpe_dropout and kind != "bpe":
             raise ValueError(
-                f"bpe_dropout drops merges of BPE, but the tokenizer is {kind}: "
+                f"bpe_dropout drops merges of byte-level BPE, but the tokenizer is {kind}: "
                 "pass --tokenizer bpe or --bpe_dropout 0."
             )
+        self.mix.check(self.corpus.dataset, self.train.num_epochs)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The settings as plain values: part -> setting -> value."""

@@ -17,6 +17,7 @@ from typing import overload
 import torch
 
 from translate_ddp.data.sentences import cut, join_sentences, split_sentences
+from translate_ddp.data.tagging import direction_tag, prefix_of
 from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line
@@ -24,7 +25,6 @@ from translate_ddp.modeling.engine import StoredEngine, TorchEngine, ignore
 from translate_ddp.modeling.exported_folder import is_exported, open_exported
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.cpus import threads_per_process
@@ -32,9 +32,10 @@ from translate_ddp.runtime.device import fix_cuda_kernels
 from translate_ddp.runtime.environment import set_defaults
 from translate_ddp.runtime.launcher import read_launch
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
-from translate_ddp.settings import ModelConfig, NBestConfig, Precision
+from translate_ddp.settings import NBestConfig, Precision
 from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.saved_model import build_model
 from translate_ddp.training.state import RunState
 from translate_ddp.translation import Sentence, Translation, by_row, in_texts
 
@@ -55,9 +56,12 @@ class Translator:
         languages: tuple[str, str],
         seq_len: int,
         state: RunState | None = None,
+        is_bidirectional: bool = False,
     ) -> None:
         self.engine, self.tokenizer = engine, tokenizer
         self.lang_src, self.lang_tgt = languages
+        self.is_bidirectional = is_bidirectional
+        self._prefix = prefix_of(direction_tag(self.lang_tgt, is_bidirectional))
         self.seq_len = seq_len  # maximum tokens of a sentence in training, [EOS] included
         self._state = state
 
@@ -107,8 +111,9 @@ class Translator:
         dtype = choose_dtype(precision or config["train"]["precision"], device)
         model = build_model(state, len(tokenizer), dtype).to(device, dtype)
         languages = config["corpus"]["lang_src"], config["corpus"]["lang_tgt"]
-        engine = TorchEngine(model, device)
-        return cls(engine, tokenizer, languages, config["batches"]["seq_len"], state)
+        engine, seq_len = TorchEngine(model, device), config["batches"]["seq_len"]
+        is_bidirectional = config["corpus"].get("bidirectional", False)
+        return cls(engine, tokenizer, languages, seq_len, state, is_bidirectional)
 
     @classmethod
     def of_export(
@@ -121,7 +126,29 @@ class Translator:
                 "it was exported. Omit the average and the precision."
             )
         found = open_exported(folder, threads_per_process(read_launch(os.environ)))
-        return cls(found.engine, found.tokenizer, found.languages, found.seq_len)
+        return cls(
+            found.engine,
+            found.tokenizer,
+            found.languages,
+            found.seq_len,
+            is_bidirectional=found.is_bidirectional,
+        )
+
+    def reverse(self) -> "Translator":
+        """The same model in its other direction. Raises UserError if it was trained in one only."""
+        if not self.is_bidirectional:
+            raise UserError(
+                f"The model translates {self.lang_src} to {self.lang_tgt} only: for both "
+                "directions, train with --bidirectional."
+            )
+        languages = self.lang_tgt, self.lang_src
+        return Translator(
+            self.engine, self.tokenizer, languages, self.seq_len, self._state, is_bidirectional=True
+        )
+
+    def encode_sources(self, sentences: Sequence[str]) -> list[list[int]]:
+        """The ids of normalized sentences, with the tag of the direction if there are two."""
+        return self.tokenizer.encode([self._prefix + sentence for sentence in sentences])
 
     @property
     def has_state(self) -> bool:
@@ -208,7 +235,12 @@ class Translator:
         targets = [hypothesis.ids for n_best in found for hypothesis in n_best]
         decode = self.tokenizer.decode
         scored = iter(
-            Sentence(source.strip(), target.strip(), [*self.tokenizer.pieces(ids), ""], p.tolist())
+            Sentence(
+                self._untagged(source),
+                target.strip(),
+                [*self.tokenizer.pieces(ids), ""],
+                p.tolist(),
+            )
             for source, target, ids, p in zip(
                 decode(sources),
                 decode(targets),
@@ -218,6 +250,9 @@ class Translator:
             )
         )
         return [[next(scored) for _ in n_best] for n_best in found]
+
+    def _untagged(self, source: str) -> str:
+        return source.strip().removeprefix(self._prefix.strip()).strip()
 
     def _translation(self, sentences: list[Sentence]) -> Translation:
         return Translation(self._join([sentence.text for sentence in sentences]), sentences)
@@ -236,33 +271,23 @@ class Translator:
         split = [split_sentences(normalize(text)) for text in valid]
         sentences = [(row, sentence) for row, found in enumerate(split) for sentence in found]
         rows, parts = [], []
-        encoded = self.tokenizer.encode([sentence for _, sentence in sentences])
+        encoded = self.encode_sources([sentence for _, sentence in sentences])
         for (row, _), ids in zip(sentences, encoded, strict=True):
-            cuts = [slice(None)]
-            if len(ids) > limit:
-                cuts = cut(self.tokenizer.pieces(ids), limit)
+            found = [ids] if len(ids) <= limit else self._cut(ids, limit)
+            if len(found) > 1:
                 report(
                     row,
                     f"a sentence of {len(ids):,} tokens, more than the {limit:,} of training, is "
-                    f"translated in {len(cuts)} parts.",
+                    f"translated in {len(found)} parts.",
                 )
-            parts += [ids[part] for part in cuts]
-            rows += [row] * len(cuts)
+            parts += found
+            rows += [row] * len(found)
         return rows, parts
 
-
-def build_model(
-    state: RunState, vocabulary: int, dtype: torch.dtype = torch.float32
-) -> Transformer:
-    """The model of a checkpoint. Its parameters are the tensors in `state`.
-
-    Nothing else is allocated, so a file that declares huge shapes needs no memory for them. Raises
-    ValueError or RuntimeError if the tensors do not fit the configuration.
-    """
-    config = ModelConfig(**state.run.config["model"])
-    if config.num_encoder_layers + config.num_decoder_layers > len(state.model):
-        raise ValueError("there are fewer tensors than layers.")
-    with torch.device("meta"):
-        model = Transformer(config, vocabulary, dtype=dtype)
-    model.load_state_dict(state.model, assign=True)
-    return model
+    def _cut(self, ids: list[int], limit: int) -> list[list[int]]:
+        """Parts of a long sentence, each with the tag of the direction before it."""
+        (tag,) = self.tokenizer.encode([self._prefix.strip()])
+        rest = ids[len(tag) :]  # the tag's tokens are those before a blank
+        return [
+            tag + rest[part] for part in cut(self.tokenizer.pieces(rest), max(1, limit - len(tag)))
+        ]

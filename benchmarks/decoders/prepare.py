@@ -9,8 +9,9 @@ from typing import Any
 from benchmarks.common import ROOT, as_flags, python
 from benchmarks.decoders.task import Ids, Task, Trained
 from benchmarks.report import short
-from translate_ddp.data.dataset import load_prepared, prepare
-from translate_ddp.data.files import read_parallel
+from translate_ddp.data.dataset import load_prepared
+from translate_ddp.data.inputs import read_given_pairs
+from translate_ddp.data.preparation import prepare
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
@@ -42,9 +43,9 @@ def prepare_task(
     task = Task(work, str(checkpoint.path.absolute()), [])
     trained = task.trained()
     if source:
-        pairs = read_parallel(Path(source), Path(reference or source))
-        sources = trained.tokenizer.encode(list(pairs["src"]))
-        references = list(pairs["tgt"]) if reference else []
+        pairs = read_given_pairs(source, reference or source, ("src", "tgt"))
+        sources = trained.tokenizer.encode(pairs[0])
+        references = pairs[1] if reference else []
     else:
         sources, references = read_corpus(model_folder, trained, sentences)
     task.sources.extend(sources[:sentences])
@@ -55,7 +56,7 @@ def prepare_task(
 def read_corpus(folder: Path, trained: Trained, count: int) -> tuple[Ids, list[str]]:
     """The first `count` pairs of the run's validation set, then of its training set."""
     run = trained.config
-    corpus, tokenizer = CorpusConfig(**run["corpus"]), TokenizerConfig(**run["tokenizer"])
+    corpus, tokenizer = CorpusConfig.of(run["corpus"]), TokenizerConfig(**run["tokenizer"])
     seq_len, perturb = run["batches"]["seq_len"], run.get("augment", {}).get("perturb", False)
     data = load_prepared(prepare(corpus, tokenizer, seq_len, folder / "data", perturb))
     parts = (data.validation, data.train)
@@ -67,9 +68,9 @@ def read_corpus(folder: Path, trained: Trained, count: int) -> tuple[Ids, list[s
 
 def task_facts(trained: Trained, task: Task) -> dict[str, Any]:
     """The facts about model, sentences and peers for the report."""
-    corpus = trained.config["corpus"]
+    corpus = CorpusConfig.of(trained.config["corpus"])
     return {
-        "corpus": f"{short(corpus['dataset'])} {corpus['lang_src']}-{corpus['lang_tgt']}",
+        "corpus": f"{' '.join(map(short, corpus.dataset))} {'-'.join(corpus.languages)}",
         "parameters": f"{sum(p.numel() for p in trained.model.parameters()):,}",
         "sentences": len(task.sources),
         "source tokens": sum(map(len, task.sources)),

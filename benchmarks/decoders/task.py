@@ -15,8 +15,8 @@ from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.settings import ModelConfig
 from translate_ddp.training.checkpoint_file import load
+from translate_ddp.training.saved_model import build_model
 from translate_ddp.training.state import RunState
-from translate_ddp.translator import build_model
 
 WARM_UP = 64  # sentences
 

@@ -1,21 +1,39 @@
 """Corpora written to a folder, and read back."""
 
 import gzip
+import lzma
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import datasets
+import pyarrow as pa
 import pytest
 
-from translate_ddp.data.corpus import read_corpus, read_pairs
+from translate_ddp.data.cleaned_corpus import Report
+from translate_ddp.data.corpus import clean_corpus
+from translate_ddp.data.pair_store import Pair
+from translate_ddp.data.rows import Row, SourceOptions, ignore_progress
+from translate_ddp.data.sources import find_splits, read_pairs
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig
 
 
+def compress_zstandard(data: bytes) -> bytes:
+    output = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(output, "zstd") as file:
+        file.write(data)
+    return output.getvalue().to_pybytes()
+
+
+COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": compress_zstandard}
+
+
 def write(path: Path, content: str | bytes) -> str:
-    """The path of a new file, compressed if it ends in .gz."""
+    """The path of a new file, compressed if it ends in .gz, .xz or .zst."""
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    path.write_bytes(COMPRESS.get(path.suffix, bytes)(data))
     return str(path)
 
 
@@ -33,21 +51,57 @@ def write_parquet(path: Path, *translations: dict[str, str]) -> None:
     table.to_parquet(path)
 
 
-def pairs_of(table: datasets.Dataset) -> list[tuple[str | None, str | None]]:
-    assert table.features == datasets.Features(
-        src=datasets.Value("string"), tgt=datasets.Value("string")
-    )
-    return list(zip(table["src"], table["tgt"], strict=True))
+@dataclass(frozen=True)
+class Corpus:
+    """What `clean_corpus` has stored."""
+
+    train: list[Pair]
+    validation: list[Pair]
+    dropped: dict[str, int]
+    reports: list[Report]
 
 
-def read(source: Path | str) -> list[tuple[str | None, str | None]]:
-    return pairs_of(read_pairs(str(source), "en", "de"))
+def read_corpus(config: CorpusConfig) -> Corpus:
+    with TemporaryDirectory() as folder:
+        corpus = clean_corpus(config, Path(folder), shown=False)
+        train = [pair for batch in corpus.batches(corpus.is_train) for pair in batch]
+        return Corpus(train, corpus.validation(), corpus.dropped, corpus.reports)
 
 
-def error_of(source: Path | str, languages: tuple[str, str] = ("en", "de")) -> str:
+def corpus_of(
+    dataset: str, validation: str = "", lang_src: str = "en", lang_tgt: str = "de"
+) -> CorpusConfig:
+    return CorpusConfig((dataset,), validation, lang_src, lang_tgt)
+
+
+EN_DE = ("en", "de")
+
+
+def read(source: Path | str, languages: tuple[str, str] = EN_DE, **options: str) -> list[Row]:
+    """All rows of the source, as they are stored."""
+    rows = read_pairs(str(source), languages, SourceOptions(**options))
+    return list(rows.read(ignore_progress))
+
+
+def notices_of(source: Path | str) -> list[str]:
+    rows = read_pairs(str(source), EN_DE)
+    for _ in rows.read(ignore_progress):
+        pass
+    return rows.notices
+
+
+def error_of(source: Path | str, languages: tuple[str, str] = EN_DE, **options: str) -> str:
     """The message of the UserError that reading the source raises."""
     with pytest.raises(UserError) as raised:
-        read_corpus(CorpusConfig(str(source), "", *languages))
+        for rows in find_splits(str(source), languages, SourceOptions(**options)).values():
+            list(rows.read(ignore_progress))
+    return str(raised.value)
+
+
+def corpus_error(source: Path | str, languages: tuple[str, str] = EN_DE) -> str:
+    """The message of the UserError that the choice of usable pairs raises."""
+    with pytest.raises(UserError) as raised:
+        read_corpus(corpus_of(str(source), "", *languages))
     return str(raised.value)
 
 

@@ -28,9 +28,10 @@ def validation_set(folder: Path) -> Sentences:
     return found
 
 
-def with_sentencepiece(model: TrainedModel) -> TrainedModel:
+def with_sentencepiece(model: TrainedModel, is_bpe: bool = False) -> TrainedModel:
     """The same sizes, with a SentencePiece tokenizer of its own and random weights."""
-    config = TokenizerConfig(tokenizer="sentencepiece", vocab_size=300)
+    kind = "sentencepiece_bpe" if is_bpe else "sentencepiece"
+    config = TokenizerConfig(tokenizer=kind, vocab_size=300)
     tokenizer = train_tokenizer(["sun moon tree river", "stone bird. fish wolf?"] * 3, config)
     torch.manual_seed(0)
     weights = Transformer(model.shape, len(tokenizer)).state_dict()

@@ -25,7 +25,7 @@ def upper(text: str, rank: int) -> str:
 class FakeTranslator:
     """Translates a text by a function of the text and the rank; all words have probability 1/4."""
 
-    lang_src, lang_tgt = "en_US", "it"
+    lang_src, lang_tgt, is_bidirectional = "en_US", "it", False
 
     def __init__(self, function: Callable[[str, int], str] = upper) -> None:
         self.function = function

@@ -16,11 +16,13 @@ TINY_RUN = [
 
 
 def write_corpus(folder: Path) -> str:
-    """The common prefix of two files of 260 pairs; the target is the reversed source."""
+    """The common prefix of two files of 260 different pairs; a target is the reversed source."""
     generator = random.Random(0)
     words = ["sun", "moon", "tree", "river", "stone", "bird", "fish", "wolf"]
     prefix = folder / "train"
-    lines = [generator.choices(words, k=generator.randint(2, 7)) for _ in range(260)]
+    lines: dict[tuple[str, ...], None] = {}
+    while len(lines) < 260:
+        lines[tuple(generator.choices(words, k=generator.randint(2, 7)))] = None
     Path(f"{prefix}.en").write_text("".join(" ".join(line) + "\n" for line in lines))
     Path(f"{prefix}.it").write_text("".join(" ".join(line[::-1]) + "\n" for line in lines))
     return str(prefix)

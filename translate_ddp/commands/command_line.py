@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ def parse(config: type[C], arguments: Sequence[str], prog: str, prints: bool = T
 
     Raises UserError for a repeated flag, and SystemExit, with a message, for unusable flags.
     """
-    flags, others = separate(arguments, set(switches(config)))
+    flags, others = separate(arguments, set(switches(config)), set(lists(config)))
     with nullcontext() if prints else silence():
         return tyro.cli(
             config,
@@ -39,30 +39,43 @@ def silence() -> Iterator[None]:
         yield
 
 
-def separate(arguments: Sequence[str], without_value: set[str]) -> tuple[list[str], list[str]]:
+def separate(
+    arguments: Sequence[str], without_value: set[str], with_values: Collection[str] = ()
+) -> tuple[list[str], list[str]]:
     """The flags with their values, and the positional arguments.
 
-    All arguments after "--" are positional. Raises UserError for a repeated flag.
+    All arguments after "--" are positional. A flag of `with_values` has all arguments up to the
+    next flag. Raises UserError for a repeated flag.
     """
     flags: list[str] = []
     others: list[str] = []
     seen: set[str] = set()
-    awaits_value = False
+    awaits_value = takes_all = False
     for at, argument in enumerate(arguments):
         if argument == "--":
             return flags, [*others, *arguments[at + 1 :]]
         if not is_flag(argument):
-            (flags if awaits_value else others).append(argument)
+            (flags if awaits_value or takes_all else others).append(argument)
             awaits_value = False
             continue
         flag, equals, _ = argument.partition("=")
-        name = flag[:2] + flag[2:].replace("-", "_")
+        name = flag_name(flag)
         if name in seen:
             raise UserError(f"{name} is given twice: pass it once.")
         seen.add(name)
         flags.append(argument)
         awaits_value = not equals and name not in without_value
+        takes_all = awaits_value and name in with_values
     return flags, others
+
+
+def given_flags(arguments: Sequence[str]) -> set[str]:
+    """The names of the settings in a usable command line."""
+    return {flag_name(each.partition("=")[0])[2:] for each in arguments if is_flag(each)}
+
+
+def flag_name(flag: str) -> str:
+    return flag[:2] + flag[2:].replace("-", "_")
 
 
 def is_flag(argument: str) -> bool:
@@ -78,3 +91,12 @@ def switches(config: Any) -> Iterator[str]:
             yield from switches(setting.type)
         elif isinstance(setting.default, bool):
             yield from (f"--{setting.name}", f"--no_{setting.name}")
+
+
+def lists(config: Any) -> Iterator[str]:
+    """The flags of a settings class with several values."""
+    for setting in fields(config):
+        if is_dataclass(setting.type):
+            yield from lists(setting.type)
+        elif isinstance(setting.default, tuple):
+            yield f"--{setting.name}"

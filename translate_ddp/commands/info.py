@@ -1,7 +1,7 @@
 """`python -m translate_ddp info FILE`: what a checkpoint or an exported model is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.settings import Config
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import damage, load
+from translate_ddp.training.local_paths import dataset_names
 from translate_ddp.training.metrics import bleu_signature
 from translate_ddp.training.sinks.console_sink import number, with_units
 from translate_ddp.training.state import FORMAT, RunState
@@ -84,7 +85,7 @@ def describe_state(state: RunState) -> Rows:
     }
     resumes = "yes" if state.can_resume else "no: it is an average or an exported file"
     return [
-        ("languages", f"{config['corpus']['lang_src']} to {language}"),
+        ("languages", _languages(config["corpus"])),
         *_sizes(config["model"], parameters, Tokenizer(state.tokenizer)),
         ("preset", str(config.get("run", {}).get("preset", "unknown"))),
         ("changed", ", ".join(changed_settings(config)) or "no setting"),
@@ -92,7 +93,7 @@ def describe_state(state: RunState) -> Rows:
         ("best epoch", best),
         (
             "data",
-            f"{config['corpus']['dataset']}, fingerprint {identity.get('training data', '?')}",
+            f"{', '.join(dataset_names(config))}, fingerprint {identity.get('training data', '?')}",
         ),
         ("versions", ", ".join(f"{name} {value}" for name, value in versions.items())),
         ("resumes", resumes),
@@ -108,7 +109,7 @@ def describe_export(folder: Path) -> Rows:
         scores = f"{with_units(found.scores)} (greedy; signature of BLEU: {found.bleu_signature})"
     return [
         ("folder", f"{folder}, CTranslate2, {found.quantization}"),
-        ("languages", f"{found.lang_src} to {found.lang_tgt}"),
+        ("languages", _languages(asdict(found))),
         *_sizes(found.model, found.parameters, read_tokenizer(folder)),
         ("trained", f"to epoch {found.epoch}, step {found.step:,}"),
         ("scores", scores),
@@ -118,6 +119,11 @@ def describe_export(folder: Path) -> Rows:
         ("versions", f"translate_ddp {version}"),
         ("resumes", "no: it is an exported model"),
     ]
+
+
+def _languages(settings: Mapping[str, Any]) -> str:
+    both = ", both directions" if settings.get("bidirectional") else ""
+    return f"{settings['lang_src']} to {settings['lang_tgt']}{both}"
 
 
 def _sizes(model: Mapping[str, Any], parameters: int, tokenizer: Tokenizer) -> Rows:

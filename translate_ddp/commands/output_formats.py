@@ -32,8 +32,16 @@ def translated_lines(
     found = translator.translate(texts, report=report, on_done=on_done, n_best=n_best, **settings)
     if format == "text":
         return [translation.text for translations in found for translation in translations]
+    languages = translator.lang_src, translator.lang_tgt
     return [
-        to_json({"source": text, "translations": list(map(as_dict, translations))})
+        to_json(
+            {
+                "source": text,
+                # The pair with the best one, in the form in which a corpus is read for training.
+                "translation": dict(zip(languages, (text, translations[0].text), strict=True)),
+                "translations": list(map(as_dict, translations)),
+            }
+        )
         for text, translations in zip(texts, found, strict=True)
     ]
 

@@ -34,7 +34,7 @@ def run(config: ScoreConfig) -> None:
     if config.output:
         return write_file(config)
     check_one_process()
-    translator = config.saved.open()
+    translator = config.saved.open(config.reverse)
     pairs = read_pairs(config, translator)
     total, tokens = 0.0, 0
     for start in range(0, len(pairs.sources), ROWS):
@@ -48,7 +48,9 @@ def run(config: ScoreConfig) -> None:
 def write_file(config: ScoreConfig) -> None:
     """Write the scores to `--output`, on all ranks."""
     with open_ranks() as world:
-        translator = on_every_rank(world, "opening the model", config.saved.open)
+        translator = on_every_rank(
+            world, "opening the model", lambda: config.saved.open(config.reverse)
+        )
         pairs = on_every_rank(world, "reading", lambda: read_pairs(config, translator))
 
         def compute(part: range, on_done: Callable[[int], None]) -> bytes:
@@ -78,7 +80,8 @@ def scored_lines(translator: Translator, pairs: Pairs, part: range) -> list[str]
     """An object of each pair: its texts, log-probability and mean, and those of its tokens."""
     rows = slice(part.start, part.stop)
     texts = [side[rows] for side in (pairs.sources, pairs.references)]
-    sources, targets = map(translator.tokenizer.encode, texts)
+    sources = translator.encode_sources(texts[0])
+    targets = translator.tokenizer.encode(texts[1])
     log_probs = map(rounded, translator.engine.log_probs(sources, targets))
     return [
         to_json(

@@ -57,6 +57,7 @@ def run(config: ServeConfig) -> None:
         )
     translator = model.translator
     languages = f"{translator.lang_src} to {translator.lang_tgt}"
+    languages += " and back" * translator.is_bidirectional
 
     def announce() -> None:
         print_line(f"Serving {languages} on {url} (Ctrl-C ends it).")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
@@ -22,14 +22,11 @@ from translate_ddp.commands.output_file import (
 )
 from translate_ddp.commands.output_formats import Format, for_stdout, to_bytes, translated_lines
 from translate_ddp.console import print_line, printable
-from translate_ddp.data.files import file_identity
-from translate_ddp.data.inputs import read_sources
+from translate_ddp.data.inputs import Texts, read_sources
+from translate_ddp.data.readers.tables import file_identity
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translator import Report, Translator
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,10 @@ class SavedModel:
     def __post_init__(self) -> None:
         check_at_least(0, self, "average")
 
-    def open(self) -> Translator:
-        return Translator.open(self.model_folder, self.preload, self.model_basename, self.average)
+    def open(self, reverse: bool = False) -> Translator:
+        """The model, or its other direction. Raises UserError if there is none."""
+        found = Translator.open(self.model_folder, self.preload, self.model_basename, self.average)
+        return found.reverse() if reverse else found
 
 
 @dataclass(frozen=True)
@@ -59,12 +58,14 @@ class TranslateConfig:
     lines: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Texts to translate; if there are none, the lines of standard input."""
     input: str = ""
-    """File to translate: text, .jsonl .json .csv .tsv (.gz of them) or .parquet."""
+    """File to translate: text, .jsonl .json .csv .tsv .tmx (.gz .zst .xz of them) or .parquet."""
     output: str = ""
     """New file for the translations of --input; '': standard output. Under torchrun, the ranks
     divide the work. The same command continues an interrupted one."""
     format: Format = "text"
     """text: a line for each translation; jsonl: an object for each text, with scores."""
+    reverse: bool = False
+    """Translate in the other direction, with a model of --bidirectional."""
     saved: SavedModel = field(default_factory=SavedModel)
     search: NBestConfig = field(default_factory=NBestConfig)
 
@@ -91,7 +92,7 @@ def run(config: TranslateConfig) -> None:
     if config.output:
         return write_file(config)
     check_one_process()
-    translator = config.saved.open()
+    translator = config.saved.open(config.reverse)
     is_typed = not (config.lines or config.input) and sys.stdin.isatty()
     for start, texts in chunks(_texts(config, translator), 1 if is_typed else ROWS):
         report = report_from(start)
@@ -104,9 +105,7 @@ def _texts(config: TranslateConfig, translator: Translator) -> Iterable[str]:
     if config.lines:
         return config.lines
     if config.input:
-        table = open_input(config.input, translator)
-        parts = (range(start, start + ROWS) for start in range(0, len(table), ROWS))
-        return (text for part in parts for text in rows(table, part))
+        return (text or "" for text in open_input(config.input, translator))
     if sys.stdin.isatty():
         return typed_lines(f"{translator.lang_src}-{translator.lang_tgt}")
     return (line.rstrip("\n") for line in sys.stdin)
@@ -115,37 +114,36 @@ def _texts(config: TranslateConfig, translator: Translator) -> Iterable[str]:
 def write_file(config: TranslateConfig) -> None:
     """Write the translations of `--input` to `--output`, on all ranks."""
     with open_ranks() as world:
-        translator = on_every_rank(world, "opening the model", config.saved.open)
-        table = on_every_rank(
+        translator = on_every_rank(
+            world, "opening the model", lambda: config.saved.open(config.reverse)
+        )
+        given = on_every_rank(
             world, "reading the input", lambda: open_input(config.input, translator)
         )
 
         def compute(part: range, on_done: Callable[[int], None]) -> bytes:
-            texts, report = rows(table, part), report_from(part.start)
+            texts = [text or "" for text in given.part(part)]
+            report = report_from(part.start)
             return to_bytes(
                 translated_lines(translator, texts, config.search, config.format, report, on_done)
             )
 
         def identity() -> list[object]:
-            given = [file_identity(Path(config.input)), config.format, asdict(config.search)]
-            return [*translator.identity, *given]
+            settings = [file_identity(Path(config.input)), config.format, asdict(config.search)]
+            return [*translator.identity, *settings]
 
-        write_rows(Path(config.output), identity, len(table), compute, world, "translation")
+        write_rows(Path(config.output), identity, len(given), compute, world, "translation")
 
 
-def open_input(path: str, translator: Translator) -> "Dataset":
+def open_input(path: str, translator: Translator) -> Texts:
     """The texts of a file; the number of those that are missing is printed on stderr."""
-    table = read_sources(Path(path), translator.lang_src)
-    missing = table.data.column("src").null_count
-    if missing:
+    texts = read_sources(Path(path), translator.lang_src)
+    if texts.missing:
         print_line(
-            f"{path} has {missing:,} rows without a text: their translations are empty.", sys.stderr
+            f"{path} has {texts.missing:,} rows without a text: their translations are empty.",
+            sys.stderr,
         )
-    return table
-
-
-def rows(table: "Dataset", part: range) -> list[str]:
-    return [text or "" for text in table[part.start : part.stop]["src"]]
+    return texts
 
 
 def report_from(start: int) -> Report:

@@ -60,6 +60,10 @@ class ValidateConfig(PairsConfig):
             raise ValueError(
                 "--hypothesis with --source needs --lang_src and --lang_tgt, such as en and it."
             )
+        if self.reverse and not self.needs_model:
+            raise ValueError(
+                "--reverse is for models: --lang_src and --lang_tgt say the direction."
+            )
         if self.hypothesis and self.perturbed:
             raise ValueError("--perturbed needs a model: omit --hypothesis.")
         if self.output.endswith(".gz"):
@@ -90,7 +94,7 @@ def run(config: ValidateConfig) -> None:
     output = Path(config.output)
     if config.output and output.exists():
         raise UserError(f"{output} exists already: delete it, or pass another --output.")
-    translator = config.saved.open() if config.needs_model else None
+    translator = config.saved.open(config.reverse) if config.needs_model else None
     pairs = read_pairs(config, translator)
     if config.hypothesis:
         system = from_hypothesis(config.hypothesis, pairs)
@@ -123,7 +127,10 @@ def read_pairs(config: ValidateConfig, translator: Translator | None) -> Pairs:
 def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
     """A model's translations, if the path is a folder or a checkpoint; else those in the file."""
     if Path(path).is_dir() or zipfile.is_zipfile(path):
-        return from_model(Translator.open(path), pairs, search)
+        translator = Translator.open(path)
+        if translator.is_bidirectional and translator.lang_tgt != pairs.languages[1]:
+            translator = translator.reverse()
+        return from_model(translator, pairs, search)
     return from_hypothesis(path, pairs)
 
 
@@ -147,7 +154,7 @@ def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> Sy
             f"A model translates into {translator.lang_tgt}, but the references are in "
             f"{pairs.languages[1]}: pass a model of the same languages."
         )
-    data = pairs.encoded(translator.tokenizer)
+    data = pairs.encoded(translator)
     with (
         explain_out_of_memory(translator.engine.device, lambda: "validating", FREE_MEMORY),
         Logbook().progress("validation", total=len(data.pairs)) as progress,

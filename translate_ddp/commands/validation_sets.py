@@ -7,13 +7,20 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from translate_ddp.commands.translate import SavedModel
-from translate_ddp.data.dataset import PreparedData, find_prepared, load_prepared, prepare
+from translate_ddp.data.dataset import (
+    ParallelDataset,
+    PreparedData,
+    Ragged,
+    find_prepared,
+    load_prepared,
+)
 from translate_ddp.data.inputs import read_given_pairs
+from translate_ddp.data.preparation import prepare
 from translate_ddp.data.text import normalize
-from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.settings import CorpusConfig
 from translate_ddp.training.fine_tuning import store_tokenizer
+from translate_ddp.training.local_paths import dataset_names
 from translate_ddp.training.validation import ValidationSet
 from translate_ddp.translator import Translator
 
@@ -29,6 +36,8 @@ class PairsConfig:
     the validation set of the training run."""
     reference: str = ""
     """File of their translations, unless --source has them."""
+    reverse: bool = False
+    """Use the other direction of a model of --bidirectional."""
 
     def __post_init__(self) -> None:
         if self.reference and not self.source:
@@ -42,8 +51,10 @@ class Pairs(NamedTuple):
     references: list[str]
     languages: tuple[str, str]
 
-    def encoded(self, tokenizer: Tokenizer) -> ValidationSet:
-        return ValidationSet.encoded(self.sources, self.references, tokenizer, self.languages[1])
+    def encoded(self, translator: Translator) -> ValidationSet:
+        sides = self.sources, self.references
+        ids = translator.encode_sources(sides[0]), translator.tokenizer.encode(sides[1])
+        return ValidationSet(ParallelDataset(*map(Ragged.of, ids)), *sides, self.languages[1])
 
 
 def from_files(source: str | Path, reference: str | Path, languages: tuple[str, str]) -> Pairs:
@@ -64,17 +75,22 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
             "--compare and the exported folder."
         )
     run = translator.state.run
-    fingerprint = str(run.identity.always.get("training data"))
-    data = find_prepared(run_folder(saved) / "data", fingerprint)
+    names = ("training data", "validation data")
+    fingerprints = [str(run.identity.always.get(name, "")) for name in names]
+    data = find_prepared(run_folder(saved) / "data", *fingerprints)
     with TemporaryDirectory() if data is None else nullcontext("") as temporary:
         data = data or prepare_again(translator, Path(temporary))
-        if not data.fingerprint.startswith(fingerprint):
+        found = data.fingerprint, data.validation_fingerprint
+        if not all(map(str.startswith, found, fingerprints)):
             raise UserError(
-                f"The corpus {run.config['corpus']['dataset']} has changed since the checkpoint "
-                f"was trained: {PASS_FILES}."
+                f"The corpus {' '.join(dataset_names(run.config))} has changed since the "
+                f"checkpoint was trained: {PASS_FILES}."
             )
+        sources, references = data.validation_sources, data.validation_references
         languages = translator.lang_src, translator.lang_tgt
-        return Pairs(data.validation_sources, data.validation_references, languages)
+        if translator.lang_src != run.config["corpus"]["lang_src"]:  # the other direction
+            sources, references = references, sources
+        return Pairs(sources, references, languages)
 
 
 def run_folder(saved: SavedModel) -> Path:
@@ -89,10 +105,12 @@ def prepare_again(translator: Translator, folder: Path) -> PreparedData:
     """The corpus of the training run, encoded by the tokenizer of the model, in `folder`."""
     config = translator.state.run.config
     try:
-        corpus = CorpusConfig(**config["corpus"])
+        corpus = CorpusConfig.of(config["corpus"])
     except TypeError as error:  # a setting of another version
         problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
         raise UserError(f"{problem}: {PASS_FILES}.") from error
     languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
     tokenizer = store_tokenizer(translator.tokenizer.text, folder, languages)
-    return load_prepared(prepare(corpus, tokenizer, config["batches"]["seq_len"], folder))
+    return load_prepared(
+        prepare(corpus, tokenizer, config["batches"]["seq_len"], folder, shown=False)
+    )

@@ -4,6 +4,7 @@ Both changes are a pure function of seed, epoch and row: they do not depend on r
 where a run was resumed. Validation and translation use neither.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ class Perturbation:
     tokenizer: Tokenizer
     seq_len: int
     seed: int
+    prefixes: Sequence[str] = ()  # tags before sources, which stay as they are
 
     def apply(self, source: Ragged, rows: np.ndarray, epoch: int) -> dict[int, list[int]]:
         """The new token ids of the perturbed ones of `source`, by their place in it.
@@ -34,10 +36,11 @@ class Perturbation:
         places = np.flatnonzero((draws_NC < RATES_C).any(axis=1)).tolist()
         places = [place for place in places if UNK not in source[place]]
         texts = self.tokenizer.decode([source[place].tolist() for place in places])
-        changed = [
-            perturb(text, draws_NC[place], int(keys[place]))
-            for place, text in zip(places, texts, strict=True)
-        ]
+        changed = []
+        for place, text in zip(places, texts, strict=True):
+            prefix = max(filter(text.startswith, self.prefixes), key=len, default="")
+            rest = perturb(text[len(prefix) :], draws_NC[place], int(keys[place]))
+            changed.append(prefix + rest)
         encoded = self.tokenizer.encode(changed)
         return {
             place: ids

@@ -2,9 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -13,11 +11,9 @@ from torch import Tensor
 
 from translate_ddp.data.augmentation import Augmentation
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.plan import Lengths, Plan, plan_epoch
-from translate_ddp.data.plan_files import load_or_compute, plan_name
+from translate_ddp.data.plan import Lengths, Plan
+from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
-from translate_ddp.runtime.background import BackgroundThread
-from translate_ddp.settings import BatchConfig
 
 T = TypeVar("T")
 
@@ -49,73 +45,6 @@ class Step(NamedTuple):
     passes: list[Batch]  # of this rank
     target_tokens: int  # of all ranks: the summed loss is divided by it
     rows: np.ndarray  # of all ranks, as indices into the training set
-
-
-class StepSampler:
-    """The groups of rows of each step of an epoch, those of all ranks, starting at any step.
-
-    While an epoch is iterated over, a thread computes the plan of the next one. Processes with the
-    same `folder` compute each plan once.
-    """
-
-    def __init__(
-        self,
-        lengths: Lengths,
-        config: BatchConfig,
-        *,
-        seed: int,
-        rank: int,
-        world_size: int,
-        folder: Path | None = None,
-    ) -> None:
-        self.lengths, self.config, self.seed = lengths, config, seed
-        self.rank, self.world_size, self.folder = rank, world_size, folder
-        self._next: tuple[int, Future[Plan]] | None = None
-        self.epoch, self.plan, self.first_step = 0, self._plan(0), 0
-
-    def set_epoch(self, epoch: int, first_step: int = 0) -> None:
-        if self._next is not None and self._next[0] == epoch:
-            self.plan = self._next[1].result()
-        elif epoch != self.epoch:
-            self.plan = self._plan(epoch)
-        self.epoch, self.first_step = epoch, first_step
-
-    def _plan(self, epoch: int) -> Plan:
-        ranks = self.world_size if self.config.batch_size else 1
-        compute = partial(
-            plan_epoch, self.lengths, self.config, seed=self.seed, epoch=epoch, world_size=ranks
-        )
-        if self.folder is None:
-            return compute()
-        sizes = self.config.batch_tokens, self.config.batch_size
-        name = plan_name(self.lengths, sizes, self.seed, epoch, ranks)
-        return load_or_compute(self.folder, name, compute)
-
-    def shard(self, groups: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """This rank's part of each group of a step."""
-        return shard(groups, self.rank, self.world_size)
-
-    def __iter__(self) -> Iterator[list[np.ndarray]]:
-        if self._next is None or self._next[0] != self.epoch + 1:
-            thread = BackgroundThread("plan of the next epoch")
-            self._next = self.epoch + 1, thread.submit(partial(self._plan, self.epoch + 1))
-            thread.close(timeout=0)  # it ends after this call
-        return map(self.plan.groups, range(self.first_step, len(self.plan)))
-
-
-def shard(groups: Sequence[np.ndarray], rank: int, size: int) -> list[np.ndarray]:
-    """One rank's part of each group of a step, together as large as those of the other ranks.
-
-    The groups of a step are about equally large, so each rank takes `len(groups) / size` of them.
-    Few ranks have whole groups; with more ranks than groups, each has one part of one or two, and
-    no more passes than without other ranks.
-    """
-    parts = []
-    for index, rows in enumerate(groups):
-        first, last = (len(groups) * end / size - index for end in (rank, rank + 1))
-        first, last = (round(len(rows) * min(max(end, 0), 1)) for end in (first, last))
-        parts.append(rows[first:last])
-    return parts
 
 
 def group_by_tokens(rows: np.ndarray, lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
@@ -156,20 +85,24 @@ class BatchLoader:
     def largest_step(self) -> Step:
         """A step whose passes take about the most memory of all, on every rank.
 
-        Each of its groups is the one with the most positions. It has as many groups as there are
-        ranks, so that each has a whole one, but not more than any step.
+        Each of its groups is the one with the most positions, in any stage. It has as many groups
+        as there are ranks, so that each has a whole one, but not more than any step.
         """
-        lengths, plan = self.sampler.lengths, self.sampler.plan
+        found = [self._largest_group(plan) for plan in self.sampler.first_plans()]
+        _, largest, groups = max(found, key=lambda each: each[0])
+        return self.prepare([largest] * min(self.sampler.world_size, groups))
+
+    def _largest_group(self, plan: Plan) -> tuple[int, np.ndarray, int]:
+        """Positions and rows of the largest group of a plan, and the most groups of a step."""
+        lengths = self.sampler.lengths
         order = np.argsort(plan.starts)  # the groups follow each other in `plan.rows`
         longest_source, longest_target = (
             np.maximum.reduceat(side[plan.rows], plan.starts[order])
             for side in (lengths.source, lengths.target)
         )
         positions = plan.counts[order] * (longest_source + longest_target)
-        largest = plan.group(order[np.argmax(positions)])
-        return self.prepare(
-            [largest] * min(self.sampler.world_size, int(np.diff(plan.steps).max()))
-        )
+        largest = int(np.argmax(positions))
+        return int(positions[largest]), plan.group(order[largest]), int(np.diff(plan.steps).max())
 
     def prepare(self, groups: Sequence[np.ndarray]) -> Step:
         """The step of these rows of all ranks, in page-locked memory if the device is a GPU."""

@@ -1,72 +1,96 @@
-"""Sentence pairs as text: cleaned, filtered, and split into training and validation."""
+"""Reads the sources of a run, cleans their pairs, and divides them into training and validation.
+
+Rows are streamed through worker processes into a folder, so that memory does not grow with the
+corpus, except for a few bytes per pair.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from translate_ddp.data.columns import iterate_batches, map_text
-from translate_ddp.data.read_errors import explain_read_errors, list_names
-from translate_ddp.data.sources import read_splits, source_identity
-from translate_ddp.data.text import normalize
+from translate_ddp.console import print_line
+from translate_ddp.data.clean_rows import CleanedRows, clean_rows, shortened
+from translate_ddp.data.cleaned_corpus import EXAMPLES, CleanedCorpus, Report, store_selection
+from translate_ddp.data.cleaning import (
+    ALSO_IN_VALIDATION,
+    DUPLICATE,
+    NEAR_DUPLICATE,
+    WRONG_SCRIPT,
+    Cleaner,
+    Level,
+)
+from translate_ddp.data.pair_store import Pair, PairStore, batched_rows, to_pairs
+from translate_ddp.data.prepared_folder import (
+    Summary,
+    abandon,
+    is_usable,
+    publish,
+    remove_abandoned,
+)
+from translate_ddp.data.rows import Rows
+from translate_ddp.data.scripts import accepted_scripts
+from translate_ddp.data.selection import count_values, held_out, repeated, rows_with
+from translate_ddp.data.sources import choose_split, find_splits, source_identity
 from translate_ddp.errors import UserError
+from translate_ddp.progress import Progress
 from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CorpusConfig
 
-if TYPE_CHECKING:
-    from datasets import Dataset
-
-Pair = tuple[str, str]  # a source sentence and its translation
-
-MAX_CHARACTERS = 10_000
-INVALID_UNICODE = re.compile("[\0\ufffd]")  # decoders put U+FFFD in the place of invalid bytes
-
-VALIDATION_FRACTION = 0.02
-MAX_VALIDATION_PAIRS = 2_000
-ALSO_IN_VALIDATION = "also in validation"
-SPLIT_SALT = b"translate_ddp"  # another salt gives another split
+FORMAT = 1  # of the folder; raise it with every change of the pairs or of their order
+CLEANED = "cleaned-"  # before the signature, in the name of the folder
+REPEATED = "repeated in validation"
+SIDES = range(2)  # source, target
+# Validation is in memory as text, and is translated many times.
+MAX_VALIDATION_PAIRS = 100_000
 
 
-@dataclass(frozen=True)
-class Corpus:
-    train: Dataset  # string columns src and tgt, not null, not empty
-    validation: Dataset  # the same, without duplicate pairs
-    dropped: dict[str, int]  # reason -> rows of both; only reasons that occurred
+def clean_corpus(
+    config: CorpusConfig, folder: Path, shown: bool = True, reported: bool = True
+) -> CleanedCorpus:
+    """The cleaned corpus below `folder`; it is read and stored, unless it exists intact.
 
-
-def read_corpus(config: CorpusConfig) -> Corpus:
-    """The usable pairs for training and for validation, and how many rows were dropped and why.
-
-    Validation is the source `config.validation`, else the split `validation` of the dataset, else
-    a part of its training pairs (`_split_by_hash`). No validation pair is in training.
-    Raises UserError if a source cannot be read or has no usable pair.
+    Validation is the source `config.validation`, else the split `validation` of the first dataset,
+    else a part of the training pairs. No validation pair is in training. With `shown`, progress is
+    printed, and with `reported`, what was dropped.
+    Raises UserError if a source cannot be read, changes meanwhile or has no usable pair, or if the
+    disk is full.
     """
-    languages = config.lang_src, config.lang_tgt
-    splits = read_splits(config.dataset, languages)
-    train, dropped = _filter_pairs(_choose_split(config.dataset, splits, "train"), config.dataset)
-    given = splits.get("validation") if "train" in splits else None
-    if config.validation:
-        given = read_pairs(config.validation, *languages)
-    if given is None:
-        train, validation, more = _split_by_hash(train, config.dataset)
-    else:
-        name = config.validation or f"{config.dataset}:validation"
-        validation, invalid = _filter_pairs(given, name)
-        train, validation, more = _separate(train, validation, config.dataset)
-        dropped += invalid
-    return Corpus(_materialize(train), _materialize(validation), dict(dropped + more))
+    path = folder / f"{CLEANED}{corpus_signature(config)}"
+    if not is_usable(path):
+
+        def write(partial: Path) -> tuple[Path, Summary]:
+            summary = Cleaning(config, partial, shown).run()
+            if path.name != f"{CLEANED}{corpus_signature(config)}":
+                raise UserError(
+                    f"The files of {config.name} changed while they were read. Start again when"
+                    " they are complete."
+                )
+            return path, summary
+
+        publish(folder, write)
+        if shown and reported:
+            for report in CleanedCorpus(path).reports:
+                for line in report.lines():
+                    print_line(line)
+    return CleanedCorpus(path)
 
 
-def count_pairs(config: CorpusConfig, folder: Path) -> int:
+def delete_cleaned(folder: Path) -> None:
+    """Delete all cleaned corpora below `folder`, also those that interrupted starts have left."""
+    for cleaned in folder.glob(f"{CLEANED}*"):
+        abandon(cleaned)
+    remove_abandoned(folder)
+
+
+def count_pairs(config: CorpusConfig, folder: Path, shown: bool = True) -> int:
     """The number of usable training pairs, which is stored in `folder` for later starts.
 
     Raises UserError if the corpus cannot be read.
@@ -74,140 +98,194 @@ def count_pairs(config: CorpusConfig, folder: Path) -> int:
     file = folder / f"pairs-{corpus_signature(config)}.txt"
     with suppress(OSError, ValueError):
         return int(file.read_text(encoding="utf-8"))
-    pairs = len(read_corpus(config).train)
+    pairs = sum(clean_corpus(config, folder, shown).sizes)
     with suppress(OSError):  # the preparation reports a full disk
-        folder.mkdir(parents=True, exist_ok=True)
         write_atomically(file, str(pairs))
     return pairs
 
 
-def read_pairs(source: str, lang_src: str, lang_tgt: str) -> Dataset:
-    """All rows of one source, unfiltered: columns `src` and `tgt`, null where there is no text.
-
-    Raises UserError if it cannot be read, or has several splits and `source` does not name one.
-    """
-    return _choose_split(source, read_splits(source, (lang_src, lang_tgt)))
-
-
 def corpus_signature(config: CorpusConfig) -> str:
-    """A hash that changes when `read_corpus` would return other pairs, without reading them.
+    """A hash that changes when `clean_corpus` would find other pairs, without reading them.
 
-    It covers path, size and time of files, and only the name of hub datasets.
-    Raises UserError if a source does not exist, as `read_corpus` does.
+    It covers path, size and time of files, and only name and revision of hub datasets.
+    Raises UserError if a source does not exist, as `clean_corpus` does.
     """
-    languages = config.lang_src, config.lang_tgt
-    sources = filter(None, (config.dataset, config.validation))
-    parts = [*languages, *(part for name in sources for part in source_identity(name, languages))]
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+    parts = [FORMAT, config.languages, config.options, config.clean, config.validation]
+    parts += ["bidirectional"] if config.bidirectional else []
+    names = [*config.dataset, *([] if config.is_split else [config.validation])]
+    for name in filter(None, names):
+        parts += source_identity(name, config.languages, config.options)
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-def _choose_split(source: str, splits: Mapping[str, Dataset], default: str = "") -> Dataset:
-    """The only split, or the one named `default`. Raises UserError if there is neither."""
-    if len(splits) == 1:
-        return next(iter(splits.values()))
-    if default not in splits:
-        raise UserError(
-            f"{source} has the splits {list_names(splits)}: name one, as in {source}:{min(splits)}."
+class Cleaning:
+    """One preparation of a folder."""
+
+    def __init__(self, config: CorpusConfig, folder: Path, shown: bool) -> None:
+        self._config, self._folder, self._shown = config, folder, shown
+        self._store = PairStore(folder)
+        self._reports: list[Report] = []
+        self._bounds = [0]
+        self._scripts: dict[int, str] = {}  # number in the records -> name
+        self._is_train = np.empty(0, dtype=bool)
+
+    def run(self) -> Summary:
+        given: Rows | None = None
+        for number, name in enumerate(self._config.dataset):
+            splits = self._splits(name)
+            if number == 0 and "train" in splits:
+                given = splits.get("validation")
+            self._read(choose_split(name, splits, "train"))
+        if self._config.validation and not self._config.is_split:
+            name = self._config.validation
+            given = choose_split(name, self._splits(name))
+        self._is_train = np.ones(len(self._store), dtype=bool)
+        self._drop_bad_rows()
+        validation = self._hold_out() if given is None else self._separate(given)
+        if not self._is_train.any():
+            raise UserError(
+                f"Every usable pair of {self._config.name} is also in validation, so "
+                "none is left for training: pass another --validation."
+            )
+        for report, bounds in zip(self._reports, pairwise(self._bounds), strict=False):
+            report.kept = int(self._is_train[slice(*bounds)].sum())
+        return store_selection(
+            self._folder, self._is_train, self._bounds, validation, self._reports
         )
-    return splits[default]
+
+    def _splits(self, name: str) -> dict[str, Rows]:
+        return dict(find_splits(name, self._config.languages, self._config.options))
+
+    def _read(self, rows: Rows) -> None:
+        """Add the usable rows of a dataset to the store."""
+        batches = self._cleaned(rows, self._config.clean)
+        self._store.append((batch.lines, batch.records) for batch in batches)
+        self._bounds.append(len(self._store))
+
+    def _cleaned(self, rows: Rows, level: Level) -> Iterator[CleanedRows]:
+        """The cleaned batches of a source. Raises UserError if it has no usable row."""
+        report = Report(rows.name)
+        self._reports.append(report)
+        label = f"Reading {rows.name}"
+        with Progress(label, rows.size, shown=self._shown, scaled=True, leave=False) as progress:
+            batches = batched_rows(rows.read(progress.advance))
+            for batch in map_in_processes(partial(clean_rows, Cleaner(level)), batches):
+                report.rows += batch.rows
+                report.kept += len(batch.records)
+                for reason, count in batch.dropped.items():
+                    report.drop(reason, count, batch.examples[reason])
+                self._scripts |= batch.scripts
+                progress.text = f"{report.rows:,} pairs"
+                yield batch
+        report.notices += rows.notices
+        if not report.kept:
+            counts = ", ".join(f"{count:,} {why}" for why, count in report.dropped.items())
+            raise UserError(
+                f"{rows.name} has 0 usable pairs of {report.rows:,}: {counts or 'it is empty'}."
+            )
+
+    def _drop_bad_rows(self) -> None:
+        """Drop what can only be seen from all rows."""
+        if self._config.clean == "none":
+            return
+        records = self._store.records
+        if self._config.clean == "strict":
+            for side in SIDES:
+                numbers = records["scripts"][:, side]
+                found = count_values(numbers, self._is_train)
+                accepted = accepted_scripts({self._scripts[n]: c for n, c in found.items()})
+                others = [n for n in found if self._scripts[n] not in accepted]
+                self._drop(rows_with(numbers, np.array(others), self._is_train), WRONG_SCRIPT)
+        for start, end in pairwise(self._bounds):
+            part, is_train = records[start:end], self._is_train[start:end]
+            self._drop(start + repeated(part["pair"], is_train), DUPLICATE)
+            if self._config.clean == "strict":
+                has_key = is_train & (part["near"] != 0)
+                self._drop(start + repeated(part["near"], has_key), NEAR_DUPLICATE)
+
+    def _hold_out(self) -> list[Pair]:
+        """Validation pairs, taken from training: those of the sources with the smallest hashes.
+
+        2% of the pairs, at least 1 and at most 2,000, unless the settings have a number or share.
+        Their sources leave training. Raises UserError if there is only one source sentence, or if
+        the number is that of all pairs.
+        """
+        pairs = int(self._is_train.sum())
+        wanted = self._config.validation_pairs(pairs)
+        if wanted > MAX_VALIDATION_PAIRS:
+            asked = f"--validation {self._config.validation} of {pairs:,} pairs"
+            raise UserError(_describe_many(f"{asked} is {wanted:,}"))
+        groups = held_out(self._store.records, self._is_train, wanted)
+        if not groups:
+            raise UserError(
+                f"{self._config.name} has only one source sentence, which cannot be "
+                "split into training and validation: pass --validation."
+            )
+        if self._config.validation and wanted >= pairs:
+            raise UserError(
+                f"--validation {self._config.validation} would leave nothing to train on: there are"
+                f" {pairs:,} pairs."
+            )
+        texts = iter(self._store.pairs(np.concatenate(groups).tolist()))
+        chosen: dict[Pair, int] = {}  # pair -> the first of its rows
+        for rows in groups:
+            found: dict[Pair, int] = {}
+            for row, pair in zip(rows.tolist(), islice(texts, len(rows)), strict=True):
+                found.setdefault(pair, row)
+            chosen |= dict(sorted(found.items()))
+        chosen = dict(islice(chosen.items(), wanted))
+        self._is_train[list(chosen.values())] = False  # not dropped
+        self._drop(np.sort(np.concatenate(groups)), ALSO_IN_VALIDATION)
+        if self._config.bidirectional:
+            self._drop_sentences_of(self._store.records[list(chosen.values())])
+        return list(chosen)
+
+    def _separate(self, given: Rows) -> list[Pair]:
+        """The different pairs of the validation source, which leave training.
+
+        Unless nothing is cleaned, all other translations of their sources do, too.
+        """
+        pairs: dict[Pair, None] = {}  # an ordered set
+        records: list[np.ndarray] = []
+        for batch in self._cleaned(given, "none"):
+            pairs |= dict.fromkeys(to_pairs(batch.lines))
+            records.append(batch.records)
+            if len(pairs) > MAX_VALIDATION_PAIRS:
+                raise UserError(_describe_many(f"{given.name} has more"))
+        report = self._reports[-1]
+        report.drop(REPEATED, report.kept - len(pairs), [])
+        report.kept = len(pairs)
+        held_out = np.concatenate(records)
+        column = "pair" if self._config.clean == "none" else "source"
+        hashes = self._store.records[column]
+        self._drop(rows_with(hashes, held_out[column], self._is_train), ALSO_IN_VALIDATION)
+        if self._config.bidirectional:
+            self._drop_sentences_of(held_out)
+        return list(pairs)
+
+    def _drop_sentences_of(self, held_out: np.ndarray) -> None:
+        """Drop the pairs with a sentence of validation on either side.
+
+        In the other direction, the references of validation are sources.
+        """
+        sentences = np.concatenate([held_out["source"], held_out["target"]])
+        for side in ("source", "target"):
+            hashes = self._store.records[side]
+            self._drop(rows_with(hashes, sentences, self._is_train), ALSO_IN_VALIDATION)
+
+    def _drop(self, rows: np.ndarray, reason: str) -> None:
+        """Take these rows, in ascending order, out of training, if they are in it."""
+        rows = rows[self._is_train[rows]]
+        self._is_train[rows] = False
+        for report, (start, end) in zip(self._reports, pairwise(self._bounds), strict=False):
+            found = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
+            if len(found):
+                examples = self._store.pairs(found[:EXAMPLES].tolist())
+                report.drop(reason, len(found), list(map(shortened, examples)))
 
 
-def _filter_pairs(pairs: Dataset, source: str) -> tuple[Dataset, Counter[str]]:
-    """The usable pairs, normalized, and the number of the others by reason."""
-    reasons: list[str] = []
-    if len(pairs) > 0:  # `map` would not add the new column to an empty table
-        with explain_read_errors(source, "Convert it to UTF-8."):
-            pairs = map_text(pairs, _normalize_and_check, ("src", "tgt", "reason"))
-        reasons = pairs["reason"][:]
-    dropped = Counter(filter(None, reasons))
-    kept = [row for row, reason in enumerate(reasons) if not reason]
-    if not kept:
-        counts = ", ".join(f"{rows:,} {reason}" for reason, rows in dropped.items())
-        raise UserError(
-            f"{source} has 0 usable pairs of {len(reasons):,}: {counts or 'it is empty'}."
-        )
-    return pairs.select(kept).remove_columns("reason"), dropped
-
-
-def _normalize_and_check(batch: dict[str, list[str | None]]) -> dict[str, list[str | None]]:
-    """Normalized text, and for each pair the reason to drop it ('' if it is usable)."""
-    src, tgt = ([text and normalize(text) for text in batch[s]] for s in ("src", "tgt"))
-    return {"src": src, "tgt": tgt, "reason": list(map(_reason_to_drop, src, tgt))}
-
-
-def _reason_to_drop(src: str | None, tgt: str | None) -> str:
-    if src is None or tgt is None:
-        return "not text"
-    if not src or not tgt:
-        return "empty"
-    if INVALID_UNICODE.search(src + tgt):
-        return "invalid unicode"
-    if max(len(src), len(tgt)) > MAX_CHARACTERS:
-        return f"over {MAX_CHARACTERS:,} characters"
-    return ""
-
-
-def _split_by_hash(pairs: Dataset, source: str) -> tuple[Dataset, Dataset, Counter[str]]:
-    """Training and validation pairs, split by a salted hash of the source sentence.
-
-    Validation holds 2% of the pairs (at least 1, at most 2,000), without duplicates, of the source
-    sentences with the smallest hashes. All other pairs of these sentences are dropped, counted as
-    'also in validation'. So the order of the rows has no effect.
-    Raises UserError if there are fewer than two different source sentences.
-    """
-    digests = (
-        hashlib.blake2b(src.encode(), digest_size=8, salt=SPLIT_SALT).digest()
-        for src, _ in _rows(pairs)
+def _describe_many(found: str) -> str:
+    return (
+        f"Validation may have at most {MAX_VALIDATION_PAIRS:,} pairs, but {found}. All of them are"
+        " translated in each validation: pass --validation 2000, or a file of some thousand pairs."
     )
-    hashes = np.frombuffer(b"".join(digests), dtype=">u8")
-    last = hashes.max()  # always in training, which therefore is never empty
-    if hashes.min() == last:
-        raise UserError(
-            f"{source} has only one source sentence, which cannot be split into training and"
-            f" validation: pass --validation."
-        )
-    wanted = min(max(round(VALIDATION_FRACTION * len(pairs)), 1), MAX_VALIDATION_PAIRS)
-    chosen: dict[Pair, int] = {}  # pair -> one of its rows
-    threshold = last
-    order = np.argsort(hashes, kind="stable")
-    for threshold, group in groupby(order.tolist(), key=hashes.__getitem__):
-        if len(chosen) >= wanted or threshold == last:
-            break
-        rows = list(group)
-        chosen.update(sorted(zip(_rows(pairs.select(rows)), rows, strict=True)))
-    train = pairs.select(np.flatnonzero(hashes >= threshold))
-    validation = pairs.select(list(chosen.values())[:wanted])
-    left_over = len(pairs) - len(train) - len(validation)
-    return train, validation, Counter({ALSO_IN_VALIDATION: left_over})
-
-
-def _separate(
-    train: Dataset, validation: Dataset, source: str
-) -> tuple[Dataset, Dataset, Counter[str]]:
-    """Validation without duplicates, training without its pairs, and the numbers of dropped ones.
-
-    Raises UserError if no training pair is left.
-    """
-    held_out: dict[Pair, int] = {}  # pair -> its first row
-    for row, pair in enumerate(_rows(validation)):
-        held_out.setdefault(pair, row)
-    kept = [row for row, pair in enumerate(_rows(train)) if pair not in held_out]
-    if not kept:
-        raise UserError(
-            f"Every usable pair of {source} is also in validation, so none is left for training:"
-            " pass another --validation."
-        )
-    dropped = Counter({"repeated in validation": len(validation) - len(held_out)})
-    dropped[ALSO_IN_VALIDATION] = len(train) - len(kept)
-    return train.select(kept), validation.select(list(held_out.values())), dropped
-
-
-def _rows(pairs: Dataset) -> Iterator[Pair]:
-    for src, tgt in iterate_batches(pairs):
-        yield from zip(src, tgt, strict=True)
-
-
-def _materialize(pairs: Dataset) -> Dataset:
-    """The selected rows as a table without an index of rows, which is read many times faster."""
-    copy = map_text(pairs.with_format("arrow"), lambda table: table, ("src", "tgt"))
-    return copy.with_format(None)

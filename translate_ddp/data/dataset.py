@@ -1,42 +1,17 @@
-"""The encoded corpus: tokenized once, stored as flat arrays that all ranks map into memory.
+"""The encoded corpus: flat arrays of token ids that all ranks map into memory."""
 
-The name of a prepared folder is a hash of the settings and of the files that it was made from, so
-later starts find it.
-"""
-
-import hashlib
-import json
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
 import numpy as np
 
 from translate_ddp.console import print_line
-from translate_ddp.data.columns import iterate_batches
-from translate_ddp.data.corpus import corpus_signature, read_corpus
-from translate_ddp.data.perturbation import perturb_lines
-from translate_ddp.data.prepared_folder import (
-    SUMMARY_FILE,
-    Summary,
-    damage,
-    is_usable,
-    publish,
-    read_summary,
-)
-from translate_ddp.data.tokenizer import Tokenizer, build_tokenizer, load_tokenizer
-from translate_ddp.errors import UserError
-from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.data.prepared_folder import SUMMARY_FILE, damage, read_summary
+from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
 from translate_ddp.runtime.files import SyncedFile
-from translate_ddp.settings import CorpusConfig, TokenizerConfig
-
-if TYPE_CHECKING:
-    import datasets
-
-FORMAT = 4  # of the prepared folder; raise it with every change, and corpora are prepared again
 
 
 @dataclass(frozen=True)
@@ -57,12 +32,12 @@ class Ragged:
     def open(cls, stem: Path) -> "Ragged":
         return cls(
             np.load(f"{stem}.tokens.npy", mmap_mode="r", allow_pickle=False),
-            np.load(f"{stem}.offsets.npy", allow_pickle=False),
+            np.load(f"{stem}.offsets.npy", mmap_mode="r", allow_pickle=False),
         )
 
     def save(self, stem: Path) -> None:
-        save_array(Path(f"{stem}.tokens.npy"), self.tokens)
-        save_array(Path(f"{stem}.offsets.npy"), self.offsets)
+        with RaggedWriter(stem) as writer:
+            writer.append(self.tokens, self.lengths)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -86,6 +61,54 @@ class Ragged:
         lengths = self.offsets[rows + 1] - starts
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets
+
+
+class ArrayWriter:
+    """Writes a .npy file of one dimension in parts. Its length is known at the end."""
+
+    def __init__(self, path: Path, dtype: type) -> None:
+        self._path, self._dtype, self._length = path, np.dtype(dtype), 0
+        self._file = SyncedFile(path)
+        self._file.write(self._header())
+
+    def append(self, values: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(values, dtype=self._dtype))
+        self._length += len(values)
+
+    def close(self) -> None:
+        self._file.close()
+        with self._path.open("r+b") as file:
+            file.write(self._header())
+
+    def _header(self) -> bytes:
+        """The header of version 1.0 of the format, in the same number of bytes for every length."""
+        text = (
+            f"{{'descr': {self._dtype.str!r}, 'fortran_order': False, 'shape': ({self._length},)}}"
+        )
+        return b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little") + f"{text:<117}\n".encode()
+
+
+class RaggedWriter:
+    """Writes the files of a `Ragged` in parts, so that it need not fit into memory."""
+
+    def __init__(self, stem: Path) -> None:
+        self._tokens = ArrayWriter(Path(f"{stem}.tokens.npy"), np.int32)
+        self._offsets = ArrayWriter(Path(f"{stem}.offsets.npy"), np.int64)
+        self._offsets.append(np.zeros(1))
+        self._end = 0
+
+    def __enter__(self) -> "RaggedWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tokens.close()
+        self._offsets.close()
+
+    def append(self, tokens: np.ndarray, lengths: np.ndarray) -> None:
+        """Add rows of these lengths, whose tokens follow each other."""
+        self._tokens.append(tokens)
+        self._offsets.append(self._end + np.cumsum(lengths, dtype=np.int64))
+        self._end += len(tokens)
 
 
 def save_array(path: Path, array: np.ndarray) -> None:
@@ -124,33 +147,10 @@ class PreparedData:
     validation_references: list[str]
     tokenizer: Tokenizer
     dropped: dict[str, int]  # reason -> rows
-    fingerprint: str  # sha256 of the tokenizer and of all token ids in order
+    fingerprint: str  # sha256 of the tokenizer and of all token ids for training in order
+    validation_fingerprint: str  # sha256 of those for validation
     folder: Path = Path()
-
-
-def prepare(
-    corpus: CorpusConfig,
-    tokenizer: TokenizerConfig,
-    seq_len: int,
-    folder: Path,
-    perturb: bool = False,
-) -> Path:
-    """The prepared folder below `folder`: read, tokenized and stored, unless it exists intact.
-
-    Pairs with more than `seq_len` tokens on one side, end marker included, are dropped and counted.
-    With `perturb`, the tokenizer is trained on sources that are perturbed as in training.
-    Raises UserError if the corpus cannot be read or stored.
-    """
-    prepared = folder / _folder_name(corpus, tokenizer, seq_len, perturb)
-    if is_usable(prepared):
-        return prepared
-
-    def write(partial: Path) -> tuple[Path, Summary]:
-        summary = _write(partial, corpus, tokenizer, seq_len, perturb)
-        # The name covers the tokenizer file, which may have been written just now.
-        return folder / _folder_name(corpus, tokenizer, seq_len, perturb), summary
-
-    return publish(folder, write)
+    sizes: Sequence[int] = ()  # training rows of each dataset, which follow each other
 
 
 def load_prepared(prepared: Path) -> PreparedData:
@@ -174,16 +174,19 @@ def load_prepared(prepared: Path) -> PreparedData:
         tokenizer=load_tokenizer(prepared / "tokenizer.json"),
         dropped=summary["dropped"],
         fingerprint=summary["fingerprint"],
+        validation_fingerprint=summary.get("validation_fingerprint", ""),
         folder=prepared,
+        sizes=summary.get("sizes", ()),
     )
 
 
-def find_prepared(folder: Path, fingerprint: str) -> PreparedData | None:
-    """The intact corpus prepared below `folder` whose fingerprint starts so, or None."""
+def find_prepared(folder: Path, fingerprint: str, validation: str = "") -> PreparedData | None:
+    """The intact corpus below `folder` whose fingerprints start so, or None."""
     for file in sorted(folder.glob(f"[!.]*/{SUMMARY_FILE}")):
         try:
             summary = read_summary(file.parent)
-            if not summary["fingerprint"].startswith(fingerprint):
+            found = summary["fingerprint"], summary.get("validation_fingerprint", "")
+            if not (found[0].startswith(fingerprint) and found[1].startswith(validation)):
                 continue
         except (OSError, ValueError, KeyError, AttributeError):
             continue  # damaged, or of another version
@@ -193,78 +196,3 @@ def find_prepared(folder: Path, fingerprint: str) -> PreparedData | None:
         else:
             return load_prepared(file.parent)
     return None
-
-
-def _folder_name(
-    corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, perturb: bool
-) -> str:
-    """The languages and a hash of all inputs of a preparation."""
-    languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
-    file = tokenizer.file(languages)
-    try:
-        tokenizer_bytes = file.read_bytes() if file is not None else b""
-    except (FileNotFoundError, NotADirectoryError):
-        tokenizer_bytes = b""  # the preparation will write it
-    except OSError as error:
-        raise UserError(f"--tokenizer_file {file} cannot be read: {error.strerror}.") from error
-    inputs = [FORMAT, corpus_signature(corpus), asdict(corpus), asdict(tokenizer), seq_len]
-    inputs += ["perturb"] if perturb else []
-    digest = hashlib.sha256(json.dumps(inputs).encode() + tokenizer_bytes)
-    return f"{languages}-{digest.hexdigest()[:12]}"
-
-
-def _write(
-    folder: Path,
-    corpus_config: CorpusConfig,
-    tokenizer_config: TokenizerConfig,
-    seq_len: int,
-    perturb: bool,
-) -> Summary:
-    """Fill the folder; returns the summary, without digests."""
-    corpus = read_corpus(corpus_config)
-    fault_point("tokenizing")
-    tokenizer = build_tokenizer(
-        _lines(corpus.train, perturb),
-        tokenizer_config,
-        languages=f"{corpus_config.lang_src}-{corpus_config.lang_tgt}",
-    )
-    (folder / "tokenizer.json").write_text(tokenizer.text, encoding="utf-8")
-    dropped = Counter(corpus.dropped)
-    digest = hashlib.sha256(tokenizer.text.encode())
-    for split, pairs in (("train", corpus.train), ("validation", corpus.validation)):
-        encoded, kept = _encode(pairs, tokenizer, seq_len)
-        if not kept:
-            raise UserError(
-                f"None of the {len(pairs):,} {split} pairs fits --seq_len {seq_len}: raise it."
-            )
-        if len(kept) < len(pairs):
-            dropped[f"over {seq_len} tokens"] += len(pairs) - len(kept)
-        for side, ragged in (("src", encoded.source), ("tgt", encoded.target)):
-            ragged.save(folder / f"{split}.{side}")
-            digest.update(ragged.offsets.data)
-            digest.update(ragged.tokens.data)
-            if split == "validation":
-                lines = "".join(f"{line}\n" for line in pairs.select(kept)[side][:])
-                (folder / f"validation.{side}.txt").write_text(lines, encoding="utf-8")
-    return {"dropped": dict(dropped), "fingerprint": digest.hexdigest()}
-
-
-def _lines(pairs: "datasets.Dataset", perturb: bool) -> Iterator[str]:
-    """The sources and targets on which the tokenizer is trained."""
-    for sources, targets in iterate_batches(pairs):
-        yield from perturb_lines(sources) if perturb else sources
-        yield from targets
-
-
-def _encode(
-    pairs: "datasets.Dataset", tokenizer: Tokenizer, seq_len: int
-) -> tuple[ParallelDataset, list[int]]:
-    """The encoded pairs of which both sides fit `seq_len`, and their rows."""
-    sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-    for batch in iterate_batches(pairs):
-        for side, lines in zip(sides, batch, strict=True):
-            # Lists of Python numbers would take ten times the memory of arrays.
-            side += [np.array(ids, dtype=np.int32) for ids in tokenizer.encode(lines)]
-    longest = [max(map(len, pair)) for pair in zip(*sides, strict=True)]
-    kept = [row for row, length in enumerate(longest) if length < seq_len]  # without end marker
-    return ParallelDataset(*(Ragged.of(side[row] for row in kept) for side in sides)), kept

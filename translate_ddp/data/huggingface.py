@@ -2,63 +2,157 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from translate_ddp.data.columns import Languages, sides_of, text_columns
 from translate_ddp.data.read_errors import explain_read_errors, list_names
+from translate_ddp.data.readers.arrow import dataset_rows, read_parquet
+from translate_ddp.data.readers.columns import Wanted
+from translate_ddp.data.readers.delimited import read_csv, read_tsv
+from translate_ddp.data.readers.json_rows import read_json
+from translate_ddp.data.readers.tables import find_table, reader_of
+from translate_ddp.data.rows import (
+    Advance,
+    Languages,
+    Row,
+    Rows,
+    SourceOptions,
+    ignore_progress,
+    join_rows,
+)
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.background import BackgroundThread
+from translate_ddp.runtime.heartbeat import library_call
 
 if TYPE_CHECKING:
+    # `datasets` takes 0.6 s to import, and most sources do not need it.
     from datasets import Dataset
 
+COMMIT = re.compile("[0-9a-f]{40}")
 HUB_TIMEOUT_SECONDS = 5.0
 WAYS_OUT = (
     "Ways out: (1) run once on a machine with network, then here with a copy of its HF_HOME and"
     " HF_HUB_OFFLINE=1; (2) run there `hf download --repo-type dataset {name} --local-dir DIR` (if"
     " it is a dataset script add `--revision refs/convert/parquet`), copy DIR here and pass"
-    " --dataset DIR; (3) pass files of your own, such as --dataset data/train for data/train.en"
-    " and data/train.it."
+    " --dataset DIR; (3) pass files of your own (docs/data.md)."
 )
 
 
-def read_hub(name: str, languages: Languages) -> Mapping[str, Dataset]:
+def read_hub(name: str, languages: Languages, options: SourceOptions) -> Mapping[str, Rows]:
     """The splits of a dataset of the hub, from the local cache if it is there.
 
     So restarts read the same rows and need no network. Raises UserError if the hub is needed and
     does not answer, or has no such dataset or pair of languages.
     """
-    if (cached := _read_cache(name, languages)) is not None:
-        return {
-            split: text_columns(table, sides_of(languages), name) for split, table in cached.items()
-        }
-    _require_hub(name)
-    return read_repository(name, languages, WAYS_OUT.format(name=name))
+    silence_libraries()
+    splits = _read_cache(name, languages, options.revision)
+    if splits is None:
+        _require_hub(name, options.revision)
+        with explain_read_errors(name, WAYS_OUT.format(name=name)):
+            revision = {"revision": options.revision} if options.revision else {}
+            splits = _load(name, **_repository_part(name, languages, **revision), **revision)
+    wanted = Wanted.pair(languages, options)
+    return {str(split): dataset_rows(name, table, wanted) for split, table in splits.items()}
 
 
-def _read_cache(name: str, languages: Languages) -> Mapping[str, Dataset] | None:
+def read_copy(
+    folder: Path, languages: Languages, options: SourceOptions, advice: str
+) -> Mapping[str, Rows]:
+    """The splits of a copy of a repository in a local folder. Nothing is left in a cache.
+
+    Raises UserError, which ends in `advice`, if it is no such copy.
+    """
+    from datasets import load_dataset_builder
+
+    silence_libraries()
+    with explain_read_errors(folder, advice), TemporaryDirectory() as cache:
+        part = _repository_part(str(folder), languages)
+        builder = load_dataset_builder(str(folder), cache_dir=cache, **part)
+        held = cast("Mapping[str, list[str]]", builder.config.data_files)
+        files = {str(split): [Path(path) for path in held[split]] for split in held}
+    return {
+        split: _rows_of_files(folder, paths, languages, options)
+        or _converted_rows(folder, split, paths, part, Wanted.pair(languages, options))
+        for split, paths in files.items()
+    }
+
+
+def _rows_of_files(
+    folder: Path, paths: list[Path], languages: Languages, options: SourceOptions
+) -> Rows | None:
+    """The rows of files of formats without options; None if one is of another format.
+
+    The options of TSV and CSV, such as the names of the columns, are in the README of a repository.
+    """
+    readers = [read_parquet, read_json]
+    if not (folder / "README.md").exists():
+        readers += [read_csv, read_tsv]
+    if not all(reader_of(path) in readers for path in paths):
+        return None
+    parts = (find_table(path, languages, options) for path in paths)
+    return join_rows(str(paths[0].parent), [part.rows() for part in parts if part is not None])
+
+
+def _converted_rows(
+    folder: Path, split: str, paths: list[Path], part: dict[str, Any], wanted: Wanted
+) -> Rows:
+    """The rows of a split, which the library converts in a temporary folder at each reading."""
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    notices: list[str] = []
+
+    def read(advance: Advance) -> Iterator[Row]:
+        with TemporaryDirectory() as cache:
+            with explain_read_errors(folder, "It may be damaged."), library_call():
+                splits = _load(str(folder), cache_dir=cache, **part)
+            rows = dataset_rows(str(folder), splits[split], wanted)
+            yield from rows.read(ignore_progress)
+        notices[:] = rows.notices
+        advance(size)
+
+    return Rows(str(folder), size, read, notices)
+
+
+def _read_cache(name: str, languages: Languages, revision: str) -> Mapping[str, Dataset] | None:
     # `load_dataset` reads its cache only after 23 s of attempts to reach the hub, unless it is
     # offline. This class reads it at once. It is not documented: without it, the hub is needed.
+    if revision and not COMMIT.fullmatch(revision):
+        return None  # a branch: only the hub knows which commit it is now
     bare_name = name.rpartition("/")[2]
+    version = ("0.0.0", revision) if revision else ("auto", "auto")
     for pair in ("-".join(languages), "-".join(languages[::-1]), "default"):
         # The class is missing, or the pair is not cached or incomplete, or other arguments are due.
         with suppress(ImportError, ValueError, OSError, TypeError):
             from datasets.packaged_modules.cache.cache import Cache
 
             cache = Cache(
-                repo_id=name, dataset_name=bare_name, config_name=pair, version="auto", hash="auto"
+                repo_id=name,
+                dataset_name=bare_name,
+                config_name=pair,
+                version=version[0],
+                hash=version[1],
             )
             return cast("Mapping[str, Dataset]", cache.as_dataset())
     return None
 
 
-def _require_hub(name: str) -> None:
+def _cached_commits(name: str) -> list[str]:
+    from datasets import config
+    from datasets.naming import camelcase_to_snakecase
+
+    *owner, bare_name = name.split("/")
+    folder = "___".join([*owner, camelcase_to_snakecase(bare_name)])
+    found = Path(config.HF_DATASETS_CACHE).glob(f"{folder}/*/*/*")
+    return sorted({path.name for path in found if COMMIT.fullmatch(path.name)})
+
+
+def _require_hub(name: str, revision: str) -> None:
     """Raise a UserError within seconds if the hub is out of reach.
 
     `load_dataset` takes from 23 s (refused) to more than 6 minutes (packets dropped) to raise.
@@ -72,6 +166,11 @@ def _require_hub(name: str) -> None:
         obstacle = f"the hub {endpoint} does not answer"
     else:
         return
+    if revision and (commits := _cached_commits(name)):
+        raise UserError(
+            f"--revision {revision} of {name} is not in the cache, and {obstacle}. The cache has"
+            f" {list_names(commits)}: pass one of these as --revision."
+        )
     raise UserError(
         f"{name} is no local file or folder, it is not in the cache in HF_HOME, and {obstacle}."
         f" {WAYS_OUT.format(name=name)}"
@@ -98,23 +197,17 @@ def _answers(url: str, timeout_seconds: float) -> bool:
     return False
 
 
-def read_repository(place: str, languages: Languages, advice: str) -> Mapping[str, Dataset]:
-    """The splits of a dataset repository: its name on the hub, or a folder with a copy."""
+def _load(place: str, **settings: Any) -> Mapping[str, Dataset]:
     from datasets import load_dataset
 
-    with explain_read_errors(place, advice):
-        loaded = load_dataset(place, **_repository_part(place, languages))
-    splits = cast("Mapping[str, Dataset]", loaded)
-    return {
-        split: text_columns(table, sides_of(languages), place) for split, table in splits.items()
-    }
+    return cast("Mapping[str, Dataset]", load_dataset(place, **settings))
 
 
-def _repository_part(place: str, languages: Languages) -> dict[str, Any]:
+def _repository_part(place: str, languages: Languages, **settings: Any) -> dict[str, Any]:
     """The arguments of `load_dataset` that select the pair, in either direction."""
     from datasets import get_dataset_config_names
 
-    configs = get_dataset_config_names(place)
+    configs = get_dataset_config_names(place, **settings)
     subfolders = sorted(path.name for path in Path(place).glob("*-*") if path.is_dir())
     for pair in ("-".join(languages), "-".join(languages[::-1])):
         if pair in configs:
@@ -125,3 +218,15 @@ def _repository_part(place: str, languages: Languages) -> dict[str, Any]:
     if len(held) > 1:
         raise UserError(f"{place} has no pair {'-'.join(languages)}; it has {list_names(held)}.")
     return {"name": configs[0]}
+
+
+def silence_libraries() -> None:
+    """Turn off progress bars, warnings and download counts of the libraries that read."""
+    import huggingface_hub
+    from datasets import config, disable_progress_bars, logging
+
+    disable_progress_bars()
+    logging.set_verbosity(logging.CRITICAL)
+    huggingface_hub.logging.set_verbosity_error()
+    # Otherwise every reading of a local file sends a request and waits for the answer.
+    config.HF_UPDATE_DOWNLOAD_COUNTS = False

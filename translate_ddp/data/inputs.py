@@ -1,36 +1,66 @@
-"""The texts and pairs that commands read, in every format that training reads."""
+"""The texts and pairs that commands read, in every format that training reads.
 
-from __future__ import annotations
+Unlike in training, a line that is not UTF-8 is an error: it would be missing in the output.
+"""
 
-import gzip
-import zlib
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-from translate_ddp.data.columns import Languages, text_features
-from translate_ddp.data.corpus import read_pairs
-from translate_ddp.data.files import is_table, read_parallel, read_side
+from translate_ddp.data.readers.parallel import parallel_rows, read_side
+from translate_ddp.data.readers.tables import check_file, is_table
+from translate_ddp.data.rows import Languages, ignore_progress
+from translate_ddp.data.sources import read_pairs
 from translate_ddp.errors import UserError
 
-if TYPE_CHECKING:
-    from datasets import Dataset
+T = TypeVar("T")
 
 
-def read_sources(path: Path, language: str) -> Dataset:
-    """The column `src`: a table's texts in the language, null where there is none, or all lines.
+class Texts:
+    """The texts of a file in its order. They are read as a stream: a file may be of any size."""
+
+    def __init__(self, path: Path, read: Callable[[], Iterable[str | None]]) -> None:
+        """Reads all texts once, to count them. Raises UserError if one cannot be read."""
+        self.path, self._read = path, read
+        self._count, self.missing = 0, 0  # rows, and those without a text
+        for text in read():
+            self._count += 1
+            self.missing += text is None
+        self._rest, self._position = iter(read()), 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[str | None]:
+        return iter(self._read())
+
+    def part(self, rows: range) -> list[str | None]:
+        """The texts of these rows. Parts in ascending order need one reading of the file.
+
+        Raises UserError if the file has become shorter.
+        """
+        if rows.start < self._position:
+            self._rest, self._position = iter(self._read()), 0
+        skipped = rows.start - self._position
+        texts = list(islice(self._rest, skipped, skipped + len(rows)))
+        if len(texts) < len(rows):
+            raise UserError(f"{self.path} has changed while it was read: start again.")
+        self._position = rows.stop
+        return texts
+
+
+def read_sources(path: Path, language: str) -> Texts:
+    """A table's texts in the language, None where there is none, or all lines of another file.
 
     A file without lines has no texts. Raises UserError if the file cannot be read.
     """
-    if _has_no_lines(path):
-        from datasets import Dataset
-
-        return Dataset.from_dict({"src": []}, features=text_features("src"))
-    return read_side(path, "src", language)
+    return _side(path, "src", language)
 
 
 def read_texts(path: Path, side: str, language: str) -> list[str]:
     """All texts of one side of a file. Raises UserError if one is missing."""
-    return _texts(read_side(path, side, language), side, path)
+    return _without_gaps(list(_side(path, side, language)), side, path)
 
 
 def read_given_pairs(
@@ -41,30 +71,38 @@ def read_given_pairs(
     Raises UserError if they cannot be read, or if a text is missing.
     """
     if reference:
-        pairs = read_parallel(Path(source), Path(reference), languages)
+        rows = parallel_rows(Path(source), Path(reference), languages)
     elif Path(source).is_file() and not is_table(Path(source)):
         raise UserError(f"{source} has one text per line: pass their translations as --reference.")
     else:
-        pairs = read_pairs(source, *languages)
-    return _texts(pairs, "src", source), _texts(pairs, "tgt", reference or source)
+        rows = read_pairs(source, languages)
+    pairs = list(_checked(rows.read(ignore_progress), rows.notices))
+    sources = _without_gaps([src for src, _ in pairs], "src", source)
+    return sources, _without_gaps([tgt for _, tgt in pairs], "tgt", reference or source)
 
 
-def _texts(table: Dataset, side: str, source: str | Path) -> list[str]:
-    texts: list[str | None] = table[side][:]
+def _side(path: Path, side: str, language: str) -> Texts:
+    if not path.is_file() or is_table(path):
+        check_file(path)
+
+    def read() -> Iterator[str | None]:
+        notices: list[str] = []
+        return _checked(read_side(path, side, language, ignore_progress, notices), notices)
+
+    return Texts(path, read)
+
+
+def _checked(texts: Iterable[T], notices: list[str]) -> Iterator[T]:
+    """The texts. Raises UserError at the end if there was a notice about them."""
+    yield from texts
+    if notices:
+        raise UserError(" ".join(notices))
+
+
+def _without_gaps(texts: list[str | None], side: str, source: str | Path) -> list[str]:
     if None in texts:
         raise UserError(
             f"{source} has no text in row {texts.index(None) + 1} ({side}), and in"
             f" {texts.count(None):,} rows in total: remove them."
         )
     return [text for text in texts if text is not None]
-
-
-def _has_no_lines(path: Path) -> bool:
-    """Whether the file is plain text, or .gz of it, and empty."""
-    if is_table(path) or not path.is_file():
-        return False
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            return not file.read(1)
-    except (OSError, EOFError, zlib.error):  # reading it reports the same
-        return False

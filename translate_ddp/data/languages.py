@@ -1,4 +1,4 @@
-"""English names of languages, for model cards and the menus of programs."""
+"""Names of languages, and the two codes that ISO 639 gives to many of them."""
 
 from translate_ddp.data.text import base_language
 
@@ -22,6 +22,40 @@ NAMES = {
     yi=Yiddish yo=Yoruba zh=Chinese zu=Zulu
     """.split()
 }
+
+# ISO 639-1 code -> ISO 639-3 code.
+THREE_LETTERS = {
+    entry[:2]: entry[3:]
+    for entry in """
+    aa=aar ab=abk ae=ave af=afr ak=aka am=amh an=arg ar=ara as=asm av=ava ay=aym az=aze ba=bak
+    be=bel bg=bul bi=bis bm=bam bn=ben bo=bod br=bre bs=bos ca=cat ce=che ch=cha co=cos cr=cre
+    cs=ces cu=chu cv=chv cy=cym da=dan de=deu dv=div dz=dzo ee=ewe el=ell en=eng eo=epo es=spa
+    et=est eu=eus fa=fas ff=ful fi=fin fj=fij fo=fao fr=fra fy=fry ga=gle gd=gla gl=glg gn=grn
+    gu=guj gv=glv ha=hau he=heb hi=hin ho=hmo hr=hrv ht=hat hu=hun hy=hye hz=her ia=ina id=ind
+    ie=ile ig=ibo ii=iii ik=ipk io=ido is=isl it=ita iu=iku ja=jpn jv=jav ka=kat kg=kon ki=kik
+    kj=kua kk=kaz kl=kal km=khm kn=kan ko=kor kr=kau ks=kas ku=kur kv=kom kw=cor ky=kir la=lat
+    lb=ltz lg=lug li=lim ln=lin lo=lao lt=lit lu=lub lv=lav mg=mlg mh=mah mi=mri mk=mkd ml=mal
+    mn=mon mr=mar ms=msa mt=mlt my=mya na=nau nb=nob nd=nde ne=nep ng=ndo nl=nld nn=nno no=nor
+    nr=nbl nv=nav ny=nya oc=oci oj=oji om=orm or=ori os=oss pa=pan pi=pli pl=pol ps=pus pt=por
+    qu=que rm=roh rn=run ro=ron ru=rus rw=kin sa=san sc=srd sd=snd se=sme sg=sag si=sin sk=slk
+    sl=slv sm=smo sn=sna so=som sq=sqi sr=srp ss=ssw st=sot su=sun sv=swe sw=swa ta=tam te=tel
+    tg=tgk th=tha ti=tir tk=tuk tl=tgl tn=tsn to=ton tr=tur ts=tso tt=tat tw=twi ty=tah ug=uig
+    uk=ukr ur=urd uz=uzb ve=ven vi=vie vo=vol wa=wln wo=wol xh=xho yi=yid yo=yor za=zha zh=zho
+    zu=zul
+    """.split()
+}
+TWO_LETTERS = {three: two for two, three in THREE_LETTERS.items()}
+
+
+def spellings(code: str) -> list[str]:
+    """The code, and the other ISO 639 code of the language: de and deu, or deu and de."""
+    other = THREE_LETTERS.get(code) or TWO_LETTERS.get(code)
+    return [code, other] if other else [code]
+
+
+def column_names(code: str) -> list[str]:
+    """What a column of the language is usually called: its codes, and its English name."""
+    return [*spellings(code), language_name(code)]
 
 
 def language_name(code: str) -> str:

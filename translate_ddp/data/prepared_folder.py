@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from translate_ddp.console import print_line
+from translate_ddp.data.read_errors import NO_SPACE
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import read_chunks, sync_file, sync_folder
@@ -85,7 +86,7 @@ def publish(folder: Path, write: Callable[[Path], tuple[Path, Summary]]) -> Path
     """
     partial = folder / f".preparing-{uuid.uuid4().hex}"
     try:
-        _remove_abandoned(folder)
+        remove_abandoned(folder)
         with _create_locked(partial):
             published, summary = write(partial)
             _seal(partial, summary)
@@ -99,12 +100,27 @@ def publish(folder: Path, write: Callable[[Path], tuple[Path, Summary]]) -> Path
                     raise
             sync_folder(folder)
     except OSError as error:
+        advice = " Free some space there, and start again." if error.errno in NO_SPACE else ""
         raise UserError(
-            f"Could not write the prepared corpus to {folder}: {error.strerror or error}."
+            f"Could not write the prepared corpus to {folder}: {error.strerror or error}.{advice}"
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return published
+
+
+def abandon(folder: Path) -> None:
+    """Make a folder one that `remove_abandoned` deletes, now or after an interruption."""
+    with suppress(OSError):  # another process may have deleted it
+        (folder / LOCK_FILE).touch()
+        folder.rename(folder.with_name(f".preparing-{uuid.uuid4().hex}"))
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Delete the partial folders of processes that have died, on this or another machine."""
+    for partial in folder.glob(".preparing-*"):
+        if _is_abandoned(partial):
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _seal(folder: Path, summary: Summary) -> None:
@@ -156,13 +172,6 @@ def _create_locked(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         unlocked.rename(lock)  # only now: another process must not lock it first
         yield
-
-
-def _remove_abandoned(folder: Path) -> None:
-    """Delete the partial folders of processes that have died, on this or another machine."""
-    for partial in folder.glob(".preparing-*"):
-        if _is_abandoned(partial):
-            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _is_abandoned(partial: Path) -> bool:

@@ -3,16 +3,14 @@
 import io
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from random import Random
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from translate_ddp.errors import UserError
 
 BLANK = "\u2581"  # a blank in the name of a piece
 ROLES = ("pad", "unk", "bos", "eos")
 MAX_LINE_BYTES = 100_000  # longer lines are skipped; a corpus has none
-MAX_LINES = 1_000_000  # time and memory of the training grow with them
 
 
 class SentencePieceModel:
@@ -61,12 +59,21 @@ class SentencePieceModel:
         return self._processor.id_to_piece(list(range(len(self))))
 
     def scores(self) -> list[float]:
-        """The log-probability of each piece."""
+        """The log-probability of each piece; in a BPE model, minus the number of its merge."""
         return self._processor.get_score(list(range(len(self))))
 
+    def is_bpe(self) -> bool:
+        return all(score.is_integer() for score in self.scores())
 
-def train_sentencepiece(lines: Iterable[str], vocab_size: int, names: Sequence[str]) -> bytes:
-    """A unigram model with fallback to bytes, of at most `vocab_size` pieces.
+    def is_byte(self, piece: int) -> bool:
+        """Whether the piece is a byte, of a character without a piece."""
+        return self._processor.is_byte(piece)
+
+
+def train_sentencepiece(
+    lines: Iterable[str], kind: Literal["unigram", "bpe"], vocab_size: int, names: Sequence[str]
+) -> bytes:
+    """A model with fallback to bytes, of at most `vocab_size` pieces.
 
     It encodes all text unchanged, except that U+2581 is decoded as a blank. `names` are those of
     ids 0 to 3. The same lines give the same bytes. Raises UserError if `vocab_size` is too small.
@@ -76,9 +83,9 @@ def train_sentencepiece(lines: Iterable[str], vocab_size: int, names: Sequence[s
     model = io.BytesIO()
     try:
         import_sentencepiece().SentencePieceTrainer.Train(
-            sentence_iterator=iter(sample(lines, MAX_LINES)),
+            sentence_iterator=iter(lines),
             model_writer=model,
-            model_type="unigram",
+            model_type=kind,
             vocab_size=vocab_size,
             hard_vocab_limit=False,  # a small corpus has fewer pieces
             normalization_rule_name="identity",
@@ -99,23 +106,9 @@ def train_sentencepiece(lines: Iterable[str], vocab_size: int, names: Sequence[s
         needed = sizes.partition(" vs ")[2].partition(".")[0]
         raise UserError(
             f"--vocab_size {vocab_size} is too small for the characters of the corpus, which need "
-            f"{needed} pieces with --tokenizer sentencepiece: raise it."
+            f"{needed} pieces in a SentencePiece model: raise it."
         ) from error
     return model.getvalue()
-
-
-def sample(lines: Iterable[str], count: int) -> list[str]:
-    """At most `count` of the lines, chosen at random, the same ones every time.
-
-    The library's own sampling has no seed. Source: Vitter 1985, algorithm R.
-    """
-    chosen: list[str] = []
-    random = Random(0)
-    for number, line in enumerate(lines):
-        place = number if number < count else random.randrange(number + 1)
-        if place < count:
-            chosen[place : place + 1] = [line]
-    return chosen
 
 
 def import_sentencepiece() -> ModuleType:

@@ -1,76 +1,105 @@
-"""One source of sentence pairs -> tables with the columns `src` and `tgt`, rows unchanged.
+"""One source of sentence pairs -> its splits, as streams of rows of text.
 
 A source is one string. These are tried in this order:
 
     demo                     the embedded corpus of English and Italian (demo.tsv)
-    data/train.tsv           one file: .jsonl .json .csv .tsv (.gz of them) or .parquet
-    data/train               parallel text: data/train.en and data/train.de, plain or .gz
-    data                     a folder with such files named train and, say, val,
-                             or a local copy of a hub dataset
+    data/train.tsv           one file: .jsonl .json .csv .tsv .tmx or .parquet
+    data/train               parallel text: data/train.en and data/train.de, train.en.txt and
+                             train.de.txt, or train-en.txt and train-de.txt
+    data/part-*.tsv          all these files; of parallel text, data/part-*.en or data/part-*
+    data                     a folder with such files named train and, say, val; or with en.txt and
+                             de.txt; or what `mtdata get` writes; or a copy of a hub dataset
     Helsinki-NLP/opus_books  a dataset of the Hugging Face hub
 
-`NAME:SPLIT` is one of its splits: `demo:test`, `wmt/wmt14:validation`.
+Files but parquet may be compressed: .gz, .zst or .xz. `NAME:SPLIT` is one split of a source:
+`demo:test`, `wmt/wmt14:validation`. `en` is also found as `eng` in names of files and columns.
 """
 
-from __future__ import annotations
-
-import csv
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
+from glob import escape, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from translate_ddp.data.columns import Languages, text_features
-from translate_ddp.data.files import (
-    BUILDERS,
+from translate_ddp.data.huggingface import read_copy, read_hub
+from translate_ddp.data.read_errors import explain_read_errors, list_names
+from translate_ddp.data.readers.parallel import find_parallel, find_shards
+from translate_ddp.data.readers.tables import (
+    COMPRESSIONS,
+    READERS,
     Located,
     file_identity,
-    find_parallel_text,
     find_table,
-    silence_libraries,
 )
-from translate_ddp.data.huggingface import read_hub, read_repository
-from translate_ddp.data.read_errors import explain_read_errors, list_names
+from translate_ddp.data.rows import Advance, Columns, Languages, Rows, SourceOptions, make_rows
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.heartbeat import library_call
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 SPLIT_STEMS = {
     "train": ["train"],
     "validation": ["validation", "valid", "val", "dev"],
-    "test": ["test"],
+    "test": ["test", "test1"],
 }
 DEMO = Path(__file__).with_name("demo.tsv")  # columns split, en, it
 HUB_ID = re.compile(r"\w[\w-]*|\w[\w.-]*/\w[\w.-]*")
 HUB_ALIASES = {"opus_books": "Helsinki-NLP/opus_books"}
+NO_OPTIONS = SourceOptions()
 
 
-def read_splits(source: str, languages: Languages) -> Mapping[str, Dataset]:
-    """The splits of a source by name, with columns `src` and `tgt`, null where there is no text.
+@dataclass(frozen=True)
+class Source:
+    """Where the splits of a source were found; they are not read yet."""
 
-    Raises UserError if there is no such source or split, or it cannot be read.
+    identity: list[str]  # changes when they would have other rows
+    splits: Callable[[], Mapping[str, Rows]]
+
+
+def find_splits(
+    source: str, languages: Languages, options: SourceOptions = NO_OPTIONS
+) -> Mapping[str, Rows]:
+    """The splits of a source by name. Datasets of the hub are downloaded, unless they are cached.
+
+    Raises UserError if there is no such source or split, or it has no such columns or languages.
     """
-    silence_libraries()
     name, split = _name_and_split(source)
-    located = _locate(name, languages)
     with library_call():
-        splits = located.read()
+        splits = _locate(name, languages, options).splits()
     if split and split not in splits:
         raise UserError(f"{name} has no split {split!r}; it has {list_names(splits)}.")
     return {split: splits[split]} if split else splits
 
 
-def source_identity(source: str, languages: Languages) -> list[str]:
+def read_pairs(source: str, languages: Languages, options: SourceOptions = NO_OPTIONS) -> Rows:
+    """All rows of one source.
+
+    Raises UserError if it is not found, or has several splits and `source` does not name one.
+    """
+    return choose_split(source, find_splits(source, languages, options))
+
+
+def choose_split(source: str, splits: Mapping[str, Rows], default: str = "") -> Rows:
+    """The only split, or the one named `default`. Raises UserError if there is neither."""
+    if len(splits) == 1:
+        return next(iter(splits.values()))
+    if default not in splits:
+        raise UserError(
+            f"{source} has the splits {list_names(splits)}: name one, as in {source}:{min(splits)}."
+        )
+    return splits[default]
+
+
+def source_identity(
+    source: str, languages: Languages, options: SourceOptions = NO_OPTIONS
+) -> list[str]:
     """Texts that change with the content: path, size and time of files, the name of a hub dataset.
 
     Raises UserError if there is no such source.
     """
     name, split = _name_and_split(source)
-    return [split, *_locate(name, languages).identity]
+    columns = [options.src_column, options.tgt_column] if options != NO_OPTIONS else []
+    return [split, *columns, *_locate(name, languages, options).identity]
 
 
 def _name_and_split(source: str) -> tuple[str, str]:
@@ -78,32 +107,46 @@ def _name_and_split(source: str) -> tuple[str, str]:
     return (name, split) if name and split.isidentifier() else (source, "")
 
 
-def _locate(name: str, languages: Languages) -> Located:
+def _locate(name: str, languages: Languages, options: SourceOptions) -> Source:
+    if "://" in name:
+        raise UserError(
+            f"{name} is an address. Download the file and pass its path; a dataset of the hub is"
+            " passed by its name, such as Helsinki-NLP/opus_books."
+        )
     path = Path(name).expanduser()
     with explain_read_errors(name, "Check the name and the permissions."):
         found = (
             _demo(name, languages)
-            or find_table(path, languages)
-            or find_parallel_text(path, languages)
-            or _find_folder(path, languages)
-            or _find_on_hub(name, languages)
+            or _one_split(find_table(path, languages, options))
+            or _one_split(find_parallel(path.parent, path.name, languages))
+            or _find_shards(path, languages, options)
+            or _find_folder(path, languages, options)
+            or _find_on_hub(name, languages, options)
         )
         if found is None:
             raise UserError(_describe_missing(path, languages))
     return found
 
 
+def _one_split(located: Located | None) -> Source | None:
+    return located and Source(located.identity, lambda: {"train": located.rows()})
+
+
 def _describe_missing(path: Path, languages: Languages) -> str:
     sides = " and ".join(f"{path}.{language}" for language in languages)
-    missing = f"There is no file or folder {path}, nor the two files {sides} (plain or .gz)."
+    if "," in path.name:
+        return f"There is no file or folder {path}. Several datasets have blanks between them."
+    endings = list_names(COMPRESSIONS)
+    missing = f"There is no file or folder {path}, nor the two files {sides} (plain or {endings})."
     if not path.parent.is_dir():
         return f"{missing} There is no folder {path.parent} either."
     names = sorted(entry.name for entry in path.parent.iterdir())
     similar = get_close_matches(path.name, names) or names
-    return f"{missing} {path.parent} holds {list_names(similar)}."
+    folder = "The current folder" if path.parent == Path() else path.parent
+    return f"{missing} {folder} holds {list_names(similar)}."
 
 
-def _demo(name: str, languages: Languages) -> Located | None:
+def _demo(name: str, languages: Languages) -> Source | None:
     if name != "demo":
         return None
     if set(languages) != {"en", "it"}:
@@ -112,52 +155,68 @@ def _demo(name: str, languages: Languages) -> Located | None:
             f" choose these languages, or another dataset."
         )
     digest = hashlib.blake2b(DEMO.read_bytes()).hexdigest()
-    return Located([digest], lambda: _read_demo(languages))
+    return Source([digest], lambda: {split: _demo_rows(split, languages) for split in SPLIT_STEMS})
 
 
-def _read_demo(languages: Languages) -> dict[str, Dataset]:
-    from datasets import Dataset
+def _demo_rows(split: str, languages: Languages) -> Rows:
+    def read(advance: Advance, notices: list[str]) -> Iterator[Columns]:
+        header, *lines = DEMO.read_text(encoding="utf-8").splitlines()
+        names = header.split("\t")
+        rows = [line.split("\t") for line in lines if line.startswith(f"{split}\t")]
+        advance(DEMO.stat().st_size)
+        yield [[row[names.index(language)] for row in rows] for language in languages]
 
-    splits: dict[str, list[dict[str, str]]] = {split: [] for split in SPLIT_STEMS}
-    with DEMO.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            splits[row["split"]].append({"src": row[languages[0]], "tgt": row[languages[1]]})
-    features = text_features("src", "tgt")
-    return {split: Dataset.from_list(rows, features) for split, rows in splits.items()}
+    return make_rows(f"demo:{split}", DEMO.stat().st_size, read)
 
 
-def _find_folder(folder: Path, languages: Languages) -> Located | None:
+def _find_shards(path: Path, languages: Languages, options: SourceOptions) -> Source | None:
+    if not has_magic(str(path)) or path.exists():
+        return None
+    found = find_shards(str(path), languages, options)
+    if found is None:
+        raise UserError(f"No file matches {path}.")
+    return _one_split(found)
+
+
+def _find_folder(folder: Path, languages: Languages, options: SourceOptions) -> Source | None:
     if not folder.is_dir():
         return None
-    found = ((split, _find_split(folder, split, languages)) for split in SPLIT_STEMS)
+    found = ((split, _find_split(folder, split, languages, options)) for split in SPLIT_STEMS)
     held = {split: part for split, part in found if part is not None}
     if "train" in held:
         identity = [line for part in held.values() for line in part.identity]
-        return Located(identity, lambda: {name: held[name].read()["train"] for name in held})
+        return Source(identity, lambda: {split: part.rows() for split, part in held.items()})
     src, tgt = languages
     advice = (
         f"It holds {list_names(sorted(path.name for path in folder.iterdir()))}: neither"
         f" train.{src} and train.{tgt}, nor another file named train, nor a whole copy of a hub"
-        " dataset."
+        f" dataset. Pass one of its files, a pattern such as '{folder}/*.tsv', or the start of the"
+        " names of parallel text."
     )
     identity = [file_identity(path) for path in sorted(folder.rglob("*")) if path.is_file()]
-    return Located(identity, lambda: read_repository(str(folder.resolve()), languages, advice))
+    return Source(identity, lambda: read_copy(folder.resolve(), languages, options, advice))
 
 
-def _find_split(folder: Path, split: str, languages: Languages) -> Located | None:
+def _find_split(
+    folder: Path, split: str, languages: Languages, options: SourceOptions
+) -> Located | None:
     for stem in SPLIT_STEMS[split]:
-        names = (f"{stem}{ending}{gz}" for ending in BUILDERS for gz in ("", ".gz"))
-        tables = filter(None, (find_table(folder / name, languages) for name in names))
-        if found := next(tables, None) or find_parallel_text(folder / stem, languages):
+        names = (f"{stem}{ending}{comp}" for ending in READERS for comp in ("", *COMPRESSIONS))
+        tables = filter(None, (find_table(folder / name, languages, options) for name in names))
+        if found := next(tables, None) or find_parallel(folder, stem, languages):
             return found
-    return None
+    if split != "train":
+        return None
+    parts = f"{escape(str(folder))}/train-parts/*"  # of `mtdata get` without --merge
+    return find_parallel(folder, "", languages) or find_shards(parts, languages, options)
 
 
-def _find_on_hub(name: str, languages: Languages) -> Located | None:
+def _find_on_hub(name: str, languages: Languages, options: SourceOptions) -> Source | None:
     """The dataset of a name that is valid on the hub and, as a path, starts in no local folder."""
     owner, slash, _ = name.partition("/")
-    is_file_name = Path(name).suffix in (*BUILDERS, ".gz")
+    is_file_name = Path(name).suffix in (*READERS, *COMPRESSIONS)
     if not HUB_ID.fullmatch(name) or is_file_name or (slash and Path(owner).exists()):
         return None
     full_name = HUB_ALIASES.get(name, name)
-    return Located([full_name], lambda: read_hub(full_name, languages))
+    identity = [full_name, options.revision] if options.revision else [full_name]
+    return Source(identity, lambda: read_hub(full_name, languages, options))

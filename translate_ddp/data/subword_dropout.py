@@ -11,10 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer as Model
 
 from translate_ddp.data.dataset import PreparedData, Ragged, load_prepared, save_array
 from translate_ddp.data.hashing import mix
+from translate_ddp.data.json_model import open_json
 from translate_ddp.data.merges import MAX_LETTERS, Merges
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish, read_summary
 from translate_ddp.data.tokenizer import Tokenizer
@@ -126,8 +126,7 @@ def _word_types(
 
     Raises UserError if the tokenizer does not encode the rows' text to the same ids.
     """
-    model = Model.from_str(tokenizer.text)
-    model.encode_special_tokens = True  # as `Tokenizer` does
+    model = open_json(tokenizer.text)
     for start in range(0, len(rows), ROWS_AT_ONCE):
         heartbeat()
         part = rows.take(range(start, min(start + ROWS_AT_ONCE, len(rows))))

@@ -9,12 +9,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
-from tokenizers import Tokenizer as JsonTokenizer
-
+from translate_ddp.data.json_model import JsonModel, train_json
 from translate_ddp.data.sentencepiece_model import SentencePieceModel, train_sentencepiece
+from translate_ddp.data.text import normalize
+from translate_ddp.data.training_sample import sample
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.heartbeat import library_call
@@ -23,9 +23,7 @@ from translate_ddp.settings import TokenizerConfig
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
 PAD, UNK, SOS, EOS = range(4)
 
-# A word is letters with their marks (vowel signs, accents) and joiners, and the blank before it.
-# Marks also stay with a digit or a symbol before them, as in emoji.
-WORDS = Regex(r" ?[\p{L}\p{M}\x{200C}\x{200D}]+| ?[\p{N}\p{M}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+EXAMPLE_CHARACTERS = 40
 SENTENCEPIECE_TEXT = '{"sentencepiece": "'  # then the model in base64
 
 
@@ -37,36 +35,6 @@ class Model(Protocol):
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]: ...
     def pieces(self, ids: Sequence[int]) -> list[str]: ...
     def names(self) -> list[str]: ...
-
-
-class JsonModel:
-    """The model in a tokenizer.json."""
-
-    def __init__(self, text: str) -> None:
-        try:
-            self._model = JsonTokenizer.from_str(text)
-        except Exception as error:  # the library raises nothing narrower
-            raise ValueError(f"not a tokenizer: {error}") from error
-        if [self._model.token_to_id(token) for token in SPECIAL_TOKENS] != [PAD, UNK, SOS, EOS]:
-            raise ValueError(f"its ids 0 to 3 are not {' '.join(SPECIAL_TOKENS)}")
-        # Not saved in the file. Without it, the literal text "[EOS]" is encoded as the end marker.
-        self._model.encode_special_tokens = True
-
-    def __len__(self) -> int:
-        return self._model.get_vocab_size()
-
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        encodings = self._model.encode_batch_fast(list(lines), add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
-
-    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        return self._model.decode_batch(rows, skip_special_tokens=False)
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        return self.decode([[i] for i in ids])
-
-    def names(self) -> list[str]:
-        return [str(self._model.id_to_token(i)) for i in range(len(self))]
 
 
 class Tokenizer:
@@ -81,7 +49,9 @@ class Tokenizer:
         self._proto = b""
         if text.startswith(SENTENCEPIECE_TEXT):
             self._proto = base64.b64decode(json.loads(text)["sentencepiece"])
-        self._model: Model = SentencePieceModel(self._proto) if self._proto else JsonModel(text)
+        self._model: Model = (
+            SentencePieceModel(self._proto) if self._proto else JsonModel(text, SPECIAL_TOKENS)
+        )
 
     def __len__(self) -> int:
         return len(self._model)
@@ -122,34 +92,23 @@ def text_of(file: bytes) -> str:
     """The text for `Tokenizer` of a file. Raises ValueError if the file cannot be a tokenizer."""
     if file.startswith(b"\n"):  # the first field of a SentencePiece model; JSON begins with {
         return f'{SENTENCEPIECE_TEXT}{base64.b64encode(file).decode()}"}}'
-    return file.decode()
+    try:
+        return file.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError("it is neither a SentencePiece model nor a tokenizer.json") from error
 
 
 def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-    """Train a tokenizer on the lines of both languages."""
-    if config.tokenizer == "sentencepiece":
-        return Tokenizer(text_of(train_sentencepiece(lines, config.vocab_size, SPECIAL_TOKENS)))
-    settings: dict[str, Any] = {
-        "vocab_size": config.vocab_size,
-        "special_tokens": SPECIAL_TOKENS,
-        "show_progress": False,
-    }
-    if config.tokenizer == "bpe":
-        model = JsonTokenizer(models.BPE())
-        # For programs that do not normalize text as `data.text` does.
-        model.normalizer = normalizers.NFC()
-        to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        split = pre_tokenizers.Split(WORDS, "isolated")
-        model.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
-        model.decoder = decoders.ByteLevel()
-        alphabet = pre_tokenizers.ByteLevel.alphabet()
-        trainer = trainers.BpeTrainer(initial_alphabet=alphabet, **settings)
-    else:
-        model = JsonTokenizer(models.WordLevel(unk_token="[UNK]"))
-        model.pre_tokenizer = pre_tokenizers.Whitespace()
-        trainer = trainers.WordLevelTrainer(min_frequency=2, **settings)
-    model.train_from_iterator(lines, trainer)
-    return Tokenizer(model.to_str())
+    """Train a tokenizer on the lines of both languages, or a sample of them.
+
+    The same lines give the same tokenizer.
+    """
+    kind, size = config.tokenizer, config.vocab_size
+    lines = sample(lines)
+    if kind == "bpe" or kind == "word":
+        return Tokenizer(train_json(lines, kind, size, SPECIAL_TOKENS))
+    model = "unigram" if kind == "sentencepiece" else "bpe"
+    return Tokenizer(text_of(train_sentencepiece(lines, model, size, SPECIAL_TOKENS)))
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -162,16 +121,57 @@ def load_tokenizer(path: Path) -> Tokenizer:
         raise UserError(f"{path} cannot be used as tokenizer: {error}.") from error
 
 
+def existing_tokenizer(config: TokenizerConfig, languages: str) -> Tokenizer | None:
+    """The tokenizer in `--tokenizer_file`; None if there is no file at this path.
+
+    Raises UserError if the file is not a usable tokenizer, or if there is none and its name is that
+    of a SentencePiece model, which the settings would not train.
+    """
+    file = config.file(languages)
+    if file is None or not file.exists():
+        if file and file.suffix in (".model", ".spm") and "sentencepiece" not in config.tokenizer:
+            raise UserError(
+                f"There is no --tokenizer_file {file}. To train a SentencePiece model and write it "
+                "there, pass --tokenizer sentencepiece or sentencepiece_bpe."
+            )
+        return None
+    try:
+        return load_tokenizer(file)
+    except UserError as error:
+        raise UserError(
+            f"--tokenizer_file {error} Or pass a path without a file: a tokenizer is trained and "
+            "written there."
+        ) from error
+
+
+def existing_size(config: TokenizerConfig, languages: str, is_given: bool) -> int:
+    """The number of tokens in `--tokenizer_file`; 0 if there is no file at this path.
+
+    Raises UserError if they are more than the `vocab_size` that the user gave (`is_given`), or the
+    file is not a usable tokenizer.
+    """
+    tokenizer = existing_tokenizer(config, languages)
+    size = 0 if tokenizer is None else len(tokenizer)
+    if is_given and size > config.vocab_size:
+        raise UserError(
+            f"--vocab_size is {config.vocab_size:,}, but --tokenizer_file "
+            f"{config.file(languages)} has {size:,} tokens: omit --vocab_size, or pass another "
+            "file."
+        )
+    return size
+
+
 def build_tokenizer(lines: Iterable[str], config: TokenizerConfig, languages: str) -> Tokenizer:
     """Load `--tokenizer_file` if it exists; otherwise train a tokenizer, and write it there.
 
     Raises UserError if the file is not a usable tokenizer or cannot be written.
     """
-    file = config.file(languages)
-    if file is not None and file.exists():
-        return load_tokenizer(file)
+    tokenizer = existing_tokenizer(config, languages)
+    if tokenizer is not None:
+        return tokenizer
     with library_call():
         tokenizer = train_tokenizer(lines, config)
+    file = config.file(languages)
     if file is not None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -181,3 +181,27 @@ def build_tokenizer(lines: Iterable[str], config: TokenizerConfig, languages: st
                 f"--tokenizer_file {file} cannot be written: {error.strerror}."
             ) from error
     return tokenizer
+
+
+def loss_of(tokenizer: Tokenizer, lines: Sequence[str]) -> str | None:
+    """How the tokenizer changes the text of these normalized lines, with an example.
+
+    None if it changes none.
+    """
+    decoded = map(normalize, tokenizer.decode(tokenizer.encode(lines)))  # as translations are
+    changed = [pair for pair in zip(lines, decoded, strict=True) if pair[0] != pair[1]]
+    if not changed:
+        return None
+    text, other = min(changed, key=lambda pair: len(pair[0]))
+    return (
+        f"The tokenizer changes the text of {len(changed):,} of {len(lines):,} lines, such as "
+        f"{_around(text, other)!r} to {_around(other, text)!r}. The model can neither read nor "
+        "write such text as it is. --tokenizer bpe changes none."
+    )
+
+
+def _around(text: str, other: str) -> str:
+    """The part of `text` around its first difference from `other`, from a blank on."""
+    same = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), 0)
+    start = text.rfind(" ", 0, max(same - EXAMPLE_CHARACTERS // 4, 0)) + 1
+    return text[start : start + EXAMPLE_CHARACTERS]

@@ -35,6 +35,11 @@ def write_argos(
 
     Raises NotTheSame if it is not, UserError if its tokenizer is not a SentencePiece model.
     """
+    if model.tags:
+        raise UserError(
+            "Argos Translate cannot write the tags that a bidirectional model needs before its "
+            "sources: pass --format ctranslate2 or huggingface, or train one direction."
+        )
     if not model.tokenizer.is_sentencepiece:
         raise UserError(
             "Argos Translate reads SentencePiece models only, but the tokenizer of this checkpoint "

@@ -1,10 +1,12 @@
 """Writes a CTranslate2 folder that `Translator.open` opens, and proves that it is the same."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from translate_ddp.errors import UserError
 from translate_ddp.exporting.ctranslate2 import Quantization, rounded_to_int8, write_model
+from translate_ddp.exporting.model_card import describe_tags
 from translate_ddp.exporting.proof import Proof, proof_of, prove_equal, prove_quality
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.exporting.trained_model import TrainedModel
@@ -25,6 +27,8 @@ def write_ctranslate2(
     check_references(sentences, quantization)
     write_files(folder, model, quantization)
     proof = prove_ctranslate2(folder, model, sentences, quantization)
+    if model.tags:
+        proof = replace(proof, notes=[*proof.notes, describe_tags(model)])
     position, (lang_src, lang_tgt) = model.state.position, model.languages
     description = Description(
         lang_src=lang_src,
@@ -41,6 +45,7 @@ def write_ctranslate2(
         bleu_signature=proof.bleu_signature,
         proven=proof.lines,
         notes=proof.notes,
+        bidirectional=model.is_bidirectional,
     )
     describe(folder, description)
     (folder / tokenizer_file(model.tokenizer)).write_bytes(model.tokenizer.file)

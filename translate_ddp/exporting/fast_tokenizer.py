@@ -9,6 +9,7 @@ from typing import Any
 from tokenizers import Regex, decoders, models, normalizers, processors
 from tokenizers import Tokenizer as JsonTokenizer
 
+from translate_ddp.data.json_model import open_json
 from translate_ddp.data.sentencepiece_model import BLANK, SentencePieceModel
 from translate_ddp.data.text import BYTE_ORDER_MARK
 from translate_ddp.data.tokenizer import EOS, PAD, SOS, SPECIAL_TOKENS, UNK, Tokenizer
@@ -19,8 +20,8 @@ BLANKS = "[ \t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+"  # of `data.text`, without it
 
 def tokenizer_json(tokenizer: Tokenizer) -> JsonTokenizer:
     """The tokenizer for one text at a time: normalizes it and appends the end marker."""
-    text = tokenizer.text
-    model = _unigram(tokenizer) if tokenizer.is_sentencepiece else JsonTokenizer.from_str(text)
+    is_other = tokenizer.is_sentencepiece
+    model = _from_sentencepiece(tokenizer) if is_other else open_json(tokenizer.text)
     ours = [
         normalizers.Replace(BYTE_ORDER_MARK, ""),
         normalizers.NFC(),
@@ -60,15 +61,18 @@ def special_names(tokenizer: Tokenizer) -> list[str]:
     return SPECIAL_TOKENS
 
 
-def _unigram(tokenizer: Tokenizer) -> JsonTokenizer:
-    """A SentencePiece unigram model without normalization, as `train_sentencepiece` makes.
+def _from_sentencepiece(tokenizer: Tokenizer) -> JsonTokenizer:
+    """A SentencePiece model without normalization, as `train_sentencepiece` makes.
 
     The literal name of a byte, such as <0x0A>, is text in SentencePiece and a byte here.
     """
     pieces = SentencePieceModel(tokenizer.file)
     names = special_names(tokenizer) + pieces.names()[len(SPECIAL_TOKENS) :]
-    vocabulary = list(zip(names, pieces.scores(), strict=True))
-    model = JsonTokenizer(models.Unigram(vocabulary, unk_id=UNK, byte_fallback=True))
+    if pieces.is_bpe():
+        model = JsonTokenizer(_bpe(pieces, names))
+    else:
+        vocabulary = list(zip(names, pieces.scores(), strict=True))
+        model = JsonTokenizer(models.Unigram(vocabulary, unk_id=UNK, byte_fallback=True))
     to_name: list[Any] = [normalizers.Replace(" ", BLANK)]
     to_text: list[Any] = [decoders.Replace(BLANK, " "), decoders.ByteFallback(), decoders.Fuse()]
     if pieces.adds_blank:
@@ -78,6 +82,20 @@ def _unigram(tokenizer: Tokenizer) -> JsonTokenizer:
     model.decoder = decoders.Sequence(to_text)
     model.add_special_tokens(special_names(tokenizer))
     return model
+
+
+def _bpe(pieces: SentencePieceModel, names: list[str]) -> models.BPE:
+    """The merges of a BPE model, which SentencePiece stores as the pieces that they make."""
+    ids = {name: i for i, name in enumerate(names)}
+    scores = pieces.scores()
+    parts = {name for name, i in ids.items() if i > EOS and not pieces.is_byte(i)}
+    merges = [
+        (name[:cut], name[cut:])
+        for name in sorted(parts, key=lambda name: (-scores[ids[name]], name))
+        for cut in range(1, len(name))
+        if name[:cut] in parts and name[cut:] in parts
+    ]
+    return models.BPE(ids, merges, unk_token=names[UNK], byte_fallback=True)
 
 
 def as_text(model: JsonTokenizer) -> str:

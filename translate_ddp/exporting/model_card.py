@@ -2,25 +2,30 @@
 
 from translate_ddp import __version__
 from translate_ddp.data.languages import language_name
+from translate_ddp.data.tagging import prefix_of
 from translate_ddp.data.text import base_language
 from translate_ddp.exporting.proof import Proof
 from translate_ddp.exporting.trained_model import TrainedModel
-from translate_ddp.training.local_paths import public_name
+from translate_ddp.training.local_paths import dataset_names, public_name
 from translate_ddp.training.metrics import UNITS
 
 
 def huggingface_card(model: TrainedModel, proof: Proof, name: str) -> str:
     """The card of a folder for `transformers`, with the header that the hub reads."""
+    tag = prefix_of(*model.tags[:1])
     usage = f"""```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{name}")
 model = AutoModelForSeq2SeqLM.from_pretrained("{name}")
-inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)
+inputs = tokenizer(["{tag}A sentence."], return_tensors="pt", padding=True)
 print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
 ```
 
 It translates one sentence at a time, of up to {model.seq_len - 1} tokens."""
+    if model.tags:
+        tags = describe_tags(model)
+        usage += f"\n\n{tags[0].upper()}{tags[1:]}."
     languages = "".join(f"- {base_language(code)}\n" for code in model.languages)
     header = (
         f"---\nlanguage:\n{languages}library_name: transformers\npipeline_tag: translation\n---"
@@ -33,12 +38,20 @@ def argos_card(model: TrainedModel, proof: Proof) -> str:
     return f"{_body(model, proof)}\n"
 
 
+def describe_tags(model: TrainedModel) -> str:
+    """How the sources of a bidirectional model are written for other programs."""
+    names = [language_name(target) for target in reversed(model.languages)]
+    tags = (f"{tag} to translate into {name}" for tag, name in zip(model.tags, names, strict=True))
+    return f"other programs must write a tag and a blank before each sentence: {', '.join(tags)}"
+
+
 def _body(model: TrainedModel, proof: Proof) -> str:
     source, target = map(language_name, model.languages)
+    to = "and" if model.is_bidirectional else "to"
     shape, position = model.shape, model.state.position
-    corpus = public_name(model.config["corpus"]["dataset"])
+    corpus = ", ".join(map(public_name, dataset_names(model.config)))
     facts = [
-        f"Languages: {source} ({model.languages[0]}) to {target} ({model.languages[1]})",
+        f"Languages: {source} ({model.languages[0]}) {to} {target} ({model.languages[1]})",
         f"Architecture: Transformer, {shape.num_encoder_layers} encoder and "
         f"{shape.num_decoder_layers} decoder layers, width {shape.d_model}, feed-forward "
         f"{shape.d_ff}, {shape.num_heads} heads; {model.parameters:,} parameters",
@@ -48,7 +61,7 @@ def _body(model: TrainedModel, proof: Proof) -> str:
         f"Made with translate_ddp {__version__}",
     ]
     listed = "\n".join(f"- {fact}" for fact in facts)
-    sections = [f"# {source} to {target}", listed, f"## Scores\n\n{_scores(proof)}"]
+    sections = [f"# {source} {to} {target}", listed, f"## Scores\n\n{_scores(proof)}"]
     if proof.lines:
         proven = "\n".join(f"- {line}" for line in proof.lines)
         sections.append(f"## Compared with the checkpoint\n\n{proven}")

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from translate_ddp.data.dataset import find_prepared
-from translate_ddp.data.files import is_table
 from translate_ddp.data.inputs import read_given_pairs, read_texts
+from translate_ddp.data.readers.tables import is_table
+from translate_ddp.data.tagging import prefix_of
 from translate_ddp.data.text import normalize
 from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.modeling.decoding import length_limit
@@ -51,7 +52,8 @@ def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
         texts = read_texts(Path(source), "src", model.languages[0])
         sources, references = list(map(normalize, texts)), []
     count = f"{len(sources):,} texts of {Path(source).name}"
-    return Sentences(count, encode(sources), encode(references), sources, references)
+    tagged = [prefix_of(*model.tags[:1]) + text for text in sources]
+    return Sentences(count, encode(tagged), encode(references), sources, references)
 
 
 def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:

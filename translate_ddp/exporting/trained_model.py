@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translate_ddp.data.tagging import direction_tag
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.settings import ModelConfig
+from translate_ddp.training.saved_model import build_model
 from translate_ddp.training.state import RunState
-from translate_ddp.translator import build_model
 
 # CTranslate2 truncates its sources to 1,024 tokens unless asked for more.
 MIN_POSITIONS = 1025
@@ -48,6 +49,16 @@ class TrainedModel:
     @property
     def languages(self) -> tuple[str, str]:
         return self.config["corpus"]["lang_src"], self.config["corpus"]["lang_tgt"]
+
+    @property
+    def is_bidirectional(self) -> bool:
+        return self.config["corpus"].get("bidirectional", False)
+
+    @property
+    def tags(self) -> list[str]:
+        """What other programs put before a source, for each direction; none if there is one."""
+        targets = reversed(self.languages) if self.is_bidirectional else ()
+        return [direction_tag(target, is_bidirectional=True) for target in targets]
 
     @property
     def seq_len(self) -> int:

@@ -34,6 +34,7 @@ class Description:
     proven: list[str]  # what was compared with the checkpoint
     notes: list[str]  # what was not
     sha256: str = ""  # of model.bin
+    bidirectional: bool = False
 
 
 def is_exported(folder: Path) -> bool:
@@ -58,7 +59,7 @@ def read_description(folder: Path) -> tuple[Description, str]:
                 f"{content.get('version')}), but translate_ddp {__version__} reads format "
                 f"{FORMAT}: export the checkpoint again."
             )
-        names = [part.name for part in fields(Description)]
+        names = [part.name for part in fields(Description) if part.name in content]
         return Description(**{name: content[name] for name in names}), str(content["version"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
@@ -73,6 +74,7 @@ class Exported(NamedTuple):
     tokenizer: Tokenizer
     languages: tuple[str, str]
     seq_len: int
+    is_bidirectional: bool
 
 
 def open_exported(folder: Path, threads: int) -> Exported:
@@ -86,7 +88,7 @@ def open_exported(folder: Path, threads: int) -> Exported:
             f"{folder} has the tokenizer of another model: copy it or export the checkpoint again."
         )
     languages = description.lang_src, description.lang_tgt
-    return Exported(engine, tokenizer, languages, description.seq_len)
+    return Exported(engine, tokenizer, languages, description.seq_len, description.bidirectional)
 
 
 def check_digest(folder: Path, description: Description) -> str:

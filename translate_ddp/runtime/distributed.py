@@ -24,6 +24,7 @@ from translate_ddp.errors import Stopped, UserError, first_line
 from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import choose_device, fix_cuda_kernels
+from translate_ddp.runtime.environment import check_interfaces
 from translate_ddp.runtime.flight_recorder import write_flight_recorder
 from translate_ddp.runtime.launcher import Launch, read_launch
 from translate_ddp.runtime.out_of_memory import explain_out_of_memory
@@ -235,6 +236,7 @@ def _join(world: World, launch: Launch, backend: str) -> World:
     watchdog.connect(Peers(peers_store, launch.rank, launch.size))
     if "nccl" in backend:
         claim_gpu(dist.PrefixStore("gpus", store), launch.rank, world.device)
+    check_interfaces(os.environ)
     raise_descriptor_limit()
     dist.init_process_group(
         backend,

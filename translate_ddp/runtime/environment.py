@@ -3,8 +3,9 @@
 Variables that the user has set stay. Does not import torch.
 """
 
+import socket
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 from translate_ddp.errors import UserError, report_errors
@@ -43,6 +44,18 @@ def set_defaults(environment: MutableMapping[str, str]) -> None:
     # Batches have many shapes: blocks of fixed sizes would fragment the memory.
     if "PYTORCH_CUDA_ALLOC_CONF" not in environment and can_expand_segments():  # its older name
         environment.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
+
+
+def check_interfaces(environment: Mapping[str, str]) -> None:
+    """Raise UserError if this machine lacks the network interfaces named for gloo."""
+    found = [name for _, name in socket.if_nameindex()]
+    for name in filter(None, environment.get("GLOO_SOCKET_IFNAME", "").split(",")):
+        if name not in found:
+            raise UserError(
+                f"GLOO_SOCKET_IFNAME is {name}, but {socket.gethostname()} has the network "
+                f"interfaces {', '.join(found)}: name the one that the other nodes can reach.",
+                this_rank_only=True,
+            )
 
 
 def can_expand_segments(

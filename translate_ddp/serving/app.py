@@ -100,8 +100,11 @@ class Service:
         page = files("translate_ddp.serving").joinpath("page.html").read_text(encoding="utf-8")
         self.page_response = Response(page, media_type="text/html", headers=page_headers(page))
 
-    def _translate(self, texts: list[str], n_best: int, on_done: Callable[[int], None]) -> Found:
-        return self.model.translator.translate(
+    def _translate(
+        self, texts: list[str], n_best: int, reverse: bool, on_done: Callable[[int], None]
+    ) -> Found:
+        translator = self.model.translator
+        return (translator.reverse() if reverse else translator).translate(
             texts,
             self.search.beam_width,
             self.search.length_penalty,
@@ -123,10 +126,11 @@ class Service:
 
     async def languages(self, request: Request) -> Response:
         source, target = self.codes
+        back = [source] if self.model.translator.is_bidirectional else []
         return JSONResponse(
             [
                 {"code": source, "name": menu_name(source), "targets": [target]},
-                {"code": target, "name": menu_name(target), "targets": []},
+                {"code": target, "name": menu_name(target), "targets": back},
             ]
         )
 
@@ -152,19 +156,19 @@ class Service:
             raise HTTPException(400, "q is missing: a text.")
         return JSONResponse([self._detected()])
 
-    def _detected(self) -> dict[str, Any]:
+    def _detected(self, reverse: bool = False) -> dict[str, Any]:
         """The language of every source; nothing is detected, so the confidence is 0."""
-        return {"confidence": 0.0, "language": self.codes[0]}
+        return {"confidence": 0.0, "language": self.codes[reverse]}
 
     async def translate(self, request: Request) -> Response:
         fields = await read_fields(request, self.limits)
         wanted = parse_translation(fields, self.limits, self.search.beam_width - 1)
-        self._check_languages(wanted)
+        reverse = self._is_reverse(wanted)
         try:
             found = await unless_disconnected(
                 request,
                 self.batcher.translate(
-                    wanted.texts, wanted.alternatives + 1, self.limits.max_seconds
+                    wanted.texts, wanted.alternatives + 1, self.limits.max_seconds, reverse
                 ),
             )
         except QueueFull:
@@ -175,24 +179,31 @@ class Service:
             raise HTTPException(504, f"The translation was not ready after {seconds}.") from None
         if found is None:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
-        return JSONResponse(self._answer(wanted, found))
+        return JSONResponse(self._answer(wanted, found, reverse))
 
-    def _check_languages(self, wanted: TranslationRequest) -> None:
-        """Raise HTTPException 400 unless the model translates between these languages."""
-        source, target = self.codes
+    def _is_reverse(self, wanted: TranslationRequest) -> bool:
+        """Whether the languages are those of the model's other direction.
+
+        Raises HTTPException 400 if the model does not translate between them.
+        """
         translator = self.model.translator
-        if not (
-            (wanted.source == "auto" or same_language(wanted.source, translator.lang_src))
-            and same_language(wanted.target, translator.lang_tgt)
-        ):
-            raise HTTPException(
-                400,
-                f"{wanted.source!r:.20} to {wanted.target!r:.20} is not available: this server "
-                f"translates {source} ({menu_name(source)}) to {target} "
-                f"({menu_name(target)}).",
-            )
+        directions = [(translator.lang_src, translator.lang_tgt)]
+        directions += [directions[0][::-1]] if translator.is_bidirectional else []
+        for number, (source, target) in enumerate(directions):
+            if wanted.source == "auto" or same_language(wanted.source, source):
+                if same_language(wanted.target, target):
+                    return number == 1
+        source, target = self.codes
+        to = "from and to" if translator.is_bidirectional else "to"
+        raise HTTPException(
+            400,
+            f"{wanted.source!r:.20} to {wanted.target!r:.20} is not available: this server "
+            f"translates {source} ({menu_name(source)}) {to} {target} ({menu_name(target)}).",
+        )
 
-    def _answer(self, wanted: TranslationRequest, found: Found) -> dict[str, Any]:
+    def _answer(
+        self, wanted: TranslationRequest, found: Found, reverse: bool = False
+    ) -> dict[str, Any]:
         rest = iter(found)
         answers: dict[str, list[Any]] = {"translatedText": []}
         for document in wanted.documents:
@@ -204,20 +215,23 @@ class Service:
                 unique = [text for text in dict.fromkeys(others) if text != best]
                 answers.setdefault("alternatives", []).append(unique)
             if wanted.source == "auto":
-                answers.setdefault("detectedLanguage", []).append(self._detected())
+                answers.setdefault("detectedLanguage", []).append(self._detected(reverse))
             if wanted.scores:
-                scored = [self._scored(document, lines_) for lines_ in ranked]
+                scored = [self._scored(document, lines_, reverse) for lines_ in ranked]
                 answers.setdefault("translations", []).append(scored)
         if wanted.is_list:
             return answers
         return {name: value for name, (value,) in answers.items()}
 
-    def _scored(self, document: Document, lines: list[Translation]) -> dict[str, Any]:
+    def _scored(
+        self, document: Document, lines: list[Translation], reverse: bool
+    ) -> dict[str, Any]:
         """A translation of a document with its score and the probabilities of its words.
 
         What is kept from the document, such as line breaks, has the probability 1.
         """
-        language = self.model.translator.lang_tgt
+        translator = self.model.translator
+        language = translator.lang_src if reverse else translator.lang_tgt
         whole = Translation("", [sentence for line in lines for sentence in line.sentences])
         rest, words = iter(lines), []
         for part in document.parts:

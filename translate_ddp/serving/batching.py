@@ -14,7 +14,8 @@ from translate_ddp.translation import Translation
 BATCH_BYTES = 8000
 
 Found = list[list[Translation]]  # for each text its translations, best first
-Translate = Callable[[list[str], int, Callable[[int], None]], Found]
+# Texts, number of translations of each, whether into the other direction, progress callback.
+Translate = Callable[[list[str], int, bool, Callable[[int], None]], Found]
 
 
 class QueueFull(Exception):
@@ -27,6 +28,7 @@ class Job:
 
     texts: list[str]
     n_best: int
+    reverse: bool
     result: asyncio.Future[Found]
 
     @property
@@ -37,8 +39,8 @@ class Job:
 class Batcher:
     """Collects requests in an event loop, and calls `translate` in a thread.
 
-    Its arguments are texts, the number of translations of each, and a progress callback, which
-    raises TimeoutError once all requests of the batch have timed out or were cancelled.
+    The progress callback raises TimeoutError once all requests of the batch have timed out or were
+    cancelled.
     """
 
     def __init__(self, translate: Translate, max_waiting: int) -> None:
@@ -47,14 +49,16 @@ class Batcher:
         self._waiting: deque[Job] = deque()
         self._arrived = asyncio.Event()
 
-    async def translate(self, texts: list[str], n_best: int, seconds: float) -> Found:
+    async def translate(
+        self, texts: list[str], n_best: int, seconds: float, reverse: bool = False
+    ) -> Found:
         """The `n_best` translations of each text. The request leaves the queue if it is cancelled.
 
         Raises QueueFull, TimeoutError after `seconds`, and what `translate` raises.
         """
         if len(self._waiting) >= self._max_waiting:
             raise QueueFull
-        job = Job(texts, n_best, asyncio.get_running_loop().create_future())
+        job = Job(texts, n_best, reverse, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
         self._arrived.set()
         try:
@@ -75,10 +79,9 @@ class Batcher:
                 if not jobs:
                     continue
                 texts = [text for job in jobs for text in job.texts]
+                arguments = jobs[0].n_best, jobs[0].reverse, stop_if_abandoned(jobs)
                 try:
-                    found = await loop.run_in_executor(
-                        thread, self._translate, texts, jobs[0].n_best, stop_if_abandoned(jobs)
-                    )
+                    found = await loop.run_in_executor(thread, self._translate, texts, *arguments)
                 except Exception as error:  # it belongs to the requests, which report it
                     for job in jobs:
                         if not job.result.done():
@@ -92,7 +95,8 @@ class Batcher:
         count = 0
         for job in list(self._waiting):
             fits = count + job.bytes <= BATCH_BYTES
-            if not batch or (fits and job.n_best == batch[0].n_best):
+            same = batch and (job.n_best, job.reverse) == (batch[0].n_best, batch[0].reverse)
+            if not batch or (fits and same):
                 count += job.bytes
                 batch.append(job)
                 self._waiting.remove(job)

@@ -72,7 +72,8 @@ class ServedModel:
         """The model, opened again. Raises UserError if it does not translate the same languages."""
         translator = self._open()
         served, found = (
-            f"{model.lang_src} to {model.lang_tgt}" for model in (self.translator, translator)
+            f"{model.lang_src} {'from and ' * model.is_bidirectional}to {model.lang_tgt}"
+            for model in (self.translator, translator)
         )
         if served != found:
             raise UserError(f"it translates {found}, not {served}: start a server of its own.")

@@ -42,9 +42,10 @@ def describe_differences(found: list[dict[str, Any]]) -> list[str]:
     """A line for each name whose values differ, with the ranks of each value."""
     lines = []
     for name in found[0]:
-        ranks: dict[Any, list[int]] = {}
+        ranks: dict[str, list[int]] = {}
         for rank, values in enumerate(found):
-            ranks.setdefault(values.get(name, "unset"), []).append(rank)
+            # As text: stages are lists, which cannot be keys.
+            ranks.setdefault(str(values.get(name, "unset")), []).append(rank)
         if len(ranks) > 1:
             lines.append(
                 f"{name}: "

@@ -5,15 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from translate_ddp.data.augmentation import Augmentation, Perturbation
-from translate_ddp.data.batches import BatchLoader, StepSampler
-from translate_ddp.data.dataset import PreparedData, load_prepared, prepare
+from translate_ddp.data.batches import BatchLoader
+from translate_ddp.data.dataset import PreparedData, load_prepared
+from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import Lengths
+from translate_ddp.data.preparation import prepare
+from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.data.subword_dropout import (
     SubwordDropout,
     dropout_fingerprint,
     dropout_folder,
     prepare_dropout,
 )
+from translate_ddp.data.tagging import prefixes_of
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.precision import choose_dtype
@@ -71,7 +75,8 @@ def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = ""
     """
 
     def fingerprint(prepared: Path) -> str:
-        parts = [load_prepared(prepared).fingerprint]
+        data = load_prepared(prepared)
+        parts = [data.fingerprint, data.validation_fingerprint]
         if probability := config.augment.bpe_dropout:
             parts.append(dropout_fingerprint(dropout_folder(prepared, probability)))
         return "".join(parts)
@@ -82,7 +87,7 @@ def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = ""
             languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
             settings = store_tokenizer(tokenizer, folder, languages)
         augment, seq_len = config.augment, config.batches.seq_len
-        path = prepare(corpus, settings, seq_len, folder, augment.perturb)
+        path = prepare(corpus, settings, seq_len, folder, augment.perturb, shown=world.is_main)
         if augment.bpe_dropout:
             prepare_dropout(path, augment.bpe_dropout)
         return [path.name, fingerprint(path)]
@@ -149,6 +154,12 @@ def build_updater(config: Config, model: Transformer, world: World) -> Updater:
     return Updater(objective, optimizer, config.optimizer, world, config.train.seed)
 
 
+def build_mix(config: Config, data: PreparedData) -> Mix:
+    """The pairs of each dataset in each epoch. Raises UserError if an epoch would have none."""
+    sizes = data.sizes or [len(data.train)]  # unknown in folders of earlier versions
+    return Mix.of(config.mix, sizes, config.train.num_epochs)
+
+
 def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoader:
     """The loader of this rank's shard of every step."""
     sampler = StepSampler(
@@ -158,6 +169,7 @@ def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoade
         rank=world.rank,
         world_size=world.size,
         folder=Path(config.checkpoint.model_folder) / "plans",
+        mix=build_mix(config, data),
     )
     max_tokens = config.batches.pass_tokens(world.device.type)
     if config.loss.simcut:
@@ -171,7 +183,8 @@ def build_augmentation(config: Config, data: PreparedData) -> Augmentation | Non
     settings, seq_len, seed = config.augment, config.batches.seq_len, config.train.seed
     perturbation = dropout = None
     if settings.perturb:
-        perturbation = Perturbation(data.tokenizer, seq_len, seed)
+        prefixes = [prefix for each in prefixes_of(config.corpus) for prefix in each]
+        perturbation = Perturbation(data.tokenizer, seq_len, seed, prefixes)
     if settings.bpe_dropout:  # the folder exists: `prepare_data` has made it
         folder = dropout_folder(data.folder, settings.bpe_dropout)
         dropout = SubwordDropout(folder, seq_len, seed)

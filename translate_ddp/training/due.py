@@ -23,19 +23,27 @@ def is_validation_due(config: TrainConfig, position: Position, steps_in_epoch: i
     return due and 0 < position.step_in_epoch < steps_in_epoch
 
 
-def is_finished(config: TrainConfig, metric: Metric, position: Position) -> bool:
-    """Whether the run ends at this position."""
+def is_finished(
+    config: TrainConfig, metric: Metric, position: Position, last_stage: int = 0
+) -> bool:
+    """Whether the run ends at this position. `last_stage` is the first epoch of the last stage."""
     is_last = position.epoch >= config.num_epochs
-    return is_last or has_max_steps(config, position) or has_no_patience(config, metric, position)
+    has_ended = is_last or has_max_steps(config, position)
+    return has_ended or has_no_patience(config, metric, position, last_stage)
 
 
 def has_max_steps(config: TrainConfig, position: Position) -> bool:
     return 0 < config.max_steps <= position.global_step
 
 
-def has_no_patience(config: TrainConfig, metric: Metric, position: Position) -> bool:
-    """Whether the run ends after this epoch because the best one was `patience` epochs ago."""
-    since_best = position.epochs_since_best(metric)
+def has_no_patience(
+    config: TrainConfig, metric: Metric, position: Position, last_stage: int = 0
+) -> bool:
+    """Whether the run ends after this epoch because the best one was `patience` epochs ago.
+
+    Epochs before the last stage do not count.
+    """
+    since_best = min(position.epochs_since_best(metric), position.epoch - last_stage)
     return position.step_in_epoch == 0 and 0 < config.patience <= since_best
 
 

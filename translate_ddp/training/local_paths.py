@@ -1,6 +1,7 @@
 """Settings without the paths of this machine, which may hold the names of users."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,14 @@ def without_paths(config: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
     for part, settings in config.items():
         paths = {name: defaults[part][name] for name in PATHS if name in settings}
         cleaned[part] = settings | paths
-    cleaned["corpus"]["dataset"] = public_name(config["corpus"]["dataset"])
+    cleaned["corpus"]["dataset"] = list(map(public_name, dataset_names(config)))
     return cleaned
+
+
+def dataset_names(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The datasets of a run, also one of a version that had a single dataset."""
+    dataset = config["corpus"]["dataset"]
+    return [dataset] if isinstance(dataset, str) else list(dataset)
 
 
 def public_name(dataset: str) -> str:

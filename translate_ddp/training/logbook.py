@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, Protocol, Self
 
 from translate_ddp.console import print_line, printable
-from translate_ddp.training.progress import Progress
+from translate_ddp.progress import Progress
 from translate_ddp.training.state import LogOffset
 
 

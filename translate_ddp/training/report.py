@@ -9,15 +9,18 @@ import time
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import torch
 
 from translate_ddp.data.batches import padding_share
+from translate_ddp.data.mix import Mix
+from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.modeling.precision import precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.disk_need import DiskNeed
 from translate_ddp.training.due import has_no_patience
-from translate_ddp.training.local_paths import PATHS, without_paths
+from translate_ddp.training.local_paths import PATHS, dataset_names, without_paths
 from translate_ddp.training.resume import Settings
 from translate_ddp.training.sinks.console_sink import number
 from translate_ddp.training.trainer import Trainer
@@ -51,10 +54,11 @@ def describe_run(config: Settings, trainer: Trainer) -> list[str]:
         f"layers compute in {precision(trainer.model)}",
         "training": f"{epochs}, peak learning rate {optimizer['lr']:g} after "
         f"{optimizer['warmup_steps']:,} warm-up steps, seed {train['seed']}",
-        "steps": f"{size} per step over all ranks, {len(sampler.plan):,} steps per epoch, "
+        "steps": f"{size} per step over all ranks, {describe_steps(sampler)}, "
         f"{padding:.1%} padding",
-        "corpus": f"{corpus['dataset']} {corpus['lang_src']}-{corpus['lang_tgt']}: "
+        "corpus": f"{' '.join(dataset_names(config))} {corpus['lang_src']}-{corpus['lang_tgt']}: "
         f"{len(data.train):,} training and {len(data.validation):,} validation pairs",
+        **describe_mix(sampler.mix, dataset_names(config)),
         "dropped": dropped or "none",
         "vocabulary": f"{len(data.tokenizer):,}",
         "ranks": f"{world.size}, backend {world.backend}",
@@ -65,6 +69,29 @@ def describe_run(config: Settings, trainer: Trainer) -> list[str]:
     lines += [f"{'saves to':>12}  {trainer.saver.store.folder}/: {need}"]
     lines += [f"{'logs to':>12}  {trainer.logbook.status}"]
     return lines + describe_warnings(train["precision"], world) + need.warnings()
+
+
+def describe_steps(sampler: StepSampler) -> str:
+    """The steps per epoch, of each stage."""
+    counts = [f"{len(plan):,}" for plan in sampler.first_plans()]
+    if len(counts) == 1:
+        return f"{counts[0]} steps per epoch"
+    stages = zip(counts, sampler.mix.stages, strict=True)
+    return (
+        f"{', then '.join(f'{n} in {stage.epochs} epochs' for n, stage in stages)} steps per epoch"
+    )
+
+
+def describe_mix(mix: Mix, names: list[str]) -> dict[str, str]:
+    """The pairs of each dataset in an epoch of each stage; none if an epoch has all of them."""
+    if all(map(mix.draws_all_once, mix.first_epochs)):
+        return {}
+    stages = []
+    for first in mix.first_epochs:
+        # The directions of a dataset, if it has two, lie apart.
+        counts = np.reshape(mix.counts(first), (-1, len(names))).sum(axis=0)
+        stages.append(" + ".join(f"{n:,} of {name}" for n, name in zip(counts, names, strict=True)))
+    return {"epoch": f"{', then '.join(stages)} pairs"}
 
 
 def describe_rank(world: World) -> str:
@@ -146,7 +173,7 @@ def early_end(trainer: Trainer) -> str:
     """Why the run has finished before its last epoch, or ""."""
     position = trainer.position
     if position.epoch >= trainer.config.num_epochs or not has_no_patience(
-        trainer.config, trainer.metric, position
+        trainer.config, trainer.metric, position, trainer.last_stage
     ):
         return ""
     return f"no better {position.best_metric} since epoch {position.best_epoch}"
@@ -175,6 +202,7 @@ def tracker_config(config: Settings, model: Transformer, world: World) -> dict[s
     for path in PATHS:
         del settings[path]
     return settings | {
+        "dataset": " ".join(settings["dataset"]),
         "precision": precision(model),
         "device": world.device.type,
         "world_size": world.size,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import ORDER
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
@@ -20,6 +21,8 @@ from translate_ddp.training.state import Run, RunIdentity, RunState
 
 # seq_len is part of the data's fingerprint; max_tokens only divides a step into passes.
 FREE_SETTINGS = ("dropout", "seq_len", "max_tokens")
+
+MIX = "pairs of an epoch"  # a name in `RunIdentity.within_epoch`
 
 Settings = dict[str, dict[str, Any]]  # part -> setting -> value
 
@@ -46,7 +49,7 @@ def resume_run(
     store, state, path = CheckpointStore(settings), start.state, start.path
     messages = list(start.messages)
     if state is not None:
-        check_same_run(state, identity)
+        check_same_run(state, identity, config)
         state.run.history.append(path.name)  # a file does not contain its own name
     history = state.run.history if state is not None else None
     moved = world.on_each_disk("archiving files", lambda: store.archive(history))
@@ -66,7 +69,7 @@ def resume_run(
     return Resumed(run, state, messages, is_fork)
 
 
-def run_identity(config: Settings, data: PreparedData, world_size: int) -> RunIdentity:
+def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix) -> RunIdentity:
     """The settings and data that must be the same when a run resumes.
 
     They are all settings of the model and the batches except `FREE_SETTINGS`.
@@ -84,28 +87,54 @@ def run_identity(config: Settings, data: PreparedData, world_size: int) -> RunId
             "languages": f"{corpus['lang_src']}-{corpus['lang_tgt']}",
             "tokenizer": data.tokenizer.fingerprint[:12],
             "training data": data.fingerprint[:12],
+            "validation data": data.validation_fingerprint[:12],
         },
-        within_epoch=plan | {"seed": config["train"]["seed"], "data order": ORDER},
+        within_epoch=plan
+        | {"seed": config["train"]["seed"], "data order": ORDER, MIX: mix.identity()},
     )
 
 
-def check_same_run(state: RunState, identity: RunIdentity) -> None:
-    """Raise UserError if `state` belongs to a run with another identity."""
+def check_same_run(state: RunState, identity: RunIdentity, config: Settings | None = None) -> None:
+    """Raise UserError if `state` belongs to a run with another identity.
+
+    The message has the settings of the data that are not those in `config`.
+    """
     saved = state.run.identity
     differences = compare(_with_defaults(saved.always, "model"), identity.always)
     advice = "pass another --model_folder, or --preload '' to start from scratch"
     if state.position.step_in_epoch:
         plan = _with_defaults(saved.within_epoch, "batches")
-        if other_plan := compare(plan, identity.within_epoch):
+        plans = [_in_epoch(each, state.position.epoch) for each in (plan, identity.within_epoch)]
+        if other_plan := compare(*plans):
             differences += other_plan
-            advice += " (seed and batch size may change between epochs: --preload EPOCH)"
+            advice += " (seed, batch size and weights may change between epochs: --preload EPOCH)"
     if differences:
+        differences = _data_settings(state.run.config, config or {}) + differences
         if file := state.run.config.get("checkpoint", {}).get("init_from"):
             advice = f"pass --init_from {file}, {advice}"
         table = "".join(f"\n  {line}" for line in differences)
         raise UserError(
             f"The checkpoint belongs to another run:{table}\nRestore these settings, {advice}."
         )
+
+
+def _data_settings(saved: Settings, now: Settings) -> list[str]:
+    """A line for each changed setting of the data, which explains changed digests of the data."""
+    defaults = Config().to_dict()
+    return [
+        f"--{name}: {old!r} in the checkpoint, {new!r} now"
+        for part in ("corpus", "tokenizer")
+        for name, new in now.get(part, {}).items()
+        if (old := (defaults[part] | saved.get(part, {})).get(name)) != new
+    ]
+
+
+def _in_epoch(identity: dict[str, Any], epoch: int) -> dict[str, Any]:
+    """What must be the same within this epoch: of all stages, the weights of one."""
+    weights = ""  # before there were weights, each row was drawn once
+    for first, described in identity.get(MIX, []):
+        weights = described if first <= epoch else weights
+    return {**identity, MIX: weights or "each pair once"}
 
 
 def _with_defaults(saved: dict[str, Any], part: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from translate_ddp.data.batches import BatchLoader, Step
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.errors import Stopped, UserError, first_line
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.progress import Progress
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.heartbeat import library_call
@@ -21,7 +22,6 @@ from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.meters import StepMeters, Throughput
 from translate_ddp.training.metrics import bleu_signature, find_metric
 from translate_ddp.training.optimizer import check_shapes
-from translate_ddp.training.progress import Progress
 from translate_ddp.training.resume import describe_environment
 from translate_ddp.training.saving import RunSaver, check_weights
 from translate_ddp.training.sinks.console_sink import number, with_units
@@ -48,7 +48,8 @@ class Trainer:
 
     def __post_init__(self) -> None:
         self.watchdog = self.world.watchdog
-        self.sampler = self.loader.sampler
+        self.sampler, self.mix = self.loader.sampler, self.loader.sampler.mix
+        self.last_stage = self.mix.first_epochs[-1]
         self.meters = StepMeters(self.config.log_every, self.world)
         self.throughput = Throughput()
         self.lang_tgt: str = self.run.config["corpus"]["lang_tgt"]
@@ -144,7 +145,7 @@ class Trainer:
         """Update the weights once, and log if a record is due."""
         result = self.updater.step(
             step,
-            progress=self.epochs_done / self.config.num_epochs,
+            progress=self.mix.finished_part(self.epochs_done, self.config.num_epochs),
             stop=self.watchdog.stop_reason is not None,
             save=self.saver.is_due(self.config.save_every_minutes),
         )
@@ -174,7 +175,8 @@ class Trainer:
 
     def _seconds_left(self) -> float:
         """Estimated seconds to the end of the run, at the mean pace since the start."""
-        steps = (self.config.num_epochs - self.epochs_done) * len(self.sampler.plan)
+        epochs = self.mix.epochs_left(self.epochs_done, self.config.num_epochs)
+        steps = epochs * len(self.sampler.plan)
         if self.config.max_steps:
             steps = min(steps, self.config.max_steps - self.position.global_step)
         elapsed = time.monotonic() - self._began
@@ -182,7 +184,8 @@ class Trainer:
 
     def is_finished(self, position: Position | None = None) -> bool:
         """Whether the run ends at the current or another position."""
-        return due.is_finished(self.config, self.metric, position or self.position)
+        position = position or self.position
+        return due.is_finished(self.config, self.metric, position, self.last_stage)
 
     def _is_validation_due(self, config: TrainConfig | None = None) -> bool:
         return due.is_validation_due(config or self.config, self.position, len(self.sampler.plan))

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
-from translate_ddp.data.text import normalize
+from translate_ddp.data.dataset import ParallelDataset, PreparedData
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.engine import Engine, ignore
 from translate_ddp.runtime.distributed import World
@@ -34,15 +33,6 @@ class ValidationSet:
     def of(cls, data: PreparedData, lang_tgt: str) -> "ValidationSet":
         """The validation set of a prepared corpus."""
         return cls(data.validation, data.validation_sources, data.validation_references, lang_tgt)
-
-    @classmethod
-    def encoded(
-        cls, sources: Texts, references: Texts, tokenizer: Tokenizer, lang_tgt: str
-    ) -> "ValidationSet":
-        """The validation set of these texts."""
-        texts = [list(map(normalize, side)) for side in (sources, references)]
-        pairs = ParallelDataset(*(Ragged.of(tokenizer.encode(side)) for side in texts))
-        return cls(pairs, texts[0], texts[1], lang_tgt)
 
     def rows_of(self, world: World, on: ValidateOn) -> list[int]:
         """The rows of this rank's shard; on "rank0", those of rank 0, which decodes all."""

@@ -20,7 +20,8 @@ class Progress(tqdm):
     """A bar of at most `COLUMNS` columns that shows the time left.
 
     Without a terminal it prints a line every `LINE_SECONDS` and one at the end, to `lines_to` or
-    stdout. A terminal that closes does not end the run.
+    stdout. `leave=False` clears the bar, or omits the last line. `scaled` shows 12.3M instead of
+    12345678. A terminal that closes does not end the run.
     """
 
     monitor_interval = 0  # no thread that prints at other times
@@ -32,6 +33,8 @@ class Progress(tqdm):
         *,
         initial: int = 0,
         shown: bool = True,
+        scaled: bool = False,
+        leave: bool = True,
         lines_to: TextIO | None = None,
     ) -> None:
         self.lines_to = lines_to
@@ -44,6 +47,8 @@ class Progress(tqdm):
             total=total,
             initial=initial,
             disable=not shown,
+            leave=leave,
+            unit_scale=scaled,
             bar_format=LINE_FORMAT if self.lines else FORMAT,
             mininterval=LINE_SECONDS if self.lines else 0.1,
             miniters=1,
@@ -76,7 +81,8 @@ class Progress(tqdm):
         with suppress(OSError):
             if self.lines and not self.disable:
                 self.disable = True
-                self.display()
+                if self.leave:
+                    self.display()
             else:
                 super().close()
 

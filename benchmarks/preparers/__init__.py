@@ -1,0 +1,1 @@
+"""What is compared by `benchmarks.preparation`: one contestant per file."""

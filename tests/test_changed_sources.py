@@ -1,0 +1,99 @@
+"""Preparation when its files change meanwhile, or when it was interrupted."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.corpora import corpus_of, numbered_pairs, write_parallel
+from translate_ddp.data import corpus, preparation
+from translate_ddp.data.dataset import load_prepared
+from translate_ddp.data.pair_store import BATCH_CHARACTERS, batched_rows
+from translate_ddp.data.prepared_folder import LOCK_FILE
+from translate_ddp.errors import UserError
+from translate_ddp.settings import CorpusConfig, TokenizerConfig
+
+SMALL = TokenizerConfig(vocab_size=300)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> CorpusConfig:
+    return corpus_of(write_parallel(tmp_path / "train", numbered_pairs(60)))
+
+
+def prepare(config: CorpusConfig, folder: Path) -> Path:
+    return preparation.prepare(config, SMALL, 100, folder, shown=False)
+
+
+def change(config: CorpusConfig) -> None:
+    write_parallel(Path(config.dataset[0]), numbered_pairs(30))
+
+
+def and_then(function: Callable[..., Any], action: Callable[[], None]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        result = function(*args)
+        action()
+        return result
+
+    return call
+
+
+def test_files_that_change_while_they_are_read_are_an_error(
+    config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    changed = and_then(corpus.Cleaning.run, lambda: change(config))
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus.Cleaning, "run", changed)
+        with pytest.raises(UserError, match="changed while they were read"):
+            prepare(config, tmp_path / "data")
+    assert not list((tmp_path / "data").iterdir())
+    assert len(load_prepared(prepare(config, tmp_path / "data")).train) == 29
+
+
+def test_files_that_change_later_do_not_name_what_was_read_before(
+    config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as patch:
+        written = and_then(preparation._write, lambda: change(config))
+        patch.setattr(preparation, "_write", written)
+        assert len(load_prepared(prepare(config, tmp_path / "data")).train) == 59
+    assert len(load_prepared(prepare(config, tmp_path / "data")).train) == 29
+
+
+def test_the_next_start_deletes_cleaned_text_that_an_interrupted_one_has_left(
+    config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    data = tmp_path / "data"
+    corpus.clean_corpus(config, data, shown=False)
+    change(config)
+    with monkeypatch.context() as patch:
+        patch.setattr(preparation, "delete_cleaned", lambda folder: None)
+        prepared = prepare(config, data)
+    partial = data / f".preparing-{0:032x}"  # half deleted
+    partial.mkdir()
+    (partial / LOCK_FILE).touch()
+    assert len(list(data.iterdir())) == 4
+    assert prepare(config, data) == prepared
+    assert list(data.iterdir()) == [prepared]
+
+
+def test_too_many_validation_pairs_are_an_error(
+    config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(corpus, "MAX_VALIDATION_PAIRS", 20)
+    name = config.dataset[0]
+    with pytest.raises(UserError, match="at most 20 pairs, but --validation 50% of 60 pairs is 30"):
+        prepare(corpus_of(name, "50%"), tmp_path / "data")
+    many = write_parallel(tmp_path / "many", numbered_pairs(21))
+    with pytest.raises(UserError, match=r"at most 20 pairs, but \S+many.en has more"):
+        prepare(corpus_of(name, many), tmp_path / "data")
+    few = write_parallel(tmp_path / "few", numbered_pairs(20) * 2)
+    assert len(load_prepared(prepare(corpus_of(name, few), tmp_path / "data")).validation) == 20
+
+
+def test_batches_of_long_rows_are_small():
+    row = ("x" * (BATCH_CHARACTERS // 4), None)
+    assert [len(batch) for batch in batched_rows([row] * 12)] == [5, 5, 2]
+    sizes = [len(batch) for batch in batched_rows([("a", "b")] * 25_000)]
+    assert sizes == [10_000, 10_000, 5_000]

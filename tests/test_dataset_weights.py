@@ -1,0 +1,151 @@
+"""The pairs that an epoch draws from several datasets, by their weights."""
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from translate_ddp.corpus_settings import CorpusConfig, MixConfig, Stage
+from translate_ddp.data.hashing import mix as hashes
+from translate_ddp.data.mix import SALT, Mix
+from translate_ddp.data.plan import Lengths, Plan, plan_epoch
+from translate_ddp.data.step_sampler import StepSampler
+from translate_ddp.errors import UserError
+from translate_ddp.settings import BatchConfig, Config, TrainConfig
+
+SIZES = [70, 51, 33]
+BATCHES = BatchConfig(batch_tokens=200, seq_len=40)
+
+
+def mix_of(*weights: float, sizes: list[int] = SIZES) -> Mix:
+    return Mix.of(MixConfig(weights), sizes, num_epochs=1)
+
+
+def lengths_of(count: int) -> Lengths:
+    random = np.random.default_rng(0)
+    source, target = (random.integers(1, 40, count).astype(np.int32) for _ in range(2))
+    return Lengths(source, target)
+
+
+def sampler(mix: Mix | None, epoch: int = 0) -> StepSampler:
+    found = StepSampler(lengths_of(sum(SIZES)), BATCHES, seed=3, rank=0, world_size=1, mix=mix)
+    found.set_epoch(epoch)
+    return found
+
+
+def assert_same_plan(one: Plan, other: Plan) -> None:
+    for name, array in vars(one).items():
+        assert np.array_equal(array, vars(other)[name]), name
+        assert array.dtype == vars(other)[name].dtype, name
+
+
+@pytest.mark.parametrize("weights", [(2.5, 1.0, 0.0), (0.3, 0.0, 7.1), (0.01, 3.0, 0.5)])
+def test_weighted_epoch_has_the_rows_with_the_smallest_hashes_once_more(weights: tuple[float, ...]):
+    seed, epoch = 5, 2
+    expected: Counter[int] = Counter()
+    bounds = pairwise(np.cumsum([0, *SIZES]).tolist())
+    for weight, size, (start, end) in zip(weights, SIZES, bounds, strict=True):
+        order = sorted(
+            range(start, end), key=lambda row: (int(hashes(SALT, seed, epoch, row)), row)
+        )
+        for copy in range(round(weight * size)):
+            expected[order[copy % size]] += 1
+    rows = mix_of(*weights).draw(seed, epoch)
+    assert Counter(rows.tolist()) == expected
+    assert mix_of(*weights).counts(epoch) == [
+        round(w * n) for w, n in zip(weights, SIZES, strict=True)
+    ]
+
+
+def test_partial_draws_differ_between_epochs_and_seeds_and_repeat():
+    mix = mix_of(0.5, 0.5, 0.5)
+    draws = [mix.draw(seed, epoch).tolist() for seed, epoch in ((0, 0), (0, 1), (1, 0))]
+    assert draws[0] != draws[1] != draws[2] != draws[0]
+    assert mix.draw(0, 0).tolist() == draws[0]
+
+
+@pytest.mark.parametrize("epoch", [0, 3])
+@pytest.mark.parametrize("weights", [(), (1.0, 1.0, 1.0)])
+def test_plan_with_all_weights_1_is_that_without_weights(weights: tuple[float, ...], epoch: int):
+    expected = plan_epoch(lengths_of(sum(SIZES)), BATCHES, seed=3, epoch=epoch, world_size=1)
+    assert_same_plan(sampler(mix_of(*weights), epoch).plan, expected)
+    assert_same_plan(sampler(None, epoch).plan, expected)
+
+
+def test_plan_of_a_weighted_epoch_has_the_drawn_rows_in_steps_of_the_usual_size():
+    mix, lengths = mix_of(2.5, 0.0, 1.3), lengths_of(sum(SIZES))
+    plan = sampler(mix, epoch=1).plan
+    assert sorted(plan.rows.tolist()) == mix.draw(3, 1).tolist()
+    planned = np.concatenate([plan[step] for step in range(len(plan))])
+    assert sorted(planned.tolist()) == mix.draw(3, 1).tolist()
+    for step in range(len(plan)):
+        sizes = [len(rows) * lengths.longest_side[rows].max() for rows in plan.groups(step)]
+        assert sum(sizes) <= BATCHES.batch_tokens
+
+
+def test_both_directions_of_a_dataset_have_its_weight():
+    mix = Mix.of(MixConfig((2.0, 0.5)), [10, 8, 9, 6], num_epochs=1)
+    assert mix.counts(0) == [20, 4, 18, 3]
+
+
+def test_progress_is_measured_in_pairs():
+    stages = (Stage(2, (1.0, 1.0)), Stage(3, (0.0, 2.0)))
+    mix = Mix.of(MixConfig(stages=stages), [70, 50], num_epochs=5)
+    # Two epochs of 120 pairs, then three of 100.
+    assert [mix.counts(epoch) for epoch in (0, 1, 2, 4, 9)] == [[70, 50]] * 2 + [[0, 100]] * 3
+    assert mix.finished_part(1.5, 5) == pytest.approx(180 / 540)
+    assert mix.finished_part(2.5, 5) == pytest.approx(290 / 540)
+    assert mix.finished_part(5.0, 5) == 1.0
+    assert mix.epochs_left(1.5, 5) == pytest.approx(360 / 120)
+    assert mix.epochs_left(3.0, 5) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("epochs_done", [0.0, 0.1, 1 / 3, 6.7, 7.0])
+def test_progress_of_equal_epochs_is_exactly_that_in_epochs(epochs_done: float):
+    mix = mix_of(0.7, 1.0, 2.0)
+    assert mix.finished_part(epochs_done, 7) == epochs_done / 7
+    assert mix.epochs_left(epochs_done, 7) == 7 - epochs_done
+
+
+def test_first_plans_have_the_rows_of_each_stage():
+    lengths = lengths_of(sum(SIZES))
+    stages = (Stage(1, (1.0, 0.0, 0.0)), Stage(1, (0.0, 0.0, 1.0)))
+    mix = Mix.of(MixConfig(stages=stages), SIZES, num_epochs=2)
+    found = StepSampler(lengths, BATCHES, seed=3, rank=0, world_size=1, mix=mix)
+    first, second = (set(plan.rows.tolist()) for plan in found.first_plans())
+    assert (first, second) == (set(range(70)), set(range(121, 154)))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ((1.0, 2.0, 3.0), "dataset_weight has 3 values for 2 datasets"),
+        ((0.0, 0.0), "at least 0, and one is more"),
+        ((-1.0, 1.0), "at least 0, and one is more"),
+        ((float("inf"), 1.0), "at least 0, and one is more"),
+        ((float("nan"), 1.0), "at least 0, and one is more"),
+    ],
+)
+def test_unusable_weights_are_rejected(weights: tuple[float, ...], message: str):
+    corpus = CorpusConfig(dataset=("a", "b"))
+    with pytest.raises(ValueError, match=message):
+        Config(corpus=corpus, mix=MixConfig(weights))
+    stages = (Stage(2, (1.0, 1.0)), Stage(1, weights))
+    with pytest.raises(ValueError, match=message):
+        Config(corpus=corpus, mix=MixConfig(stages=stages), train=TrainConfig(num_epochs=3))
+
+
+def test_weights_that_draw_no_pair_are_an_error():
+    with pytest.raises(UserError, match=r"With dataset_weight 0.001 0, .* 70 \+ 51 training pairs"):
+        mix_of(0.001, 0.0, sizes=SIZES[:2])
+
+
+def test_samplers_that_share_a_folder_have_the_plans_of_their_own_weights(tmp_path: Path):
+    for weights in ((), (2.0, 1.0, 1.0), (1.0, 2.0, 1.0), (1.0, 1.0, 1.0)):
+        mix, lengths = mix_of(*weights), lengths_of(sum(SIZES))
+        found = StepSampler(
+            lengths, BATCHES, seed=3, rank=0, world_size=1, folder=tmp_path, mix=mix
+        )
+        assert_same_plan(found.plan, sampler(mix).plan)

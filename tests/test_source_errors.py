@@ -1,0 +1,239 @@
+"""Files that cannot be read, or only in part: messages name the file, the line and the way out."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow.parquet import write_table
+
+from tests.helpers.corpora import EN_DE, error_of, notices_of, read, write, write_parallel
+from translate_ddp.data.rows import ignore_progress
+from translate_ddp.data.sources import read_pairs
+
+
+def latin1(lines: int, every: int) -> bytes:
+    rows = (f"s{n}\tcaf{'é' if n % every == 0 else 'e'} {n}\n" for n in range(1, lines + 1))
+    return "".join(rows).encode("latin-1")
+
+
+@pytest.mark.parametrize("compression", ["", ".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("ending", [".tsv", ".jsonl", ".csv", ""])
+def test_few_lines_that_are_not_utf8_are_counted_in_a_notice(
+    folder: Path, ending: str, compression: str
+):
+    content = latin1(500, 100)
+    name = "x" + ending
+    if ending == ".csv":
+        content = content.replace(b"\t", b",")
+    if ending == ".jsonl":
+        rows = (row.split(b"\t") for row in content.splitlines())
+        content = b"".join(b'{"en": "%s", "de": "%s"}\n' % (en, de) for en, de in rows)
+    if not ending:
+        name = "x.en"
+        write(folder / "x.de", "x\n" * 500)
+    file = write(folder / f"{name}{compression}", content)
+    source = file if ending else folder / "x"
+    (notice,) = notices_of(source)
+    assert notice.startswith(f"{file}: 5 of 500 lines are not UTF-8, first line 100.")
+    texts = [en if not ending else de for en, de in read(source)]
+    assert [row for row, text in enumerate(texts, 1) if text and "\ufffd" in text] == [
+        *range(100, 501, 100)
+    ]
+
+
+def test_notices_are_those_of_the_last_reading(folder: Path):
+    write(folder / "x.tsv", latin1(500, 100))
+    write(folder / "x.en", latin1(500, 100))
+    write(folder / "x.de", latin1(500, 100))
+    for name, count in (("x.tsv", 1), ("x", 2), ("x.e*", 2)):
+        rows = read_pairs(str(folder / name), EN_DE)
+        for _ in range(2):
+            assert len(list(rows.read(ignore_progress))) == 500
+            assert len(rows.notices) == count
+
+
+def test_one_line_that_is_not_utf8_is_no_error(folder: Path):
+    source = write(folder / "x.tsv", latin1(7, 7))
+    assert "1 of 7 lines is not UTF-8, first line 7." in notices_of(source)[0]
+
+
+@pytest.mark.parametrize("compression", ["", ".gz", ".xz"])
+def test_many_lines_that_are_not_utf8_are_an_error_with_the_command(folder: Path, compression: str):
+    source = write(folder / f"my corpus.tsv{compression}", latin1(500, 50))
+    text = error_of(source)
+    assert text.startswith(
+        f"{source} cannot be read: 10 of 500 lines are not UTF-8, first line 50."
+    )
+    assert "If the file is LATIN1, convert it: " in text
+    subprocess.run(text.partition("convert it: ")[2], shell=True, check=True)
+    assert read(folder / f"my corpus.utf8.tsv{compression}")[49] == ("s50", "café 50")
+
+
+def test_error_does_not_wait_for_the_end_of_a_large_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("translate_ddp.data.readers.lines.ENOUGH_LINES", 1000)
+    source = write(folder / "x.tsv", latin1(300_000, 2))
+    assert re.search(r" of [1-9]\d,\d{3} lines are not UTF-8", error_of(source))
+
+
+def test_windows_encoding_is_named(folder: Path):
+    content = "“a”\tb\n".encode("cp1252") * 9
+    assert "iconv -f WINDOWS-1252 -t UTF-8" in error_of(write(folder / "x.tsv", content))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("text", ["one\teins\r\ntwo\tzwei\r\n", "一\t个 词\r\n这 是\t句\r\n" * 20])
+@pytest.mark.parametrize("name", ["x.tsv", "x.json.gz"])
+def test_utf16_is_an_error_with_the_command(folder: Path, name: str, encoding: str, text: str):
+    if name == "x.json.gz":
+        text = "[" + text
+    source = write(folder / name, text.encode(encoding))
+    message = error_of(source)
+    if encoding == "utf-32" and name == "x.json.gz":
+        assert "cannot be read" in message
+        return
+    assert message.startswith(f"{source} cannot be read: line 1 is not UTF-8, but UTF-")
+    subprocess.run(message.partition("Convert it: ")[2], shell=True, check=True)
+    if name == "x.tsv":
+        expected = [tuple(line.split("\t")) for line in text.splitlines()]
+        assert read(folder / "x.utf8.tsv") == expected
+
+
+def test_nul_characters_are_no_utf16(folder: Path):
+    source = write(folder / "x.tsv", "a\0b\tx\nc\0\0\ty\n" + "d\te\n" * 9)
+    assert read(source)[:2] == [("a\0b", "x"), ("c\0\0", "y")]
+
+
+def test_parquet_with_invalid_text_is_reported_by_row(folder: Path):
+    values = pa.array([b"caf\xe9", b"x", None] * 100)
+    text = pa.Array.from_buffers(pa.string(), len(values), values.buffers())
+    write_table(pa.table({"en": text, "de": text}), folder / "x.parquet")
+    message = error_of(folder / "x.parquet")
+    assert "rows are not UTF-8, first row 1" in message and "iconv" not in message
+    mostly = pa.concat_arrays([text[:1], pa.array(["é"] * 999)])
+    write_table(pa.table({"en": pa.array(["é"] * 1000), "de": mostly}), folder / "x.parquet")
+    assert read(folder / "x.parquet")[0] == ("é", "caf\ufffd")
+    assert "1 of 1,000 rows is not UTF-8, first row 1." in notices_of(folder / "x.parquet")[0]
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+def test_damaged_compression_is_reported_with_the_line(folder: Path, ending: str):
+    lines = [f"{number} {number**9}\tx\n" for number in range(200_000)]
+    path = Path(write(folder / f"x.tsv{ending}", "".join(lines)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    message = error_of(path)
+    found = re.match(rf"{re.escape(str(path))} after line ([\d,]+) cannot be read: ", message)
+    assert found and 10_000 < int(found[1].replace(",", "")) < 150_000, message
+    path.write_bytes(b"one\teins\n" * 99)
+    message = error_of(path)
+    assert message.startswith(f"{path} cannot be read: it is not compressed by ")
+    assert message.endswith("rename it to x.tsv.")
+    path.write_bytes(b"\0" * 99)
+    assert error_of(path).startswith(f"{path} cannot be read: ")
+    path.rename(folder / "y.tsv")
+    (folder / "y.tsv").write_bytes(whole)
+    assert f"rename it to y.tsv{ending}" in error_of(folder / "y.tsv")
+
+
+@pytest.mark.parametrize(("row", "line"), [(0, 1), (1, 3), (2, 4), (3, 5)])
+def test_quote_that_is_never_closed_is_reported_with_its_line(folder: Path, row: int, line: int):
+    rows = ['"a\nb",c', 'd,"e ""f"""', "g,h", "i,j", "k,l"]
+    source = write(folder / "x.csv", "\n".join(rows))
+    assert read(source) == [("a\nb", "c"), ("d", 'e "f"'), ("g", "h"), ("i", "j"), ("k", "l")]
+    rows = [*rows[:row], 'm,"n', *(["k,l"] * (4 - row))]
+    assert f"a quote in line {line} is never closed" in error_of(
+        write(folder / "x.csv", "\n".join(rows) + "\n")
+    )
+
+
+def test_stray_quote_in_csv_is_reported_where_it_would_join_texts(folder: Path):
+    assert read(write(folder / "x.csv", 'a,5" disk\n')) == [("a", '5" disk')]
+    message = error_of(write(folder / "x.csv", 'a,b\n"c, no end\n"d","e"\n'))
+    assert "cannot be read: text follows a quote in line 3 that ends a field of line 2." in message
+    message = error_of(write(folder / "x.csv", 'a,b\n"c" is a letter,d\n'))
+    assert "cannot be read: in line 2, text follows the quote that ends a field." in message
+
+
+def test_endless_quoted_field_does_not_fill_the_memory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("translate_ddp.data.readers.delimited.MAX_FIELD", 1000)
+    source = write(folder / "x.csv", 'a,b\nc,"d\n' + "e,f\n" * 1000)
+    assert "a quote in line 2 is never closed" in error_of(source)
+
+
+@pytest.mark.parametrize("name", ["x.tsv", "x.csv"])
+@pytest.mark.parametrize("row", ["only", "a|b|c", "a|b|"])
+def test_row_with_other_number_of_fields_is_reported_with_its_line(
+    folder: Path, name: str, row: str
+):
+    separator = "\t" if name == "x.tsv" else ","
+    rows = ["en|de", "a|b", "", " ", "c|d", row, "e|f"]
+    message = error_of(write(folder / name, "\n".join(rows).replace("|", separator)))
+    count = "1 field" if row == "only" else "3 fields"
+    assert f"line 6 has {count}, but the first row has 2" in message
+    rows.remove(row)
+    source = write(folder / name, "\n".join(rows).replace("|", separator))
+    assert read(source) == [("a", "b"), ("c", "d"), ("e", "f")]
+
+
+def test_lines_of_unequal_parallel_text_are_counted_to_the_end(folder: Path):
+    write_parallel(folder / "x", [("a", "b")] * 300_000)
+    with (folder / "x.de").open("a") as file:
+        file.write("c\n" * 200_000)
+    assert "x.en has 300,000 lines and " in error_of(folder / "x")
+    assert "x.de 500,000" in error_of(folder / "x")
+    assert "x.de has 500,000 lines and " in error_of(folder / "x", ("de", "en"))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"en": "a", "de": "b"}\n\n{"en": "a" "de": "b"}\n', "line 3 is no JSON"),
+        ('{"en": "a", "de": "b"}, {"en": "a", "de": "b"}\n', "line 1 is no JSON"),
+        ('{"en": "a", "de": "b"}\n' + '{"en":' * 50_000 + "\n", "line 2 is no JSON"),
+        ('[{"en": "a", "de": "b"},\n{"en": "c"', "object in line 2 is no JSON, or incomplete"),
+        ('[{"en": "a", "de": "b"}', "object in line 1 is no JSON, or incomplete"),
+    ],
+)
+def test_invalid_json_is_reported_with_its_line(folder: Path, content: str, expected: str):
+    assert expected in error_of(write(folder / "x.jsonl", content))
+
+
+def test_parquet_in_another_compression_is_reported(folder: Path):
+    assert "compressed inside" in error_of(write(folder / "x.parquet.gz", "x"))
+
+
+def test_command_of_the_message_survives_odd_names(folder: Path):
+    source = write(folder / "it's; $HOME.tsv", "é\tü\n".encode("latin-1") * 9)
+    command = error_of(source).partition("convert it: ")[2]
+    assert str(source) in shlex.split(command)
+    subprocess.run(command, shell=True, check=True)
+    assert read(folder / "it's; $HOME.utf8.tsv") == [("é", "ü")] * 9
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("train,other", "Several datasets have blanks between them"),
+        ("https://huggingface.co/datasets/a/b", "is an address. Download the file"),
+        ("x.tar.gz", "must be unpacked first"),
+        ("x.zip", "must be unpacked first"),
+        ("x.txt", "with a tab between them, rename it to x.tsv"),
+        (
+            "only",
+            "only {folder}/only.en, and no file in the language .de. .*holds only.en, x.tar.gz",
+        ),
+        ("train", "nor the two files .* {folder} holds only.en"),
+    ],
+)
+def test_message_says_what_to_pass_instead(folder: Path, source: str, expected: str):
+    for name in ("only.en", "x.tar.gz", "x.txt", "x.zip"):
+        write(folder / name, "one\teins\n")
+    message = error_of(source if "://" in source else folder / source)
+    assert re.search(expected.format(folder=folder), message), message

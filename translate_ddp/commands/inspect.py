@@ -1,0 +1,117 @@
+"""`python -m translate_ddp inspect --dataset ...`: describe a corpus before training."""
+
+import os
+import signal
+import sys
+import tempfile
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from translate_ddp.checks import check_at_least
+from translate_ddp.commands.command_line import given_flags
+from translate_ddp.console import print_line
+from translate_ddp.errors import UserError
+from translate_ddp.presets import PRESETS, choose_preset, with_values
+from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.settings import (
+    BatchConfig,
+    Config,
+    CorpusConfig,
+    Preset,
+    PresetConfig,
+    TokenizerConfig,
+)
+
+OTHER_DISK = "Set TMPDIR to a folder on a disk with more space."
+PAGE_START = b"<!doctype html"
+
+
+@dataclass(frozen=True)
+class InspectConfig:
+    """Describe a corpus before training: rows, defects, vocabulary, preset, training time."""
+
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    batches: BatchConfig = field(default_factory=BatchConfig)
+    preset: Preset = "auto"
+    """Defaults of model size and schedule; auto: by the number of training pairs."""
+    html: str = ""
+    """HTML page to write, too, with charts and more examples; '': none."""
+    seconds: float = 20.0
+    """Time for training steps, from which the time of a training is estimated; 0: none."""
+
+    def __post_init__(self) -> None:
+        check_at_least(0, self, "seconds")
+
+
+def run(config: InspectConfig) -> None:
+    from translate_ddp.inspecting.inspection import inspect  # here: --help does not need torch
+    from translate_ddp.inspecting.page import render
+    from translate_ddp.inspecting.terminal import report_lines
+
+    if read_launch(os.environ).size > 1:
+        raise UserError("inspect uses one process: start it without torchrun or srun.")
+    page = Path(config.html) if config.html else None
+    if page is not None:
+        _check_page(page)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # deletes the temporary folder
+    choose = partial(choose_settings, config, given_flags(sys.argv[2:]))
+    with tempfile.TemporaryDirectory(prefix="translate_ddp-inspect-") as folder:
+        try:
+            found = inspect(config.corpus, choose, Path(folder), config.seconds)
+        except UserError as error:
+            raise UserError(
+                f"{error} {OTHER_DISK}" if folder in str(error) else str(error)
+            ) from error
+        except OSError as error:
+            problem = f"The temporary folder {folder} cannot be used: {error.strerror or error}."
+            raise UserError(f"{problem} {OTHER_DISK}") from error
+        for line in report_lines(found):
+            print_line(line)
+        if page is not None:
+            _write_page(page, render(found))
+
+
+def choose_settings(config: InspectConfig, given: set[str], pairs: int) -> tuple[Config, str]:
+    """The settings of a training with so many pairs, and the suggested preset."""
+    suggested = choose_preset("auto", config.corpus.dataset, pairs)
+    preset = choose_preset(config.preset, config.corpus.dataset, pairs)
+    parts = {"tokenizer": config.tokenizer, "batches": config.batches}
+    values = {
+        name: value
+        for part in parts.values()
+        for name, value in vars(part).items()
+        if name in given
+    }
+    try:
+        settings = with_values(
+            Config(run=replace(PresetConfig(), preset=preset), corpus=config.corpus),
+            PRESETS[preset] | values,
+        )
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    return settings, suggested
+
+
+def _check_page(path: Path) -> None:
+    """Raise UserError if a page cannot be written there, or would replace something else."""
+    if path.is_dir():
+        raise UserError(f"--html {path} is a folder: pass a new file in it.")
+    if not path.parent.is_dir():
+        raise UserError(f"--html {path}: there is no folder {path.parent}.")
+    try:
+        start = path.read_bytes()[: len(PAGE_START)] if path.exists() else PAGE_START
+    except OSError as error:
+        raise UserError(f"--html {path} cannot be read: {error.strerror}.") from error
+    if start.lower() != PAGE_START:
+        raise UserError(f"--html {path} exists and is no HTML page: pass a new file.")
+
+
+def _write_page(path: Path, html: str) -> None:
+    try:
+        write_atomically(path, html)
+    except OSError as error:
+        raise UserError(f"--html {path} cannot be written: {error.strerror}.") from error
+    print_line(f"\nWrote {path}.")

@@ -1,0 +1,108 @@
+"""Sentence pairs on disk, appended in batches and read as a stream: memory does not grow with them.
+
+One file has lines `source<TAB>target`; normalized text has neither tabs nor line breaks. The other
+one has a record of numbers for each pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress, islice
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from translate_ddp.data.rows import Row
+from translate_ddp.runtime.heartbeat import heartbeat
+
+T = TypeVar("T")
+Pair = tuple[str, str]  # a source sentence and its translation
+
+# Hashes have 64 bits: among ten million pairs, two are equal by chance once in 400,000 corpora.
+RECORD = np.dtype(
+    [
+        ("bytes", "u4"),  # of the line
+        ("source", "u8"),  # hash of the source sentence
+        ("target", "u8"),  # hash of its translation
+        ("pair", "u8"),  # hash of the line
+        ("near", "u8"),  # hash of what near duplicates have in common; 0: nothing
+        ("scripts", "u4", (2,)),  # of source and target, as numbers
+    ]
+)
+BATCH_PAIRS = 10_000
+BATCH_CHARACTERS = 2**22  # of several rows; few batches have so many
+
+
+def to_lines(pairs: Iterable[Pair]) -> bytes:
+    return "".join(f"{src}\t{tgt}\n" for src, tgt in pairs).encode()
+
+
+def to_pairs(lines: bytes) -> list[Pair]:
+    found = (line.partition("\t") for line in lines.decode().split("\n")[:-1])
+    return [(src, tgt) for src, _, tgt in found]
+
+
+class PairStore:
+    """The files of a folder, which are created empty or opened."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lines, self._records = folder / "pairs.tsv", folder / "records.bin"
+
+    def append(self, batches: Iterable[tuple[bytes, np.ndarray]]) -> None:
+        """Add lines, with a record for each."""
+        with self._lines.open("ab") as lines, self._records.open("ab") as records:
+            for text, numbers in batches:
+                heartbeat()
+                lines.write(text)
+                records.write(numbers.tobytes())
+
+    def __len__(self) -> int:
+        return self._records.stat().st_size // RECORD.itemsize
+
+    @property
+    def records(self) -> np.ndarray:
+        """The records of all pairs, mapped into memory."""
+        if not len(self):  # cannot be mapped
+            return np.empty(0, dtype=RECORD)
+        return np.memmap(self._records, dtype=RECORD, mode="r")
+
+    def batches(self, is_kept: np.ndarray) -> Iterator[list[Pair]]:
+        """The pairs whose mark is set, in order, those of `BATCH_PAIRS` rows at a time."""
+        with self._lines.open("rb") as file:
+            for start in range(0, len(self), BATCH_PAIRS):
+                heartbeat()
+                lines = islice(file, BATCH_PAIRS)
+                marks = is_kept[start : start + BATCH_PAIRS].tolist()
+                yield to_pairs(b"".join(compress(lines, marks)))
+
+    def pairs(self, rows: Sequence[int]) -> list[Pair]:
+        """The pairs of these rows, in this order."""
+        sizes, place, last, found = self.records["bytes"], 0, 0, {}
+        with self._lines.open("rb") as file:
+            for row in sorted(set(rows)):
+                place += int(sizes[last:row].sum(dtype=np.int64))
+                last = row
+                file.seek(place)
+                found[row] = to_pairs(file.readline())[0]
+        return [found[row] for row in rows]
+
+
+def batched_rows(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """The rows in lists of at most `BATCH_PAIRS`, or a few when they are very long."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += len(row[0] or "") + len(row[1] or "")
+        if len(batch) == BATCH_PAIRS or size > BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    stream = iter(items)
+    while batch := list(islice(stream, size)):
+        yield batch

@@ -1,0 +1,1 @@
+"""Files of any supported format -> columns of text, as streams."""

@@ -1,0 +1,143 @@
+"""Parallel text: two files in which the same lines are translations of each other."""
+
+import glob
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from translate_ddp.data.languages import spellings
+from translate_ddp.data.read_errors import list_names
+from translate_ddp.data.readers.columns import Wanted
+from translate_ddp.data.readers.parallel_names import ENDINGS, WHOLE_NAMES, common_start
+from translate_ddp.data.readers.tables import (
+    COMPRESSIONS,
+    Located,
+    check_file,
+    file_identity,
+    find_table,
+    is_table,
+    reader_of,
+    size_of,
+)
+from translate_ddp.data.rows import (
+    Advance,
+    Columns,
+    Languages,
+    Row,
+    Rows,
+    SourceOptions,
+    join_rows,
+)
+from translate_ddp.errors import UserError
+
+
+class Column:
+    """The texts of one side of a file, and their number so far."""
+
+    def __init__(self, batches: Iterable[Columns]) -> None:
+        self.count = 0
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[str | None]:
+        return chain.from_iterable(self._counted())
+
+    def _counted(self) -> Iterator[Sequence[str | None]]:
+        for (texts,) in self._batches:
+            self.count += len(texts)
+            yield texts
+
+
+def read_side(path: Path, side: str, language: str, advance: Advance, notices: list[str]) -> Column:
+    """The side, src or tgt, of a table, or the lines of any other file.
+
+    Raises UserError, at once or while they are read, if it cannot be read.
+    """
+    return Column(reader_of(path)(path, Wanted.one(side, language), advance, notices))
+
+
+def parallel_rows(src_path: Path, tgt_path: Path, languages: Languages) -> Rows:
+    """The texts of two files, or tables, side by side.
+
+    Reading them raises UserError if their numbers differ.
+    """
+    for path in (src_path, tgt_path):
+        check_file(path)
+    notices: list[str] = []
+
+    def batches(advance: Advance) -> Iterator[Iterator[Row]]:
+        src = read_side(src_path, "src", languages[0], advance, notices)
+        tgt = read_side(tgt_path, "tgt", languages[1], advance, notices)
+        src_texts, tgt_texts = iter(src), iter(tgt)
+        yield zip(src_texts, tgt_texts)  # noqa: B905  (the numbers are compared below)
+        for texts in (src_texts, tgt_texts):
+            deque(texts, maxlen=0)  # on to the end, to count
+        if src.count != tgt.count:
+            raise UserError(
+                f"{src_path} has {src.count:,} lines and {tgt_path} {tgt.count:,}: line by line"
+                " they must be translations of each other."
+            )
+
+    def read(advance: Advance) -> Iterator[Row]:
+        notices.clear()
+        return chain.from_iterable(batches(advance))
+
+    return Rows(str(src_path), size_of(src_path) + size_of(tgt_path), read, notices)
+
+
+def find_parallel(folder: Path, start: str, languages: Languages) -> Located | None:
+    """Two files in the folder whose names begin with `start`, or are the languages if it is ''.
+
+    Raises UserError if there is only one of them.
+    """
+    forms = [start + ending for ending in ENDINGS] if start else WHOLE_NAMES
+    single: Path | None = None
+    missing = ""
+    for form in forms:
+        src, tgt = (_find_side(folder, form, language) for language in languages)
+        if src and tgt:
+            identity = [file_identity(src), file_identity(tgt)]
+            return Located(identity, lambda src=src, tgt=tgt: parallel_rows(src, tgt, languages))
+        if single is None and (single := src or tgt):
+            missing = languages[1] if src else languages[0]
+    if single is None:
+        return None
+    raise UserError(
+        f"Of the parallel text {folder / start} there is only {single}, and no file in the"
+        f" language {missing!r} (plain or {list_names(COMPRESSIONS)}). {folder} holds"
+        f" {list_names(sorted(path.name for path in folder.iterdir()))}."
+    )
+
+
+def _find_side(folder: Path, form: str, language: str) -> Path | None:
+    for code in spellings(language):
+        # Not str.format: a name may have braces.
+        plain = folder / form.replace("{code}", code)
+        for path in (plain, *(Path(f"{plain}{ending}") for ending in COMPRESSIONS)):
+            if path.is_file():
+                return path
+    return None
+
+
+def find_shards(pattern: str, languages: Languages, options: SourceOptions) -> Located | None:
+    """The files that match the pattern, in the order of their names, as one table or parallel text.
+
+    Of parallel text, it may match both files of each pair or one. Raises UserError if they cannot
+    be read together.
+    """
+    matches = sorted(path for path in map(Path, glob.glob(pattern)) if path.is_file())
+    if not matches:
+        return None
+    if all(map(is_table, matches)):
+        found = [find_table(path, languages, options) for path in matches]
+    else:
+        starts = dict.fromkeys(filter(None, (common_start(p, languages) for p in matches)))
+        found = [find_parallel(path.parent, path.name, languages) for path in starts]
+    parts = [part for part in found if part is not None]
+    if not parts:
+        raise UserError(
+            f"{pattern} matches {list_names(path.name for path in matches)}: neither tables nor"
+            f" parallel text in {' and '.join(languages)}."
+        )
+    identity = [line for part in parts for line in part.identity]
+    return Located(identity, lambda: join_rows(pattern, [part.rows() for part in parts]))

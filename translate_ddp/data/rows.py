@@ -1,0 +1,60 @@
+"""Rows of text as streams: the interface between reading and preparation."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from translate_ddp.corpus_settings import SourceOptions as SourceOptions
+
+Languages = tuple[str, str]  # source, target
+Row = tuple[str | None, str | None]  # source and target as stored; None: not text
+Columns = Sequence[Sequence[str | None]]  # of equal lengths: those of some rows
+Advance = Callable[[int], object]  # is called with increments of the work that is done
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one split of a source. Each call of `read` reads them again, as a stream."""
+
+    name: str  # in messages: the path, or the name on the hub
+    size: int  # of the work: bytes of files (compressed), or rows of tables
+    read: Callable[[Advance], Iterator[Row]]
+    """Calls its argument with the increments of `size` that were read. Raises UserError where the
+    source cannot be read."""
+    notices: list[str] = field(default_factory=list)  # of the last `read`, complete at its end
+
+
+def make_rows(
+    name: str, size: int, read: Callable[[Advance, list[str]], Iterable[Columns]]
+) -> Rows:
+    """Rows of the batches of two columns that `read` returns. It adds notices to its list."""
+    notices: list[str] = []
+
+    def rows(advance: Advance) -> Iterator[Row]:
+        notices.clear()
+        # No Python code runs for a single row.
+        return chain.from_iterable(zip(*columns) for columns in read(advance, notices))  # noqa: B905
+
+    return Rows(name, size, rows, notices)
+
+
+def join_rows(name: str, parts: Sequence[Rows]) -> Rows:
+    """The rows of all parts, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    notices: list[str] = []
+
+    def batches(advance: Advance) -> Iterator[Iterator[Row]]:
+        for part in parts:
+            yield part.read(advance)
+            notices.extend(part.notices)
+
+    def read(advance: Advance) -> Iterator[Row]:
+        notices.clear()
+        return chain.from_iterable(batches(advance))
+
+    return Rows(name, sum(part.size for part in parts), read, notices)
+
+
+def ignore_progress(increment: int) -> None:
+    """For `Rows.read`, where nothing shows progress."""

@@ -1,0 +1,102 @@
+"""Which pairs of a corpus are used, decided from the hashes of all of them.
+
+The records are mapped from disk and read in parts, so that memory does not grow with the corpus,
+except for one mark per pair.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from translate_ddp.runtime.heartbeat import heartbeat
+
+PART_ROWS = 1 << 22  # sorted at once
+
+
+def parts(count: int) -> Iterator[slice]:
+    for start in range(0, count, PART_ROWS):
+        heartbeat()
+        yield slice(start, min(start + PART_ROWS, count))
+
+
+def sorted_groups(
+    hashes: np.ndarray, is_kept: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The kept rows in the order of their hashes, then of their numbers, in parts.
+
+    A part has the hashes and the rows. All rows of one hash are in one part.
+    """
+    bits = max(int(is_kept.sum() - 1) // PART_ROWS, 0).bit_length()
+    shift = np.uint64(63)  # in two steps: a shift by 64 bits is not defined
+    for prefix in range(1 << bits):
+        found = []
+        for part in parts(len(hashes)):
+            top = (hashes[part] >> np.uint64(1)) >> (shift - np.uint64(bits))
+            found.append(np.flatnonzero((top == prefix) & is_kept[part]) + part.start)
+        rows = np.concatenate(found)
+        values = hashes[rows]
+        order = np.argsort(values, kind="stable")
+        yield values[order], rows[order]
+
+
+def repeated(hashes: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
+    """The kept rows whose hash is that of an earlier kept row, ascending."""
+    found = [rows[1:][values[1:] == values[:-1]] for values, rows in sorted_groups(hashes, is_kept)]
+    return np.sort(np.concatenate(found))
+
+
+def rows_with(hashes: np.ndarray, wanted: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
+    """The kept rows whose hash is one of the wanted ones, ascending."""
+    found = [
+        np.flatnonzero(np.isin(hashes[part], wanted) & is_kept[part]) + part.start
+        for part in parts(len(hashes))
+    ]
+    return np.concatenate(found)
+
+
+def count_values(values: np.ndarray, is_kept: np.ndarray) -> Counter[int]:
+    """How many kept rows have each value."""
+    counts: Counter[int] = Counter()
+    for part in parts(len(values)):
+        found, numbers = np.unique(values[part][is_kept[part]], return_counts=True)
+        counts.update(dict(zip(found.tolist(), numbers.tolist(), strict=True)))
+    return counts
+
+
+def held_out(records: np.ndarray, is_kept: np.ndarray, wanted: int) -> list[np.ndarray]:
+    """Rows for validation: all kept rows of each of the sources with the smallest hashes.
+
+    As many sources as have `wanted` different pairs, or all but the one with the largest hash,
+    which is always left for training. So the order of the rows has no effect.
+    """
+    hashes = records["source"]
+    maxima = (hashes[part].max(where=is_kept[part], initial=0) for part in parts(len(hashes)))
+    largest = max(maxima)
+    groups: list[np.ndarray] = []
+    count = 0
+    for values, rows in sorted_groups(hashes, is_kept):
+        start = 0
+        while start < len(rows):
+            if count >= wanted or values[start] == largest:
+                return groups
+            end = int(np.searchsorted(values, values[start], side="right"))
+            groups.append(rows[start:end])
+            count += len(np.unique(records["pair"][rows[start:end]]))
+            start = end
+    return groups
+
+
+def smallest(hashes: np.ndarray, is_kept: np.ndarray, count: int) -> np.ndarray:
+    """Marks of the `count` kept rows with the smallest hashes: a sample that is always the same."""
+    if is_kept.sum() <= count:
+        return is_kept
+    is_chosen = np.zeros(len(is_kept), dtype=bool)
+    for _, rows in sorted_groups(hashes, is_kept):
+        is_chosen[rows[:count]] = True
+        count -= min(count, len(rows))
+        if not count:
+            break
+    return is_chosen

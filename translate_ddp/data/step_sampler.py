@@ -1,0 +1,99 @@
+"""The rows of each step of an epoch, and the part of one rank."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from translate_ddp.corpus_settings import MixConfig
+from translate_ddp.data.mix import Mix
+from translate_ddp.data.plan import Lengths, Plan, plan_epoch
+from translate_ddp.data.plan_files import load_or_compute, plan_name
+from translate_ddp.runtime.background import BackgroundThread
+from translate_ddp.settings import BatchConfig
+
+
+class StepSampler:
+    """The groups of rows of each step of an epoch, those of all ranks, starting at any step.
+
+    While an epoch is iterated over, a thread computes the plan of the next one. Processes with the
+    same `folder` compute each plan once.
+    """
+
+    def __init__(
+        self,
+        lengths: Lengths,
+        config: BatchConfig,
+        *,
+        seed: int,
+        rank: int,
+        world_size: int,
+        folder: Path | None = None,
+        mix: Mix | None = None,
+    ) -> None:
+        """`mix` has the rows of each epoch; without it, every row is drawn once."""
+        self.lengths, self.config, self.seed = lengths, config, seed
+        self.mix = mix or Mix.of(MixConfig(), [len(lengths.source)], num_epochs=1)
+        self.rank, self.world_size, self.folder = rank, world_size, folder
+        self._next: tuple[int, Future[Plan]] | None = None
+        self.epoch, self.plan, self.first_step = 0, self._plan(0), 0
+
+    def set_epoch(self, epoch: int, first_step: int = 0) -> None:
+        if self._next is not None and self._next[0] == epoch:
+            self.plan = self._next[1].result()
+        elif epoch != self.epoch:
+            self.plan = self._plan(epoch)
+        self.epoch, self.first_step = epoch, first_step
+
+    def first_plans(self) -> Iterator[Plan]:
+        """The plan of the first epoch of each stage."""
+        for epoch in self.mix.first_epochs:
+            yield self.plan if epoch == self.epoch else self._plan(epoch)
+
+    def _plan(self, epoch: int) -> Plan:
+        ranks = self.world_size if self.config.batch_size else 1
+        compute = partial(self._compute, epoch, ranks)
+        if self.folder is None:
+            return compute()
+        inputs = [(self.config.batch_tokens, self.config.batch_size), self.seed, epoch, ranks]
+        if not self.mix.draws_all_once(epoch):
+            inputs += [self.mix.sizes, self.mix.stage(epoch).dataset_weight]
+        return load_or_compute(self.folder, plan_name(self.lengths, *inputs), compute)
+
+    def _compute(self, epoch: int, ranks: int) -> Plan:
+        if self.mix.draws_all_once(epoch):
+            rows, lengths = None, self.lengths
+        else:
+            rows = self.mix.draw(self.seed, epoch)
+            lengths = Lengths(self.lengths.source[rows], self.lengths.target[rows])
+        plan = plan_epoch(lengths, self.config, seed=self.seed, epoch=epoch, world_size=ranks)
+        return plan if rows is None else replace(plan, rows=rows[plan.rows])
+
+    def shard(self, groups: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """This rank's part of each group of a step."""
+        return shard(groups, self.rank, self.world_size)
+
+    def __iter__(self) -> Iterator[list[np.ndarray]]:
+        if self._next is None or self._next[0] != self.epoch + 1:
+            thread = BackgroundThread("plan of the next epoch")
+            self._next = self.epoch + 1, thread.submit(partial(self._plan, self.epoch + 1))
+            thread.close(timeout=0)  # it ends after this call
+        return map(self.plan.groups, range(self.first_step, len(self.plan)))
+
+
+def shard(groups: Sequence[np.ndarray], rank: int, size: int) -> list[np.ndarray]:
+    """One rank's part of each group of a step, together as large as those of the other ranks.
+
+    The groups of a step are about equally large, so each rank takes `len(groups) / size` of them.
+    Few ranks have whole groups; with more ranks than groups, each has one part of one or two, and
+    no more passes than without other ranks.
+    """
+    parts = []
+    for index, rows in enumerate(groups):
+        first, last = (len(groups) * end / size - index for end in (rank, rank + 1))
+        first, last = (round(len(rows) * min(max(end, 0), 1)) for end in (first, last))
+        parts.append(rows[first:last])
+    return parts

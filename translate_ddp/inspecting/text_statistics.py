@@ -1,0 +1,139 @@
+"""Lengths, characters and defects of pairs of texts, computed in batches by worker processes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from translate_ddp.data.clean_rows import EXAMPLES, shortened
+from translate_ddp.data.pair_store import Pair
+from translate_ddp.data.scripts import script_of
+from translate_ddp.inspecting.defects import find_defects
+from translate_ddp.inspecting.direction import Direction
+from translate_ddp.progress import Progress
+from translate_ddp.runtime.workers import map_in_processes
+
+SIDES = range(2)  # source, target
+CONTEXT_CHARACTERS = 16  # before a defect, in an example
+
+
+@dataclass
+class TextStatistics:
+    """What `Measure` has found in some pairs. Arrays are N pairs x 2 sides."""
+
+    characters: np.ndarray
+    words: np.ndarray  # separated by blanks
+    hashes: np.ndarray  # of the texts
+    counts: tuple[Counter[str], Counter[str]]  # of each character, per side
+    defects: Counter[str] = field(default_factory=Counter)  # pairs with each
+    examples: dict[str, list[Pair]] = field(default_factory=dict)  # of pairs with each defect
+    in_order: int = 0  # pairs that are certainly in the columns of their languages
+    swapped: int = 0  # pairs that are certainly in each other's column
+    swapped_examples: list[Pair] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.characters)
+
+    @cached_property
+    def scripts(self) -> tuple[Counter[str], Counter[str]]:
+        """The number of letters by script, per side."""
+        found = Counter[str](), Counter[str]()
+        for side in SIDES:
+            for character, count in self.counts[side].items():
+                if script := script_of(character):
+                    found[side][script] += count
+        return found
+
+    @property
+    def ratios(self) -> np.ndarray:
+        """Characters of the target for each character of the source."""
+        return self.characters[:, 1] / self.characters[:, 0]
+
+    def most_repeated(self, side: int) -> tuple[int, int]:
+        """The first pair of the most frequent text of a side, and the number of pairs with it."""
+        _, first, counts = np.unique(self.hashes[:, side], return_index=True, return_counts=True)
+        most = int(np.argmax(counts))
+        return int(first[most]), int(counts[most])
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Computes the statistics of a batch, in a worker process."""
+
+    languages: tuple[str, str]
+
+    @cached_property
+    def _direction(self) -> Direction:
+        return Direction(self.languages)
+
+    def __call__(self, pairs: list[Pair]) -> TextStatistics:
+        shape = len(pairs), 2
+        result = TextStatistics(
+            characters=_numbers((len(text) for pair in pairs for text in pair), np.int32, shape),
+            words=_numbers((len(text.split()) for pair in pairs for text in pair), np.int32, shape),
+            hashes=_numbers((_hash(text) for pair in pairs for text in pair), np.uint64, shape),
+            counts=(Counter(), Counter()),
+        )
+        for pair in pairs:
+            for side in SIDES:
+                result.counts[side].update(pair[side])
+            places = [find_defects(text) for text in pair]
+            for name in places[0] | places[1]:
+                result.defects[name] += 1
+                example = shortened(
+                    (_from(pair[0], places[0], name), _from(pair[1], places[1], name))
+                )
+                _add(result.examples.setdefault(name, []), [example])
+            order = self._direction(pair)
+            result.in_order += order > 0
+            if order < 0:
+                result.swapped += 1
+                _add(result.swapped_examples, [shortened(pair)])
+        return result
+
+
+def measure(
+    batches: Iterable[list[Pair]], total: int, languages: tuple[str, str], shown: bool
+) -> TextStatistics:
+    """The statistics of all pairs of the batches. `total` is their number."""
+    parts: list[TextStatistics] = []
+    result = Measure(languages)([])
+    with Progress("Reading texts", total, shown=shown, leave=False) as progress:
+        for part in map_in_processes(Measure(languages), batches):
+            progress.advance(len(part))
+            for side in SIDES:
+                result.counts[side].update(part.counts[side])
+            result.defects.update(part.defects)
+            for name, examples in part.examples.items():
+                _add(result.examples.setdefault(name, []), examples)
+            result.in_order += part.in_order
+            result.swapped += part.swapped
+            _add(result.swapped_examples, part.swapped_examples)
+            parts.append(part)
+    for name in ("characters", "words", "hashes"):
+        arrays = [getattr(part, name) for part in [result, *parts]]
+        setattr(result, name, np.concatenate(arrays))
+    return result
+
+
+def _from(text: str, places: dict[str, int], name: str) -> str:
+    """The text, from a little before the defect if it has that."""
+    start = places.get(name, 0) - CONTEXT_CHARACTERS
+    return f"…{text[start:]}" if start > 0 else text
+
+
+def _add(examples: list[Pair], new: list[Pair]) -> None:
+    examples += new[: EXAMPLES - len(examples)]
+
+
+def _numbers(values: Iterable[int], dtype: type, shape: tuple[int, int]) -> np.ndarray:
+    return np.fromiter(values, dtype=dtype, count=shape[0] * shape[1]).reshape(shape)
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

@@ -1,0 +1,1 @@
+"""Self-contained pages with tables and charts: one file, without scripts or other requests."""
