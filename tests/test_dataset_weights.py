@@ -121,7 +121,7 @@ def test_first_plans_have_the_rows_of_each_stage():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ((1.0, 2.0, 3.0), "dataset_weight has 3 values for 2 datasets"),
+        ((1.0, 2.0, 3.0), "dataset_weight given: 3, datasets: 2"),
         ((0.0, 0.0), "at least 0, and one is more"),
         ((-1.0, 1.0), "at least 0, and one is more"),
         ((float("inf"), 1.0), "at least 0, and one is more"),

@@ -127,5 +127,5 @@ def test_tag_with_blanks_or_that_normalization_changes_is_rejected(tag: str):
 
 
 def test_each_dataset_has_a_tag_or_none_has():
-    with pytest.raises(ValueError, match="tags has 1 values for 2 datasets"):
+    with pytest.raises(ValueError, match="Tags given: 1, datasets: 2"):
         CorpusConfig(dataset=("a", "b"), tags=("<bt>",))

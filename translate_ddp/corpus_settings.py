@@ -70,8 +70,8 @@ class CorpusConfig:
             raise ValueError(f"validation is {self.validation}, but must be more than 0.")
         if self.tags and len(self.tags) != len(self.dataset):
             raise ValueError(
-                f"tags has {len(self.tags)} values for {len(self.dataset)} datasets: give one for "
-                "each, '' for none."
+                f"Tags given: {len(self.tags)}, datasets: {len(self.dataset)}. Give one for each "
+                "dataset, '' for none."
             )
         for tag in self.tags:
             if tag != normalize(tag) or any(map(str.isspace, tag)):
@@ -157,8 +157,8 @@ class MixConfig:
 def _check_weights(weights: Sequence[float], datasets: Sequence[str]) -> None:
     if weights and len(weights) != len(datasets):
         raise ValueError(
-            f"dataset_weight has {len(weights)} values for {len(datasets)} datasets: give one for "
-            "each."
+            f"Values of dataset_weight given: {len(weights)}, datasets: {len(datasets)}. Give one "
+            "for each dataset."
         )
     if not all(0 <= weight < math.inf for weight in weights) or (weights and not any(weights)):
         raise ValueError(

@@ -27,7 +27,8 @@ class TokenizerConfig:
     vocab_size: int = 4000
     """Maximum vocabulary size, joint for both languages."""
     tokenizer_file: str = ""
-    """Tokenizer to read (tokenizer.json or SentencePiece), else to write; {0}: as in en-it."""
+    """Tokenizer to read (tokenizer.json or SentencePiece). If the file is missing, one is trained
+    and written there; {0} stands for the languages, as in en-it."""
 
     def __post_init__(self) -> None:
         if self.tokenizer.startswith("sentencepiece") and find_spec("sentencepiece") is None:

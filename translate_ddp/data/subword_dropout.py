@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from translate_ddp.data.dataset import PreparedData, Ragged, load_prepared, save_array
+from translate_ddp.data.dataset import PreparedData, Ragged, RaggedWriter, load_prepared, save_array
 from translate_ddp.data.hashing import mix
 from translate_ddp.data.json_model import open_json
 from translate_ddp.data.merges import MAX_LETTERS, Merges
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish, read_summary
+from translate_ddp.data.selection import parts
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.heartbeat import heartbeat
@@ -103,15 +104,19 @@ def _write(folder: Path, data: PreparedData, probability: float) -> Summary:
         ) from error
     types: dict[bytes, int] = {}  # the token ids of a word -> its type
     sides = (data.train.source, data.train.target)
-    words = [Ragged.of(_word_types(rows, data.tokenizer, types)) for rows in sides]
+    for name, rows in zip(SIDES, sides, strict=True):
+        with RaggedWriter(folder / f"{name}.words") as writer:
+            for found, lengths in _word_types(rows, data.tokenizer, types):
+                writer.append(found, lengths)
+    words = [Ragged.open(folder / f"{name}.words") for name in SIDES]
     plain = Ragged.of(np.frombuffer(word, dtype=np.int32) for word in types)
-    counts = sum(np.bincount(side.tokens, minlength=len(types)) for side in words)
+    counts, digest = np.zeros(len(types), dtype=np.int64), hashlib.sha256()
+    for tokens in (side.tokens for side in words):
+        for part in parts(len(tokens)):
+            counts += np.bincount(tokens[part], minlength=len(types))
+            digest.update(np.ascontiguousarray(tokens[part]).data)
     most_frequent = np.argsort(-counts, kind="stable")[:MAX_TYPES]
     segmentations, first = _segment_types(plain, most_frequent, merges, probability)
-    digest = hashlib.sha256()
-    for name, side in zip(SIDES, words, strict=True):
-        side.save(folder / f"{name}.words")
-        digest.update(side.tokens.data)
     segmentations.save(folder / "segmentations")
     save_array(folder / "first.npy", first)
     for array in (segmentations.tokens, segmentations.offsets, first):
@@ -121,8 +126,8 @@ def _write(folder: Path, data: PreparedData, probability: float) -> Summary:
 
 def _word_types(
     rows: Ragged, tokenizer: Tokenizer, types: dict[bytes, int]
-) -> Iterator[np.ndarray]:
-    """The types of the words of each row. New types are added to `types`.
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The types of the words of some rows, and the words of each row. New types go to `types`.
 
     Raises UserError if the tokenizer does not encode the rows' text to the same ids.
     """
@@ -149,7 +154,7 @@ def _word_types(
             for begin, end in pairwise(bounds.tolist())
         ]
         counts = np.bincount(rows_of[bounds[:-1]], minlength=len(part))
-        yield from np.split(np.array(found, dtype=np.int32), np.cumsum(counts)[:-1])
+        yield np.array(found, dtype=np.int32), counts
 
 
 def _segment_types(
