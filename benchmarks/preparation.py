@@ -48,8 +48,8 @@ SIZES = {  # column -> key
 }
 NOTE = (
     "Seconds are from launch until the data is on disk, and until the record of the first step. "
-    "Largest process and all processes: peaks of resident memory. Anonymous: peak of the memory of "
-    "all processes that is no part of a file, with shared pages counted once. Disk: peak of all "
+    "Largest process and all processes: peaks of resident memory. Anonymous: peak of the anonymous "
+    "memory of all processes, with shared pages counted once. Disk: peak of all "
     "files. Left: what stays on purpose; in caches: what stays in HOME and HF_HOME."
 )
 

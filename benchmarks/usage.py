@@ -14,8 +14,8 @@ class Usage:
     """The most of each quantity over all calls, in MiB.
 
     `largest_rss_mib`: resident memory of the largest process, also between calls. `anonymous_mib`:
-    memory of all processes that is no part of a file, so that the kernel cannot drop it; pages that
-    processes share count once. `disk_mib`: files below the folder.
+    anonymous memory of all processes, which the kernel cannot drop; shared pages count once.
+    `disk_mib`: files below the folder.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -81,7 +81,7 @@ def test_the_next_start_deletes_cleaned_text_that_an_interrupted_one_has_left(
 def test_too_many_validation_pairs_are_an_error(
     config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(corpus, "MAX_VALIDATION_PAIRS", 20)
+    monkeypatch.setattr(corpus, "VALIDATION_LIMIT", 20)
     name = config.dataset[0]
     with pytest.raises(UserError, match="at most 20 pairs, but --validation 50% of 60 pairs is 30"):
         prepare(corpus_of(name, "50%"), tmp_path / "data")

@@ -44,7 +44,7 @@ def write_settings(folder: Path, **settings: Any) -> list[str]:
 
 def run_with(folder: Path, **settings: Any) -> Run:
     def no_other_run(*_: Any) -> Run:
-        raise NotImplementedError
+        raise AssertionError("this run is compared with no other one")
 
     return Run(write_settings(folder, **settings), folder / "model", no_other_run, None)
 

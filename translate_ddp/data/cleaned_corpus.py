@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from translate_ddp.console import printable
+from translate_ddp.data.clean_rows import EXAMPLES
 from translate_ddp.data.pair_store import BATCH_PAIRS, Pair, PairStore, to_lines, to_pairs
 from translate_ddp.data.prepared_folder import Summary, read_summary
 
 KEPT_FILE, VALIDATION_FILE = "kept.npy", "validation.tsv"
 LINE_CHARACTERS = 100
-EXAMPLES = 3  # of dropped pairs, for each reason
 
 
 @dataclass

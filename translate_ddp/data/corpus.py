@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from translate_ddp.console import print_line
-from translate_ddp.data.clean_rows import CleanedRows, clean_rows, shortened
-from translate_ddp.data.cleaned_corpus import EXAMPLES, CleanedCorpus, Report, store_selection
+from translate_ddp.data.clean_rows import EXAMPLES, CleanedRows, clean_rows, shortened
+from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report, store_selection
 from translate_ddp.data.cleaning import (
     ALSO_IN_VALIDATION,
     DUPLICATE,
@@ -49,7 +49,7 @@ CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 SIDES = range(2)  # source, target
 # Validation is in memory as text, and is translated many times.
-MAX_VALIDATION_PAIRS = 100_000
+VALIDATION_LIMIT = 100_000
 
 
 def clean_corpus(
@@ -212,7 +212,7 @@ class Cleaning:
         """
         pairs = int(self._is_train.sum())
         wanted = self._config.validation_pairs(pairs)
-        if wanted > MAX_VALIDATION_PAIRS:
+        if wanted > VALIDATION_LIMIT:
             asked = f"--validation {self._config.validation} of {pairs:,} pairs"
             raise UserError(_describe_many(f"{asked} is {wanted:,}"))
         groups = held_out(self._store.records, self._is_train, wanted)
@@ -250,7 +250,7 @@ class Cleaning:
         for batch in self._cleaned(given, "none"):
             pairs |= dict.fromkeys(to_pairs(batch.lines))
             records.append(batch.records)
-            if len(pairs) > MAX_VALIDATION_PAIRS:
+            if len(pairs) > VALIDATION_LIMIT:
                 raise UserError(_describe_many(f"{given.name} has more"))
         report = self._reports[-1]
         report.drop(REPEATED, report.kept - len(pairs), [])
@@ -286,6 +286,6 @@ class Cleaning:
 
 def _describe_many(found: str) -> str:
     return (
-        f"Validation may have at most {MAX_VALIDATION_PAIRS:,} pairs, but {found}. All of them are"
+        f"Validation may have at most {VALIDATION_LIMIT:,} pairs, but {found}. All of them are"
         " translated in each validation: pass --validation 2000, or a file of some thousand pairs."
     )

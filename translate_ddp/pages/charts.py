@@ -47,8 +47,8 @@ def bars(title: str, items: Sequence[tuple[str, float, str]], description: str =
             _rect(LABEL_WIDTH, y + 4, max(full * value / most, 1), BAR_HEIGHT - 8, 0, label, text),
             _text(LABEL_WIDTH + full * value / most + 6, y + 16, text),
         ]
-    told = description or "; ".join(f"{label}: {text}" for label, _, text in items)
-    return _svg(title, told, parts, len(items) * BAR_HEIGHT)
+    alternative = description or "; ".join(f"{label}: {text}" for label, _, text in items)
+    return _svg(title, alternative, parts, len(items) * BAR_HEIGHT)
 
 
 def histogram(

@@ -1,7 +1,8 @@
 """A function applied to a stream of items by worker processes, with results in order.
 
 Workers are new Python processes that import the module of the function only: a fork of a process
-with threads may deadlock, and `multiprocessing` would import torch in each.
+with threads may deadlock, and `multiprocessing` would import torch in each. Pickle is safe here, as
+it is there: both ends of a worker's pipes are this program, and nobody else can write to them.
 """
 
 import os
@@ -18,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar, cast
 
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.cpus import usable_cores
 from translate_ddp.runtime.heartbeat import heartbeat
 
 S = TypeVar("S")
@@ -30,15 +32,10 @@ AHEAD = 2  # items per worker that are read before their results are needed
 COMMAND = "import sys; sys.path[:] = {}; from {} import serve; serve()"
 
 
-def available_cores() -> int:
-    """The processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def map_in_processes(
     function: Callable[[S], T], items: Iterable[S], processes: int = 0
 ) -> Generator[T, None, None]:
-    """`map(function, items)`, computed by that many processes, by default one per core.
+    """`map(function, items)`, computed by that many processes, by default one per usable core.
 
     Both must be picklable, and the function importable. At most a few items per worker are read
     ahead. An exception of the function is raised here. Raises UserError if a worker
@@ -46,7 +43,7 @@ def map_in_processes(
     """
     stream = iter(items)
     first = list(islice(stream, FEW_ITEMS))
-    processes = processes or available_cores()
+    processes = processes or usable_cores()
     if len(first) < FEW_ITEMS or processes < 2:
         for item in chain(first, stream):
             heartbeat()
