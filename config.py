@@ -17,6 +17,7 @@ from typing import Any
 import tyro
 
 from translate_ddp import __version__
+from translate_ddp.commands.command_line import given_flags
 from translate_ddp.corpus_settings import Stage
 from translate_ddp.errors import UserError
 from translate_ddp.presets import PRESETS, choose_preset, with_values
@@ -79,11 +80,7 @@ def given_settings(arguments: Sequence[str]) -> set[str]:
     flags = list(arguments)
     if file := _read_choices(flags).config:
         flags = as_flags(Path(file), read_yaml(Path(file))) + flags
-    return {
-        flag.removeprefix("--").partition("=")[0].replace("-", "_")
-        for flag in flags
-        if flag.startswith("--")
-    }
+    return given_flags(flags)
 
 
 @contextmanager
