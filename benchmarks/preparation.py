@@ -68,8 +68,8 @@ class PreparationBenchmark(Settings):
     """Share of generated pairs that are copies of others."""
     vocab_size: int = 16_000
     """Of the joint vocabulary, for all contestants."""
-    tokenizer_pairs: int = 500_000
-    """Pairs that peers train their tokenizer on."""
+    tokenizer_pairs: int = 150_000
+    """Pairs that peers train their tokenizer on: as many lines as ours reads at most."""
     processes: int = len(os.sched_getaffinity(0))
     """Processes of the peers; translate_ddp uses all cores."""
     only: tuple[str, ...] = ()
