@@ -19,7 +19,7 @@ OTHER_FLAGS = set(
     "--others --minutes --help --version "
     "--reverse --inflight --pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
     "--input --model_prefix --byte_fallback --normalization_rule_name "
-    "--rounds --seconds --warmup_seconds "
+    "--rounds --seconds --warmup_seconds --pairs --only "
     "--corpus --convention --name --against --results --model_root --no_test --averages".split()
 )
 

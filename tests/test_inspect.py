@@ -223,6 +223,21 @@ def test_a_sample_stands_for_the_corpus(tmp_path: Path, monkeypatch: pytest.Monk
     assert "a sample of 500 of the 2,000 training pairs" in "\n".join(report_lines(part))
 
 
+def test_an_epoch_has_the_pairs_of_the_weights_in_both_directions(tmp_path: Path):
+    plain, double, both = (
+        inspected(tmp_path / name, sentences(300), **settings).epoch
+        for name, settings in {
+            "plain": {},
+            "double": {"dataset_weight": (2.0,)},
+            "both": {"dataset_weight": (0.5,), "bidirectional": True},
+        }.items()
+    )
+    assert plain is not None and double is not None
+    assert double.tokens == 2 * plain.tokens
+    assert abs(double.steps - 2 * plain.steps) <= 1  # of a plan for the sample
+    assert both == plain
+
+
 def test_a_training_of_many_days_is_a_problem(tmp_path: Path):
     found = inspected(tmp_path, sentences(300))
     assert found.epoch is not None and found.training_seconds is None

@@ -52,6 +52,12 @@ def test_languages_have_each_other_as_target(client: Client):
     ]
 
 
+def test_settings_say_that_both_directions_are_translated(client: Client):
+    assert client.get("/frontend/settings")[1]["bidirectional"] is True
+    with served(FakeTranslator()) as other:
+        assert other.get("/frontend/settings")[1]["bidirectional"] is False
+
+
 def test_other_languages_are_rejected(client: Client):
     for source, target in (("en", "en"), ("it", "it"), ("it", "de")):
         status, answer = client.post(q="a", source=source, target=target)

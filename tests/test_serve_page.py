@@ -53,6 +53,36 @@ def test_typing_shows_translation_alternatives_scores_and_uncertain_words(chromi
         assert chromium.log == []
 
 
+class BothWays(FakeTranslator):
+    """Writes upper case in both directions."""
+
+    is_bidirectional = True
+
+    def reverse(self) -> "BothWays":
+        other = BothWays()
+        other.lang_src, other.lang_tgt = self.lang_tgt, self.lang_src
+        return other
+
+
+def test_the_languages_are_swapped_where_the_model_has_both_directions(chromium: Browser):
+    with served(BothWays()) as client:
+        open_page(chromium, client.port)
+        chromium.type("two moons")
+        wait_for_output(chromium, "TWO MOONS")
+        chromium.evaluate("find('swap').click()")
+        # The translation is the new source, and Italian its language.
+        assert chromium.evaluate("[source.value, source.lang, output.lang]") == [
+            *("TWO MOONS", "it", "en")
+        ]
+        wait_for_output(chromium, "TWO MOONS")
+        assert chromium.evaluate("find('title').textContent") == "Italian to English"
+        assert chromium.log == []
+    with served(FakeTranslator()) as client:
+        open_page(chromium, client.port)
+        chromium.wait_for("settings !== null")
+        assert chromium.evaluate("find('swap').hidden") is True
+
+
 def test_output_that_looks_like_html_stays_text(chromium: Browser):
     attack = "<script>document.title='x'</script><img src=x onerror=\"document.title='x'\">"
     with served(FakeTranslator(lambda text, rank: attack + "!" * rank)) as client:

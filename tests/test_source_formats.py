@@ -47,6 +47,7 @@ def test_tables_are_read_with_any_compression(folder: Path, name: str, compressi
         ("", "train-en.txt", "train-de.txt"),
         ("", "en.txt", "de.txt"),
         ("", "train.eng", "train.deu"),
+        ("", "train.en", "train.ger"),
         (
             "",
             "train-parts/Statmt-europarl-9-deu-eng.eng",

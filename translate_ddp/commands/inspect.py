@@ -19,6 +19,7 @@ from translate_ddp.settings import (
     BatchConfig,
     Config,
     CorpusConfig,
+    MixConfig,
     Preset,
     PresetConfig,
     TokenizerConfig,
@@ -33,6 +34,7 @@ class InspectConfig:
     """Describe a corpus before training: rows, defects, vocabulary, preset, training time."""
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    mix: MixConfig = field(default_factory=MixConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     batches: BatchConfig = field(default_factory=BatchConfig)
     preset: Preset = "auto"
@@ -44,9 +46,11 @@ class InspectConfig:
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "seconds")
+        self.mix.check(self.corpus.dataset, num_epochs=0)
 
 
 def run(config: InspectConfig) -> None:
+    from translate_ddp.data.tokenizer import existing_size
     from translate_ddp.inspecting.inspection import inspect  # here: --help does not need torch
     from translate_ddp.inspecting.page import render
     from translate_ddp.inspecting.terminal import report_lines
@@ -57,7 +61,9 @@ def run(config: InspectConfig) -> None:
     if page is not None:
         _check_page(page)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # deletes the temporary folder
-    choose = partial(choose_settings, config, given_flags(sys.argv[2:]))
+    given = given_flags(sys.argv[2:])
+    existing_size(config.tokenizer, "-".join(config.corpus.languages), "vocab_size" in given)
+    choose = partial(choose_settings, config, given)
     with tempfile.TemporaryDirectory(prefix="translate_ddp-inspect-") as folder:
         try:
             found = inspect(config.corpus, choose, Path(folder), config.seconds)
@@ -87,7 +93,9 @@ def choose_settings(config: InspectConfig, given: set[str], pairs: int) -> tuple
     }
     try:
         settings = with_values(
-            Config(run=replace(PresetConfig(), preset=preset), corpus=config.corpus),
+            Config(
+                run=replace(PresetConfig(), preset=preset), corpus=config.corpus, mix=config.mix
+            ),
             PRESETS[preset] | values,
         )
     except ValueError as error:

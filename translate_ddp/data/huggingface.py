@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from http.client import HTTPException
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 COMMIT = re.compile("[0-9a-f]{40}")
+# By default pandas reads "NA" as missing and 007 as a number.
+CSV_AS_TEXT: dict[str, Any] = {
+    "keep_default_na": False,
+    "na_filter": False,
+    "converters": dict.fromkeys(range(100), str),  # of columns by number; further ones are ignored
+}
 HUB_TIMEOUT_SECONDS = 5.0
 WAYS_OUT = (
     "Ways out: (1) run once on a machine with network, then here with a copy of its HF_HOME and"
@@ -89,7 +96,8 @@ def _rows_of_files(
 ) -> Rows | None:
     """The rows of files of formats without options; None if one is of another format.
 
-    The options of TSV and CSV, such as the names of the columns, are in the README of a repository.
+    The options of TSV and CSV, such as the names of the columns, are in the README.md of a
+    repository, for the library.
     """
     readers = [read_parquet, read_json]
     if not (folder / "README.md").exists():
@@ -126,7 +134,8 @@ def _read_cache(name: str, languages: Languages, revision: str) -> Mapping[str, 
         return None  # a branch: only the hub knows which commit it is now
     bare_name = name.rpartition("/")[2]
     version = ("0.0.0", revision) if revision else ("auto", "auto")
-    for pair in ("-".join(languages), "-".join(languages[::-1]), "default"):
+    pairs = ("-".join(languages), "-".join(languages[::-1]), "default")
+    for pair, options in product(pairs, (CSV_AS_TEXT, {})):
         # The class is missing, or the pair is not cached or incomplete, or other arguments are due.
         with suppress(ImportError, ValueError, OSError, TypeError):
             from datasets.packaged_modules.cache.cache import Cache
@@ -137,6 +146,7 @@ def _read_cache(name: str, languages: Languages, revision: str) -> Mapping[str, 
                 config_name=pair,
                 version=version[0],
                 hash=version[1],
+                **options,
             )
             return cast("Mapping[str, Dataset]", cache.as_dataset())
     return None
@@ -198,9 +208,11 @@ def _answers(url: str, timeout_seconds: float) -> bool:
 
 
 def _load(place: str, **settings: Any) -> Mapping[str, Dataset]:
-    from datasets import load_dataset
+    from datasets import load_dataset, load_dataset_builder
 
-    return cast("Mapping[str, Dataset]", load_dataset(place, **settings))
+    builder = load_dataset_builder(place, **settings)
+    options = CSV_AS_TEXT if hasattr(builder.config, "keep_default_na") else {}
+    return cast("Mapping[str, Dataset]", load_dataset(place, **settings, **options))
 
 
 def _repository_part(place: str, languages: Languages, **settings: Any) -> dict[str, Any]:

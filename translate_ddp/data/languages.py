@@ -1,4 +1,4 @@
-"""Names of languages, and the two codes that ISO 639 gives to many of them."""
+"""Names of languages, and the codes of two and three letters that ISO 639 gives to them."""
 
 from translate_ddp.data.text import base_language
 
@@ -44,13 +44,24 @@ THREE_LETTERS = {
     zu=zul
     """.split()
 }
-TWO_LETTERS = {three: two for two, three in THREE_LETTERS.items()}
+# ISO 639-1 code -> ISO 639-2/B code, of languages whose code in libraries differs from 639-3.
+BIBLIOGRAPHIC = {
+    entry[:2]: entry[3:]
+    for entry in """
+    bo=tib cs=cze cy=wel de=ger el=gre eu=baq fa=per fr=fre hy=arm is=ice ka=geo mi=mao mk=mac
+    ms=may my=bur nl=dut ro=rum sk=slo sq=alb zh=chi
+    """.split()
+}
+TWO_LETTERS = {
+    three: two for codes in (THREE_LETTERS, BIBLIOGRAPHIC) for two, three in codes.items()
+}
 
 
 def spellings(code: str) -> list[str]:
-    """The code, and the other ISO 639 code of the language: de and deu, or deu and de."""
-    other = THREE_LETTERS.get(code) or TWO_LETTERS.get(code)
-    return [code, other] if other else [code]
+    """The code, and the other ISO 639 codes of the language: de, deu and ger, in any order."""
+    two = TWO_LETTERS.get(code, code)
+    codes = [two, THREE_LETTERS.get(two), BIBLIOGRAPHIC.get(two)]
+    return [code, *(other for other in codes if other and other != code)]
 
 
 def column_names(code: str) -> list[str]:
@@ -60,4 +71,5 @@ def column_names(code: str) -> list[str]:
 
 def language_name(code: str) -> str:
     """The English name of a language without its region, or its code if the name is not known."""
-    return NAMES.get(base_language(code), code)
+    base = base_language(code)
+    return NAMES.get(TWO_LETTERS.get(base, base), code)

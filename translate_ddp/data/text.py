@@ -7,12 +7,12 @@ BYTE_ORDER_MARK = "\ufeff"
 BLANKS = re.compile(r"[ \t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")  # not no-break or wide spaces
 MAX_MARKS = 1000  # combining marks in a row that are composed as they are
 
-# ISO 639-1 and 639-3 codes of languages that write no blank between words. Chinese and Japanese
-# write none between sentences either.
-CHINESE: frozenset[str] = frozenset("zh zho cmn yue wuu lzh".split())
+# ISO 639-1, 639-2/B and 639-3 codes of languages that write no blank between words. Chinese and
+# Japanese write none between sentences either.
+CHINESE: frozenset[str] = frozenset("zh zho chi cmn yue wuu lzh".split())
 JAPANESE: frozenset[str] = frozenset(("ja", "jpn"))
-SOUTHEAST_ASIAN: frozenset[str] = frozenset("th tha lo lao km khm my mya shn".split())
-TIBETAN: frozenset[str] = frozenset("bo bod dz dzo".split())
+SOUTHEAST_ASIAN: frozenset[str] = frozenset("th tha lo lao km khm my mya bur shn".split())
+TIBETAN: frozenset[str] = frozenset("bo bod tib dz dzo".split())
 UNSPACED = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
 from translate_ddp.data.corpus import clean_corpus
+from translate_ddp.data.mix import Mix
 from translate_ddp.data.pair_store import Pair, PairStore
 from translate_ddp.data.selection import smallest, sorted_groups
 from translate_ddp.inspecting.pace import Epoch, Pace, measure_pace, plan_first_epoch
@@ -85,7 +86,9 @@ def inspect(
     vocabulary = build_vocabulary(cleaned, is_chosen, texts, config, folder, shown)
     epoch = pace = None
     if len(vocabulary.dataset):
-        fitting = round(pairs * len(vocabulary.dataset) / sampled)
+        sizes = cleaned.sizes * (2 if corpus.bidirectional else 1)
+        drawn = sum(Mix.of(config.mix, sizes, config.train.num_epochs).counts(0))
+        fitting = round(drawn * len(vocabulary.dataset) / sampled)
         epoch = plan_first_epoch(vocabulary.dataset, fitting, config)
         pace = measure_pace(vocabulary, config, folder, seconds, shown) if seconds else None
     return Inspection(

@@ -147,7 +147,9 @@ class Service:
                 "filesTranslation": False,
                 "supportedFilesFormat": [],
                 "language": {"source": source, "target": target},
-                "alternatives": min(3, self.search.beam_width - 1),  # that the page shows
+                # For our page:
+                "alternatives": min(3, self.search.beam_width - 1),
+                "bidirectional": self.model.translator.is_bidirectional,
             }
         )
 
