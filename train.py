@@ -60,9 +60,11 @@ from translate_ddp.training.build import (
     build_trainer,
     lock_run_folder,
     open_logbook,
+    open_report,
     prepare_data,
 )
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
+from translate_ddp.training.launch_facts import describe_launch
 from translate_ddp.training.report import describe_run, report_end
 from translate_ddp.training.resume import (
     describe_changes,
@@ -108,9 +110,13 @@ def train(config: Config, world: World) -> bool:
         if world.is_main:
             with suppress(OSError):  # the next save reports a full disk
                 write_atomically(folder.path / "config.yaml", to_yaml(config))
-        for line in [*describe_run(settings, trainer), *notices, *resumed.messages]:
+        launch = describe_launch(settings, trainer)
+        for line in describe_run(settings, trainer, launch) if launch else ():
             logbook.message(line)
         begin_run(folder, world)
+        open_report(config, launch, trainer)
+        for line in [*notices, *resumed.messages]:
+            logbook.message(line)
         is_finished = trainer.fit()
         report_end(trainer, is_finished, started)
     return is_finished

@@ -1,15 +1,14 @@
-"""Exponents and bends of measured curves, and their drawing."""
+"""Exponents and bends of measured curves, and their figure."""
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from benchmarks.charts import figure
 from benchmarks.common import Values
 from benchmarks.report import Row
+from translate_ddp.pages.charts import Series, lines, standalone
 
 LEAST_SPAN = 8  # of a y axis, as a factor
 TIME, MEMORY, PACE = "µs per target token", "MiB of a step", "steps per second"
@@ -65,27 +64,32 @@ class Curve:
         return Row(LABELS[self.name], values)
 
 
-def draw(curves: Mapping[str, Curve], title: str, path: Path) -> None:
-    """Time in the first row, memory in the second; a column for each x axis."""
+def figure(curves: Mapping[str, Curve]) -> str:
+    """Two charts for each x axis, side by side: time and memory."""
     names = [name for name in curves if name not in ("one_pass", "ranks")]
-    with figure(path, title, 2, max(1, len(names)), figsize=(3.4 * len(names) + 1, 6)) as grid:
-        for column, name in zip(grid.T, names, strict=False):
-            for axes, quantity in zip(column, (TIME, MEMORY), strict=True):
-                _draw_curve(axes, curves[name], quantity, "o-")
-                if name == "batch" and "one_pass" in curves:
-                    _draw_curve(axes, curves["one_pass"], quantity, "s--")
-                axes.set(xlabel=LABELS[name].partition(",")[0], ylabel=quantity)
-                low, high = axes.get_ylim()
-                widen = max(1.0, LEAST_SPAN * low / high) ** 0.5  # noise must not look like a slope
-                axes.set_ylim(low / widen, high * widen)
+    return standalone(
+        *(_draw(name, curves, quantity) for name in names for quantity in (TIME, MEMORY)),
+        columns=2,
+    )
 
 
-def _draw_curve(axes: Any, curve: Curve, quantity: str, style: str) -> None:
-    (exponent, factor), x = curve.line(quantity), curve.x
-    label = "in one pass, " if curve.name == "one_pass" else ""
-    axes.loglog(x, curve.y[quantity], style, base=2, label=f"{label}exponent {exponent:.2f}")
-    rest = x[len(x) // 2 :]
-    axes.plot(rest, factor * rest**exponent, color="black", linewidth=0.8)
-    axes.legend(frameon=False, fontsize="small")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda v, _: f"{v / 1024:g}k" if v >= 1024 else f"{v:g}")
+def _draw(name: str, curves: Mapping[str, Curve], quantity: str) -> Markup:
+    """The points and the fitted power; for `batch` also those of one pass."""
+    series = _series(curves[name], quantity, "")
+    if name == "batch" and "one_pass" in curves:
+        series += _series(curves["one_pass"], quantity, "one pass: ")
+    ys = [y for each in series for y in each.y]
+    low, high = min(ys), max(ys)
+    widen = max(1.0, LEAST_SPAN * low / high) ** 0.5  # noise must not look like a slope
+    limits = low / widen, high * widen
+    return lines(quantity, series, LABELS[name].partition(",")[0], y_range=limits, is_log=True)
+
+
+def _series(curve: Curve, quantity: str, label: str) -> list[Series]:
+    found = [Series(f"{label}measured", curve.y[quantity].tolist(), curve.x.tolist())]
+    exponent, factor = curve.line(quantity)
+    if not math.isnan(exponent):
+        rest = curve.x[len(curve.x) // 2 :]
+        fitted = (factor * rest**exponent).tolist()
+        found.append(Series(f"{label}exponent {exponent:.2f}", fitted, rest.tolist()))
+    return found

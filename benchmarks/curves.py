@@ -11,11 +11,10 @@ gradients, optimizer and activations. On a GPU it is the peak that torch allocat
 
 import random
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Literal
 
 from benchmarks.common import Settings, Values, module_command, read_settings
-from benchmarks.curve_fit import LABELS, MEMORY, PACE, TIME, Curve, draw
+from benchmarks.curve_fit import LABELS, MEMORY, PACE, TIME, Curve, figure
 from benchmarks.curve_point import Point
 from benchmarks.machine import facts_and_peaks
 from benchmarks.report import Row, table, write_report
@@ -103,7 +102,7 @@ def report(settings: CurvesBenchmark, points: list[Point], outcomes: Outcomes) -
         raw=[asdict(point) | dict(*outcomes[point.name].rounds) for point in points],
         folder=settings.results,
         notes=[*NOTES, fits],
-        draw=partial(draw, curves, title),
+        figure=figure(curves),
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import sacrebleu
 
-from benchmarks.charts import draw_bars
+from benchmarks.charts import bar_figure
 from benchmarks.common import OWN, Settings, Values, module_command, read_settings, select
 from benchmarks.decoders.prepare import prepare_task, task_facts, train_demo
 from benchmarks.decoders.task import Ids
@@ -120,7 +120,7 @@ def main() -> None:
             raw=raw(outcomes) | raw(batched[0]),
             folder=settings.results,
             notes=[NOTE, independence(*batched)],
-            draw=partial(draw_bars, outcomes, PACE, BAR, TITLE),
+            figure=bar_figure(outcomes, PACE, BAR, TITLE),
         )
 
 

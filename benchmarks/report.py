@@ -1,12 +1,11 @@
-"""Results as files of one name: JSON for programs, Markdown tables, for some also an SVG chart."""
+"""Results as files of one name: JSON for programs, Markdown tables, for some also a figure."""
 
 import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +32,11 @@ def write_report(
     facts: Mapping[str, Any] | None = None,
     raw: Any = None,
     notes: Sequence[str] = (),
-    draw: Callable[[Path], None] | None = None,
+    figure: str = "",
 ) -> None:
-    """Write NAME.json and NAME.md to `folder`, and the chart of `draw` as NAME.svg.
+    """Write NAME.json and NAME.md to `folder`, and `figure`, if there is one, as NAME.svg.
 
-    A chart of the default results folder is a figure of the documentation and goes to
-    docs/figures. Without matplotlib there is no chart.
+    A figure of the default results folder is one of the documentation and goes to docs/figures.
     """
     content = {"title": title, "command": command_line(), "facts": dict(facts or {})}
     content |= {"notes": list(notes), "rows": [asdict(row) for row in rows], "raw": raw}
@@ -53,13 +51,11 @@ def write_report(
     if facts:
         shown_facts = "; ".join(f"{n.replace('_', ' ')}: {v}" for n, v in facts.items())
         parts.append(f"Measured on: {shown_facts}.")
-    if draw and find_spec("matplotlib"):
+    if figure:
         chart = (FIGURES if folder == RESULTS else folder) / f"{name}.svg"
         chart.parent.mkdir(parents=True, exist_ok=True)
-        draw(chart)
+        chart.write_text(figure, encoding="utf-8")
         parts.append(f"![{title}]({Path(os.path.relpath(chart, folder)).as_posix()})")
-    elif draw:
-        print("No chart: matplotlib is not installed.", file=sys.stderr)
     text = "\n\n".join(parts) + "\n"
     (folder / f"{name}.md").write_text(text, encoding="utf-8")
     print(text)

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.charts import draw_bars
+from benchmarks.charts import bar_figure
 from benchmarks.common import OWN, Values, module_command, read_settings, select
 from benchmarks.corpus import Corpus, CorpusSettings
 from benchmarks.machine import default_device, facts_and_peaks
@@ -101,7 +101,7 @@ def main() -> None:
             raw=raw(outcomes),
             folder=settings.results,
             notes=[NOTE],
-            draw=partial(draw_bars, outcomes, PACE, BAR, TITLE),
+            figure=bar_figure(outcomes, PACE, BAR, TITLE),
         )
 
 

@@ -41,7 +41,7 @@ COMMANDS = (
     "gpu.__main__ recipe.__main__ training decoding profile curves scaling quality neighbours "
     "control_plane startup serving time_to_quality.__main__ preparation".split()
 )
-PEERS = ("ctranslate2", "eole", "pyonmttok", "transformers", "matplotlib")
+PEERS = ("ctranslate2", "eole", "pyonmttok", "transformers")
 
 
 def test_every_module_without_a_peer_imports():

@@ -37,7 +37,7 @@ def test_validation_without_an_epoch_and_training_is_one_line(capsys: pytest.Cap
 def test_samples_are_aligned_cut_and_cannot_control_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ):
-    ConsoleSink().samples(1, [Sample("a" * 200, "b" * 201, "\x1b[2JGood\nday")])
+    ConsoleSink().validated(1, [Sample("a" * 200, "b" * 201, "\x1b[2JGood\nday")])
     assert capsys.readouterr().out.splitlines() == [
         "",
         "     SOURCE: " + "a" * 200,

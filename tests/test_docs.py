@@ -56,7 +56,7 @@ def test_flags_exist():
             ["-m", "translate_ddp", "score"],
             ["-m", "translate_ddp", "export"],
             ["-m", "translate_ddp", "info"],
-            ["-m", "translate_ddp", "inspect"],
+            ["-m", "translate_ddp", "report"],
         )
     ]
     known = set(re.findall(r"--\w+", " ".join(helps))) | OTHER_FLAGS

@@ -1,6 +1,7 @@
 """Exported folders for `transformers`, opened as its users do."""
 
 import json
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from translate_ddp.exporting.huggingface import prove_huggingface
 from translate_ddp.exporting.proof import NotTheSame
 from translate_ddp.exporting.sentences import choose_sentences
 from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.exporting.training_figure import training_figure
 from translate_ddp.settings import NBestConfig, TokenizerConfig
 
 transformers: Any = pytest.importorskip("transformers")
@@ -184,3 +186,30 @@ def test_word_tokenizer_is_exported(trained: Path, tmp_path: Path):
     export(words, "huggingface", tmp_path / "hf", choose_sentences(words, "", "", NO_RUN))
     (sun,) = tokenizer.encode(["sun"])
     assert opened(tmp_path / "hf")[0](["sun unknown"])["input_ids"] == [[*sun, UNK, EOS]]
+
+
+def test_model_card_shows_the_training_up_to_the_exported_step(trained: Path, tmp_path: Path):
+    model = trained_model(trained)
+    folder = tmp_path / "hf"
+    export(model, "huggingface", folder, validation_set(trained), run_folder=trained)
+    assert "\n![Loss and scores during the training](training.svg)\n" in (
+        folder / "README.md"
+    ).read_text(encoding="utf-8")
+    figure = ET.parse(folder / "training.svg").getroot()
+    titles = [text.text for text in figure.findall("{http://www.w3.org/2000/svg}text")]
+    assert titles == ["Loss, nats/token", "Scores of validation, greedy"]
+    assert str(trained) not in (folder / "training.svg").read_text(encoding="utf-8")
+    opened(folder)  # transformers ignores the figure
+
+
+def test_figure_of_the_training_ends_at_the_exported_step_and_has_few_points(tmp_path: Path):
+    lines = [
+        {"step": step, "time": 1.0, "train/nll": 3.0 if step % 2 else 1.0, "validation/BLEU": step}
+        for step in range(1, 4001)
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    figure = training_figure(tmp_path, 2000)
+    # 300 means of 6 or 7 steps: the first of 1 to 7, the last of 1,995 to 2,000.
+    assert "BLEU: 4 at 4, 1,997.5 at 1,997.5; least 4, most 1,997.5." in figure
+    assert "training: 2.143 at 4, 2 at 1,997.5;" in figure and len(figure) < 20_000
+    assert training_figure(tmp_path / "absent", 2000) == "" == training_figure(tmp_path, 0)

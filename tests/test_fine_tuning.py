@@ -27,7 +27,8 @@ from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import TokenizerConfig
 from translate_ddp.training import find_checkpoint
-from translate_ddp.training.checkpoint_file import Checkpoint, load
+from translate_ddp.training.checkpoint_file import load
+from translate_ddp.training.checkpoint_name import Checkpoint
 from translate_ddp.training.find_checkpoint import Listing, delete_copy, load_initial
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
 from translate_ddp.training.start import find_start

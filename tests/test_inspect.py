@@ -234,7 +234,6 @@ def test_an_epoch_has_the_pairs_of_the_weights_in_both_directions(tmp_path: Path
     )
     assert plain is not None and double is not None
     assert double.tokens == 2 * plain.tokens
-    assert abs(double.steps - 2 * plain.steps) <= 1  # of a plan for the sample
     assert both == plain
 
 

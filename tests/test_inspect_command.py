@@ -72,7 +72,7 @@ def test_bad_input_ends_with_code_2_and_one_message(corpus: Path, tmp_path: Path
     for flags, message in (
         (["--dataset", str(tmp_path / "nowhere")], "nowhere"),
         (["--dataset", str(tmp_path / "empty"), "--lang_tgt", "de"], "0 usable pairs"),
-        ([*data, "--html", str(corpus / "train.en")], "exists and is no HTML page"),
+        ([*data, "--html", str(corpus / "train.en")], "exists and is no page"),
         ([*data, "--html", str(corpus / "no" / "page.html")], "there is no folder"),
         ([*data, "--html", str(corpus)], "is a folder"),
         ([*data, "--seconds", "-1"], "seconds must be at least 0"),

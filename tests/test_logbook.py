@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.runs import records, steps
 from translate_ddp.errors import NotSaved
-from translate_ddp.training.logbook import Logbook, Sample
+from translate_ddp.training.logbook import Logbook, Sample, Sink, choose_samples, shown_samples
 from translate_ddp.training.sinks import jsonl_sink
 from translate_ddp.training.sinks.jsonl_sink import JsonlSink
 from translate_ddp.training.state import LogOffset
@@ -17,8 +17,8 @@ from translate_ddp.training.state import LogOffset
 SAMPLE = Sample("Guten Tag", "Good day", "Good")
 
 
-class ListSink:
-    """A sink that is no subclass of anything."""
+class ListSink(Sink):
+    """Keeps every call."""
 
     def __init__(self, calls: list[tuple], status: str = "") -> None:
         self.calls = calls
@@ -27,8 +27,14 @@ class ListSink:
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         self.calls.append(("log", self.status, step, scalars))
 
-    def samples(self, step: int, rows: Sequence[Sample]) -> None:
-        self.calls.append(("samples", self.status, step, rows))
+    def validated(self, step: int, rows: Sequence[Sample]) -> None:
+        self.calls.append(("validated", self.status, step, rows))
+
+    def message(self, text: str) -> None:
+        self.calls.append(("message", self.status, text))
+
+    def saved(self, step: int, path: Path, epoch: int | None) -> None:
+        self.calls.append(("saved", self.status, step, path, epoch))
 
     def close(self, seconds: float, failed: bool) -> None:
         self.calls.append(("close", self.status, seconds, failed))
@@ -39,14 +45,28 @@ def test_every_sink_receives_what_is_logged_in_order():
     logbook = Logbook([ListSink(calls, "a file"), ListSink(calls), ListSink(calls, "a server")])
     assert logbook.status == "a file; a server"
     logbook.log(10, {"train/loss": 2.5})
-    logbook.samples(20, [SAMPLE])
+    logbook.validated(20, [SAMPLE])
+    logbook.message("Skipped step 21")
+    logbook.saved(22, Path("a.pt"), None)
     logbook.close(5.0)
-    statuses = ("a file", "", "a server")
-    assert calls == [
-        *[("log", status, 10, {"train/loss": 2.5}) for status in statuses],
-        *[("samples", status, 20, [SAMPLE]) for status in statuses],
-        *[("close", status, 5.0, False) for status in statuses],
+    expected = [
+        ("log", 10, {"train/loss": 2.5}),
+        ("validated", 20, [SAMPLE]),
+        ("message", "Skipped step 21"),
+        ("saved", 22, Path("a.pt"), None),
+        ("close", 5.0, False),
     ]
+    statuses = ("a file", "", "a server")
+    assert calls == [(name, status, *rest) for name, *rest in expected for status in statuses]
+
+
+def test_samples_are_the_same_sentences_at_every_validation():
+    assert choose_samples(3, 100) == choose_samples(3, 100)
+    rows = choose_samples(3, 100)
+    assert len(set(rows)) == 3 and set(rows) <= set(range(100)) and rows == sorted(rows)
+    assert choose_samples(3, 2) == [0, 1]
+    sentences = [SAMPLE._replace(source=str(row)) for row in range(100)]
+    assert [int(sample.source) for sample in shown_samples(sentences)] == rows
 
 
 def test_sinks_are_closed_once_and_know_whether_the_run_failed():
@@ -70,7 +90,7 @@ def test_logbook_without_sinks_and_console_does_nothing(
     with Logbook(shown=False) as logbook:
         logbook.message("hello")
         logbook.log(1, {"validation/loss": 2.0})
-        logbook.samples(1, [SAMPLE])
+        logbook.validated(1, [SAMPLE])
         with logbook.progress("work", total=1) as progress:
             progress.text = "loss 1"
             progress.advance()

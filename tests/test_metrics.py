@@ -30,7 +30,7 @@ from translate_ddp.training.metrics import (
     find_metric,
     score_texts,
 )
-from translate_ddp.training.validation import ValidationSet, choose_samples, validate
+from translate_ddp.training.validation import ValidationSet, validate
 
 
 def test_scores_equal_those_of_sacrebleu_and_counts_by_hand():
@@ -185,9 +185,8 @@ def validation() -> tuple[Transformer, ValidationSet]:
 
 
 def test_scores_and_texts_equal_those_of_single_sentences(
-    validation: tuple[Transformer, ValidationSet], monkeypatch: pytest.MonkeyPatch
+    validation: tuple[Transformer, ValidationSet],
 ):
-    monkeypatch.setattr("translate_ddp.training.validation.NUM_SAMPLES", len(LINES))
     model, data = validation
     tokenizer = train_tokenizer(LINES, TokenizerConfig(vocab_size=300))
     done: list[int] = []
@@ -214,11 +213,4 @@ def test_scores_and_texts_equal_those_of_single_sentences(
     assert list(scores) == [metric.name for metric in METRICS]
     assert scores.pop("loss") == pytest.approx(total / count, rel=1e-5)
     assert scores == score_texts(LINES, predictions, LINES, "en")
-    assert result.samples == list(zip(LINES, LINES, predictions, strict=True))
-
-
-def test_samples_are_the_same_sentences_at_every_validation():
-    assert choose_samples(3, 100) == choose_samples(3, 100)
-    rows = choose_samples(3, 100)
-    assert len(set(rows)) == 3 and set(rows) <= set(range(100)) and rows == sorted(rows)
-    assert choose_samples(3, 2) == [0, 1]
+    assert result.predictions == predictions

@@ -27,7 +27,7 @@ def chromium() -> Iterator[Browser]:
 
 def open_page(page: Browser, port: int, size: tuple[int, int] = DESKTOP) -> None:
     page.log.clear()
-    page.open(f"http://127.0.0.1:{port}/", *size)
+    page.open(f"http://127.0.0.1:{port}/", *size, ready="settings")
 
 
 def wait_for_output(page: Browser, text: str) -> None:

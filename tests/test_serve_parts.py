@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from translate_ddp import extras
 from translate_ddp.commands import serve
 from translate_ddp.errors import UserError
 from translate_ddp.serving.documents import html_text, plain_text
@@ -161,6 +162,6 @@ def test_unusable_limit_is_named(settings: dict[str, float]):
 
 
 def test_missing_extra_is_one_message(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(serve, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="uvicorn .* pip install -r requirements-serve.txt"):
         serve.run(serve.ServeConfig())

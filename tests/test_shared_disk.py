@@ -20,7 +20,8 @@ from translate_ddp.settings import DistributedConfig
 from translate_ddp.training import find_checkpoint
 from translate_ddp.training.build import lock_run_folder
 from translate_ddp.training.checkpoint import CheckpointStore, skipped
-from translate_ddp.training.checkpoint_file import Checkpoint, damage
+from translate_ddp.training.checkpoint_file import damage
+from translate_ddp.training.checkpoint_name import Checkpoint
 from translate_ddp.training.find_checkpoint import Listing, load_state
 
 

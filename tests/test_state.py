@@ -89,7 +89,7 @@ def test_only_state_knows_the_keys():
     keys = set().union(file, *nested)
     # These name something else, too: settings, and what is logged or printed.
     keys -= {part.name for part in fields(Config)}
-    keys -= {"config", "epoch", "global_step", "identity", "sha256", "size"}
+    keys -= {"best_metric", "config", "epoch", "global_step", "identity", "sha256", "size"}
     keys -= {"format", "version"}  # of exported folders, too
     assert {"log_offset", "step_in_epoch", "best_score", "history", "meters"} <= keys
     package = Path(translate_ddp.__file__).parent

@@ -44,7 +44,7 @@ def test_trackio_stores_scalars_samples_and_configuration(tmp_path: Path):
         print("status:", tracker.status)
         logbook.log(10, {"train/loss": 2.5, "epoch": 0.5})
         logbook.log(20, {"validation/loss": float("nan")})
-        logbook.samples(20, [Sample("Guten Tag", "Good day", "<b>Good</b>")])
+        logbook.validated(20, [Sample("Guten Tag", "Good day", "<b>Good</b>")])
     """
     output = run_child(child(tmp_path, script, TRACKIO), trackio_environment(tmp_path)).stdout
     assert b"status: trackio project p1\n" in output and b"trackio stopped" not in output

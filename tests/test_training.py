@@ -17,8 +17,9 @@ from tests.helpers.runs import assert_same_state, last_state, losses, metrics, r
 from translate_ddp.data.batches import Step
 from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS
+from translate_ddp.quantities import describe_seconds
 from translate_ddp.training.metrics import METRICS
-from translate_ddp.training.report import describe_ranks, describe_seconds
+from translate_ddp.training.report import describe_ranks
 from translate_ddp.training.updater import StepResult, Updater
 
 

@@ -21,7 +21,7 @@ LOG_TWO_STEPS = """
     logbook.log(10, {"train/loss": 2.5})
     logbook.log(20, {"train/loss": 1.5})
     logbook.log(20, {"validation/loss": float("nan")})
-    logbook.samples(20, [Sample("Guten Tag", "Good day", "<b>Good</b>")])
+    logbook.validated(20, [Sample("Guten Tag", "Good day", "<b>Good</b>")])
 """
 LOG_ONE_STEP = 'logbook.log(20, {"train/loss": 1.5})'
 
@@ -115,7 +115,7 @@ def test_environment_overrides_the_mode_and_disabled_does_not_import_wandb(tmp_p
 LOG_TWO_SAMPLES = """
     for step in (10, 20):
         logbook.log(step, {"train/loss": 1.5})
-        logbook.samples(step, [Sample("Guten Tag", "Good day", "Good")])
+        logbook.validated(step, [Sample("Guten Tag", "Good day", "Good")])
 """
 
 
@@ -222,7 +222,7 @@ def test_killed_wandb_process_costs_one_message_and_nothing_that_was_stored(tmp_
         for step in range(30, 80, 10):
             logbook.log(step, {"train/loss": 1.5})
             time.sleep(0.1)
-        logbook.samples(80, [Sample("Guten Tag", "Good day", "Good")])
+        logbook.validated(80, [Sample("Guten Tag", "Good day", "Good")])
     """
     output = run_child(wandb_child(tmp_path, script), environment(tmp_path)).stdout.decode()
     status, *lines = output.splitlines()

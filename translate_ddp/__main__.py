@@ -20,6 +20,7 @@ from translate_ddp.commands import (
     export,
     info,
     inspect,
+    report,
     score,
     serve,
     translate,
@@ -41,6 +42,7 @@ COMMANDS = {
     "serve": (serve.ServeConfig, serve.run),
     "export": (export.ExportConfig, export.run),
     "info": (info.InfoConfig, info.run),
+    "report": (report.ReportConfig, report.run),
 }
 
 

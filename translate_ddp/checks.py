@@ -13,3 +13,9 @@ def check_probability(settings: object, *names: str) -> None:
     for name in names:
         if not 0 <= (value := getattr(settings, name)) < 1:
             raise ValueError(f"{name} must lie in [0, 1), but is {value}.")
+
+
+def check_port(port: int) -> None:
+    """Raise ValueError if there is no such port to listen on."""
+    if not 0 <= port < 2**16:
+        raise ValueError(f"port must lie in 0 to {2**16 - 1}, but is {port}.")

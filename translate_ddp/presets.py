@@ -1,5 +1,6 @@
 """Named sets of model sizes and schedules. The user's flags override them."""
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -106,3 +107,23 @@ def with_values(config: Config, values: dict[str, Any]) -> Config:
         chosen = {name: value for name, value in values.items() if name in names}
         config = replace(config, **{part.name: replace(settings, **chosen)})
     return config
+
+
+# Settings that say where and how a run was started, of no interest to others.
+PARTS_OMITTED = ("checkpoint", "logbook", "distributed", "run")
+
+
+def changed_settings(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The settings of a run, part by part in `config`, that differ from its preset and defaults.
+
+    Those of `PARTS_OMITTED` are left out.
+    """
+    preset = PRESETS.get(config.get("run", {}).get("preset", ""), {})
+    usual = {n: v for part in Config().to_dict().values() for n, v in part.items()} | preset
+    return {
+        name: value
+        for part, settings in config.items()
+        if part not in PARTS_OMITTED
+        for name, value in settings.items()
+        if value != usual.get(name)
+    }

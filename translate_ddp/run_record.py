@@ -1,7 +1,7 @@
 """The record of a run in its folder, from which reports are made: what each file holds.
 
     metrics.jsonl    every logged scalar, a line for each record
-    events.jsonl     launches, saved checkpoints, notices and ends, a line for each; only appended to
+    events.jsonl     launches, saved checkpoints, notices and ends, a line for each; never changed
     samples.jsonl    translations of the same few validation sentences, a line for each validation
     validation.json  all translations of the last validation, and the attention of a few
     STATUS.json      the state of the run; config.yaml: its settings
@@ -23,6 +23,8 @@ VALIDATION_FILE = "validation.json"
 STATUS_FILE = "STATUS.json"
 SETTINGS_FILE = "config.yaml"
 REPORT_FILE = "report.html"
+# Files of one run, which a new run in the same folder does not continue.
+RECORD_FILES = (METRICS_FILE, EVENTS_FILE, SAMPLES_FILE, VALIDATION_FILE, REPORT_FILE)
 
 TextRow = tuple[str, str, str]  # source, reference, translation
 
@@ -59,8 +61,10 @@ class Launch:
     vocab_size: int = 0
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
     padding: float = 0.0  # share of the tokens of a step
-    length_edges: list[int] = field(default_factory=list)  # bins of sentence lengths, in tokens
-    source_lengths: list[int] = field(default_factory=list)  # sentences in each bin
+    length_edges: list[int] = field(default_factory=list)  # of bins of lengths in tokens
+    source_lengths: list[int] = field(
+        default_factory=list
+    )  # sentences; in the last bin, also longer
     target_lengths: list[int] = field(default_factory=list)
 
 
@@ -110,9 +114,9 @@ class SampleRows:
 class Attention:
     """Cross-attention of one translation, the mean of all layers and heads."""
 
-    source: list[str]  # tokens as text
+    source: list[str]  # tokens as text, "[EOS]" at the end
     predicted: list[str]
-    weights: list[list[float]]  # of each predicted token: over the source tokens; they sum to 1
+    weights: list[list[float]]  # for each predicted token: of the source tokens; about 1 in total
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class LogbookConfig:
+    report: bool = True
+    """Write report.html, a page about the run, in the model folder."""
     wandb_project: str = "translate_ddp"
     """Weights & Biases project."""
     wandb_group: str = ""

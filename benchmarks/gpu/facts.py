@@ -27,7 +27,7 @@ DATA_SHEET_TFLOPS = {
 # Needed by some parts of this benchmark, and by runs and tests of the project.
 OPTIONAL = (
     "transformers accelerate triton pytest pytest_timeout xdist sacrebleu jiwer tqdm yaml datasets "
-    "wandb matplotlib"
+    "wandb"
 ).split()
 COPIED_BYTES = {"cuda": 2**30, "cpu": 2**26}
 DRIVER_FACTS = "driver_version,clocks.max.sm,power.limit"

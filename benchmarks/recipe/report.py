@@ -3,18 +3,17 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.charts import COLOURS, figure
 from benchmarks.common import Settings, Values
 from benchmarks.recipe.bootstrap import RESAMPLES, Difference, compare, sentence_counts
 from benchmarks.recipe.convention import CONVENTIONS, TEST, VALIDATION
 from benchmarks.recipe.record import Record, load_records
 from benchmarks.report import Row, table, write_report
 from translate_ddp.errors import UserError
+from translate_ddp.pages.charts import Bar, bars, standalone
 
 TITLE = "Recipes on Multi30k en-de"
 NOTE = (
@@ -60,7 +59,7 @@ def write_recipe_report(settings: RecipeReport) -> None:
         folder=settings.results,
         raw={key: {s: vars(d) for s, d in found.items()} for key, found in differences.items()},
         notes=[NOTE, *comparison(title, differences), *origins(records)],
-        draw=partial(draw_differences, differences, title) if differences else None,
+        figure=figure(differences, title) if differences else "",
     )
 
 
@@ -156,30 +155,11 @@ def origins(records: Sequence[Record]) -> list[str]:
     return [f"Signatures: {', '.join(signatures)}."] + [f"Trained on: {m}." for m in machines]
 
 
-def draw_differences(differences: Differences, title: str, path: Path) -> None:
-    """A point per recipe with its 95 % interval on validation, and on test if there is one."""
-    with figure(path, title, figsize=(8, 1.4 + 0.4 * len(differences))) as grid:
-        axes = grid[0, 0]
-        axes.axvline(0, color="black", linewidth=0.8)
-        for shift, split in ((-0.12, VALIDATION), (0.12, TEST)):
-            points = [(p, d[split]) for p, d in enumerate(differences.values()) if split in d]
-            if points:
-                means = [found.mean for _, found in points]
-                below = [found.mean - found.low for _, found in points]
-                above = [found.high - found.mean for _, found in points]
-                places = [place + shift for place, _ in points]
-                axes.errorbar(
-                    means,
-                    places,
-                    xerr=[below, above],
-                    fmt="o",
-                    color=COLOURS[split == VALIDATION],
-                    capsize=3,
-                    label=split,
-                )
-        axes.set_yticks(range(len(differences)), list(differences))
-        axes.set_xlabel("BLEU, with 95 % intervals over sentences")
-        axes.margins(y=0.2)
-        axes.invert_yaxis()
-        axes.legend()
-        axes.spines[["top", "right"]].set_visible(False)
+def figure(differences: Differences, title: str) -> str:
+    """A bar for each recipe and split, with its 95 % interval."""
+    items = [
+        Bar(f"{name}, {split}", d.mean, f"{d.mean:+.2f}", d.low, d.high, color=int(split == TEST))
+        for name, splits in differences.items()
+        for split, d in splits.items()
+    ]
+    return standalone(bars(f"{title}, with 95 % intervals over sentences", items))

@@ -20,11 +20,9 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.charts import figure
 from benchmarks.common import (
     OWN,
     Failed,
@@ -41,12 +39,11 @@ from benchmarks.rounds import run_once
 from benchmarks.time_to_quality.scoring import score_snapshots
 from benchmarks.training import write_task
 from translate_ddp.errors import UserError, report_errors
+from translate_ddp.pages.charts import Series, lines, standalone
 from translate_ddp.training.metrics import bleu_signature
 
 TRANSFORMERS, EOLE = "transformers Seq2SeqTrainer", "Eole"
 MODULES = {OWN: "ours", TRANSFORMERS: "transformers_side", EOLE: "eole_side"}
-COLOURS = {OWN: "#c44e52", TRANSFORMERS: "#4c72b0", EOLE: "#8c96a3"}
-STYLES = ("--", "-", ":")
 STARTUP_SECONDS = 300
 PROTOCOL = ("minutes", "every", "precision")  # settings that all records must share
 TITLE = "Training time until a validation BLEU"
@@ -168,7 +165,7 @@ def write(
         facts=first["facts"] | {"BLEU": first["signature"], "precision": settings.precision},
         raw=curves,
         notes=[NOTE],
-        draw=partial(draw_curves, curves, settings.targets) if curves else None,
+        figure=figure(curves, settings.targets) if curves else "",
     )
 
 
@@ -211,26 +208,23 @@ def minutes_to(curve: Curve, target: float) -> float | None:
     return next((point["minutes"] for point in curve if point["bleu"] >= target), None)
 
 
-def draw_curves(curves: Mapping[str, Curve], targets: Sequence[float], path: Path) -> None:
-    """BLEU over minutes: a colour per side, a line style per learning rate."""
-    rates = list(dict.fromkeys(name.split(", lr ")[1] for name in curves))
-    with figure(path, TITLE, figsize=(9, 5)) as grid:
-        axes = grid[0, 0]
-        for target in targets:
-            axes.axhline(target, color="black", linewidth=0.5)
-        for name, curve in curves.items():
-            side, rate = name.split(", lr ")
-            axes.plot(
-                [point["minutes"] for point in curve],
+def figure(curves: Mapping[str, Curve], targets: Sequence[float]) -> str:
+    """BLEU over minutes: a chart for each learning rate, with a line for each side and target."""
+    charts = []
+    last = max(point["minutes"] for curve in curves.values() for point in curve)
+    for rate in dict.fromkeys(name.split(", ")[1] for name in curves):
+        series = [
+            Series(
+                name.split(", ")[0],
                 [point["bleu"] for point in curve],
-                color=COLOURS[side],
-                linestyle=STYLES[rates.index(rate) % len(STYLES)],
-                label=name,
+                [point["minutes"] for point in curve],
             )
-        axes.set_xlabel("minutes of training")
-        axes.set_ylabel("validation BLEU, greedy")
-        axes.legend()
-        axes.spines[["top", "right"]].set_visible(False)
+            for name, curve in curves.items()
+            if name.endswith(f", {rate}")
+        ]
+        series += [Series(f"BLEU {target:g}", [target] * 2, [0, last]) for target in targets]
+        charts.append(lines(f"Validation BLEU, greedy, {rate}", series, "minutes of training"))
+    return standalone(*charts, columns=2)
 
 
 if __name__ == "__main__":

@@ -56,13 +56,16 @@ class Browser:
             data += byte
         return json.loads(data)
 
-    def open(self, url: str, width: int, height: int, dark: bool = False) -> None:
+    def open(
+        self, url: str, width: int, height: int, dark: bool = False, ready: str = "true"
+    ) -> None:
+        """Open a page in a window of that size, and wait until its expression `ready` holds."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Page.navigate", url=url)
-        self.wait_for("document.readyState === 'complete' && settings")
+        self.wait_for(f"document.readyState === 'complete' && {ready}")
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, which must be JSON."""

@@ -16,7 +16,7 @@ from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.checkpoint_file import digest_in
+from translate_ddp.training.checkpoint_name import digest_in
 from translate_ddp.training.state import RunState
 
 

@@ -10,7 +10,8 @@ import tyro
 from translate_ddp.console import print_line, printable
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.training.checkpoint_file import Checkpoint, damage, load, parse_name
+from translate_ddp.training.checkpoint_file import damage, load
+from translate_ddp.training.checkpoint_name import Checkpoint, parse_name
 
 COLUMNS = ("file", "kind", "epoch", "step", "size", "result")
 

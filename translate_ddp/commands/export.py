@@ -17,7 +17,7 @@ from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.launcher import Launch
 from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.checkpoint_file import digest_in
+from translate_ddp.training.checkpoint_name import digest_in
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def run(config: ExportConfig) -> None:
         print(line, file=sys.stderr)
     model = TrainedModel.of(state)
     sentences = choose_sentences(model, config.source, config.reference, path.parent)
-    proof = export(model, config.format, output, sentences, config.quantization)
+    proof = export(model, config.format, output, sentences, config.quantization, path.parent)
     for line in proof.lines:
         print_line(f"Proven: {line}.")
     for line in proof.notes:

@@ -16,18 +16,16 @@ from translate_ddp.modeling.exported_folder import (
     read_description,
     read_tokenizer,
 )
-from translate_ddp.presets import PRESETS
+from translate_ddp.presets import changed_settings
+from translate_ddp.quantities import number
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.settings import Config
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import damage, load
 from translate_ddp.training.local_paths import dataset_names
 from translate_ddp.training.metrics import bleu_signature
-from translate_ddp.training.sinks.console_sink import number, with_units
+from translate_ddp.training.report import describe_sizes
+from translate_ddp.training.sinks.console_sink import with_units
 from translate_ddp.training.state import FORMAT, RunState
-
-# Of no interest to others: where and how a run was started.
-PARTS_OMITTED = ("checkpoint", "logbook", "distributed", "run")
 
 Rows = list[tuple[str, str]]
 
@@ -70,6 +68,7 @@ def describe_file(path: Path, config: InfoConfig) -> Rows:
 def describe_state(state: RunState) -> Rows:
     config, position = state.run.config, state.position
     language = config["corpus"]["lang_tgt"]
+    changed = [f"{name} {value}" for name, value in changed_settings(config).items()]
     best = "none: no epoch has ended with a validation"
     if position.best_epoch:
         score = f"{position.best_metric} {number(position.best_score)}"
@@ -88,7 +87,7 @@ def describe_state(state: RunState) -> Rows:
         ("languages", _languages(config["corpus"])),
         *_sizes(config["model"], parameters, Tokenizer(state.tokenizer)),
         ("preset", str(config.get("run", {}).get("preset", "unknown"))),
-        ("changed", ", ".join(changed_settings(config)) or "no setting"),
+        ("changed", ", ".join(changed) or "no setting"),
         ("trained", f"to epoch {position.current_epoch}, step {position.global_step:,}"),
         ("best epoch", best),
         (
@@ -129,24 +128,6 @@ def _languages(settings: Mapping[str, Any]) -> str:
 def _sizes(model: Mapping[str, Any], parameters: int, tokenizer: Tokenizer) -> Rows:
     kind = "SentencePiece" if tokenizer.is_sentencepiece else "tokenizer.json"
     return [
-        (
-            "model",
-            f"{model['num_encoder_layers']} encoder and {model['num_decoder_layers']} decoder "
-            f"layers, width {model['d_model']}, feed-forward {model['d_ff']}, "
-            f"{model['num_heads']} heads; {parameters:,} parameters",
-        ),
+        ("model", f"{describe_sizes(model)}; {parameters:,} parameters"),
         ("vocabulary", f"{len(tokenizer):,} tokens, {kind}"),
-    ]
-
-
-def changed_settings(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """`name value` for each setting that differs from the preset of the run and the defaults."""
-    preset = PRESETS.get(config.get("run", {}).get("preset", ""), {})
-    usual = {n: v for part in Config().to_dict().values() for n, v in part.items()} | preset
-    return [
-        f"{name} {value}"
-        for part, settings in config.items()
-        if part not in PARTS_OMITTED
-        for name, value in settings.items()
-        if value != usual.get(name)
     ]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from translate_ddp.checks import check_at_least
 from translate_ddp.commands.command_line import given_flags
+from translate_ddp.commands.page_file import check_page, write_page
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.presets import PRESETS, choose_preset, with_values
-from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.launcher import read_launch
 from translate_ddp.settings import (
     BatchConfig,
@@ -26,7 +26,6 @@ from translate_ddp.settings import (
 )
 
 OTHER_DISK = "Set TMPDIR to a folder on a disk with more space."
-PAGE_START = b"<!doctype html"
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def run(config: InspectConfig) -> None:
         raise UserError("inspect uses one process: start it without torchrun or srun.")
     page = Path(config.html) if config.html else None
     if page is not None:
-        _check_page(page)
+        check_page(page, "--html")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # deletes the temporary folder
     given = given_flags(sys.argv[2:])
     existing_size(config.tokenizer, "-".join(config.corpus.languages), "vocab_size" in given)
@@ -77,7 +76,8 @@ def run(config: InspectConfig) -> None:
         for line in report_lines(found):
             print_line(line)
         if page is not None:
-            _write_page(page, render(found))
+            write_page(page, render(found), "--html")
+            print_line(f"\nWrote {page}.")
 
 
 def choose_settings(config: InspectConfig, given: set[str], pairs: int) -> tuple[Config, str]:
@@ -101,25 +101,3 @@ def choose_settings(config: InspectConfig, given: set[str], pairs: int) -> tuple
     except ValueError as error:
         raise UserError(str(error)) from error
     return settings, suggested
-
-
-def _check_page(path: Path) -> None:
-    """Raise UserError if a page cannot be written there, or would replace something else."""
-    if path.is_dir():
-        raise UserError(f"--html {path} is a folder: pass a new file in it.")
-    if not path.parent.is_dir():
-        raise UserError(f"--html {path}: there is no folder {path.parent}.")
-    try:
-        start = path.read_bytes()[: len(PAGE_START)] if path.exists() else PAGE_START
-    except OSError as error:
-        raise UserError(f"--html {path} cannot be read: {error.strerror}.") from error
-    if start.lower() != PAGE_START:
-        raise UserError(f"--html {path} exists and is no HTML page: pass a new file.")
-
-
-def _write_page(path: Path, html: str) -> None:
-    try:
-        write_atomically(path, html)
-    except OSError as error:
-        raise UserError(f"--html {path} cannot be written: {error.strerror}.") from error
-    print_line(f"\nWrote {path}.")

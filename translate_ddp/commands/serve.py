@@ -2,17 +2,16 @@
 
 import sys
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 
-from translate_ddp.checks import check_at_least
+from translate_ddp.checks import check_at_least, check_port
 from translate_ddp.commands.translate import SavedModel
 from translate_ddp.console import print_line
-from translate_ddp.errors import UserError
+from translate_ddp.extras import SERVER, check_server
 from translate_ddp.serving.limits import LimitsConfig
 from translate_ddp.settings import SearchConfig
 
-LIBRARIES = ("starlette", "uvicorn", "python_multipart")
+LIBRARIES = (*SERVER, "python_multipart")
 
 
 @dataclass(frozen=True)
@@ -31,16 +30,11 @@ class ServeConfig:
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "reload_seconds")
-        if not 0 <= self.port < 2**16:
-            raise ValueError(f"port must lie in 0 to {2**16 - 1}, but is {self.port}.")
+        check_port(self.port)
 
 
 def run(config: ServeConfig) -> None:
-    if missing := [name for name in LIBRARIES if find_spec(name) is None]:
-        raise UserError(
-            f"serve needs {' and '.join(missing)}, which is not installed: run "
-            "pip install -r requirements-serve.txt."
-        )
+    check_server("serve", LIBRARIES)
     from translate_ddp.serving.app import create_app
     from translate_ddp.serving.reload import ServedModel
     from translate_ddp.serving.server import bind, is_loopback, make_server, run_server, url_of

@@ -15,16 +15,17 @@ from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError
+from translate_ddp.quantities import number
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import GREEDY, SearchConfig
 from translate_ddp.training.bootstrap import compare, score_intervals
 from translate_ddp.training.comet_metric import comet_score
-from translate_ddp.training.logbook import Logbook
+from translate_ddp.training.logbook import Logbook, shown_samples
 from translate_ddp.training.metrics import SLOW_METRICS, bleu_signature, score_texts
 from translate_ddp.training.robustness import describe_robustness
-from translate_ddp.training.sinks.console_sink import number, sample_lines, with_units
+from translate_ddp.training.sinks.console_sink import sample_lines, with_units
 from translate_ddp.training.validation import samples_of, validate
 from translate_ddp.translator import Translator
 
@@ -178,7 +179,7 @@ def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> Sy
 def report(system: System, pairs: Pairs, comet: str) -> Iterator[str]:
     """Samples, scores, their intervals and BLEU's signature, as lines."""
     sources, references, (_, lang_tgt) = pairs
-    yield from sample_lines(samples_of(sources, references, system.predictions))
+    yield from sample_lines(shown_samples(samples_of(sources, references, system.predictions)))
     texts = sources, system.predictions, references
     scores = system.scores | score_texts(*texts, lang_tgt, SLOW_METRICS)
     if comet:

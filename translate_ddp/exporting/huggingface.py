@@ -14,6 +14,7 @@ from translate_ddp.exporting.pegasus import pegasus_config, pegasus_weights
 from translate_ddp.exporting.proof import NotTheSame, Proof, proof_of, prove_equal
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.exporting.training_figure import FILE, training_figure
 from translate_ddp.extras import import_extra
 from translate_ddp.settings import SearchConfig
 
@@ -21,10 +22,17 @@ from translate_ddp.settings import SearchConfig
 ODD_TEXTS = ["[EOS]", "a [EOS] b [PAD] [SOS] [UNK]", " two  blanks\tand\na line ", "e\u0301", "😀"]
 
 
-def write_huggingface(folder: Path, model: TrainedModel, sentences: Sentences, name: str) -> Proof:
+def write_huggingface(
+    folder: Path,
+    model: TrainedModel,
+    sentences: Sentences,
+    name: str,
+    run_folder: Path | None = None,
+) -> Proof:
     """Fill the folder, which must exist, and prove that it is the same model.
 
-    `name` is that of the model in its card.
+    `name` is that of the model in its card, which shows the training if `run_folder` has its
+    metrics.
 
     Raises NotTheSame if it is not, UserError if a library is not installed.
     """
@@ -40,7 +48,11 @@ def write_huggingface(folder: Path, model: TrainedModel, sentences: Sentences, n
     settings = tokenizer_config(model.tokenizer, model.seq_len)
     _write_json(folder / "tokenizer_config.json", settings)
     proof = prove_huggingface(folder, model, sentences)
-    card = huggingface_card(model, proof, name)
+    step = model.state.position.global_step
+    figure = training_figure(run_folder, step) if run_folder else ""
+    if figure:
+        (folder / FILE).write_text(figure, encoding="utf-8")
+    card = huggingface_card(model, proof, name, FILE if figure else "")
     (folder / "README.md").write_text(card, encoding="utf-8")
     return proof
 

@@ -10,8 +10,11 @@ from translate_ddp.training.local_paths import dataset_names, public_name
 from translate_ddp.training.metrics import UNITS
 
 
-def huggingface_card(model: TrainedModel, proof: Proof, name: str) -> str:
-    """The card of a folder for `transformers`, with the header that the hub reads."""
+def huggingface_card(model: TrainedModel, proof: Proof, name: str, figure: str = "") -> str:
+    """The card of a folder for `transformers`, with the header that the hub reads.
+
+    `figure` is the file beside it that shows the training; "": there is none.
+    """
     tag = prefix_of(*model.tags[:1])
     usage = f"""```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -30,7 +33,10 @@ It translates one sentence at a time, of up to {model.seq_len - 1} tokens."""
     header = (
         f"---\nlanguage:\n{languages}library_name: transformers\npipeline_tag: translation\n---"
     )
-    return f"{header}\n\n{_body(model, proof)}\n\n## Use\n\n{usage}\n"
+    sections = [header, _body(model, proof)]
+    if figure:
+        sections.append(f"## Training\n\n![Loss and scores during the training]({figure})")
+    return "\n\n".join([*sections, f"## Use\n\n{usage}\n"])
 
 
 def argos_card(model: TrainedModel, proof: Proof) -> str:

@@ -1,1 +1,1 @@
-"""Self-contained pages with tables and charts: one file, without scripts or other requests."""
+"""Self-contained pages with tables and charts: one file, with no request to anywhere."""

@@ -1,7 +1,11 @@
 """Renders a page from a template beside the code that uses it; all values are escaped."""
 
+import base64
+import hashlib
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from translate_ddp.console import printable
 
@@ -9,8 +13,11 @@ FOLDER = Path(__file__).parent
 MAX_CHARACTERS = 300  # of a foreign text
 
 
-def render_page(template: Path, **values: Any) -> str:
+def render_page(template: Path, script: str = "", **values: Any) -> str:
     """The page of a template, which may extend `page.html` and import `parts.html`.
+
+    It runs the script of its charts, if it has any, and `script`, which may send requests to the
+    server of the page; no others, as it names their checksums.
 
     The filter `foreign` is for text that others have written: it is short, and its controls are
     escaped.
@@ -25,6 +32,9 @@ def render_page(template: Path, **values: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters["foreign"] = foreign
+    environment.filters["checksum"] = checksum
+    environment.globals["charts_script"] = Markup(FOLDER.joinpath("charts.js").read_text("utf-8"))
+    environment.globals["script"] = Markup(script)
     return environment.get_template(template.name).render(**values) + "\n"
 
 
@@ -32,3 +42,9 @@ def foreign(text: str) -> str:
     """The start of the text, with characters escaped that no page can hold, or that reorder it."""
     shown = printable(text[: MAX_CHARACTERS + 1])
     return shown if len(text) <= MAX_CHARACTERS else f"{shown[:MAX_CHARACTERS]}…"
+
+
+def checksum(script: str) -> Markup:
+    """How a content security policy names a script that may run."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return Markup("'sha256-{}'").format(digest)

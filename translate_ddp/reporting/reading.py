@@ -6,14 +6,15 @@ Lines and files that are damaged or absent are skipped and reported.
 import json
 import math
 from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 import numpy as np
 import yaml
 
+from translate_ddp.errors import first_line
 from translate_ddp.run_record import (
     EVENTS,
     EVENTS_FILE,
@@ -22,7 +23,6 @@ from translate_ddp.run_record import (
     SETTINGS_FILE,
     STATUS_FILE,
     VALIDATION_FILE,
-    Attention,
     Curve,
     End,
     Event,
@@ -40,75 +40,123 @@ T = TypeVar("T")
 def read_run(folder: Path) -> RunRecord:
     """The record of the run in a folder. Raises OSError if metrics.jsonl cannot be read."""
     problems: list[str] = []
+    curves = read_curves(folder / METRICS_FILE, problems)
     events = list(_read_events(folder / EVENTS_FILE, problems))
     samples = _read_lines(folder / SAMPLES_FILE, problems)
-    validation = _read_object(folder / VALIDATION_FILE, problems)
     return RunRecord(
         folder,
-        _read_curves(folder / METRICS_FILE, problems),
-        [event for event in events if isinstance(event, Launch)],
+        curves,
+        sorted((event for event in events if isinstance(event, Launch)), key=lambda e: e.time),
         [event for event in events if isinstance(event, Saved)],
         [event for event in events if isinstance(event, Notice)],
         [event for event in events if isinstance(event, End)],
-        [found for line in samples if (found := _build(SampleRows, line)) is not None],
-        _read_validation(validation),
-        _read_object(folder / STATUS_FILE, problems),
-        _read_settings(folder / SETTINGS_FILE, problems),
+        list(_built(SampleRows, samples, SAMPLES_FILE, problems)),
+        _read_validation(folder / VALIDATION_FILE, problems),
+        read_object(folder / STATUS_FILE, problems),
+        read_object(folder / SETTINGS_FILE, problems, yaml.safe_load),
         problems,
     )
 
 
-def _read_curves(path: Path, problems: list[str]) -> dict[str, Curve]:
-    steps: dict[str, array[float]] = {}
-    times: dict[str, array[float]] = {}
-    values: dict[str, array[float]] = {}
-    for record in _read_lines(path, problems, is_required=True):
-        step, time = record.pop("step", None), record.pop("time", None)
-        if not (isinstance(step, int) and isinstance(time, int | float)):
-            continue
-        for name, value in record.items():
-            if name not in values:
-                steps[name], times[name], values[name] = array("d"), array("d"), array("d")
-            steps[name].append(step)
-            times[name].append(time)
-            values[name].append(_number(value))
-    return {
-        name: Curve(np.array(steps[name]), np.array(times[name]), np.array(values[name]))
-        for name in values
-    }
+def read_curves(path: Path, problems: list[str]) -> dict[str, Curve]:
+    """The curves in a metrics.jsonl, by name. Raises OSError if it cannot be read.
+
+    Where a run went back, as to an earlier checkpoint, later records replace those before.
+    """
+    blocks: dict[
+        tuple[str, ...], array[float]
+    ] = {}  # by the names of a line: numbers, line by line
+    for number, record in enumerate(_read_lines(path, problems, is_required=True)):
+        block = blocks.setdefault(tuple(record), array("d"))
+        values = list(record.values())
+        try:
+            block.fromlist([number, *values])
+        except (TypeError, OverflowError):  # not all are numbers: nothing was added
+            block.fromlist([number, *map(_number, values)])
+    parts: dict[str, list[np.ndarray]] = {}
+    for names, block in blocks.items():
+        if "step" in names and "time" in names:
+            table = np.frombuffer(block).reshape(-1, 1 + len(names)).T
+            columns = dict(zip(names, table[1:], strict=True))
+            step, time = columns.pop("step"), columns.pop("time")
+            for name, values in columns.items():
+                parts.setdefault(name, []).append(np.stack([table[0], step, time, values]))
+    return {name: _curve(np.concatenate(found, axis=1)) for name, found in parts.items()}
+
+
+def _curve(rows: np.ndarray) -> Curve:
+    """The curve of line numbers, steps, times and values."""
+    rows = rows[:, np.isfinite(rows[1:3]).all(axis=0)]
+    rows = rows[:, np.argsort(rows[0], kind="stable")]
+    steps = rows[1]
+    least_from = np.minimum.accumulate(steps[::-1])[::-1]
+    is_kept = np.append(steps[:-1] < least_from[1:], [True] * bool(len(steps)))
+    return Curve(*rows[1:, is_kept.astype(bool)])
 
 
 def _number(value: Any) -> float:
     """NaN and infinities are strings in the file."""
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
 def _read_events(path: Path, problems: list[str]) -> Iterator[Event]:
+    lines: dict[str, list[dict[str, Any]]] = {name: [] for name in EVENTS}
     for line in _read_lines(path, problems):
-        kind = EVENTS.get(line.pop("event", ""))
-        event = _build(kind, line) if kind else None
-        if event is not None:
-            yield event
+        lines.get(str(line.pop("event", "")), []).append(line)  # not those of a later version
+    for name, kind in EVENTS.items():
+        yield from _built(kind, lines[name], path.name, problems)
 
 
-def _read_validation(content: dict[str, Any]) -> LastValidation | None:
-    if not content:
-        return None
-    parts = (_build(Attention, part) for part in content.pop("attention", ()))
-    found = _build(LastValidation, content | {"attention": [part for part in parts if part]})
-    return found
+def _read_validation(path: Path, problems: list[str]) -> LastValidation | None:
+    content = read_object(path, problems)
+    return next(_built(LastValidation, [content] if content else [], path.name, problems), None)
 
 
-def _build(kind: type[T], values: Mapping[str, Any]) -> T | None:
-    """The dataclass, without values that it does not know; None if it lacks some."""
-    names = {part.name for part in fields(kind)}  # pyright: ignore[reportArgumentType]
-    try:
-        return kind(**{name: value for name, value in values.items() if name in names})
-    except TypeError:
-        return None
+def _built(
+    kind: type[T], objects: Iterable[dict[str, Any]], name: str, problems: list[str]
+) -> Iterator[T]:
+    """The dataclass of each object; those that lack values or have others are counted."""
+    others = 0
+    for values in objects:
+        try:
+            yield _build(kind, values)
+        except TypeError:
+            others += 1
+    if others:
+        problems.append(f"{name}: {_were(others, 'record')} skipped, of another form")
+
+
+def _build(kind: type[T], values: Mapping[str, Any]) -> T:
+    """The dataclass, without values that it does not know. Raises TypeError."""
+    known = {
+        part.name: _typed(values[part.name], part.type)
+        for part in fields(kind)  # pyright: ignore[reportArgumentType]
+        if part.name in values
+    }
+    return kind(**known)
+
+
+def _typed(value: Any, kind: Any) -> Any:
+    """The value of a file as this type. Raises TypeError if it is of another."""
+    if kind is Any:
+        return value
+    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, dict):
+        return _build(kind, value)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is list and isinstance(value, list):
+        return [_typed(part, inner[0]) for part in value]
+    if origin is tuple and isinstance(value, list) and len(value) == len(inner):
+        return tuple(_typed(part, each) for part, each in zip(value, inner, strict=True))
+    if origin is dict and isinstance(value, dict):
+        return {name: _typed(part, inner[1]) for name, part in value.items()}
+    if kind is float and isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    if kind is float or origin in (list, tuple, dict) or not isinstance(value, kind):
+        raise TypeError(f"{value!r} is not {kind}")
+    return value
 
 
 def _read_lines(
@@ -127,30 +175,28 @@ def _read_lines(
                     yield found
                 else:
                     damaged += line.endswith(b"\n")
-    except FileNotFoundError:
+    except OSError as error:
         if is_required:
             raise
+        if not isinstance(error, FileNotFoundError):
+            problems.append(f"{path.name} cannot be read: {error.strerror}")
     if damaged:
-        problems.append(f"{path.name}: {damaged:,} damaged lines were skipped")
+        problems.append(f"{path.name}: {_were(damaged, 'damaged line')} skipped")
 
 
-def _read_object(path: Path, problems: list[str]) -> dict[str, Any]:
+def _were(count: int, what: str) -> str:
+    return f"1 {what} was" if count == 1 else f"{count:,} {what}s were"
+
+
+def read_object(
+    path: Path, problems: list[str], parse: Callable[[bytes], Any] = json.loads
+) -> dict[str, Any]:
+    """The object in a file; empty without one."""
     try:
-        found = json.loads(path.read_bytes())
+        found = parse(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        problems.append(f"{path.name} cannot be read: {error}")
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _read_settings(path: Path, problems: list[str]) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, yaml.YAMLError) as error:
-        problems.append(f"{path.name} cannot be read: {error}")
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        problems.append(f"{path.name} cannot be read: {first_line(error)}")
         return {}
     return found if isinstance(found, dict) else {}

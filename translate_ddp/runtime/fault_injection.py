@@ -34,6 +34,7 @@ POINTS = (
     "published",  # after its rename, or that of a large output file
     "pruning",  # before an old checkpoint is deleted
     "metrics",  # before a line of metrics.jsonl is written
+    "record",  # before a part of the record of the report is written
     "validating",  # after each batch of the validation set
     "chunk",  # after a chunk of a large output file is written
     "joined",  # after its chunks are joined, before the rename

@@ -23,6 +23,7 @@ STACK_FRAMES = 12
 WRITE_SECONDS = 1.0  # for output, whose reader may have stopped
 STATUS_SECONDS = 5.0  # for a disk, which may be on the other side of a cut link
 RECORDER_SECONDS = 5.0
+RECORD_SECONDS = 5.0  # for the page of the run
 CLOSE_SECONDS = 10.0  # for the uploads of trackers
 
 
@@ -41,6 +42,7 @@ class ProcessExit:
         self.rank, self.local_rank = rank, local_rank
         self.peers: Peers | None = None
         self.write_status: Callable[[RunStatus, str], None] | None = None  # none without a run
+        self.close_record: Callable[[float], None] = lambda seconds: None
         self.close_trackers: Callable[[float], None] = lambda seconds: None
         self.write_flight_recorder: Callable[[], str] = lambda: ""  # of NCCL; returns its path
         self._lock = threading.Lock()
@@ -70,6 +72,7 @@ class ProcessExit:
             elif termination.exit_code in (ExitCode.FAILED, ExitCode.RETRY):
                 print_stack(self.rank, error)
             self._wait_for_peers(termination)
+            try_for(1.5 * RECORD_SECONDS, lambda: self.close_record(RECORD_SECONDS))
             if threading.current_thread() is threading.main_thread():  # which else may use them
                 try_for(1.5 * CLOSE_SECONDS, lambda: self.close_trackers(CLOSE_SECONDS))
                 try_for(WRITE_SECONDS, lambda: sys.stdout.flush())  # which may be closed

@@ -16,6 +16,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import delete_partial_files, write_atomically
 from translate_ddp.runtime.heartbeat import heartbeat
 
+LOCK_FILE = ".lock"
 HOLDER_FILE = ".holder"  # which process has the lock
 WAIT_SECONDS = 30.0  # for the processes of an earlier start to end
 # On another machine: a server of NFSv4 releases the locks of one that has died after 90 s.
@@ -43,7 +44,9 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             # It stays open: the kernel releases the lock with the process, however that ends.
-            descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            descriptor = os.open(
+                self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600
+            )
             if not self._wait_for_lock(descriptor):
                 os.close(descriptor)
                 return int(self._holder()["rank"])
@@ -121,6 +124,28 @@ class RunFolder:
 
     def _holder(self) -> dict[str, Any]:
         return _read_json(self.path / HOLDER_FILE)
+
+
+def is_in_use(path: Path) -> bool | None:
+    """Whether a run holds the lock of the folder; None if that cannot be seen from here.
+
+    It cannot on another machine than that of the run, nor without the right to read the lock.
+    """
+    if _read_json(path / HOLDER_FILE).get("kernel") != kernel_id():
+        return None
+    try:
+        descriptor = os.open(path / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise UserError(
             f"The server cannot use {host}, port {port}: {error.strerror}. "
-            "Pass another --host or --port, or stop the program that uses this one."
+            "Pass another address or port, or stop the program that uses this one."
         ) from error
     return bound
 

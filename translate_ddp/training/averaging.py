@@ -17,7 +17,8 @@ from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.checkpoint import CheckpointStore, Lines
-from translate_ddp.training.checkpoint_file import Checkpoint, Checkpoints, damage, load, parse_name
+from translate_ddp.training.checkpoint_file import damage, load
+from translate_ddp.training.checkpoint_name import Checkpoint, Checkpoints, parse_name
 from translate_ddp.training.state import Position, RunState
 
 

@@ -2,6 +2,7 @@
 
 import uuid
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from translate_ddp.data.augmentation import Augmentation, Perturbation
@@ -22,21 +23,25 @@ from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.run_record import Launch
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.heartbeat import library_call
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.settings import Config
+from translate_ddp.training.attended import attention_of
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.find_checkpoint import delete_copy
 from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.logbook import Logbook
+from translate_ddp.training.metrics import bleu_signature
 from translate_ddp.training.optimizer import build_optimizer
 from translate_ddp.training.report import tracker_config
 from translate_ddp.training.resume import Resumed
 from translate_ddp.training.saving import RunSaver
 from translate_ddp.training.sinks.console_sink import ConsoleSink
 from translate_ddp.training.sinks.jsonl_sink import JsonlSink
+from translate_ddp.training.sinks.report_sink import ReportSink
 from translate_ddp.training.sinks.trackio_sink import TrackioSink
 from translate_ddp.training.sinks.wandb_sink import WandbSink
 from translate_ddp.training.state import Run, RunState
@@ -145,6 +150,22 @@ def open_logbook(
     if project := config.logbook.trackio_project:
         logbook.sinks.append(TrackioSink(project, run_id, settings, message, history))
     return logbook
+
+
+def open_report(config: Config, launch: Launch | None, trainer: Trainer) -> None:
+    """Record the run from now on, and write its report; off rank 0, without a launch, do not."""
+    if launch is None or not config.logbook.report:
+        return
+    logbook, end = trainer.logbook, trainer.world.watchdog.exit
+    sink = ReportSink(
+        trainer.saver.folder.path,
+        replace(launch, bleu_signature=bleu_signature(launch.lang_tgt)),
+        lambda: trainer.position.global_step,
+        partial(attention_of, trainer.model, trainer.data),
+        logbook.message,
+    )
+    logbook.sinks.insert(2, sink)  # after metrics.jsonl, and before trackers, which may be slow
+    end.close_record = lambda seconds: sink.close(seconds, failed=True)
 
 
 def build_updater(config: Config, model: Transformer, world: World) -> Updater:

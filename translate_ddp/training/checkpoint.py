@@ -11,18 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from translate_ddp.errors import NotSaved, UserError
+from translate_ddp.run_record import RECORD_FILES
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import sync_folder
-from translate_ddp.training.checkpoint_file import (
-    MISSING,
-    Checkpoint,
-    Checkpoints,
-    damage,
-    load,
-    parse_name,
-    write,
-)
+from translate_ddp.training.checkpoint_file import MISSING, damage, load, write
+from translate_ddp.training.checkpoint_name import Checkpoint, Checkpoints, parse_name
 from translate_ddp.training.state import RunState
 
 Lines = list[str]
@@ -188,22 +182,21 @@ class CheckpointStore:
         """Move files that are not part of the run into a new folder `earlier-NNN`.
 
         `history` names the checkpoints of the run up to where it resumes; all others are moved,
-        including later ones of the same run, which `latest` would find. metrics.jsonl is copied.
-        None starts a new run: everything is moved. Returns the path of the new folder, or None if
-        there is nothing to move.
+        including later ones of the same run, which `latest` would find. The record of the run is
+        copied. None starts a new run: everything is moved. Returns the path of the new folder, or
+        None if there is nothing to move.
         """
         held = self.list()
         mine = [checkpoint for checkpoint in held if checkpoint.path.name in (history or ())]
-        metrics = self.folder / "metrics.jsonl"
-        if len(mine) == len(held) and (mine or not metrics.exists()):
+        record = [path for name in RECORD_FILES if (path := self.folder / name).exists()]
+        if len(mine) == len(held) and (mine or not record):
             return None
         archive = self._create_archive()
         others = [checkpoint for checkpoint in held if checkpoint not in mine]
         moved = [c for c in others if _move(c.path, archive)]
-        if (moved or not mine) and metrics.exists():
-            shutil.copy2(metrics, archive)
-            if not mine:
-                metrics.unlink()
+        if moved or not mine:
+            for path in record:
+                (shutil.copy2 if mine else shutil.move)(path, archive)
         if not any(archive.iterdir()):
             archive.rmdir()
             return None

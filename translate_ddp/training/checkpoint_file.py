@@ -1,14 +1,8 @@
-"""One checkpoint file: its name, its digest and its content.
-
-A name holds the start of the file's sha256 (PyTorch hub's convention), so that one rename publishes
-file and digest together.
-"""
+"""The content of one checkpoint file, and its check against the digest in its name."""
 
 import hashlib
 import io
-import re
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -17,39 +11,10 @@ import torch
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile, read_chunks
+from translate_ddp.training.checkpoint_name import DIGEST_CHARACTERS, digest_in
 from translate_ddp.training.state import RunState
 
-DIGEST_CHARACTERS = 8
 MISSING = "it does not exist"
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A file named like a checkpoint; it may be damaged."""
-
-    path: Path
-    step: int
-    epoch: int | None  # the epoch it ends; None: saved within an epoch
-
-    @property
-    def order(self) -> tuple[int, bool]:
-        """Sort key: the order in time within a run."""
-        return self.step, self.epoch is not None
-
-
-Checkpoints = list[Checkpoint]
-
-
-def parse_name(path: Path, basename: str = ".+?") -> Checkpoint | None:
-    """The checkpoint described by a file name; None if the name has another form."""
-    match = re.fullmatch(
-        rf"(?:{basename})_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.pt",
-        path.name,
-    )
-    if match is None:
-        return None
-    epoch, step = match.groups()
-    return Checkpoint(path, int(step), int(epoch) if epoch is not None else None)
 
 
 def damage(path: Path) -> str | None:
@@ -72,12 +37,6 @@ def damage(path: Path) -> str | None:
     if not digest.startswith(expected):
         return f"it is damaged (its sha256 starts with {digest[: len(expected)]}, not {expected})"
     return None
-
-
-def digest_in(name: str) -> str:
-    """The start of the sha256 in the name of a checkpoint, or ""."""
-    match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", name)
-    return match[1] if match else ""
 
 
 def load(path: Path, name: str = "", *, mapped: bool = False) -> RunState:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from translate_ddp.quantities import size
 from translate_ddp.training.trainer import Trainer
 
 VALUES_PER_PARAMETER = 3  # the weight and the two moments of Adam, in fp32
@@ -50,11 +51,3 @@ class DiskNeed:
             f"The disk of {self.folder} has no space for all checkpoints: {self}. Free some, lower "
             "--keep_last, or choose another --model_folder."
         ]
-
-
-def size(count: int) -> str:
-    """`640 kB`, `12.3 MB`, `4.5 GB`."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
-        if count >= scale:
-            return f"{count / scale:,.1f} {unit}"
-    return f"{count / 1e3:,.0f} kB"

@@ -10,7 +10,8 @@ from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.file_transfer import copy_to_nodes
 from translate_ddp.runtime.heartbeat import library_call
 from translate_ddp.training.checkpoint import CheckpointStore, Damaged, first_intact, skipped
-from translate_ddp.training.checkpoint_file import MISSING, Checkpoint, damage, load
+from translate_ddp.training.checkpoint_file import MISSING, damage, load
+from translate_ddp.training.checkpoint_name import Checkpoint
 from translate_ddp.training.state import RunState
 
 RECEIVED = ".received.pt"  # the copy of a node that lacks the file

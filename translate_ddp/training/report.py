@@ -7,68 +7,72 @@ import socket
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-from translate_ddp.data.batches import padding_share
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.modeling.precision import precision_warning
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.quantities import describe_seconds, number
+from translate_ddp.run_record import REPORT_FILE, Launch
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.disk_need import DiskNeed
 from translate_ddp.training.due import has_no_patience
 from translate_ddp.training.local_paths import PATHS, dataset_names, without_paths
 from translate_ddp.training.resume import Settings
-from translate_ddp.training.sinks.console_sink import number
 from translate_ddp.training.trainer import Trainer
 
 MAX_RANK_LINES = 16  # with more ranks, one line per host
 STOPPED_UPLOAD_SECONDS = 5.0  # for trackers: the launcher ends a stopped process soon
 
 
-def describe_run(config: Settings, trainer: Trainer) -> list[str]:
-    """Lines that describe model, data, steps and ranks, on rank 0. Every rank must call it."""
-    world, data, sampler = trainer.world, trainer.data, trainer.sampler
-    ranks = describe_ranks(world.gather(describe_rank(world)))
-    if not world.is_main:  # others may not see the folder
-        return []
-    model, train, optimizer = config["model"], config["train"], config["optimizer"]
-    corpus, batches = config["corpus"], config["batches"]
-    dropped = ", ".join(f"{count:,} {reason}" for reason, count in data.dropped.items())
+def describe_run(config: Settings, trainer: Trainer, launch: Launch) -> list[str]:
+    """Lines that describe model, data, steps and ranks. Rank 0 only."""
+    world, sampler = trainer.world, trainer.sampler
+    train, optimizer, batches = config["train"], config["optimizer"], config["batches"]
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in launch.dropped.items())
     size = f"at most {batches['batch_tokens']:,} tokens"
     if batches["batch_size"]:
         size = f"{batches['batch_size'] * world.size} sentences"
-    padding = padding_share(sampler, trainer.loader.max_tokens)
     epochs = f"{train['num_epochs']} epochs"
     if train["patience"]:
         epochs = f"at most {epochs} (patience {train['patience']})"
     rows = {
-        "preset": config["run"]["preset"],
-        "model": f"{model['num_encoder_layers']} encoder and {model['num_decoder_layers']} decoder "
-        f"layers, width {model['d_model']}, feed-forward {model['d_ff']}, "
-        f"{model['num_heads']} heads, dropout {model['dropout']:g}",
-        "": f"{count_parameters(trainer.model):,} parameters, "
-        f"layers compute in {precision(trainer.model)}",
+        "preset": launch.preset,
+        "model": f"{launch.model}, dropout {config['model']['dropout']:g}",
+        "": f"{launch.parameters:,} parameters, layers compute in {launch.precision}",
         "training": f"{epochs}, peak learning rate {optimizer['lr']:g} after "
         f"{optimizer['warmup_steps']:,} warm-up steps, seed {train['seed']}",
         "steps": f"{size} per step over all ranks, {describe_steps(sampler)}, "
-        f"{padding:.1%} padding",
-        "corpus": f"{' '.join(dataset_names(config))} {corpus['lang_src']}-{corpus['lang_tgt']}: "
-        f"{len(data.train):,} training and {len(data.validation):,} validation pairs",
+        f"{launch.padding:.1%} padding",
+        "corpus": f"{' '.join(dataset_names(config))} {launch.lang_src}-{launch.lang_tgt}: "
+        f"{launch.train_pairs:,} training and {launch.validation_pairs:,} validation pairs",
         **describe_mix(sampler.mix, dataset_names(config)),
         "dropped": dropped or "none",
-        "vocabulary": f"{len(data.tokenizer):,}",
+        "vocabulary": f"{launch.vocab_size:,}",
         "ranks": f"{world.size}, backend {world.backend}",
     }
     lines = [f"{name:>12}  {value}" for name, value in rows.items()]
-    lines += [f"{'':>12}  {line}" for line in ranks]
+    lines += [f"{'':>12}  {line}" for line in launch.ranks]
     need = DiskNeed.of(trainer)
     lines += [f"{'saves to':>12}  {trainer.saver.store.folder}/: {need}"]
     lines += [f"{'logs to':>12}  {trainer.logbook.status}"]
+    if config["logbook"]["report"]:
+        lines += [f"{'report':>12}  {trainer.saver.store.folder / REPORT_FILE}"]
     return lines + describe_warnings(train["precision"], world) + need.warnings()
+
+
+def describe_sizes(model: Mapping[str, Any]) -> str:
+    """The sizes in the settings of a model, in words."""
+    return (
+        f"{model['num_encoder_layers']} encoder and {model['num_decoder_layers']} decoder "
+        f"layers, width {model['d_model']}, feed-forward {model['d_ff']}, "
+        f"{model['num_heads']} heads"
+    )
 
 
 def describe_steps(sampler: StepSampler) -> str:
@@ -177,15 +181,6 @@ def early_end(trainer: Trainer) -> str:
     ):
         return ""
     return f"no better {position.best_metric} since epoch {position.best_epoch}"
-
-
-def describe_seconds(seconds: float) -> str:
-    """`45 s`, `2 min 5 s` or `3 h 20 min`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def precision(model: Transformer) -> str:

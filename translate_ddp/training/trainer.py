@@ -12,6 +12,7 @@ from translate_ddp.data.dataset import PreparedData
 from translate_ddp.errors import Stopped, UserError, first_line
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.progress import Progress
+from translate_ddp.quantities import number
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.heartbeat import library_call
@@ -20,11 +21,11 @@ from translate_ddp.training import due
 from translate_ddp.training.averaging import average_run, listed, loaded
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.meters import StepMeters, Throughput
-from translate_ddp.training.metrics import bleu_signature, find_metric
+from translate_ddp.training.metrics import find_metric
 from translate_ddp.training.optimizer import check_shapes
 from translate_ddp.training.resume import describe_environment
 from translate_ddp.training.saving import RunSaver, check_weights
-from translate_ddp.training.sinks.console_sink import number, with_units
+from translate_ddp.training.sinks.console_sink import with_units
 from translate_ddp.training.skipped_steps import count_skipped
 from translate_ddp.training.state import Position, Run, RunState
 from translate_ddp.training.updater import StepResult, Updater
@@ -63,7 +64,6 @@ class Trainer:
             self.world,
         )
         self._checked_step = 0  # skipped steps are counted up to this one
-        self._signature_shown = False
         self._saved_config = self.config  # of the resumed checkpoint
         self._first_step, self._began = 0, time.monotonic()  # of this process
 
@@ -221,15 +221,11 @@ class Trainer:
     # --- validation and saving ---
 
     def _validate(self) -> dict[str, float]:
-        step = self.position.global_step
         with self.throughput.paused():
-            result = self.validator.validate(self.model, step)
-        self.logbook.samples(step, result.samples)
-        self._log_scalars({f"validation/{name}": s for name, s in result.scores.items()})
-        if not self._signature_shown and self.world.is_main:
-            self.logbook.message(f"BLEU signature: {bleu_signature(self.lang_tgt)}")
-            self._signature_shown = True
-        return result.scores
+            scores = self.validator.validate(self.model, self.position.global_step)
+        self._log_scalars({f"validation/{name}": s for name, s in scores.items()})
+        self.validator.show_signature()
+        return scores
 
     def _validate_average(self, ended: Position) -> None:
         """Validate the weights that `translate` will use, if they are an average."""
@@ -238,7 +234,7 @@ class Trainer:
         if average is None:
             return
         with loaded(self.model, average.weights):
-            scores = self.validator.validate(self.model, ended.global_step).scores
+            scores = self.validator.score(self.model, ended.global_step).scores
         self._log_scalars({f"validation_average/{name}": s for name, s in scores.items()})
         for line in average.messages:
             self.logbook.message(line)
@@ -265,6 +261,7 @@ class Trainer:
         if name:
             self.saver.saved_step = step
             self.run.history.append(name)
+            self.logbook.saved(step, self.saver.store.folder / name, epoch)
 
     def state(self, totals: dict[str, Tensor]) -> RunState:
         """The current state, with the meters' `totals` over all ranks. Rank 0 only."""

@@ -17,8 +17,6 @@ from translate_ddp.settings import GREEDY, NBestConfig, SearchConfig, ValidateOn
 from translate_ddp.training.logbook import Sample
 from translate_ddp.training.metrics import Texts, score_texts
 
-NUM_SAMPLES = 3  # translations shown at each validation
-
 
 @dataclass(frozen=True)
 class ValidationSet:
@@ -44,7 +42,6 @@ class Validation(NamedTuple):
     """The result of a validation, as plain values that can be sent between ranks."""
 
     scores: dict[str, float]  # metric -> score
-    samples: list[Sample]
     predictions: list[str]
 
 
@@ -97,17 +94,9 @@ def _score(shards: Sequence[Shard], data: ValidationSet) -> Validation:
             predictions[row] = prediction
     loss = sum(shard.loss for shard in shards) / sum(shard.tokens for shard in shards)
     scores = {"loss": loss} | score_texts(data.sources, predictions, data.references, data.lang_tgt)
-    samples = samples_of(data.sources, data.references, predictions)
-    return Validation(scores, samples, predictions)
+    return Validation(scores, predictions)
 
 
 def samples_of(sources: Texts, references: Texts, predictions: Texts) -> list[Sample]:
-    """The rows that are shown."""
-    rows = choose_samples(NUM_SAMPLES, len(predictions))
-    return [Sample(sources[row], references[row], predictions[row]) for row in rows]
-
-
-def choose_samples(count: int, size: int) -> list[int]:
-    """`count` random rows below `size`, the same at each validation, so that samples compare."""
-    random = np.random.default_rng(size)
-    return sorted(random.choice(size, size=min(count, size), replace=False).tolist())
+    """A row for each sentence."""
+    return [Sample(*texts) for texts in zip(sources, references, predictions, strict=True)]

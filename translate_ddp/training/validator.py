@@ -1,7 +1,8 @@
 """Validates during training: with a progress bar and heartbeats, until a request to stop."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import Stopped
 from translate_ddp.modeling.engine import TorchEngine
@@ -10,7 +11,13 @@ from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.settings import ValidateOn
 from translate_ddp.training.logbook import Logbook
-from translate_ddp.training.validation import Validation, ValidationSet, validate
+from translate_ddp.training.metrics import bleu_signature
+from translate_ddp.training.validation import (
+    Validation,
+    ValidationSet,
+    samples_of,
+    validate,
+)
 
 
 @dataclass
@@ -23,9 +30,18 @@ class Validator:
     max_tokens: int
     logbook: Logbook
     world: World
+    _signature_shown: bool = field(default=False, init=False)
 
-    def validate(self, model: Transformer, step: int) -> Validation:
-        """The scores and samples at this step. Raises Stopped at a request to stop."""
+    def validate(self, model: Transformer, step: int) -> dict[str, float]:
+        """The scores at this step; the translations are logged. Raises Stopped like `score`."""
+        result = self.score(model, step)
+        predictions = list(map(normalize, result.predictions))  # as they are scored
+        rows = samples_of(self.data.sources, self.data.references, predictions)
+        self.logbook.validated(step, rows)
+        return result.scores
+
+    def score(self, model: Transformer, step: int) -> Validation:
+        """Scores and translations at this step. Raises Stopped at a request to stop."""
         data, world, watchdog = self.data, self.world, self.world.watchdog
         watchdog.enter_phase("validating", step)
         total = len(data.rows_of(world, self.on))
@@ -43,3 +59,9 @@ class Validator:
             result = validate(engine, data, self.tokenizer, world, self.on, on_done=on_done)
             model.train(was_training)
             return result
+
+    def show_signature(self) -> None:
+        """Print BLEU's signature once, on rank 0."""
+        if self.world.is_main and not self._signature_shown:
+            self.logbook.message(f"BLEU signature: {bleu_signature(self.data.lang_tgt)}")
+            self._signature_shown = True

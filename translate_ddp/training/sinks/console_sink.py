@@ -4,17 +4,16 @@ import math
 from collections.abc import Mapping, Sequence
 
 from translate_ddp.console import print_line, printable
-from translate_ddp.training.logbook import Sample
+from translate_ddp.quantities import number
+from translate_ddp.training.logbook import Sample, Sink, shown_samples
 from translate_ddp.training.metrics import UNITS
 
 SAMPLE_CHARACTERS = 200  # shown of a sentence
 WITH_VALIDATION = ("loss", "tokens_per_second")  # of training, in the line of a validation
 
 
-class ConsoleSink:
+class ConsoleSink(Sink):
     """Prints validations; the training scalars between them are in the progress bar."""
-
-    status = ""
 
     def __init__(self) -> None:
         self._training: dict[str, float] = {}  # the latest training scalars
@@ -33,12 +32,9 @@ class ConsoleSink:
             shown = {n: self._training[n] for n in WITH_VALIDATION if n in self._training}
             print_line(validation_line(step, scalars.get("epoch"), validation, shown))
 
-    def samples(self, step: int, rows: Sequence[Sample]) -> None:
-        for line in sample_lines(rows):
+    def validated(self, step: int, rows: Sequence[Sample]) -> None:
+        for line in sample_lines(shown_samples(rows)):
             print_line(line)
-
-    def close(self, seconds: float, failed: bool) -> None:
-        pass
 
 
 def validation_line(
@@ -68,8 +64,3 @@ def sample_lines(rows: Sequence[Sample]) -> list[str]:
             lines.append(f"{name.upper():>11}: {printable(cut)}")
         lines.append("")
     return lines
-
-
-def number(value: float) -> str:
-    """The value with four significant digits, or rounded if it has more: 0.0003, 92.13, 53,120."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

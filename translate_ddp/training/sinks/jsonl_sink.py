@@ -7,17 +7,17 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from translate_ddp.errors import NotSaved
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.training.logbook import Sample
+from translate_ddp.training.logbook import Sink
 from translate_ddp.training.state import LogOffset
 
 
-class JsonlSink:
+class JsonlSink(Sink):
     """Appends one line per record, without a buffer.
 
     A resumed run passes the `offset` of its checkpoint: later lines are removed, since they will be
@@ -46,9 +46,6 @@ class JsonlSink:
             self._message(
                 f"Could not write to {self.path}: {error.strerror}. The next record retries."
             )
-
-    def samples(self, step: int, rows: Sequence[Sample]) -> None:
-        pass
 
     def records(self, last_step: int) -> list[tuple[int, dict[str, float]]]:
         """Step and scalars of every line up to `last_step`."""

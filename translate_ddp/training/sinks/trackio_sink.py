@@ -6,12 +6,12 @@ from typing import Any
 
 from translate_ddp.errors import first_line
 from translate_ddp.runtime.background import BackgroundThread
-from translate_ddp.training.logbook import Sample
+from translate_ddp.training.logbook import Sample, Sink, shown_samples
 
 SECONDS = 20.0  # maximum wait for the start, and for the end
 
 
-class TrackioSink:
+class TrackioSink(Sink):
     """Logs to the trackio run `run_id`, which a resumed run continues.
 
     `history` holds earlier records of this run that trackio does not have under this id. After an
@@ -41,8 +41,8 @@ class TrackioSink:
         point = dict(scalars)
         self._call(lambda trackio: trackio.log(point, step=step))
 
-    def samples(self, step: int, rows: Sequence[Sample]) -> None:
-        columns, data = list(Sample._fields), [list(row) for row in rows]
+    def validated(self, step: int, rows: Sequence[Sample]) -> None:
+        columns, data = list(Sample._fields), [list(row) for row in shown_samples(rows)]
 
         def log(trackio: Any) -> None:
             table = trackio.Table(columns=columns, data=data)

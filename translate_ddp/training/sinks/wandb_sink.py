@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from translate_ddp.run_settings import LogbookConfig, WandbMode
 from translate_ddp.runtime.background import BackgroundThread
-from translate_ddp.training.logbook import Sample
+from translate_ddp.training.logbook import Sample, Sink, shown_samples
 
 if TYPE_CHECKING:
     import wandb
@@ -34,7 +34,7 @@ FLUSH_SECONDS = 1.0  # of records that a power cut may remove from the .wandb fi
 ROOM_BYTES = 1 << 16  # more than W&B writes at once
 
 
-class WandbSink:
+class WandbSink(Sink):
     """Logs to the W&B run `run_id`, which a resumed run continues.
 
     `history` holds earlier records of this run that W&B does not have under this id. `message`
@@ -84,8 +84,8 @@ class WandbSink:
         point = {**scalars, "global_step": step}
         self._submit(lambda run: run.log(point, step=step))
 
-    def samples(self, step: int, rows: Sequence[Sample]) -> None:
-        data: list[Any] = [list(row) for row in rows]
+    def validated(self, step: int, rows: Sequence[Sample]) -> None:
+        data: list[Any] = [list(row) for row in shown_samples(rows)]
 
         def log(run: "wandb.Run") -> None:
             import wandb

@@ -1,0 +1,68 @@
+"""The time that a run was at work: the pauses between its launches are left out."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from translate_ddp.run_record import Launch, RunRecord
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Turns times into seconds of work since the first start."""
+
+    first: float
+    last: float  # the last sign of life
+    pauses: np.ndarray  # P x 2: last sign of a launch, start of the next
+
+    @classmethod
+    def of(cls, record: RunRecord) -> "Clock":
+        signs = _Signs(record)
+        first = signs.first()
+        starts = [launch.time for launch in record.launches if launch.time > first]
+        pauses = [(before, start) for start in starts if (before := signs.before(start)) < start]
+        return cls(first, signs.before(np.inf), np.array(pauses).reshape(-1, 2))
+
+    def seconds(self, times: np.ndarray) -> np.ndarray:
+        """Seconds of work until each time; they do not fall, also if the clock was set back."""
+        lengths = np.diff(self.pauses, axis=1).ravel()
+        passed = np.append(0.0, np.cumsum(lengths))
+        left_out = passed[np.searchsorted(self.pauses[:, 1], times, side="right")]
+        return np.maximum.accumulate(np.maximum(times - self.first - left_out, 0.0))
+
+    def until(self, time: float) -> float:
+        return float(self.seconds(np.array([time]))[0])
+
+    def of_launches(self, launches: list[Launch], until: float) -> list[float]:
+        """The seconds of work in each launch, the last one up to `until`."""
+        starts = [self.until(launch.time) for launch in launches]
+        return np.diff([*starts, max(self.until(until), *starts)]).tolist() if starts else []
+
+
+class _Signs:
+    """The times at which the record shows that the run was alive."""
+
+    def __init__(self, record: RunRecord) -> None:
+        events = [*record.launches, *record.saved, *record.notices, *record.ends]
+        times = [event.time for event in events]
+        status = status_time(record)
+        self.times = [np.sort(curve.times) for curve in record.curves.values()]
+        self.times.append(np.sort(np.array(times + [status] * (status is not None))))
+
+    def first(self) -> float:
+        return min((float(times[0]) for times in self.times if len(times)), default=0.0)
+
+    def before(self, time: float) -> float:
+        """The last sign before that time; it must not be the first."""
+        places = [np.searchsorted(times, time) - 1 for times in self.times]
+        found = zip(self.times, places, strict=True)
+        return max((float(times[place]) for times, place in found if place >= 0), default=0.0)
+
+
+def status_time(record: RunRecord) -> float | None:
+    """When STATUS.json was written; None if it does not say."""
+    try:
+        return datetime.fromisoformat(str(record.status.get("time"))).timestamp()
+    except ValueError:
+        return None

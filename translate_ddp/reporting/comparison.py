@@ -1,0 +1,263 @@
+"""The page that compares several runs: scores, curves, what differs, and paired tests."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from markupsafe import Markup
+
+from translate_ddp.pages.charts import lines
+from translate_ddp.pages.page import foreign, render_page
+from translate_ddp.quantities import describe_seconds, number
+from translate_ddp.reporting.clock import Clock
+from translate_ddp.reporting.curves import NOT_SHOWN, TimeUnit, describe, thin_series, with_ends
+from translate_ddp.reporting.details import Table, label
+from translate_ddp.reporting.sentences import MAX_SCORED, sample
+from translate_ddp.reporting.summary import Summary, best_score, last_launch, summarize
+from translate_ddp.run_record import Curve, RunRecord, TextRow
+from translate_ddp.training.bootstrap import Comparison, compare
+from translate_ddp.training.metrics import METRICS
+
+TEMPLATE = Path(__file__).with_name("comparison.html")
+POINTS = 1600  # of all lines of a chart, so that the page stays below 1 MB
+CHARTS = {
+    "train/loss": "Training objective, in nats per token",
+    "train/nll": "Training loss, in nats per token",
+    "validation/loss": "Validation loss, in nats per token",
+    "validation/BLEU": "BLEU of validation",
+    "validation/chrf": "chrF of validation",
+    "validation/cer": "Character error rate of validation",
+    "validation/wer": "Word error rate of validation",
+    "train/lr": "Learning rate",
+    "train/grad_norm": "Gradient norm, before clipping",
+    "train/tokens_per_second": "Tokens per second",
+}
+FROM_ZERO = ("train/lr", "train/grad_norm", "train/tokens_per_second")
+MAX_OTHER_CHARTS = 4  # of curves with other names
+# Facts of the last launch, beside the settings.
+FACTS = {
+    "model": "model",
+    "parameters": "parameters",
+    "precision": "precision",
+    "device": "device",
+    "world_size": "ranks",
+    "nodes": "nodes",
+    "threads": "threads of a rank",
+    "train_pairs": "training pairs",
+    "validation_pairs": "validation pairs",
+    "vocab_size": "vocabulary",
+    "version": "translate_ddp",
+    "torch": "torch",
+}
+PLACES = ("model_folder", "model_basename")  # settings without an effect on the result
+EMPTY = Curve(np.empty(0), np.empty(0), np.empty(0))
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    name: str
+    record: RunRecord
+    summary: Summary
+    clock: Clock
+
+    @property
+    def rows(self) -> list[TextRow]:
+        """The translations of the last validation."""
+        return self.record.validation.rows if self.record.validation else []
+
+    @property
+    def step(self) -> str:
+        """That of the last validation."""
+        return f"{self.record.validation.step:,}" if self.record.validation else ""
+
+
+def render_comparison(records: Sequence[RunRecord], now: float, script: str = "") -> str:
+    """The page of two to eight runs at the time `now`, complete in itself and below 1 MB.
+
+    It runs the `script`.
+    """
+    names = run_names([record.folder for record in records])
+    runs = [
+        ComparedRun(name, record, summarize(record, now), Clock.of(record))
+        for name, record in zip(names, records, strict=True)
+    ]
+    tested, untested = paired_tests(runs)
+    return render_page(
+        TEMPLATE,
+        script,
+        names=[foreign(run.name) for run in runs],
+        scores=scores_table(runs),
+        charts=charts(runs),
+        tests=tested,
+        untested=untested,
+        max_scored=MAX_SCORED,
+        differences=differences(runs),
+        problems=[(run.name, problem) for run in runs for problem in run.record.problems],
+    )
+
+
+def run_names(folders: Sequence[Path]) -> list[str]:
+    """The last parts of each path, as many as tell the folders apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    for count in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-count:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [str(folder) for folder in folders]
+
+
+def scores_table(runs: Sequence[ComparedRun]) -> Table:
+    """State, time and speed of each run, and its best score of each metric with the step."""
+    metrics = [
+        metric.name
+        for metric in METRICS
+        if any(best_score(run.record, metric.name) for run in runs)
+    ]
+    columns = ["run", "state", "steps", "training time", "tokens/s"]
+    columns += [label(name) for name in metrics]
+    return Table(columns, [_scores(run, metrics) for run in runs])
+
+
+def _scores(run: ComparedRun, metrics: Sequence[str]) -> list[str]:
+    summary = run.summary
+    of = f" of {summary.total_steps:,}" if summary.total_steps else ""
+    speed = summary.tokens_per_second
+    best = [best_score(run.record, name) for name in metrics]
+    return [
+        run.name,
+        summary.state,
+        f"{summary.step:,}{of}",
+        describe_seconds(summary.elapsed_seconds),
+        f"{speed:,.0f}" if speed else "–",
+        *(f"{number(score.value)} ({score.step:,})" if score else "–" for score in best),
+    ]
+
+
+def charts(runs: Sequence[ComparedRun]) -> list[tuple[Markup, Markup]]:
+    """Each chart over steps and over time, with a line for each run."""
+    found = {name: None for run in runs for name, curve in run.record.curves.items() if len(curve)}
+    others = [name for name in found if name not in CHARTS and name not in NOT_SHOWN]
+    shown = [*(name for name in CHARTS if name in found), *others[:MAX_OTHER_CHARTS]]
+    seconds = max(run.clock.until(run.clock.last) for run in runs)
+    steps = max(float(run.summary.step) for run in runs)
+    unit = TimeUnit.for_length(seconds)
+
+    def time(run: ComparedRun, curve: Curve) -> np.ndarray:
+        return run.clock.seconds(curve.times) / unit.seconds
+
+    over_steps = Axis("steps", steps, lambda _, curve: curve.steps)
+    over_time = Axis(unit.label, seconds / unit.seconds, time)
+    return [(_chart(name, runs, over_steps), _chart(name, runs, over_time)) for name in shown]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The x axis of all charts: from 0 to `end`."""
+
+    label: str
+    end: float
+    x: Callable[[ComparedRun, Curve], np.ndarray]
+
+
+def _chart(name: str, runs: Sequence[ComparedRun], axis: Axis) -> Markup:
+    series, described = [], []
+    for run in runs:
+        curve = run.record.curves.get(name)
+        if curve is None or not len(curve):
+            curve = EMPTY  # keeps the colours of the other runs
+        x = axis.x(run, curve)
+        series.append(thin_series(foreign(run.name), x, curve.values, POINTS // len(runs)))
+        described.append(f"{foreign(run.name)}: {describe(curve)}")
+    return lines(
+        CHARTS.get(name, foreign(name)),
+        [with_ends(series[0], axis.end), *series[1:]],
+        axis.label,
+        f"{'; '.join(described)}.",
+        y_from_zero=name in FROM_ZERO,
+    )
+
+
+def differences(runs: Sequence[ComparedRun]) -> list[list[str]]:
+    """The settings and facts in which the runs differ: the name, and the value of each run."""
+    launches = [last_launch(run.record) for run in runs]
+    rows = [
+        [label, *(_fact(getattr(launch, name)) for launch in launches)]
+        for name, label in FACTS.items()
+    ]
+    names = dict.fromkeys(name for run in runs for name in run.record.settings)
+    rows += [
+        [name, *(_text(run.record.settings.get(name, "")) for run in runs)]
+        for name in names
+        if name not in PLACES
+    ]
+    return [row for row in rows if len(set(row[1:])) > 1]
+
+
+def _fact(value: object) -> str:
+    return f"{value:,}" if value and isinstance(value, int) else str(value or "–")
+
+
+def _text(value: object) -> str:
+    """The value of a setting, as a flag has it."""
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "–"
+    return str(value).lower() if isinstance(value, bool) else str(value) or "–"
+
+
+def paired_tests(runs: Sequence[ComparedRun]) -> tuple[list[list[str]], list[Markup]]:
+    """Rows of a table that compares the last validation of each run with that of the first.
+
+    Also why runs are not compared.
+    """
+    first, *others = runs
+    rows: list[list[str]] = []
+    reasons: list[Markup] = []
+    for run in others:
+        if reason := _why_not(first, run):
+            reasons.append(reason)
+            continue
+        found = _compare(first, run)
+        if not rows:
+            scores = [cell for each in found.values() for cell in (f"{each.baseline:.2f}", "", "")]
+            rows.append([first.name, first.step, *scores])
+        cells = [
+            cell
+            for each in found.values()
+            for cell in (
+                f"{each.score:.2f}",
+                f"{each.score - each.baseline:+.2f}".replace("-", "\u2212"),
+                f"{each.p_value:.3f}",
+            )
+        ]
+        rows.append([run.name, run.step, *cells])
+    return rows, list(dict.fromkeys(reasons))
+
+
+def _why_not(first: ComparedRun, run: ComparedRun) -> Markup:
+    """Why the translations of two runs cannot be compared; empty if they can."""
+    for each in (first, run):
+        if not each.rows:
+            return Markup("<bdi>{}</bdi> has not kept the translations of a validation.").format(
+                foreign(each.name)
+            )
+    if [row[:2] for row in first.rows] != [row[:2] for row in run.rows]:
+        return Markup(
+            "<bdi>{}</bdi> was validated with other sentences than <bdi>{}</bdi>."
+        ).format(foreign(run.name), foreign(first.name))
+    return Markup()
+
+
+def _compare(first: ComparedRun, run: ComparedRun) -> dict[str, Comparison]:
+    assert first.record.validation is not None
+    language = first.record.validation.lang_tgt
+    return _compare_texts(tuple(sample(first.rows)), tuple(sample(run.rows)), language)
+
+
+@lru_cache(maxsize=16)  # a page that is followed is rendered often, and a test takes seconds
+def _compare_texts(
+    first: tuple[TextRow, ...], other: tuple[TextRow, ...], language: str
+) -> dict[str, Comparison]:
+    new, old = ([text for _, _, text in rows] for rows in (other, first))
+    return compare(new, old, [reference for _, reference, _ in first], language)

@@ -1,0 +1,162 @@
+"""The main facts of a run: what it trains, its state, progress, time and scores."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from translate_ddp.reporting.clock import Clock
+from translate_ddp.reporting.reading import read_object
+from translate_ddp.run_record import STATUS_FILE, Curve, Launch, RunRecord
+from translate_ddp.runtime.run_folder import is_in_use
+from translate_ddp.training.metrics import METRICS
+
+RECENT = 20  # records, of which the median of tokens per second is taken
+KILLED = "STATUS.json says that the run is running, but no process holds the folder."
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score and the step of its validation."""
+
+    value: float
+    step: int
+    epoch: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The facts; those that the record does not hold are empty, 0 or None."""
+
+    languages: tuple[str, str]
+    corpus: str
+    preset: str
+    model: str
+    state: str  # as in STATUS.json, or killed, or unknown
+    reason: str
+    step: int
+    total_steps: int
+    epoch: float
+    num_epochs: int
+    elapsed_seconds: float  # of work, without pauses
+    seconds_left: float | None  # None unless it is running
+    tokens_per_second: float | None
+    metric: str  # that chooses the best epoch
+    best: Score | None
+    last: Score | None
+    signature: str  # of BLEU
+
+
+def summarize(record: RunRecord, now: float) -> Summary:
+    """The facts at the time `now`."""
+    launch, settings = last_launch(record), record.settings
+    clock, state = Clock.of(record), run_state(record.folder, record.status)
+    until = max(now, clock.last) if state == "running" else clock.last
+    epochs = record.curves.get("epoch")
+    step = max((int(curve.steps[-1]) for curve in record.curves.values() if len(curve)), default=0)
+    epoch = float(epochs.values[-1]) if epochs else 0.0
+    num_epochs = launch.num_epochs or _integer(settings.get("num_epochs"))
+    total = launch.total_steps or _total_steps(settings, step, epoch, num_epochs)
+    metric = launch.best_metric or str(settings.get("best_metric", "BLEU"))
+    scores = record.curves.get(f"validation/{metric}")
+    return Summary(
+        languages=(
+            launch.lang_src or str(settings.get("lang_src", "?")),
+            launch.lang_tgt or str(settings.get("lang_tgt", "?")),
+        ),
+        corpus=" ".join(launch.datasets) or _joined(settings.get("dataset", "")),
+        preset=launch.preset or str(settings.get("preset", "")),
+        model=launch.model or _model(settings),
+        state=state,
+        reason=str(record.status.get("reason", "")),
+        step=step,
+        total_steps=total,
+        epoch=epoch,
+        num_epochs=num_epochs,
+        elapsed_seconds=clock.until(until),
+        seconds_left=_seconds_left(record, launch, step, total) if state == "running" else None,
+        tokens_per_second=_recent(record.curves.get("train/tokens_per_second")),
+        metric=metric,
+        best=best_score(record, metric),
+        last=_score(record, scores, -1) if scores else None,
+        signature=launch.bleu_signature,
+    )
+
+
+def last_launch(record: RunRecord) -> Launch:
+    """The last launch; an empty one for a run of a version that recorded none."""
+    return record.launches[-1] if record.launches else Launch(time=0.0, step=0)
+
+
+def run_state(folder: Path, status: Mapping[str, Any] | None = None) -> str:
+    """The state in STATUS.json; "killed" if that is running, but no process holds the folder."""
+    if status is None:
+        status = read_object(folder / STATUS_FILE, [])
+    state = str(status.get("state", "unknown"))
+    return "killed" if state == "running" and is_in_use(folder) is False else state
+
+
+def best_score(record: RunRecord, metric: str) -> Score | None:
+    """The best score of all validations; None without any."""
+    curve = record.curves.get(f"validation/{metric}")
+    if curve is None or not np.isfinite(curve.values).any():
+        return None
+    higher = next((each.higher_is_better for each in METRICS if each.name == metric), True)
+    ranked = np.where(np.isfinite(curve.values), curve.values if higher else -curve.values, -np.inf)
+    return _score(record, curve, int(np.argmax(ranked)))
+
+
+def epoch_at(record: RunRecord, step: int) -> float:
+    """The epochs done at a step; 0.0 if the record does not say."""
+    curve = record.curves.get("epoch")
+    return float(np.interp(step, curve.steps, curve.values)) if curve else 0.0
+
+
+def _score(record: RunRecord, curve: Curve, place: int) -> Score:
+    step = int(curve.steps[place])
+    return Score(float(curve.values[place]), step, epoch_at(record, step))
+
+
+def _seconds_left(record: RunRecord, launch: Launch, step: int, total: int) -> float | None:
+    """At the mean pace between the first and the last record of this launch."""
+    losses = record.curves.get("train/loss")
+    if losses is None or not total:
+        return None
+    places = np.flatnonzero(losses.times >= launch.time)
+    if len(places) < 2:
+        return None
+    first, last = places[[0, -1]]
+    steps = losses.steps[last] - losses.steps[first]
+    return float((losses.times[last] - losses.times[first]) / steps * max(total - step, 0))
+
+
+def _recent(curve: Curve | None) -> float | None:
+    """The median of the last records."""
+    values = curve.values[-RECENT:] if curve else np.array([])
+    values = values[np.isfinite(values)]
+    return float(np.median(values)) if len(values) else None
+
+
+def _total_steps(settings: Mapping[str, Any], step: int, epoch: float, num_epochs: int) -> int:
+    """From the steps of the epochs done: for runs that did not record it."""
+    total = round(step / epoch * num_epochs) if epoch > 0 else 0
+    limit = _integer(settings.get("max_steps"))
+    return min(total, limit) if limit and total else total or limit
+
+
+def _model(settings: Mapping[str, Any]) -> str:
+    names = ("num_encoder_layers", "num_decoder_layers", "d_model")
+    if not all(name in settings for name in names):
+        return ""
+    encoder, decoder, width = (settings[name] for name in names)
+    return f"{encoder} encoder and {decoder} decoder layers, width {width}"
+
+
+def _joined(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _integer(value: Any) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,46 @@
+"""The name of a checkpoint file, which holds its step, its epoch and its digest.
+
+A name holds the start of the file's sha256 (PyTorch hub's convention), so that one rename publishes
+file and digest together. Does not import torch.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+DIGEST_CHARACTERS = 8
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file named like a checkpoint; it may be damaged."""
+
+    path: Path
+    step: int
+    epoch: int | None  # the epoch it ends; None: saved within an epoch
+
+    @property
+    def order(self) -> tuple[int, bool]:
+        """Sort key: the order in time within a run."""
+        return self.step, self.epoch is not None
+
+
+Checkpoints = list[Checkpoint]
+
+
+def parse_name(path: Path, basename: str = ".+?") -> Checkpoint | None:
+    """The checkpoint described by a file name; None if the name has another form."""
+    match = re.fullmatch(
+        rf"(?:{basename})_(?:epoch_(\d{{4,}})_)?step_(\d{{8,}})-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.pt",
+        path.name,
+    )
+    if match is None:
+        return None
+    epoch, step = match.groups()
+    return Checkpoint(path, int(step), int(epoch) if epoch is not None else None)
+
+
+def digest_in(name: str) -> str:
+    """The start of the sha256 in the name of a checkpoint, or ""."""
+    match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", name)
+    return match[1] if match else ""

@@ -1,0 +1,245 @@
+"""The record from which the report of a run is made, and the process that makes report.html.
+
+`run_record` has what the files hold. The process runs beside the training, at the lowest priority.
+"""
+
+import errno
+import json
+import math
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from translate_ddp.run_record import (
+    EVENTS_FILE,
+    REPORT_FILE,
+    SAMPLES_FILE,
+    STATUS_FILE,
+    VALIDATION_FILE,
+    Attention,
+    End,
+    Event,
+    LastValidation,
+    Launch,
+    Notice,
+    SampleRows,
+    Saved,
+    event_line,
+)
+from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.runtime.files import write_atomically
+from translate_ddp.training.logbook import Sample, Sink, choose_samples
+
+SAMPLES = 5  # sentences whose translations are kept at every validation
+PICTURES = 3  # of them at most, whose attention is kept
+PAGE_SECONDS = 600  # after which the kernel ends the process
+END_SECONDS = 10.0  # maximum wait for it at the end of the run
+KILL_SECONDS = 1.0
+
+# With the modules of this process, also in a folder with a file named as one of them. The alarm
+# ends it even if it hangs and this process is gone; a lack of memory ends it first of all.
+COMMAND = """
+import os, signal, sys
+signal.alarm({seconds})
+os.nice(19)
+sys.path[:] = {path}
+from contextlib import suppress
+from pathlib import Path
+with suppress(OSError):
+    Path("/proc/self/oom_score_adj").write_text("1000")
+from {module} import write_report
+write_report(Path(sys.argv[1]))
+"""
+MODULE = "translate_ddp.reporting.page"
+
+
+class ReportSink(Sink):
+    """Appends events, keeps translations, and starts a process that writes report.html.
+
+    It is opened when the run begins. What a resumed run writes again is removed first. `step`
+    returns the current global step, and `attend` the attention of the translation of a validation
+    row. Errors of the disk and of the process are one message each.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        launch: Launch,
+        step: Callable[[], int],
+        attend: Callable[[int, str], Attention | None],
+        message: Callable[[str], None],
+    ) -> None:
+        self.folder, self.launch = folder, launch
+        self._step, self._attend, self._message = step, attend, message
+        self._process: subprocess.Popen[bytes] | None = None
+        self._printed: set[str] = set()
+        self._is_closed = False
+        self._write(lambda: self._remove_from(launch.step + 1))
+        self._add(launch)
+
+    def log(self, step: int, scalars: Mapping[str, float]) -> None:
+        if any(name.startswith("validation/") for name in scalars):
+            self._start()  # now: metrics.jsonl has the scores
+
+    def validated(self, step: int, rows: Sequence[Sample]) -> None:
+        chosen = choose_samples(SAMPLES, len(rows))
+        attended = (self._attend(row, rows[row].predicted) for row in chosen)
+        pictures = list(islice(filter(None, attended), PICTURES))
+        validation = LastValidation(step, self.launch.lang_tgt, list(rows), pictures)
+        sample = SampleRows(step, [rows[row] for row in chosen])
+
+        def write() -> None:
+            if step == self.launch.step:  # a resumed run repeats this validation
+                self._remove_from(step)
+            append_line(self.folder / SAMPLES_FILE, as_json(sample) + "\n")
+            write_atomically(self.folder / VALIDATION_FILE, as_json(validation))
+
+        self._write(write)
+
+    def message(self, text: str) -> None:
+        self._add(Notice(now(), self._step(), text))
+
+    def saved(self, step: int, path: Path, epoch: int | None) -> None:
+        self._write(lambda: self._append(Saved(now(), step, path.name, path.stat().st_size, epoch)))
+
+    def close(self, seconds: float, failed: bool) -> None:
+        """Record the end as STATUS.json has it, and write report.html; a second call is ignored."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        status = read_status(self.folder)
+        self._add(End(now(), self._step(), status.get("state", ""), status.get("reason", "")))
+        self._kill()  # it writes the page of the last validation, without the end
+        self._start()
+        self._wait(min(seconds, END_SECONDS))
+
+    # --- the record ---
+
+    def _add(self, event: Event) -> None:
+        self._write(lambda: self._append(event))
+
+    def _append(self, event: Event) -> None:
+        append_line(self.folder / EVENTS_FILE, event_line(event))
+
+    def _write(self, write: Callable[[], None]) -> None:
+        """Call `write`; an error of the disk is printed once, and what it loses is not retried."""
+        try:
+            fault_point("record")
+            write()
+        except OSError as error:
+            self._print(
+                f"Could not write the record of the report to {self.folder}: {error.strerror}. "
+                f"Training continues; {REPORT_FILE} will lack a part."
+            )
+
+    def _remove_from(self, first: int) -> None:
+        """Remove the translations of this step and later ones."""
+        path = self.folder / SAMPLES_FILE
+        if path.exists():
+            lines = path.read_bytes().splitlines(keepends=True)
+            kept = [line for line in lines if step_of(line) < first]
+            if len(kept) < len(lines):
+                write_atomically(path, b"".join(kept))
+        path = self.folder / VALIDATION_FILE
+        if path.exists() and step_of(path.read_bytes()) >= first:
+            path.unlink()
+
+    def _print(self, text: str) -> None:
+        if text not in self._printed:
+            self._printed.add(text)  # first: the message is recorded, too
+            self._message(text)
+
+    # --- the process that writes the page ---
+
+    def _start(self) -> None:
+        """Start the process, unless an earlier one is running: the next validation starts one."""
+        if self._is_running():
+            return
+        code = COMMAND.format(seconds=PAGE_SECONDS, path=sys.path, module=MODULE)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", code, str(self.folder.absolute())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # One thread: the cores are those of the training.
+                env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,  # a Ctrl-C is for the process that started it
+            )
+        except OSError as error:
+            self._print_failure(f"its process cannot be started ({error.strerror})")
+
+    def _is_running(self) -> bool:
+        """Whether the process has not ended. One that failed is reported."""
+        if self._process is None:
+            return False
+        code = self._process.poll()
+        if code:
+            self._print_failure("its process failed")
+        return code is None
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for the end of the process, and kill it if that takes longer."""
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+        if self._is_running():
+            self._kill()
+            self._print_failure("it took too long")
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            with suppress(subprocess.TimeoutExpired):  # it waits for a disk
+                self._process.wait(KILL_SECONDS)
+            self._process = None
+
+    def _print_failure(self, reason: str) -> None:
+        self._print(
+            f"{self.folder / REPORT_FILE} was not written: {reason}. To write it: "
+            f"python -m translate_ddp report {shlex.quote(str(self.folder))}"
+        )
+
+
+def now() -> float:
+    """Seconds since 1970, to the millisecond."""
+    return round(time.time(), 3)
+
+
+def as_json(record: SampleRows | LastValidation) -> str:
+    return json.dumps(record, default=vars)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line. Half a line, left by a kill or a full disk, gets an end. Raises OSError."""
+    with path.open("a+b", buffering=0) as file:
+        if size := file.seek(0, os.SEEK_END):
+            file.seek(size - 1)
+            line = line if file.read(1) == b"\n" else f"\n{line}"
+        data = line.encode()
+        if file.write(data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def step_of(text: bytes) -> float:
+    """The step of a line or file of the record; infinite if it is damaged."""
+    try:
+        return float(json.loads(text)["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf
+
+
+def read_status(folder: Path) -> dict[str, Any]:
+    """STATUS.json; empty if it cannot be read."""
+    try:
+        found = json.loads((folder / STATUS_FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
