@@ -122,7 +122,9 @@ def test_best_is_the_least_of_a_metric_that_is_better_when_lower(tmp_path: Path)
 def test_a_running_run_whose_process_is_gone_was_killed(tmp_path: Path):
     write_metrics(tmp_path, points(1))
     write_status(tmp_path, "running")
-    assert run_state(tmp_path) == "running"  # copied from another machine: nobody knows
+    assert (
+        run_state(tmp_path) == "running"
+    )  # copied from another machine, whose processes are unknown
     lock = (
         "import sys; from translate_ddp.runtime.run_folder import RunFolder; "
         f"RunFolder({str(tmp_path)!r}, 'a').lock(0)"
@@ -209,7 +211,7 @@ def test_foreign_text_cannot_leave_its_place(tmp_path: Path):
         name: hostile
         for name in ("lang_src", "lang_tgt", "preset", "model", "version", "torch", "best_metric")
     }
-    texts |= {"precision": hostile, "device": hostile, "bleu_signature": hostile}
+    texts |= {"precision": hostile, "device": hostile}
     lists = {"datasets": [hostile], "ranks": [hostile], "dropped": {hostile: 3}}
     begun = launch(START, 0, **texts, **lists, changed={hostile: hostile, "b": [hostile]})
     more = [

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import escape
 
 from tests.helpers import processes
 from tests.helpers.faults import MANY_EPOCHS, Run
@@ -36,6 +37,12 @@ def start(run: Run, *flags: str, size: int = 1, fault: str = "") -> processes.Jo
     return processes.start(train, run.folder, size, variables, [*run.flags, "--report", *flags])
 
 
+def train_with_page(arguments: list[str]) -> None:
+    """`train.py`, which waits for its page as long as that takes."""
+    report_sink.END_SECONDS = 150
+    processes.run_train(arguments)
+
+
 def page(folder: Path) -> dict[str, Any]:
     """The last event on the page."""
     return json.loads((folder / "report.html").read_text().splitlines()[-1])
@@ -51,7 +58,7 @@ def test_run_on_two_ranks_is_recorded_once(run: Run):
     assert [line[:6] for line in launch.ranks] == ["rank 0", "rank 1"]
     assert (launch.preset, launch.lang_src, launch.datasets) == ("tiny", "en", ["train"])
     assert launch.changed["d_model"] == 16 and "model_folder" not in launch.changed
-    assert launch.bleu_signature.startswith("nrefs:1|")
+    assert found.validation and found.validation.bleu_signature.startswith("nrefs:1|")
     assert launch.train_pairs == sum(launch.source_lengths) == sum(launch.target_lengths)
     assert f"{launch.train_pairs:,} training and {launch.validation_pairs} validation" in output
     assert (end.state, end.step, page(run.folder)["state"]) == ("finished", last, "finished")
@@ -69,6 +76,14 @@ def test_run_on_two_ranks_is_recorded_once(run: Run):
     assert first == second and len(first) == 5
     assert len(found.validation.attention) == 3
     assert found.problems == []
+
+
+def test_page_of_a_finished_run_has_its_state_and_its_sentences(run: Run):
+    processes.start(train_with_page, run.folder, 1, {}, [*run.flags, "--report"]).succeed()
+    html = (run.folder / "report.html").read_text()
+    assert "<dd>finished</dd>" in html
+    for source, reference, _ in read_run(run.folder).samples[-1].rows:
+        assert str(escape(source)) in html and str(escape(reference)) in html
 
 
 @pytest.mark.parametrize("fault", ["record:5=kill", "record:6=kill", "validating:1=kill"])

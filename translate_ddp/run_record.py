@@ -55,7 +55,6 @@ class Launch:
     num_epochs: int = 0
     total_steps: int = 0  # to the end of the run; fewer if --patience ends it
     best_metric: str = ""
-    bleu_signature: str = ""
     train_pairs: int = 0
     validation_pairs: int = 0
     vocab_size: int = 0
@@ -127,6 +126,7 @@ class LastValidation:
     lang_tgt: str
     rows: list[TextRow]
     attention: list[Attention] = field(default_factory=list)
+    bleu_signature: str = ""  # of sacreBLEU
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ SENTENCES = {
     "A man in a vest is sitting in a chair and holding magazines.": "Ein Mann in einer Weste sitzt "
     "auf einem Stuhl und hält Magazine.",
 }
+SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
 
 
 def write_lines(path: Path, records: Sequence[Any]) -> None:
@@ -81,7 +82,8 @@ def write_run(folder: Path, epochs: int = 10, state: str = "finished", planned: 
     )
     rows = [row for seed in range(60) for row in sample_rows(epochs - 1, planned, seed)]
     source, _, predicted = rows[0]
-    validation = LastValidation(epochs * STEPS, "de", rows, [attention(source, predicted)] * 3)
+    pictures = [attention(source, predicted)] * 3
+    validation = LastValidation(epochs * STEPS, "de", rows, pictures, SIGNATURE)
     (folder / VALIDATION_FILE).write_text(json.dumps(asdict(validation)))
     (folder / SETTINGS_FILE).write_text("preset: small\nlang_src: en\nlang_tgt: de\n")
     for epoch in range(max(0, epochs - 5), epochs):
@@ -128,7 +130,6 @@ def launch(time: float, step: int, **values: Any) -> Launch:
             **{"parameters": 4_200_000, "precision": "fp32", "device": "cpu", "world_size": 2},
             **{"ranks": ["rank 0  node-a: cpu, 3 thread(s)", "rank 1  node-a: cpu, 3 thread(s)"]},
             **{"threads": 3, "num_epochs": 10, "total_steps": 10 * STEPS, "best_metric": "BLEU"},
-            **{"bleu_signature": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"},
             **{"train_pairs": 29_000, "validation_pairs": 1014, "vocab_size": 5000},
             **{"dropped": {"empty": 12, "longer than --seq_len": 150, "duplicate": 31}},
             **{"padding": 0.042, "length_edges": list(range(0, 45, 5))},

@@ -19,7 +19,7 @@ from translate_ddp.run_record import METRICS_FILE, REPORT_FILE, RunRecord
 from translate_ddp.run_settings import CheckpointConfig
 
 COMPARISON_FILE = "comparison.html"
-MAX_RUNS = 8  # whose lines can be told apart
+MAX_RUNS = 8  # the colours of charts
 NICENESS = 10  # of --follow: a training on the same cores goes first
 
 

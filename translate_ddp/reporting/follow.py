@@ -1,4 +1,4 @@
-"""Serves the page of runs on loopback, which changes while they go on, until nobody looks at it."""
+"""Serves the page of runs on loopback, until the runs have ended and no browser requests it."""
 
 import asyncio
 import hashlib
@@ -20,14 +20,7 @@ from starlette.routing import Route
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.reporting.summary import run_state
-from translate_ddp.run_record import (
-    EVENTS_FILE,
-    METRICS_FILE,
-    SAMPLES_FILE,
-    SETTINGS_FILE,
-    STATUS_FILE,
-    VALIDATION_FILE,
-)
+from translate_ddp.run_record import RECORD_FILES, REPORT_FILE, SETTINGS_FILE, STATUS_FILE
 from translate_ddp.serving.server import make_server, run_server
 
 LOOPBACK = "127.0.0.1"
@@ -38,14 +31,7 @@ SCRIPT = Path(__file__).with_name("follow.js")
 IDLE_SECONDS = 90.0
 MAX_SECONDS = 30.0  # to receive a request, and to answer it
 PAUSES = 10  # times the seconds of a rendering: a training has the cores
-RECORD_FILES = (
-    METRICS_FILE,
-    EVENTS_FILE,
-    SAMPLES_FILE,
-    VALIDATION_FILE,
-    STATUS_FILE,
-    SETTINGS_FILE,
-)
+SHOWN_FILES = sorted({*RECORD_FILES, STATUS_FILE, SETTINGS_FILE} - {REPORT_FILE})
 HEADERS = {
     "Cache-Control": "no-cache",
     "Content-Security-Policy": "frame-ancestors 'none'",  # not possible within the page
@@ -85,7 +71,7 @@ def follow(
 def record_state(folder: Path) -> list[object]:
     """What changes with the record of a run: its state, times and sizes of its files."""
     found: list[object] = [run_state(folder)]
-    for name in RECORD_FILES:
+    for name in SHOWN_FILES:
         with suppress(FileNotFoundError):
             status = (folder / name).stat()
             found.append((name, status.st_mtime_ns, status.st_size))

@@ -81,7 +81,7 @@ def summarize(record: RunRecord, now: float) -> Summary:
         metric=metric,
         best=best_score(record, metric),
         last=_score(record, scores, -1) if scores else None,
-        signature=launch.bleu_signature,
+        signature=record.validation.bleu_signature if record.validation else "",
     )
 
 

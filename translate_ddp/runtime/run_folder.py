@@ -109,7 +109,7 @@ class RunFolder:
         An error before the training leaves the status of a finished or preempted run.
         """
         if status == "failed" and not self.has_begun:
-            if _read_json(self.path / "STATUS.json").get("state") in ("finished", "preempted"):
+            if read_json(self.path / "STATUS.json").get("state") in ("finished", "preempted"):
                 return
         content = {
             "state": status,
@@ -123,7 +123,7 @@ class RunFolder:
                 write_atomically(self.path / "STATUS.json", json.dumps(content, indent=1) + "\n")
 
     def _holder(self) -> dict[str, Any]:
-        return _read_json(self.path / HOLDER_FILE)
+        return read_json(self.path / HOLDER_FILE)
 
 
 def is_in_use(path: Path) -> bool | None:
@@ -131,7 +131,7 @@ def is_in_use(path: Path) -> bool | None:
 
     It cannot on another machine than that of the run, nor without the right to read the lock.
     """
-    if _read_json(path / HOLDER_FILE).get("kernel") != kernel_id():
+    if read_json(path / HOLDER_FILE).get("kernel") != kernel_id():
         return None
     try:
         descriptor = os.open(path / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
@@ -148,7 +148,7 @@ def is_in_use(path: Path) -> bool | None:
     return False
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """The object in the file; empty if there is none, as before it is written."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -2,7 +2,7 @@
 
 Workers are new Python processes that import the module of the function only: a fork of a process
 with threads may deadlock, and `multiprocessing` would import torch in each. Pickle is safe here, as
-it is there: both ends of a worker's pipes are this program, and nobody else can write to them.
+it is there: both ends of a worker's pipes are processes of this program, and no other has them.
 """
 
 import os

@@ -34,7 +34,6 @@ from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.find_checkpoint import delete_copy
 from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.logbook import Logbook
-from translate_ddp.training.metrics import bleu_signature
 from translate_ddp.training.optimizer import build_optimizer
 from translate_ddp.training.report import tracker_config
 from translate_ddp.training.resume import Resumed
@@ -159,7 +158,7 @@ def open_report(config: Config, launch: Launch | None, trainer: Trainer) -> None
     logbook, end = trainer.logbook, trainer.world.watchdog.exit
     sink = ReportSink(
         trainer.saver.folder.path,
-        replace(launch, bleu_signature=bleu_signature(launch.lang_tgt)),
+        launch,
         lambda: trainer.position.global_step,
         partial(attention_of, trainer.model, trainer.data),
         logbook.message,

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from translate_ddp.run_record import (
     EVENTS_FILE,
@@ -35,7 +34,9 @@ from translate_ddp.run_record import (
 )
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.run_folder import read_json
 from translate_ddp.training.logbook import Sample, Sink, choose_samples
+from translate_ddp.training.metrics import bleu_signature
 
 SAMPLES = 5  # sentences whose translations are kept at every validation
 PICTURES = 3  # of them at most, whose attention is kept
@@ -92,7 +93,9 @@ class ReportSink(Sink):
         chosen = choose_samples(SAMPLES, len(rows))
         attended = (self._attend(row, rows[row].predicted) for row in chosen)
         pictures = list(islice(filter(None, attended), PICTURES))
-        validation = LastValidation(step, self.launch.lang_tgt, list(rows), pictures)
+        language = self.launch.lang_tgt
+        signature = bleu_signature(language)
+        validation = LastValidation(step, language, list(rows), pictures, signature)
         sample = SampleRows(step, [rows[row] for row in chosen])
 
         def write() -> None:
@@ -114,7 +117,7 @@ class ReportSink(Sink):
         if self._is_closed:
             return
         self._is_closed = True
-        status = read_status(self.folder)
+        status = read_json(self.folder / STATUS_FILE)
         self._add(End(now(), self._step(), status.get("state", ""), status.get("reason", "")))
         self._kill()  # it writes the page of the last validation, without the end
         self._start()
@@ -234,12 +237,3 @@ def step_of(text: bytes) -> float:
         return float(json.loads(text)["step"])
     except (ValueError, KeyError, TypeError):
         return math.inf
-
-
-def read_status(folder: Path) -> dict[str, Any]:
-    """STATUS.json; empty if it cannot be read."""
-    try:
-        found = json.loads((folder / STATUS_FILE).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
