@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.charts import drawn, number, rects, size, svg, texts
+from translate_ddp import quantities
 from translate_ddp.pages.axes import log_ticks, ticks
 from translate_ddp.pages.charts import (
     Bar,
@@ -17,7 +18,6 @@ from translate_ddp.pages.charts import (
     heat_map,
     histogram,
     lines,
-    precise,
     standalone,
 )
 
@@ -132,11 +132,13 @@ def test_logarithmic_ticks_are_few_and_between_the_limits(limits: tuple[float, f
     assert limits[0] <= found[0] and found[-1] <= limits[1]
 
 
-def test_numbers_of_axes_are_short_and_those_of_points_precise():
+def test_numbers_of_axes_are_short_and_those_of_points_exact():
     shown = [compact(value) for value in (0, 0.25, 12, 1200, 45_000, 1_250_000, 2e9)]
     assert shown == ["0", "0.25", "12", "1,200", "45k", "1.25M", "2G"]
-    shown = [precise(value) for value in (0, 0.123456, 36.272, 1780, 12345.67, 71_200, NAN)]
-    assert shown == ["0", "0.1235", "36.27", "1,780", "12,345.7", "71,200", "nan"]
+    shown = [
+        quantities.number(value) for value in (0, 0.123456, 36.272, 1780, 12345.67, 71_200, NAN)
+    ]
+    assert shown == ["0", "0.1235", "36.27", "1,780", "12,346", "71,200", "nan"]
 
 
 def test_charts_escape_all_text():

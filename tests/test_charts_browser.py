@@ -16,6 +16,7 @@ from translate_ddp.pages.charts import Mark, Series, bars, heat_map, lines, stan
 pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not installed")
 HOSTILE = "<img src=x onerror=\"document.title='x'\"><script>document.title='x'</script>"
 READOUT = "[...document.querySelectorAll('.readout div')].map((row) => row.textContent)"
+PLACES = "document.querySelector('.cursor .places').getAttribute('d').match(/M/g)"
 SERIES = [
     Series("training", [8.5, 4.25, 2], [0, 500, 1000]),
     Series(HOSTILE, [30.125, 40], [400, 1000]),
@@ -93,6 +94,18 @@ def test_arrow_keys_choose_the_point_and_a_screen_reader_gets_its_values(
     assert text == f"steps: 1,000; training: 2; {HOSTILE}: 40"
     key(chromium, "Escape")
     assert chromium.evaluate(READOUT) == [] and chromium.log == []
+
+
+def test_a_value_beyond_the_axis_is_shown_as_text_and_not_drawn(chromium: Browser, tmp_path: Path):
+    series = [Series("a", [9, 1, 2], [0, 1, 2]), Series("b", [2, 2, 1], [0, 1, 2])]
+    opened(chromium, tmp_path, lines("Loss", series, "steps", y_within=(1, 2)))
+    x, y = place(chromium, "document.querySelector('svg[data-points]')")
+    move(chromium, x, y)
+    assert len(chromium.evaluate(PLACES)) == 2
+    chromium.press("\t")
+    key(chromium, "Home")
+    assert chromium.evaluate(READOUT) == ["steps: 0", "a: 9", "b: 2"]
+    assert len(chromium.evaluate(PLACES)) == 1
 
 
 def accessible(page: Browser, role: str) -> dict[str, Any]:

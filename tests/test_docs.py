@@ -4,13 +4,28 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.helpers.commands import ROOT
+from translate_ddp.commands.average import AverageConfig
+from translate_ddp.commands.command_line import parse
+from translate_ddp.commands.export import ExportConfig
+from translate_ddp.commands.info import InfoConfig
+from translate_ddp.commands.inspect import InspectConfig
+from translate_ddp.commands.report import ReportConfig
+from translate_ddp.commands.score import ScoreConfig
+from translate_ddp.commands.serve import ServeConfig
+from translate_ddp.commands.translate import TranslateConfig
+from translate_ddp.commands.validate import ValidateConfig
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
+CONFIGS = [
+    *(InspectConfig, TranslateConfig, ValidateConfig, AverageConfig, ServeConfig),
+    *(ScoreConfig, ExportConfig, InfoConfig, ReportConfig),
+]
 # Of torchrun, pip, pytest, Slurm, the hub's client and the benchmarks.
 OTHER_FLAGS = set(
     "--nproc_per_node --nnodes --node_rank --master_addr --master_port --rdzv-backend --rdzv-id "
@@ -41,24 +56,18 @@ def test_links_lead_to_files_and_headings(page: Path):
         assert not anchor or anchor in anchors(found), f"{page.name}: {target}"
 
 
-def test_flags_exist():
-    helps = [
-        subprocess.run(
-            [sys.executable, *words, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout
-        for words in (
-            ["train.py"],
-            ["-m", "translate_ddp", "inspect"],
-            ["-m", "translate_ddp", "translate"],
-            ["-m", "translate_ddp", "validate"],
-            ["-m", "translate_ddp", "average"],
-            ["-m", "translate_ddp", "serve"],
-            ["-m", "translate_ddp", "score"],
-            ["-m", "translate_ddp", "export"],
-            ["-m", "translate_ddp", "info"],
-            ["-m", "translate_ddp", "report"],
-        )
-    ]
+def help_of(config: type[Any], capsys: pytest.CaptureFixture[str]) -> str:
+    """What `--help` of a command prints."""
+    with pytest.raises(SystemExit):
+        parse(config, ["--help"], "translate_ddp", True)
+    return capsys.readouterr().out
+
+
+def test_flags_exist(capsys: pytest.CaptureFixture[str]):
+    train = subprocess.run(
+        [sys.executable, "train.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    helps = [train.stdout, *(help_of(config, capsys) for config in CONFIGS)]
     known = set(re.findall(r"--\w+", " ".join(helps))) | OTHER_FLAGS
     for page in (page for page in PAGES if page.name != "CHANGELOG.md"):
         used = set(re.findall(r"(?<![\w-])--[a-z]\w*(?:-\w+)*", page.read_text()))

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from tests.helpers.charts import drawn, number, places, size, svg, texts
+from translate_ddp.pages.axes import LEFT, RIGHT
 from translate_ddp.pages.charts import Mark, Series, lines
+from translate_ddp.pages.svg import text_width
 
 NAN, INF = float("nan"), float("inf")
 
@@ -55,6 +57,53 @@ def test_the_y_axis_covers_the_given_range():
     flat = [Series("a", [10, 11], [1, 2])]
     ((_, low), (_, high)) = drawn(svg(lines("A", flat, "x", y_range=(0.1, 1000))), "line")[0]
     assert 0 < low - high < 1
+
+
+def test_values_far_out_leave_the_chart_and_are_named():
+    y = [9, 2, 1.5, 1.25, 1, -40]
+    chart = svg(lines("Loss", [Series("a", y, range(6))], "x", y_from_zero=False, y_within=(1, 2)))
+    (window,) = chart.findall("svg")
+    _, top, _, height = map(float, window.get("viewBox", "").split())
+    first, *between, last = (place for _, place in drawn(chart, "line")[0])
+    assert first < top and last > top + height
+    assert all(top < place < top + height for place in between)
+    assert between == sorted(between) and between[-1] - between[0] > height / 2  # not flat
+    shown = texts(chart)
+    assert shown["up to 9"][1] < top + 20 and shown["down to -40"][1] > top + height - 20
+    (line,) = (path for path in window.iter("path") if path.get("class") == "line")
+    assert line.get("data-y") == "9|2|1.5|1.25|1|-40"
+
+
+def test_values_below_a_negative_end_of_the_axis_and_very_far_ones_are_named():
+    series = [Series("a", [-9, 1, -1, 0.5, 1e20], range(5))]
+    chart = svg(lines("A", series, "x", y_from_zero=False, y_within=(-1, 1)))
+    assert {"down to -9", "up to 1e+11G"} <= texts(chart).keys()
+    # Browsers draw with 32 bits.
+    assert min(y for _, y in drawn(chart, "line")[0]) == -100_000
+
+
+def test_the_only_point_is_in_the_middle_and_the_last_label_is_not_cut_off():
+    chart = svg(lines("A", [Series("a", [5], [7])], "x"))
+    width, _ = size(chart)
+    [[(x, _)]] = drawn(chart, "line")
+    assert x == (LEFT + width - RIGHT) / 2
+    chart = svg(lines("A", [Series("a", [5, 6], [0, 8000])], "x"))
+    assert texts(chart)["8,000"][0] + text_width("8,000") / 2 < width + 0.1
+
+
+def test_a_chart_from_zero_stays_so_when_it_is_cut():
+    chart = svg(lines("Rate", [Series("a", [3, 0.3, 0.2], range(3))], "x", y_within=(0.2, 0.3)))
+    assert "0" in texts(chart) and "up to 3" in texts(chart)
+    assert not any(text.startswith("down") for text in texts(chart))
+
+
+@pytest.mark.parametrize("within", [None, (0, 5), (7, 8)])
+def test_a_range_that_cuts_nothing_or_everything_changes_nothing(
+    within: tuple[float, float] | None,
+):
+    series = [Series("a", [1, 2, 3], range(3))]
+    full = lines("A", series, "x", y_from_zero=False)
+    assert lines("A", series, "x", y_from_zero=False, y_within=within) == full
 
 
 def test_marks_have_a_shape_of_their_kind_a_text_and_a_place():

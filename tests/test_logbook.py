@@ -183,3 +183,34 @@ def test_records_up_to_a_step_are_read_as_they_were_logged(tmp_path: Path):
     assert sink.records(last_step=20) == logged[:3]
     numbers = [records(tmp_path)[n]["train/loss"] for n in (0, 1, 3)]
     assert numbers == [2.5, "inf", "nan"]  # JSON lacks the others
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", 0),
+        (b'{"step": 1, "time": 5.5}\n', 5.5),
+        (b'{"step": 1, "time": 5.5}\n{"step": 2, "time": 7.5}\n', 7.5),
+        (b'{"step": 1, "time": 5.5}\n{"step": 2, "time": 7.5}', 5.5),
+        (b'{"step": 1, "time": 5.5}\n\xff\n', 0),
+        (b'{"step": 1}\n', 0),
+        (b'{"step": 1, "time": null}\n', 0),
+        (b"[1]\n", 0),
+        (b"damaged", 0),
+    ],
+)
+def test_the_last_time_is_that_of_the_last_complete_line(content: bytes, expected: float):
+    assert jsonl_sink.last_time(content) == expected
+
+
+def test_a_resumed_run_knows_the_time_of_a_record_that_it_removes(tmp_path: Path):
+    first = JsonlSink(tmp_path, None, print)
+    assert first.last_time == 0
+    first.log(1, {"a": 1.0})
+    offset = first.offset()
+    first.log(2, {"a": 2.0})
+    first.close(1.0, failed=True)
+    time = float(records(tmp_path)[-1]["time"])
+    resumed = JsonlSink(tmp_path, offset, print)
+    assert resumed.last_time == time and steps(tmp_path) == [1]
+    resumed.close(1.0, failed=False)

@@ -1,5 +1,6 @@
 """Time of training, time left and cost: the pauses between launches are left out."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from translate_ddp.reporting.clock import Clock
 from translate_ddp.reporting.details import cost
 from translate_ddp.reporting.reading import read_run
 from translate_ddp.reporting.summary import Summary, summarize
-from translate_ddp.run_record import End
+from translate_ddp.run_record import End, Event, Notice, RunRecord, Saved
 
 LATER = START + 100_000
 
@@ -48,10 +49,80 @@ def test_pauses_between_launches_are_not_training_time(tmp_path: Path):
     assert clock.of_launches(launches, 1175.0) == [100, 50, 20]
 
 
-def test_time_does_not_fall_when_the_clock_is_set_back(tmp_path: Path):
-    write_metrics(tmp_path, points(1, 2, 3))
+@pytest.mark.parametrize(
+    "event",
+    [Saved(160.0, 12, "a.pt", 1), Notice(160.0, 12, "text"), End(160.0, 12, "failed")],
+    ids=lambda event: type(event).__name__,
+)
+def test_every_event_of_a_launch_shows_that_it_was_at_work(tmp_path: Path, event: Event):
+    write_metrics(tmp_path, points(0, 5, 10))
+    second = launch(1000.0, 12)
+    write_events(tmp_path, [launch(0.0, 0), event, second, Notice(1000.0, 12, "at once")])
+    assert Clock.of(read_run(tmp_path)).until(1010.0) == 170
+
+
+def test_records_that_a_resumed_run_writes_again_were_work(tmp_path: Path):
+    write_metrics(tmp_path, points(0, 5, 10))
+    write_events(tmp_path, [launch(0.0, 0), launch(1000.0, 10, previous=160.0)])
+    record = read_run(tmp_path)
+    clock = Clock.of(record)
+    assert clock.of_launches(record.launches, 1040.0) == [160, 40]
+
+
+def test_a_launch_without_events_begins_at_its_first_record(tmp_path: Path):
+    # As with --no_report.
+    write_metrics(tmp_path, [*points(0, 5, 10), {"step": 12, "time": 1100.0, "train/loss": 1.0}])
+    write_events(tmp_path, [launch(0.0, 0), End(103.0, 10, "preempted")])
     clock = Clock.of(read_run(tmp_path))
-    assert clock.seconds(np.array([10.0, 30.0, 20.0])).tolist() == [0, 20, 20]
+    assert clock.seconds(np.array([100.0, 1100.0, 1120.0])).tolist() == [100, 103, 123]
+
+
+@pytest.mark.parametrize(
+    ("state", "time", "expected"),
+    [
+        ("finished", datetime.fromtimestamp(160, UTC).isoformat(), 160),
+        ("failed", datetime.fromtimestamp(50, UTC).isoformat(), 100),
+        ("preempted", datetime.fromtimestamp(160, UTC).isoformat(), 160),
+        ("finished", "0001-01-01T00:00:00", 100),
+        ("finished", "9999-12-31T23:59:59+00:00", 100),
+        ("finished", "soon", 100),
+        ("finished", None, 100),
+    ],
+)
+def test_the_time_of_status_ends_a_run(
+    tmp_path: Path, state: str, time: str | None, expected: float
+):
+    write_metrics(tmp_path, points(0, 10))
+    write_status(tmp_path, state, time=time)
+    assert summary_of(tmp_path).elapsed_seconds == expected
+
+
+def test_the_status_of_a_running_run_was_written_by_the_launch_that_follows(tmp_path: Path):
+    write_metrics(tmp_path, points(0, 10))
+    write_events(tmp_path, [launch(0.0, 0), launch(1000.0, 10)])
+    write_status(tmp_path, "running", time=datetime.fromtimestamp(999, UTC).isoformat())
+    assert summary_of(tmp_path, 1030.0).elapsed_seconds == 130
+
+
+def test_a_run_without_times_has_taken_none():
+    record = RunRecord(Path(), {}, [], [], [], [], [], None, {}, {}, [])
+    assert Clock.of(record).until(5.0) == 5 and summarize(record, 5.0).elapsed_seconds == 0
+
+
+def test_a_clock_that_was_set_back_gives_no_launch_negative_time(tmp_path: Path):
+    write_metrics(tmp_path, points(*range(11)))
+    write_events(tmp_path, [launch(0.0, 0), launch(90.0, 5), launch(50.0, 8)])
+    record = read_run(tmp_path)
+    assert [each.step for each in record.launches] == [0, 5, 8]  # as they were written
+    # Before the launches at 50 s and 90 s, pauses of 10 s.
+    assert Clock.of(record).of_launches(record.launches, 100.0) == [70, 0, 40]
+
+
+def test_time_does_not_fall_when_the_clock_is_set_back(tmp_path: Path):
+    times = [20.0, 10.0, 40.0, 30.0]
+    write_metrics(tmp_path, [{"step": s, "time": t, "a": 1} for s, t in enumerate(times)])
+    clock = Clock.of(read_run(tmp_path))
+    assert clock.seconds(np.array(times)).tolist() == [10, 10, 30, 30] and clock.last == 40
 
 
 def test_cost_is_the_time_of_all_launches_times_their_cores_or_gpus(tmp_path: Path):

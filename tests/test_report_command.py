@@ -34,7 +34,7 @@ def test_the_page_of_a_run_is_written_into_its_folder(
     report("one")
     assert capsys.readouterr().out == f"Wrote {Path('one', 'report.html')}.\n"
     html = Path("one", "report.html").read_text()
-    assert html.startswith("<!doctype html>") and "Two dogs play in the snow." in html
+    assert html.startswith("<!doctype html>") and "Four geese cross the motorway." in html
     report("one")  # replaces it
     assert not Path("comparison.html").exists() and not Path("two", "report.html").exists()
 
@@ -67,7 +67,7 @@ def test_a_file_that_is_no_page_of_ours_is_not_replaced(runs: list[str], content
     ("words", "message"),
     [
         (["nowhere"], "There is no folder nowhere"),
-        (["one/metrics.jsonl"], "There is no folder one/metrics.jsonl"),
+        (["one/metrics.jsonl"], "one/metrics.jsonl is a file: pass the folder of the run, one"),
         (["one", "./one"], "given twice"),
         (["."], r"\. holds no metrics.jsonl: pass the --model_folder"),
         (["one", "two", "--output", "one"], "--output one is a folder"),
@@ -114,7 +114,7 @@ def test_a_run_of_an_earlier_version_makes_a_page_and_a_comparison(
         write_metrics(tmp_path / name, records)
     report("one")
     report("one", "two")
-    assert "Training objective" in Path("comparison.html").read_text()
+    assert "training objective" in Path("comparison.html").read_text()
 
 
 def test_the_command_prints_one_line_and_errors_end_with_code_2(runs: list[str], tmp_path: Path):

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sacrebleu
 
 from tests.helpers.pages import Page
-from tests.helpers.records import START, STEPS, launch, write_events, write_run
+from tests.helpers.records import START, STEPS, launch, write_events, write_metrics, write_run
 from translate_ddp.reporting import comparison
 from translate_ddp.reporting.clock import Clock
 from translate_ddp.reporting.comparison import (
@@ -66,7 +67,7 @@ def test_the_best_score_of_each_metric_has_its_step(record: RunRecord):
     table = scores_table(compared(record, replace(record, curves={})))
     first, second = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     last = f"({10 * STEPS:,})"
-    assert first["BLEU"] == f"40 {last}" and first["chrF"] == f"62 {last}"
+    assert first["BLEU"] == f"40.00 {last}" and first["chrF"] == f"62.00 {last}"
     assert first["loss (nats/token)"].endswith(last) and first["WER"] == f"0.55 {last}"
     assert first["state"] == "finished" and first["steps"] == f"{10 * STEPS:,} of {10 * STEPS:,}"
     assert second["BLEU"] == second["tokens/s"] == "–"
@@ -113,7 +114,42 @@ def test_translations_of_the_same_sentences_are_tested_in_pairs(record: RunRecor
     assert rows[1][:3] == ["run 2", step, f"{bleu.score:.2f}"]
     difference = float(rows[1][3].replace("\u2212", "-"))
     assert difference == pytest.approx(bleu.score - bleu.baseline, abs=0.005) and difference < 0
-    assert rows[1][4] == f"{bleu.p_value:.3f}" and rows[1][7] == f"{chrf.p_value:.3f}"
+    assert bleu.p_value < 0.001 and rows[1][4] == rows[1][7] == "< 0.001"
+
+
+@pytest.mark.parametrize(("language", "tokenizer"), [("de", "13a"), ("zh", "zh"), ("th", "char")])
+def test_the_target_language_chooses_the_tokenizer_of_the_paired_test(
+    record: RunRecord, language: str, tokenizer: str
+):
+    rows = [(f"{n}", "我们去公园, abc def ghi", f"我们去花园, abc {n}ef ghi") for n in range(5)]
+    runs = [
+        replace(record, validation=LastValidation(1, language, texts))
+        for texts in (rows, [(source, target, target) for source, target, _ in rows])
+    ]
+    [old, new], _ = paired_tests(compared(*runs))
+    bleu = sacrebleu.BLEU(tokenize=tokenizer)
+    expected = bleu.corpus_score([row[2] for row in rows], [[row[1] for row in rows]]).score
+    assert old[2] == f"{expected:.2f}" and new[2:4] == ["100.00", f"+{100 - expected:.2f}"]
+
+
+@pytest.mark.parametrize(
+    ("second", "is_one"),
+    [
+        ({}, True),
+        ({"validation_pairs": 1015}, False),
+        ({"lang_tgt": "fr"}, False),
+        ({"lang_src": "fr"}, False),
+        ({"datasets": ["other"], "train_pairs": 3}, True),  # another corpus for training
+    ],
+)
+def test_scores_of_other_languages_or_sentences_are_named_as_not_comparable(
+    tmp_path: Path, second: dict[str, Any], is_one: bool
+):
+    for name, values in (("one", {}), ("two", second)):
+        write_metrics(tmp_path / name, [])
+        write_events(tmp_path / name, [launch(START, 0, **values)])
+    html = render_comparison([read_run(tmp_path / name) for name in ("one", "two")], NOW)
+    assert ("their scores cannot be compared" not in html) == is_one
 
 
 def test_runs_with_other_sentences_or_none_are_not_tested(record: RunRecord):
@@ -141,11 +177,11 @@ def test_each_chart_has_a_line_for_each_run(record: RunRecord, tmp_path: Path):
     captions = re.findall("<figcaption>(.*?)</figcaption>", html)
     over_steps, over_time = captions[: len(captions) // 2], captions[len(captions) // 2 :]
     assert over_steps == over_time
-    assert captions[0] == "Training objective, in nats per token"
-    assert {"BLEU of validation", "Learning rate"} <= set(captions)
+    assert captions[0] == "Loss, in nats per token: training objective"
+    assert {"BLEU and chrF of validation: BLEU", "Learning rate"} <= set(captions)
     figures = re.findall("<figure.*?</figure>", html, re.S)
     assert all("one" in Page(figure).text and "two" in Page(figure).text for figure in figures)
-    bleu, _ = [each for each in figures if ">BLEU of validation<" in each]
+    bleu, _ = [each for each in figures if "validation: BLEU<" in each]
     assert "two: no finite value" in bleu and "40 at last" in bleu
 
 

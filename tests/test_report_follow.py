@@ -1,7 +1,9 @@
 """The server of `report --follow`: when it renders, what it answers, and when it ends."""
 
 # ruff: noqa: E402
+import os
 import signal
+import socket
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +20,8 @@ from tests.helpers.followed import followed
 from tests.helpers.processes import wait_until
 from tests.helpers.records import write_run, write_status
 from tests.helpers.served import Client
+from translate_ddp.commands import report
+from translate_ddp.commands.command_line import parse
 from translate_ddp.errors import UserError
 from translate_ddp.reporting import follow
 from translate_ddp.reporting.follow import PAUSES, FollowedPage
@@ -36,16 +40,17 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         self.state = 0
-        self.rendered = 0
+        self.rendered, self.attempts = 0, 0
         self.error: UserError | None = None
         monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: self.now))
         self.page = FollowedPage(self.render, lambda: self.state)
 
     def render(self) -> str:
+        self.attempts += 1
+        self.now += 2
         if self.error:
             raise self.error
         self.rendered += 1
-        self.now += 2
         return f"page {self.rendered}"
 
 
@@ -78,15 +83,16 @@ def test_the_page_stays_while_the_record_cannot_be_read(clock: Clock):
     clock.error = None
     first = clock.page.read()
     clock.error, clock.state, clock.now = UserError("gone"), 1, clock.now + 1000
-    assert clock.page.read() == first
-    clock.error = None
+    assert clock.page.read() == clock.page.read() == first
+    assert clock.attempts == 3  # it is not tried at each request
+    clock.error, clock.now = None, clock.now + 1000
     assert clock.page.read()[0] == "page 2"
 
 
 def test_a_page_is_sent_once_until_it_changes(run: Path):
     with followed(run) as client:
         status, headers, body = client.send("GET", "/")
-        assert status == 200 and b"Two dogs play in the snow." in body
+        assert status == 200 and b"Four geese cross the motorway." in body
         known = {"If-None-Match": headers["ETag"]}
         status, headers, body = client.send("GET", "/", **known)
         assert (status, body, headers["ETag"]) == (304, b"", known["If-None-Match"])
@@ -120,6 +126,19 @@ def test_other_sites_can_neither_read_nor_embed_the_page(run: Path):
         _, headers, _ = client.send("GET", "/", Origin="https://evil.example")
         assert "Access-Control-Allow-Origin" not in headers
         assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert (
+            headers["Referrer-Policy"] == "no-referrer" and headers["Cache-Control"] == "no-cache"
+        )
+        for site, expected in (
+            ("cross-site", 403),
+            ("same-site", 403),
+            ("same-origin", 200),
+            ("none", 200),
+        ):
+            status, _, body = client.send("GET", "/", **{"Sec-Fetch-Site": site})
+            assert status == expected and (b"<!doctype html>" in body) == (status == 200)
         assert client.send("GET", "/config.yaml")[0] == 404
         assert client.send("GET", "/../run/config.yaml")[0] == 404
         assert client.send("POST", "/")[0] == 405
@@ -160,6 +179,22 @@ def test_follow_prints_its_address_and_writes_the_page_at_the_end(run: Path, tmp
     text = job.succeed()
     assert text.count(f"Wrote {run / 'report.html'}.") == 2 and "Stopped." in text
     assert "The run has failed: the disk is full" in (run / "report.html").read_text()
+
+
+def test_follow_gives_way_to_a_training_before_it_makes_a_page(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    calls: list[object] = []
+
+    def serve(render: object, folders: object, bound: socket.socket, on_start: object) -> None:
+        bound.close()
+        calls.append("follow")
+
+    monkeypatch.setattr(os, "nice", calls.append)
+    monkeypatch.setattr(report, "write_page", lambda path, *_: calls.append(path.name))
+    monkeypatch.setattr(follow, "follow", serve)
+    report.run(parse(report.ReportConfig, [str(run), "--follow"], "report"))
+    assert calls == [10, "report.html", "follow", "report.html"]
 
 
 def test_a_used_port_is_one_message(run: Path, tmp_path: Path):

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 from tests.helpers import records
-from tests.helpers.pages import HOSTILE, Page
+from tests.helpers.charts import rects
+from tests.helpers.pages import HOSTILE, Page, captions, section, values
 from tests.helpers.records import (
     START,
     checkpoint_name,
@@ -73,6 +75,16 @@ def test_charts_are_drawn_over_steps_and_over_time(tmp_path: Path):
         assert f'class="mark {kind}' in over_steps
 
 
+def test_the_first_scores_of_a_run_do_not_flatten_its_charts(tmp_path: Path):
+    rates = [3.02, 0.9, 0.7, 0.6, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.4, 0.4]  # quartiles 0.5, 0.625
+    found = [{"step": n, "time": n, "validation/wer": rate} for n, rate in enumerate(rates)]
+    write_metrics(tmp_path, found)
+    chart = render(read_run(tmp_path), LATER).split("<figcaption>Error rates")[1]
+    ticks = re.findall(r'text-anchor="end">([\d.]+)<', chart.split('class="window"')[0])
+    assert max(map(float, ticks)) == 1 and ">up to 3.02<" in chart  # 0.9 is not far out
+    assert "3.02 at first" in chart
+
+
 def test_a_curve_of_any_name_has_a_chart(tmp_path: Path):
     write_metrics(tmp_path, points(1, 2, **{"train/simcut": 3.0, "probe/<b>": 1.0}))
     html = render(read_run(tmp_path), LATER)
@@ -94,8 +106,8 @@ def test_the_same_sentences_are_shown_from_oldest_to_newest_with_differences(tmp
 def test_many_validations_show_the_first_and_the_last(tmp_path: Path):
     write_run(tmp_path, epochs=35, planned=35)
     section = render(read_run(tmp_path), LATER).split('id="sentences"')[1].split("</section>")[0]
-    shown = re.findall(r"epoch (\d+)<", section.split("<table")[1])
-    assert len(shown) == 10 and shown[0] == "1" and shown[-1] == "35"
+    shown = re.findall(r"epoch ([\d to]+)<", section.split("<table")[1])
+    assert len(shown) == 10 and shown[0] == "1" and shown[-1].endswith("35")
 
 
 def test_a_checkpoint_has_its_score_while_its_file_exists(tmp_path: Path):
@@ -103,9 +115,9 @@ def test_a_checkpoint_has_its_score_while_its_file_exists(tmp_path: Path):
     (tmp_path / checkpoint_name(7)).unlink()
     text = text_of(tmp_path).split("Checkpoints", 2)[2].split("History")[0]
     assert checkpoint_name(7) not in text
-    assert f"10 1,800 640 kB 40 (best) {checkpoint_name(10)}" in text
+    assert f"10 1,800 640 kB 40.00 (best) {checkpoint_name(10)}" in text
     assert f"9 1,620 640 kB 38.35 {checkpoint_name(9)}" in text  # 40 * 0.9 ** 0.4
-    assert "6 others were deleted or moved" in text
+    assert "6 others are no longer in the folder" in text
 
 
 def test_best_is_the_least_of_a_metric_that_is_better_when_lower(tmp_path: Path):
@@ -148,6 +160,13 @@ def test_a_run_that_stopped_shows_why(tmp_path: Path, state: str, message: str):
     assert message in text and f"state {state}" in text and "epoch 6 of 10" in text
 
 
+def test_a_run_that_finished_early_shows_why(tmp_path: Path):
+    write_run(tmp_path, 6)
+    assert "finished early" not in text_of(tmp_path)
+    write_status(tmp_path, "finished", reason="no better BLEU in 3 epochs")
+    assert "It has finished early: no better BLEU in 3 epochs." in text_of(tmp_path)
+
+
 def test_a_run_of_an_earlier_version_has_a_page(tmp_path: Path):
     scores = {"step": 20, "time": 201.0, "validation/BLEU": 12.5, "epoch": 2.0}
     write_metrics(tmp_path, [*points(5, 10, 15, 20), scores])
@@ -162,7 +181,11 @@ def test_a_run_of_an_earlier_version_has_a_page(tmp_path: Path):
     assert "epoch 2 of 10" in text and "step 20 of 100" in text and "best BLEU 12.5" in text
     assert "about 13 min 20 s" in text  # 80 steps of 10 s
     assert checkpoint_name(1) in text and "number of processes was not recorded" in text
-    assert "seed 5" in text and "num_epochs" not in text.split("Settings")[-1]
+    settings = section(render(read_run(tmp_path), 210.0), "settings")
+    assert settings is not None
+    changed, every = values(settings)
+    assert changed == [("num_decoder_layers", "3"), ("seed", "5")]
+    assert ("dataset", "demo") in every and len(every) == 10
 
 
 def test_a_run_without_any_record_has_a_page(tmp_path: Path):
@@ -237,6 +260,25 @@ def test_foreign_text_cannot_leave_its_place(tmp_path: Path):
         assert name not in ("iframe", "object", "embed", "base", "form", "link", "img") or (
             attributes.get("href") == "data:,"
         )
+
+
+def test_attention_whose_weights_do_not_fit_its_tokens_is_not_drawn(tmp_path: Path):
+    write_run(tmp_path, 1)
+    pictures = [
+        records.Attention(["a", "[EOS]"], ["b"], [[0.5]]),
+        records.Attention(["a", "[EOS]"], ["b"], [[0.5, 0.5], [0.5, 0.5]]),
+        records.Attention(["a", "[EOS]"], ["b", "c"], [[0.5, 0.5], [0.5]]),
+        records.Attention(["a"], [], []),
+        records.Attention(["whole", "[EOS]"], ["b"], [[0.25, 0.75]]),
+        *[records.Attention(["\u2581x" * 50, "[EOS]"], ["b"] * 50, [[0.5, 0.5]] * 50)] * 4,
+    ]
+    validation = records.LastValidation(1, "de", [("a", "b", "c")], pictures)
+    (tmp_path / "validation.json").write_text(json.dumps(asdict(validation)))
+    found = section(render(read_run(tmp_path), LATER), "validation")
+    assert found is not None
+    drawn = [figure for figure in found.iter("figure") if figure.get("class") == "chart wide"]
+    assert [len(rects(figure)) for figure in drawn] == [2, 80, 80]
+    assert captions(found) == ["whole", *["x " * 29 + "x…"] * 2]
 
 
 def test_the_page_is_written_whole(tmp_path: Path):

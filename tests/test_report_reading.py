@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.records import launch, write_events, write_lines, write_metrics, write_run
+from translate_ddp.reporting.page import render
 from translate_ddp.reporting.reading import read_run
 from translate_ddp.run_record import End, LastValidation, Notice, SampleRows, Saved
 
@@ -70,11 +71,12 @@ def test_records_after_going_back_replace_those_before(tmp_path: Path):
     assert curve.values.tolist() == [1, 2, 33, 44, 55]
 
 
-def test_a_line_that_is_being_written_is_no_problem(tmp_path: Path):
+@pytest.mark.parametrize("text", ['{"step": 1, "ti', '{"step": 1, "time": 1, "rows": []}'])
+def test_a_line_that_is_being_written_is_no_problem(text: str, tmp_path: Path):
     for file in ("metrics.jsonl", "events.jsonl", "samples.jsonl"):
-        (tmp_path / file).write_text('{"step": 1, "ti')
+        (tmp_path / file).write_text(text)
     record = read_run(tmp_path)
-    assert record.curves == {} and record.problems == []
+    assert record.curves == {} and not record.samples and record.problems == []
 
 
 def test_damaged_parts_are_skipped_and_reported(tmp_path: Path):
@@ -100,6 +102,44 @@ def test_damaged_parts_are_skipped_and_reported(tmp_path: Path):
     assert "events.jsonl: 1 record was skipped, of another form" in named
     for file in ("samples.jsonl", "validation.json", "STATUS.json", "config.yaml"):
         assert file in named
+
+
+DEEP = "[" * 200_000
+HUGE = "1" + "0" * 400  # no float is as large
+
+
+def test_numbers_and_depths_beyond_those_of_python_are_damaged_parts(tmp_path: Path):
+    found = [("1", "1.0", HUGE), (HUGE, "2.0", "2"), ("2", HUGE, "2"), ("3", "1e11", "2")]
+    found += [("4", "-1.0", "2"), ('"inf"', "4.0", "2"), ("5", "5.0", "3")]
+    metrics = (f'{{"step": {s}, "time": {t}, "a": {v}}}\n' for s, t, v in found)
+    (tmp_path / "metrics.jsonl").write_text(f"{DEEP}\n{''.join(metrics)}")
+    notice = '{{"event": "notice", "time": {}, "step": {}, "text": "a"}}\n'
+    times = (HUGE, "1e300", "1e11", "-1", "NaN", "2.0")
+    lines = "".join(notice.format(time, 1) for time in times)
+    (tmp_path / "events.jsonl").write_text(f"{DEEP}\n{lines}{notice.format(3.0, 'Infinity')}")
+    (tmp_path / "samples.jsonl").write_text(f'{DEEP}\n{{"step": 1, "rows": []}}\n')
+    for name in ("validation.json", "STATUS.json", "config.yaml"):
+        (tmp_path / name).write_text(DEEP)
+    record = read_run(tmp_path)
+    curve = record.curves["a"]
+    assert curve.steps.tolist() == [1, 5] and math.isnan(curve.values[0])
+    assert record.notices == [Notice(2.0, 1, "a")] and len(record.samples) == 1
+    assert not record.settings and not record.status and record.validation is None
+    named = "\n".join(record.problems)
+    assert "metrics.jsonl: 1 damaged line was skipped" in named
+    assert "events.jsonl: 1 damaged line was skipped" in named
+    assert "events.jsonl: 6 records were skipped, of another form" in named
+    for name in ("samples.jsonl", "validation.json", "STATUS.json", "config.yaml"):
+        assert name in named
+    render(record, 10.0)
+
+
+def test_a_run_that_has_begun_has_a_record_before_its_first_metrics(tmp_path: Path):
+    write_events(tmp_path, [launch(1.0, 0)])
+    record = read_run(tmp_path)
+    assert len(record.launches) == 1 and record.curves == {} and record.problems == []
+    (tmp_path / "metrics.jsonl").mkdir()
+    assert read_run(tmp_path).problems == ["metrics.jsonl cannot be read: Is a directory"]
 
 
 def test_events_and_fields_of_later_versions_are_ignored(tmp_path: Path):

@@ -1,6 +1,7 @@
 """What whole runs record for their report: also killed, stopped, failed and resumed ones."""
 
 import json
+import platform
 import signal
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from markupsafe import escape
 
 from tests.helpers import processes
@@ -21,7 +23,7 @@ from translate_ddp.reporting.reading import read_run
 from translate_ddp.run_record import RECORD_FILES
 from translate_ddp.runtime.fault_injection import VARIABLE
 from translate_ddp.training import attended
-from translate_ddp.training.launch_facts import BINS, count_lengths, count_steps
+from translate_ddp.training.launch_facts import BINS, count_lengths, count_steps, short_name
 from translate_ddp.training.sinks import report_sink
 
 
@@ -48,16 +50,35 @@ def page(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "report.html").read_text().splitlines()[-1])
 
 
+@pytest.mark.parametrize(
+    ("dataset", "name"),
+    [
+        ("/data/multi30k/train", "multi30k/train"),
+        ("../train.tsv", "../train.tsv"),
+        ("Helsinki-NLP/opus_books", "Helsinki-NLP/opus_books"),
+        ("demo", "demo"),
+        ("/train", "/train"),
+    ],
+)
+def test_a_corpus_is_named_by_the_end_of_its_path(dataset: str, name: str):
+    assert short_name(dataset) == name
+
+
 def test_run_on_two_ranks_is_recorded_once(run: Run):
     output = start(run, size=2).succeed()
     run.assert_uninterrupted(2)
-    assert f"report  {run.folder / 'report.html'}\n" in output
+    assert f"report  {run.folder / 'report.html'}, from the first validation on\n" in output
     found, last = read_run(run.folder), records(run.folder)[-1]["step"]
     [launch], [end] = found.launches, found.ends
     assert (launch.step, launch.total_steps, launch.world_size) == (0, last, 2)
     assert [line[:6] for line in launch.ranks] == ["rank 0", "rank 1"]
-    assert (launch.preset, launch.lang_src, launch.datasets) == ("tiny", "en", ["train"])
+    assert (launch.preset, launch.lang_src) == ("tiny", "en")
+    assert [Path(name).name for name in launch.datasets] == ["train"]
     assert launch.changed["d_model"] == 16 and "model_folder" not in launch.changed
+    assert (launch.device, launch.nodes, launch.previous, launch.num_epochs) == ("cpu", 1, 0, 2)
+    assert (launch.torch, launch.python) == (torch.__version__, platform.python_version())
+    assert f"{launch.parameters:,} parameters" in output and f"{launch.threads} thread" in output
+    assert launch.model in output and f"{launch.padding:.1%}" in output
     assert found.validation and found.validation.bleu_signature.startswith("nrefs:1|")
     assert launch.train_pairs == sum(launch.source_lengths) == sum(launch.target_lengths)
     assert f"{launch.train_pairs:,} training and {launch.validation_pairs} validation" in output
@@ -91,11 +112,13 @@ def test_run_killed_at_a_record_ends_with_the_samples_of_an_undisturbed_one(run:
     straight = run.copy("straight")
     start(straight).succeed()
     start(run, fault=fault).kill_rest()
+    last = records(run.folder)[-1]["time"]
     start(run).succeed()
     run.assert_uninterrupted()
     found, expected = read_run(run.folder), read_run(straight.folder)
     first, second = found.launches
     assert (first.step, first.checkpoint) == (0, "")
+    assert second.previous == last
     assert second.step > 0 and f"_step_{second.step:08}-" in second.checkpoint
     assert found.samples == expected.samples and found.validation == expected.validation
     assert [end.state for end in found.ends] == ["finished"]

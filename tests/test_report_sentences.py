@@ -97,6 +97,31 @@ def test_sentences_of_one_length_are_one_group():
     assert by_length([], "en") == []
 
 
+@pytest.mark.parametrize(("language", "tokenizer"), [("de", "13a"), ("zh", "zh"), ("th", "char")])
+def test_the_target_language_chooses_the_tokenizer_of_the_scores_by_length(
+    language: str, tokenizer: str
+):
+    reference, text = "我们去公园, abc def ghi", "我们去花园, abc def"
+    (found,) = by_length([("a", reference, text)], language)
+    expected = sacrebleu.BLEU(tokenize=tokenizer).corpus_score([text], [[reference]]).score
+    assert found.bleu == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("You mustn't — really — go , ...", 4),
+        ("well-known 3.5 %", 2),
+        ("我去公园 with 2 dogs", 7),
+        ("हिन्दी भाषा", 2),
+        ("…", 0),
+    ],
+)
+def test_words_are_counted_between_blanks(source: str, words: int):
+    (found,) = by_length([(source, "a", "a")], "en")
+    assert found.label == str(words)
+
+
 def test_few_of_many_sentences_are_scored_and_only_their_starts(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sentences, "MAX_SCORED", 10)
     rows = rows_of(25)

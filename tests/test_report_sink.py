@@ -134,6 +134,38 @@ def test_unwritable_file_is_one_message_and_the_others_are_written(
     assert f"to {folder}: Is a directory. Training continues" in output
 
 
+def test_error_of_any_kind_in_the_record_is_one_message(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    def fail(row: int, predicted: str) -> Attention | None:
+        raise ArithmeticError("no attention")
+
+    logbook = Logbook()
+    logbook.sinks.append(ReportSink(folder, Launch(1.5, 0), lambda: 7, fail, logbook.message))
+    for step in (10, 20):
+        logbook.validated(step, ROWS)
+    logbook.close()
+    output = capsys.readouterr().out
+    assert output.count("Could not write the record of the report") == 1
+    assert "ArithmeticError('no attention'). Training continues" in output
+    assert len(read_run(folder).ends) == 1
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"[" * 200_000, b'{"step": 1' + b"0" * 400 + b"}", b"{}", b"[1]", b"\xff"]
+)
+def test_damaged_record_is_removed_by_a_resumed_run(
+    folder: Path, open_logbook: OpenLogbook, damaged: bytes
+):
+    open_logbook().validated(10, ROWS)
+    (folder / "validation.json").write_bytes(damaged)
+    with (folder / "samples.jsonl").open("ab") as file:
+        file.write(damaged + b"\n")
+    open_logbook(step=20)
+    assert [step for step, _ in samples_of(folder)] == [10]
+    assert not (folder / "validation.json").exists() and read_run(folder).problems == []
+
+
 def test_page_is_written_at_low_priority_after_scores_and_at_the_end(
     folder: Path, open_logbook: OpenLogbook
 ):
@@ -144,10 +176,40 @@ def test_page_is_written_at_low_priority_after_scores_and_at_the_end(
     logbook.log(8, SCORES)
     page = folder / "report.html"
     wait_until(page.exists)
-    assert (folder / "processes").read_text().split()[1] == "19"
+    process, *facts = map(int, (folder / "processes").read_text().split())
+    # Niceness of the session and in it; a session of its own; killed first when memory lacks; one
+    # thread of each library.
+    assert facts == [19, 19, process, 1000, 1, 1]
     logbook.close()
     assert '"event": "end"' in page.read_text()
     assert len(processes(folder)) == 2
+
+
+def test_file_named_as_a_module_in_the_current_folder_is_not_run(
+    folder: Path, open_logbook: OpenLogbook, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("signal", "contextlib", "pathlib", "numpy"):
+        (folder / f"{name}.py").write_text("raise SystemExit(1)")
+    monkeypatch.chdir(folder)
+    open_logbook().close()
+    assert '"event": "end"' in (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(0.1, 3600.0), (3600.0, 0.1)])
+def test_end_of_a_run_waits_as_long_as_it_may_and_no_longer_than_ten_seconds(
+    folder: Path,
+    open_logbook: OpenLogbook,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seconds: float,
+    most: float,
+):
+    assert report_sink.END_SECONDS == 10
+    monkeypatch.setattr(report_sink, "END_SECONDS", most)
+    monkeypatch.setattr(report_sink, "PAGE_SECONDS", 20)  # then it ends by itself: "failed"
+    (folder / "hang").touch()
+    open_logbook().close(seconds=seconds)
+    assert "report.html was not written: it took too long." in capsys.readouterr().out
 
 
 def test_process_that_hangs_delays_no_validation_and_ends_with_the_run(

@@ -1,5 +1,7 @@
 """Thinning of curves: the drawn line stays close to what is left out."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,27 @@ def test_the_points_are_those_of_the_curve():
 def test_a_smooth_curve_deviates_by_less_than_half_a_percent():
     loss = 8 * np.exp(-X / 2000) + 0.3 * np.sin(X / 3000)
     assert deviation(X, loss) < 0.005 * (loss.max() - loss.min())
+
+
+@pytest.mark.parametrize(
+    "curve", [lambda x: 1 / (x + 20), lambda x: np.exp(-x / 40), lambda x: (x / 300) ** 0.5]
+)
+def test_no_point_is_farther_than_a_thousandth_of_the_range_from_the_line(
+    curve: Callable[[np.ndarray], np.ndarray],
+):
+    x = X[:8000]
+    y = np.minimum(curve(x), 1)
+    assert deviation(x, y) < 0.001 * (y.max() - y.min())
+
+
+def test_the_shape_of_a_curve_stays_within_the_limits_of_its_chart():
+    # Values beyond them are a million times as far from each other.
+    x = X[:8000]
+    y = 1 + np.exp(-x / 5) * 1e6 + np.exp(-x / 300)
+    thin_x, thin_y = thinned(x, y, within=(1, 2))
+    assert len(thin_x) <= POINTS and thin_y[0] == y[0]
+    drawn = np.interp(x, thin_x, np.clip(thin_y, 1, 2))
+    assert float(np.abs(np.clip(y, 1, 2) - drawn).max()) < 0.001
 
 
 def test_every_one_of_a_hundred_spikes_stays():

@@ -3,7 +3,7 @@
 
 def number(value: float) -> str:
     """The value with four significant digits, or rounded if it has more: 0.0003, 92.13, 53,120."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def describe_seconds(seconds: float) -> str:

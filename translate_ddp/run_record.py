@@ -26,6 +26,7 @@ REPORT_FILE = "report.html"
 # Files of one run, which a new run in the same folder does not continue.
 RECORD_FILES = (METRICS_FILE, EVENTS_FILE, SAMPLES_FILE, VALIDATION_FILE, REPORT_FILE)
 
+LATEST = 1e11  # time that a file may have, in the year 5138
 TextRow = tuple[str, str, str]  # source, reference, translation
 
 
@@ -37,8 +38,10 @@ class Launch:
     step: int  # global step that it starts from; 0 for a new run
     run_id: str = ""
     checkpoint: str = ""  # name of the file that it resumes from
+    previous: float = 0.0  # time of the last line of metrics.jsonl before, which it may remove
     version: str = ""  # of translate_ddp
     torch: str = ""
+    python: str = ""
     lang_src: str = ""
     lang_tgt: str = ""
     datasets: list[str] = field(default_factory=list)
@@ -156,6 +159,11 @@ class RunRecord:
     status: dict[str, Any]
     settings: dict[str, Any]  # flat: name -> value
     problems: list[str]  # what could not be read
+
+
+def is_time(time: float) -> bool:
+    """Whether a number of a file can be a time since 1970."""
+    return 0 <= time < LATEST
 
 
 def event_line(event: Event) -> str:

@@ -28,7 +28,8 @@ def places(path: ET.Element) -> list[tuple[float, float]]:
 def drawn(chart: ET.Element, name: str) -> list[list[tuple[float, float]]]:
     """The places of all paths of a class, without those of the legend."""
     return [
-        places(path) for path in chart.findall(f"g[@transform='scale(.1)']/path[@class='{name}']")
+        places(path)
+        for path in chart.findall(f"svg/g[@transform='scale(.1)']/path[@class='{name}']")
     ]
 
 

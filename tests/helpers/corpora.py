@@ -3,6 +3,7 @@
 import gzip
 import lzma
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,7 +27,11 @@ def compress_zstandard(data: bytes) -> bytes:
     return output.getvalue().to_pybytes()
 
 
-COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": compress_zstandard}
+COMPRESS = {
+    ".gz": partial(gzip.compress, compresslevel=1),  # fast
+    ".xz": partial(lzma.compress, preset=0),
+    ".zst": compress_zstandard,
+}
 
 
 def write(path: Path, content: str | bytes) -> str:

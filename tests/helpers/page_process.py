@@ -4,11 +4,24 @@ import os
 import time
 from pathlib import Path
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
 
 def write_report(folder: Path) -> None:
     """Write the events so far, or hang or fail if there is a file of that name."""
+    adjustment = int(Path("/proc/self/oom_score_adj").read_text())
+    groups = Path("/proc/self/autogroup")  # absent where the kernel does not have them
+    shares = int(groups.read_text().split()[-1]) if groups.exists() else 19
+    facts = (
+        os.getpid(),
+        shares,
+        os.nice(0),
+        os.getsid(0),
+        adjustment,
+        *map(os.environ.get, THREADS),
+    )
     with (folder / "processes").open("a") as file:
-        file.write(f"{os.getpid()} {os.nice(0)}\n")
+        file.write(" ".join(map(str, facts)) + "\n")
     if (folder / "hang").exists():
         time.sleep(3600)
     assert not (folder / "fail").exists()

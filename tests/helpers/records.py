@@ -33,15 +33,16 @@ STEP_SECONDS = 8.0
 PAUSE_SECONDS = 5000.0  # between the two launches
 RESUMED = 4  # epochs in the first launch
 SENTENCES = {
-    "A man in an orange hat is starring at something.": "Ein Mann mit einem orangefarbenen Hut, "
-    "der etwas anstarrt.",
-    "Two dogs play in the snow.": "Zwei Hunde spielen im Schnee.",
-    "A girl in karate uniform breaking a stick with a front kick.": "Ein Mädchen in einem "
-    "Karateanzug bricht ein Brett mit einem Tritt.",
-    "People are fixing the roof of a house.": "Leute reparieren das Dach eines Hauses.",
-    "A guy works on a building.": "Ein Typ arbeitet an einem Gebäude.",
-    "A man in a vest is sitting in a chair and holding magazines.": "Ein Mann in einer Weste sitzt "
-    "auf einem Stuhl und hält Magazine.",
+    "My neighbour with the grey beard waters his tomatoes at noon.": "Mein Nachbar, ein alter Mann "
+    "mit grauem Bart, gießt mittags seine Tomaten.",
+    "Four geese cross the motorway.": "Vier Gänse überqueren die Autobahn.",
+    "The woman at the till counts every coin before she opens the shop.": "Die Frau an der Kasse "
+    "zählt jede Münze, bevor sie den Laden öffnet.",
+    "Nobody has read the second half of this letter.": "Niemand hat die zweite Hälfte des "
+    "Briefs gelesen.",
+    "The printer is out of paper.": "Der Drucker hat kein Papier mehr.",
+    "An old man carries two empty suitcases up the stairs of the station.": "Ein alter Mann trägt "
+    "zwei leere Koffer die Treppe des Bahnhofs hinauf.",
 }
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
 
@@ -66,7 +67,7 @@ def write_status(folder: Path, state: str, **details: Any) -> None:
 def write_run(folder: Path, epochs: int = 10, state: str = "finished", planned: int = 10) -> None:
     """A run of two processes that was killed in its fifth epoch and resumed after a pause."""
     write_metrics(folder, [record for epoch in range(epochs) for record in _epoch(epoch)])
-    events = _first_launch(planned)
+    events = _first_launch(planned, epochs)
     if epochs > RESUMED:
         events += _second_launch(planned, epochs)
     if state != "running":
@@ -140,10 +141,10 @@ def launch(time: float, step: int, **values: Any) -> Launch:
     )
 
 
-def _first_launch(planned: int) -> list[Event]:
+def _first_launch(planned: int, epochs: int) -> list[Event]:
     begun = launch(START, 0, num_epochs=planned, total_steps=planned * STEPS)
     notice = Notice(START + 300, 40, "warning: the disk of weights has 2.1 GB left.")
-    return [begun, notice, *_saves(range(RESUMED))]
+    return [begun, notice, *_saves(range(min(RESUMED, epochs)))]
 
 
 def _second_launch(planned: int, epochs: int) -> list[Event]:

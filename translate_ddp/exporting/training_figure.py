@@ -2,14 +2,12 @@
 
 from pathlib import Path
 
-import numpy as np
-
-from translate_ddp.pages.charts import Series, lines, standalone
-from translate_ddp.reporting.reading import read_run
-from translate_ddp.run_record import Curve
+from translate_ddp.pages.charts import standalone
+from translate_ddp.reporting.curves import Axis, Line
+from translate_ddp.reporting.reading import read_curves
+from translate_ddp.run_record import METRICS_FILE, Curve
 
 FILE = "training.svg"
-POINTS = 300  # of a line; the chart is about as wide
 CHARTS = {
     "Loss, nats/token": {"training": "train/nll", "validation": "validation/loss"},
     "Scores of validation, greedy": {"BLEU": "validation/BLEU", "chrF": "validation/chrf"},
@@ -22,27 +20,22 @@ def training_figure(folder: Path, last_step: int) -> str:
     "" if the folder has none.
     """
     try:
-        curves = read_run(folder).curves
+        curves = read_curves(folder / METRICS_FILE, problems=[])
     except OSError:
         return ""  # the checkpoint was copied without its run
+    axis = Axis("steps", float(last_step))
     charts = []
     for title, names in CHARTS.items():
-        series = [
-            _series(name, curves[key], last_step) for name, key in names.items() if key in curves
+        shown = [
+            Line(name, curve, curve.steps)
+            for name, key in names.items()
+            if key in curves and len(curve := _until(curves[key], last_step))
         ]
-        if any(each.x for each in series):
-            charts.append(lines(title, series, "steps"))
+        if shown:
+            charts.append(axis.chart(title, shown, y_from_zero=False))
     return standalone(*charts, columns=len(charts)) if charts else ""
 
 
-def _series(name: str, curve: Curve, last_step: int) -> Series:
-    """The values up to a step; of many, the means of consecutive ones."""
-    known = np.isfinite(curve.values) & (curve.steps <= last_step)
-    if not known.any():
-        return Series(name, [])
-    parts = min(int(known.sum()), POINTS)
-    x, y = (
-        [float(part.mean()) for part in np.array_split(each[known], parts)]
-        for each in (curve.steps, curve.values)
-    )
-    return Series(name, y, x)
+def _until(curve: Curve, last_step: int) -> Curve:
+    is_kept = curve.steps <= last_step
+    return Curve(curve.steps[is_kept], curve.times[is_kept], curve.values[is_kept])

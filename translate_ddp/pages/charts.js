@@ -82,7 +82,8 @@
     const group = document.createElementNS(chart.namespaceURI, "g");
     group.setAttribute("class", "cursor");
     const [top, bottom] = chart.dataset.area.split(" ");
-    const dots = chosen.map((point) => `M${point.x} ${point.y}h0`).join("");
+    const seen = chosen.filter(({y}) => y > top - 1 && y < Number(bottom) + 1);
+    const dots = seen.map((point) => `M${point.x} ${point.y}h0`).join("");
     for (const [name, d] of [["rule", `M${x} ${top}V${bottom}`], ["places", dots]]) {
       const path = document.createElementNS(chart.namespaceURI, "path");
       path.setAttribute("class", name);
@@ -113,8 +114,9 @@
     const side = place < width / 2 ? offset + 12 : offset - 12 - box.offsetWidth;
     const most = figure.clientWidth - box.offsetWidth;
     box.style.left = `${Math.max(0, Math.min(side, most))}px`;
-    const area = Number(chart.dataset.area.split(" ")[0]) * zoom; // below the legend
-    box.style.top = `${top - figure.getBoundingClientRect().top + area}px`;
+    const [above, below] = chart.dataset.area.split(" ").map((y) => Number(y) * zoom);
+    const isNarrow = box.offsetWidth > width / 2; // it would hide most of the lines
+    box.style.top = `${top - figure.getBoundingClientRect().top + (isNarrow ? below : above)}px`;
   }
 
   function hide() {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from translate_ddp.pages.axes import Axes, Form, Limits, compact, drawable, precise
+from translate_ddp.pages.axes import Axes, Form, Limits, compact, cut, drawable
 from translate_ddp.pages.bars import Bar, bars
 from translate_ddp.pages.heat_map import heat_map
 from translate_ddp.pages.marks import Mark, draw_marks, kinds, swatch
@@ -26,6 +26,7 @@ from translate_ddp.pages.svg import (
     path,
     rect,
 )
+from translate_ddp.quantities import number
 
 __all__ = [
     "Bar",
@@ -36,7 +37,6 @@ __all__ = [
     "heat_map",
     "histogram",
     "lines",
-    "precise",
     "standalone",
 ]
 
@@ -63,27 +63,33 @@ def lines(
     y_from_zero: bool = True,
     marks: Sequence[Mark] = (),
     y_range: Limits | None = None,
+    y_within: Limits | None = None,
     is_log: bool = False,
 ) -> Markup:
     """A line for each series, with gaps at values that are not finite.
 
-    The y axis covers at least `y_range`. `is_log`: both axes are logarithmic, and values that are
-    not positive are left out.
+    The y axis covers at least `y_range`. It ends at `y_within`: lines leave the chart there, and a
+    text says how far they go. `is_log`: both axes are logarithmic, and values that are not
+    positive are left out.
     """
     shown = [_drawable(each, is_log) for each in series]
     xs = [x for each in shown for x in each.x]
     xs += [mark.x for mark in marks if drawable(mark.x, is_log)]
     ys = [y for each in shown for y in each.y if drawable(y)] or [1.0 if is_log else 0.0]
     ys += y_range or ()
-    low = min(0.0, *ys) if y_from_zero and not is_log else min(ys)
-    entries = [(line_swatch(0, 0, number % COLORS), each.name) for number, each in _many(series)]
+    floor = [0.0] if y_from_zero and not is_log else []
+    full = min(floor + ys), max(ys)
+    limits = cut(full, y_within and (min([*floor, *y_within]), max(y_within)))
+    entries = [(line_swatch(0, 0, color % COLORS), each.name) for color, each in _many(series)]
     entries += [(swatch(kind), kind) for kind in kinds(marks)]
     legend = Legend(entries)
     x_limits = min(xs, default=1), max(xs, default=1)
-    axes = Axes(x_limits, (low, max(ys)), legend.height, is_log)
+    axes = Axes(x_limits, limits, legend.height, is_log, is_cut=limits[1] < full[1])
     parts = [legend.draw(), axes.draw(x_label, y_text), draw_marks(axes, marks)]
-    texts = precise if y_text is compact else y_text
-    parts += [_line(axes, number % COLORS, each, texts) for number, each in enumerate(shown)]
+    texts = number if y_text is compact else y_text
+    drawn = [_line(axes, color % COLORS, each, texts) for color, each in enumerate(shown)]
+    parts.append(axes.window(drawn))
+    parts.append(axes.draw_cut(full, y_text))
     attributes = Markup(' data-points="{}" data-area="{} {}"').format(
         clean(x_label), axes.top, axes.bottom
     )
@@ -92,24 +98,34 @@ def lines(
 
 
 def histogram(
-    title: str, edges: Sequence[float], series: Sequence[Series], label: str, description: str = ""
+    title: str,
+    edges: Sequence[float],
+    series: Sequence[Series],
+    label: str,
+    description: str = "",
+    is_open: bool = False,
 ) -> Markup:
-    """Bars of the numbers of values between consecutive edges; those of all series side by side."""
+    """Bars of the numbers of values between consecutive edges; those of all series side by side.
+
+    `is_open`: the last bar also has all larger values.
+    """
     edges = edges if len(edges) > 1 else (0, 1)
     most = max((max(each.y, default=0) for each in series), default=0) or 1
-    legend = Legend([(bar_swatch(0, 0, number), each.name) for number, each in _many(series)])
+    legend = Legend([(bar_swatch(0, 0, color), each.name) for color, each in _many(series)])
     axes = Axes((edges[0], edges[-1]), (0, most), legend.height)
     parts = [legend.draw(), axes.draw(label)]
-    for number, each in enumerate(series):
+    for color, each in enumerate(series):
         for index, count in enumerate(each.y):
             low, high = axes.x(edges[index]), axes.x(edges[index + 1])
             width = (high - low) / len(series)
-            span = f"{compact(edges[index])} to {compact(edges[index + 1])}"
+            is_last = is_open and index == len(edges) - 2
+            end = "or more" if is_last else f"to {compact(edges[index + 1])}"
+            span = f"{compact(edges[index])} {end}"
             if count:
-                place = low + number * width, axes.y(count)
+                place = low + color * width, axes.y(count)
                 name = f"{each.name}: {span}: {count:,.0f}"
                 height = axes.bottom - place[1]
-                parts.append(rect(place, max(width - 0.5, 0.5), height, number, name))
+                parts.append(rect(place, max(width - 0.5, 0.5), height, color, name))
     return figure(title, description or f"Histogram of {label}.", parts, axes.height)
 
 
@@ -133,10 +149,11 @@ def _line(axes: Axes, color: int, series: Series, y_text: Form) -> Markup:
     points = list(zip(series.x, series.y, strict=True))
     places = [(axes.x(x), axes.y(y)) if drawable(y) else None for x, y in points]
     padded = [None, *places, None]
+    count = len(places) - places.count(None)
     dotted = [
         place
         for before, place, after in zip(padded, places, padded[2:], strict=False)
-        if place and (len(places) <= MAX_DOTS or before is None is after)
+        if place and (count <= MAX_DOTS or before is None is after)
     ]
     drawn = [(x, y) for x, y in points if drawable(y)]
     return Markup(
@@ -146,7 +163,7 @@ def _line(axes: Axes, color: int, series: Series, y_text: Form) -> Markup:
         color,
         hover(series.name),
         path(places),
-        BETWEEN.join(precise(x) for x, _ in drawn),
+        BETWEEN.join(number(x) for x, _ in drawn),
         BETWEEN.join(y_text(y) for _, y in drawn),
         dots(dotted),
     )
@@ -159,9 +176,9 @@ def _summary(x_label: str, series: Sequence[Series]) -> str:
         points = [(x, y) for x, y in zip(each.x, each.y, strict=True) if drawable(y)]
         if points:
             (x0, y0), (x1, y1) = points[0], points[-1]
-            low, high = (precise(limit(y for _, y in points)) for limit in (min, max))
+            low, high = (number(limit(y for _, y in points)) for limit in (min, max))
             parts.append(
-                f"{each.name}: {precise(y0)} at {precise(x0)}, {precise(y1)} at {precise(x1)}; "
+                f"{each.name}: {number(y0)} at {number(x0)}, {number(y1)} at {number(x1)}; "
                 f"least {low}, most {high}."
             )
     return " ".join(parts)

@@ -32,6 +32,7 @@ def render_page(template: Path, script: str = "", **values: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters["foreign"] = foreign
+    environment.filters["breakable"] = breakable
     environment.filters["checksum"] = checksum
     environment.globals["charts_script"] = Markup(FOLDER.joinpath("charts.js").read_text("utf-8"))
     environment.globals["script"] = Markup(script)
@@ -42,6 +43,11 @@ def foreign(text: str) -> str:
     """The start of the text, with characters escaped that no page can hold, or that reorder it."""
     shown = printable(text[: MAX_CHARACTERS + 1])
     return shown if len(text) <= MAX_CHARACTERS else f"{shown[:MAX_CHARACTERS]}…"
+
+
+def breakable(name: str) -> Markup:
+    """The name, with places after underscores where a line may end."""
+    return Markup("_<wbr>").join(name.split("_"))
 
 
 def checksum(script: str) -> Markup:

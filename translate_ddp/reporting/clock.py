@@ -5,7 +5,7 @@ from datetime import datetime
 
 import numpy as np
 
-from translate_ddp.run_record import Launch, RunRecord
+from translate_ddp.run_record import Launch, RunRecord, is_time
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,11 @@ class Clock:
     def of(cls, record: RunRecord) -> "Clock":
         signs = _Signs(record)
         first = signs.first()
-        starts = [launch.time for launch in record.launches if launch.time > first]
-        pauses = [(before, start) for start in starts if (before := signs.before(start)) < start]
+        starts = {launch.time for launch in record.launches}
+        # After an end, a launch that kept no events, as with --no_report: its first record counts.
+        starts |= {signs.after(end.time) for end in record.ends}
+        found = sorted(start for start in starts if first < start < np.inf)
+        pauses = [(before, start) for start in found if (before := signs.before(start)) < start]
         return cls(first, signs.before(np.inf), np.array(pauses).reshape(-1, 2))
 
     def seconds(self, times: np.ndarray) -> np.ndarray:
@@ -37,7 +40,8 @@ class Clock:
     def of_launches(self, launches: list[Launch], until: float) -> list[float]:
         """The seconds of work in each launch, the last one up to `until`."""
         starts = [self.until(launch.time) for launch in launches]
-        return np.diff([*starts, max(self.until(until), *starts)]).tolist() if starts else []
+        lengths = np.diff([*starts, max(self.until(until), *starts)]) if starts else np.array([])
+        return np.maximum(lengths, 0).tolist()  # a clock may have been set back
 
 
 class _Signs:
@@ -46,12 +50,19 @@ class _Signs:
     def __init__(self, record: RunRecord) -> None:
         events = [*record.launches, *record.saved, *record.notices, *record.ends]
         times = [event.time for event in events]
+        times += [launch.previous for launch in record.launches if launch.previous]
         status = status_time(record)
         self.times = [np.sort(curve.times) for curve in record.curves.values()]
         self.times.append(np.sort(np.array(times + [status] * (status is not None))))
 
     def first(self) -> float:
         return min((float(times[0]) for times in self.times if len(times)), default=0.0)
+
+    def after(self, time: float) -> float:
+        """The first sign after that time; infinite if there is none."""
+        places = [np.searchsorted(times, time, side="right") for times in self.times]
+        found = zip(self.times, places, strict=True)
+        return min((float(times[at]) for times, at in found if at < len(times)), default=np.inf)
 
     def before(self, time: float) -> float:
         """The last sign before that time; it must not be the first."""
@@ -61,8 +72,14 @@ class _Signs:
 
 
 def status_time(record: RunRecord) -> float | None:
-    """When STATUS.json was written; None if it does not say."""
-    try:
-        return datetime.fromisoformat(str(record.status.get("time"))).timestamp()
-    except ValueError:
+    """When the run ended by STATUS.json; None if it does not say.
+
+    A running one was written just before the launch, so it is no sign of the launch before.
+    """
+    if record.status.get("state") == "running":
         return None
+    try:
+        time = datetime.fromisoformat(str(record.status.get("time"))).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return time if is_time(time) else None

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
-from translate_ddp.pages.charts import lines
 from translate_ddp.pages.page import foreign, render_page
-from translate_ddp.quantities import describe_seconds, number
+from translate_ddp.quantities import describe_seconds
 from translate_ddp.reporting.clock import Clock
-from translate_ddp.reporting.curves import NOT_SHOWN, TimeUnit, describe, thin_series, with_ends
-from translate_ddp.reporting.details import Table, label
+from translate_ddp.reporting.curves import Axis, Line, Panel, TimeUnit, panels
+from translate_ddp.reporting.details import Table, flag_text, label, score_text, utc
 from translate_ddp.reporting.sentences import MAX_SCORED, sample
 from translate_ddp.reporting.summary import Summary, best_score, last_launch, summarize
 from translate_ddp.run_record import Curve, RunRecord, TextRow
@@ -21,21 +20,8 @@ from translate_ddp.training.bootstrap import Comparison, compare
 from translate_ddp.training.metrics import METRICS
 
 TEMPLATE = Path(__file__).with_name("comparison.html")
+MAX_OTHERS = 4  # charts of curves that PANELS does not have
 POINTS = 1600  # of all lines of a chart, so that the page stays below 1 MB
-CHARTS = {
-    "train/loss": "Training objective, in nats per token",
-    "train/nll": "Training loss, in nats per token",
-    "validation/loss": "Validation loss, in nats per token",
-    "validation/BLEU": "BLEU of validation",
-    "validation/chrf": "chrF of validation",
-    "validation/cer": "Character error rate of validation",
-    "validation/wer": "Word error rate of validation",
-    "train/lr": "Learning rate",
-    "train/grad_norm": "Gradient norm, before clipping",
-    "train/tokens_per_second": "Tokens per second",
-}
-FROM_ZERO = ("train/lr", "train/grad_norm", "train/tokens_per_second")
-MAX_OTHER_CHARTS = 4  # of curves with other names
 # Facts of the last launch, beside the settings.
 FACTS = {
     "model": "model",
@@ -88,7 +74,9 @@ def render_comparison(records: Sequence[RunRecord], now: float, script: str = ""
         TEMPLATE,
         script,
         names=[foreign(run.name) for run in runs],
+        made=utc(now),
         scores=scores_table(runs),
+        has_one_corpus=has_one_corpus(runs),
         charts=charts(runs),
         tests=tested,
         untested=untested,
@@ -120,6 +108,12 @@ def scores_table(runs: Sequence[ComparedRun]) -> Table:
     return Table(columns, [_scores(run, metrics) for run in runs])
 
 
+def has_one_corpus(runs: Sequence[ComparedRun]) -> bool:
+    """Whether the languages and the known numbers of validation pairs are the same."""
+    pairs = {last_launch(run.record).validation_pairs for run in runs}
+    return len(pairs - {0}) < 2 and len({run.summary.languages for run in runs}) == 1
+
+
 def _scores(run: ComparedRun, metrics: Sequence[str]) -> list[str]:
     summary = run.summary
     of = f" of {summary.total_steps:,}" if summary.total_steps else ""
@@ -131,52 +125,49 @@ def _scores(run: ComparedRun, metrics: Sequence[str]) -> list[str]:
         f"{summary.step:,}{of}",
         describe_seconds(summary.elapsed_seconds),
         f"{speed:,.0f}" if speed else "–",
-        *(f"{number(score.value)} ({score.step:,})" if score else "–" for score in best),
+        *(
+            f"{score_text(name, score.value)} ({score.step:,})" if score else "–"
+            for name, score in zip(metrics, best, strict=True)
+        ),
     ]
 
 
 def charts(runs: Sequence[ComparedRun]) -> list[tuple[Markup, Markup]]:
     """Each chart over steps and over time, with a line for each run."""
-    found = {name: None for run in runs for name, curve in run.record.curves.items() if len(curve)}
-    others = [name for name in found if name not in CHARTS and name not in NOT_SHOWN]
-    shown = [*(name for name in CHARTS if name in found), *others[:MAX_OTHER_CHARTS]]
+    curves = [item for run in runs for item in run.record.curves.items()]
+    found = dict.fromkeys(name for name, curve in curves if len(curve) > 1)
+    shown = [
+        (panel, name)
+        for panel in panels(found, MAX_OTHERS)
+        for name in panel.names
+        if name in found
+    ]
     seconds = max(run.clock.until(run.clock.last) for run in runs)
     steps = max(float(run.summary.step) for run in runs)
     unit = TimeUnit.for_length(seconds)
 
-    def time(run: ComparedRun, curve: Curve) -> np.ndarray:
-        return run.clock.seconds(curve.times) / unit.seconds
+    over_steps, over_time = Axis("steps", steps), Axis(unit.label, seconds / unit.seconds)
 
-    over_steps = Axis("steps", steps, lambda _, curve: curve.steps)
-    over_time = Axis(unit.label, seconds / unit.seconds, time)
-    return [(_chart(name, runs, over_steps), _chart(name, runs, over_time)) for name in shown]
+    def chart(
+        axis: Axis, panel: Panel, name: str, x: Callable[[ComparedRun, Curve], np.ndarray]
+    ) -> Markup:
+        found = [(run, run.record.curves.get(name, EMPTY)) for run in runs]
+        shown = [Line(foreign(run.name), curve, x(run, curve)) for run, curve in found]
+        title = f"{panel.title}: {panel.names[name]}" if len(panel.names) > 1 else panel.title
+        return axis.chart(title, shown, panel.y_from_zero, POINTS // len(runs))
 
-
-@dataclass(frozen=True)
-class Axis:
-    """The x axis of all charts: from 0 to `end`."""
-
-    label: str
-    end: float
-    x: Callable[[ComparedRun, Curve], np.ndarray]
-
-
-def _chart(name: str, runs: Sequence[ComparedRun], axis: Axis) -> Markup:
-    series, described = [], []
-    for run in runs:
-        curve = run.record.curves.get(name)
-        if curve is None or not len(curve):
-            curve = EMPTY  # keeps the colours of the other runs
-        x = axis.x(run, curve)
-        series.append(thin_series(foreign(run.name), x, curve.values, POINTS // len(runs)))
-        described.append(f"{foreign(run.name)}: {describe(curve)}")
-    return lines(
-        CHARTS.get(name, foreign(name)),
-        [with_ends(series[0], axis.end), *series[1:]],
-        axis.label,
-        f"{'; '.join(described)}.",
-        y_from_zero=name in FROM_ZERO,
-    )
+    return [
+        (
+            chart(over_steps, panel, name, lambda _, curve: curve.steps),
+            chart(
+                over_time,
+                panel,
+                name,
+                lambda run, curve: run.clock.seconds(curve.times) / unit.seconds,
+            ),
+        )
+        for panel, name in shown
+    ]
 
 
 def differences(runs: Sequence[ComparedRun]) -> list[list[str]]:
@@ -188,7 +179,7 @@ def differences(runs: Sequence[ComparedRun]) -> list[list[str]]:
     ]
     names = dict.fromkeys(name for run in runs for name in run.record.settings)
     rows += [
-        [name, *(_text(run.record.settings.get(name, "")) for run in runs)]
+        [name, *(flag_text(run.record.settings.get(name, "")) or "–" for run in runs)]
         for name in names
         if name not in PLACES
     ]
@@ -197,13 +188,6 @@ def differences(runs: Sequence[ComparedRun]) -> list[list[str]]:
 
 def _fact(value: object) -> str:
     return f"{value:,}" if value and isinstance(value, int) else str(value or "–")
-
-
-def _text(value: object) -> str:
-    """The value of a setting, as a flag has it."""
-    if isinstance(value, list):
-        return " ".join(map(str, value)) or "–"
-    return str(value).lower() if isinstance(value, bool) else str(value) or "–"
 
 
 def paired_tests(runs: Sequence[ComparedRun]) -> tuple[list[list[str]], list[Markup]]:
@@ -228,11 +212,15 @@ def paired_tests(runs: Sequence[ComparedRun]) -> tuple[list[list[str]], list[Mar
             for cell in (
                 f"{each.score:.2f}",
                 f"{each.score - each.baseline:+.2f}".replace("-", "\u2212"),
-                f"{each.p_value:.3f}",
+                _p_text(each.p_value),
             )
         ]
         rows.append([run.name, run.step, *cells])
     return rows, list(dict.fromkeys(reasons))
+
+
+def _p_text(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"  # 1/1001 is the least of 1,000 samples
 
 
 def _why_not(first: ComparedRun, run: ComparedRun) -> Markup:

@@ -8,18 +8,21 @@ from typing import TypeVar
 import numpy as np
 from markupsafe import Markup
 
+from translate_ddp.pages.axes import Limits
 from translate_ddp.pages.charts import Mark, Series, lines
 from translate_ddp.pages.page import foreign
 from translate_ddp.quantities import number
 from translate_ddp.reporting.clock import Clock
 from translate_ddp.reporting.thinning import POINTS, thinned
-from translate_ddp.run_record import Curve, RunRecord
+from translate_ddp.run_record import Curve, Launch, RunRecord, Saved
 
 T = TypeVar("T")
 
 MAX_MARKS = 40  # of each kind
 MAX_OTHERS = 12  # charts of curves that PANELS does not have
 X_DIGITS, Y_DIGITS = 8, 5  # significant ones in a chart: steps are exact
+FENCE = 3.0  # times the distance of the quartiles (Tukey, Exploratory Data Analysis, 1977)
+LEAST_GAIN = 2  # in the height of lines, for which the first values are not shown
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ PANELS = (
             "validation_average/wer": "WER of the average",
         },
     ),
+    Panel("Divergence of the SimCut passes, in nats per token", {"train/divergence": "divergence"}),
     Panel("Learning rate", {"train/lr": "learning rate"}),
     Panel("Gradient norm, before clipping", {"train/grad_norm": "gradient norm"}),
     Panel("Tokens per second", {"train/tokens_per_second": "tokens per second"}),
@@ -69,13 +73,13 @@ PANELS = (
 NOT_SHOWN = ("epoch", "train/skipped_steps")
 
 
-def panels(names: Iterable[str]) -> list[Panel]:
+def panels(names: Iterable[str], max_others: int = MAX_OTHERS) -> list[Panel]:
     """The charts for curves of these names: those of PANELS, and one for each other curve."""
     known = {name for panel in PANELS for name in panel.names} | set(NOT_SHOWN)
     names = list(names)
     found = [panel for panel in PANELS if not panel.names.keys().isdisjoint(names)]
     others = [Panel(foreign(name), {name: foreign(name)}) for name in names if name not in known]
-    return found + others[:MAX_OTHERS]
+    return found + others[:max_others]
 
 
 @dataclass(frozen=True)
@@ -96,46 +100,98 @@ class TimeUnit:
         return f"{self.name} of training"
 
 
+@dataclass(frozen=True)
+class Line:
+    """A curve, the x of its points, and its name in the legend."""
+
+    name: str
+    curve: Curve
+    x: np.ndarray
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The x axis of all charts of a page, from 0 to `end`."""
+
+    label: str
+    end: float
+    marks: Sequence[Mark] = ()
+
+    def chart(
+        self, title: str, shown: Sequence[Line], y_from_zero: bool, points: int = POINTS
+    ) -> Markup:
+        """The lines, each with about so many points. One without points keeps its colour free."""
+        within = visible_range((each.curve.values for each in shown), y_from_zero)
+        series = [
+            thin_series(each.name, each.x, each.curve.values, points, within) for each in shown
+        ]
+        described = "; ".join(f"{each.name}: {describe(each.curve)}" for each in shown)
+        return lines(
+            title,
+            [with_ends(series[0], self.end), *series[1:]],
+            self.label,
+            f"{described}.",
+            y_from_zero=y_from_zero,
+            y_within=within,
+            marks=self.marks,
+        )
+
+
 def charts(record: RunRecord, clock: Clock) -> list[tuple[Markup, Markup]]:
     """Each chart over steps and over time."""
     unit = TimeUnit.for_length(clock.until(clock.last))
     shown = {name: curve for name, curve in record.curves.items() if len(curve)}
     end = max((float(curve.steps[-1]) for curve in shown.values()), default=0.0)
-    over_steps = Axis("steps", end, lambda curve: curve.steps, marks(record, lambda step, _: step))
+    over_steps = Axis("steps", end, marks(record, lambda step, _: step))
     over_time = Axis(
         unit.label,
         clock.until(clock.last) / unit.seconds,
-        lambda curve: clock.seconds(curve.times) / unit.seconds,
         marks(record, lambda _, time: clock.until(time) / unit.seconds),
     )
+
+    def chart(axis: Axis, panel: Panel, x: Callable[[Curve], np.ndarray]) -> Markup:
+        found = [
+            Line(label, shown[name], x(shown[name]))
+            for name, label in panel.names.items()
+            if name in shown
+        ]
+        return axis.chart(panel.title, found, panel.y_from_zero)
+
     return [
-        (_chart(panel, shown, over_steps), _chart(panel, shown, over_time))
+        (
+            chart(over_steps, panel, lambda curve: curve.steps),
+            chart(over_time, panel, lambda curve: clock.seconds(curve.times) / unit.seconds),
+        )
         for panel in panels(shown)
     ]
 
 
-@dataclass(frozen=True)
-class Axis:
-    """The x axis of all charts: from 0 to `end`."""
+def visible_range(curves: Iterable[np.ndarray], y_from_zero: bool) -> Limits | None:
+    """The range of the values without the first ones that are far out; None if all are shown.
 
-    label: str
-    end: float
-    x: Callable[[Curve], np.ndarray]
-    marks: Sequence[Mark]
+    A run begins with a loss of 9 and a word error rate of 3, and these would flatten the rest. Far
+    out is what is beyond Tukey's outer fences of its curve. They are left out only if that shows
+    the others at least twice as large. Later values are never left out: a run may diverge.
+    """
+    found = [finite for values in curves if len(finite := values[np.isfinite(values)])]
+    if not found:
+        return None
+    kept = [values[_first_usual(values) :] for values in found]
+    full, visible = (_limits(each, y_from_zero) for each in (found, kept))
+    gains = LEAST_GAIN * (visible[1] - visible[0]) <= full[1] - full[0]
+    return visible if gains and visible[0] < visible[1] else None
 
 
-def _chart(panel: Panel, curves: Mapping[str, Curve], axis: Axis) -> Markup:
-    found = {label: curves[name] for name, label in panel.names.items() if name in curves}
-    series = [thin_series(label, axis.x(curve), curve.values) for label, curve in found.items()]
-    described = "; ".join(f"{label}: {describe(curve)}" for label, curve in found.items())
-    return lines(
-        panel.title,
-        [with_ends(series[0], axis.end), *series[1:]],
-        axis.label,
-        f"{described}.",
-        y_from_zero=panel.y_from_zero,
-        marks=axis.marks,
-    )
+def _first_usual(values: np.ndarray) -> int:
+    """The place of the first value that is not far out."""
+    first, third = np.percentile(values, (25, 75))
+    reach = FENCE * (third - first)
+    return int(np.argmax((values >= first - reach) & (values <= third + reach)))
+
+
+def _limits(curves: Sequence[np.ndarray], y_from_zero: bool) -> Limits:
+    low, high = min(map(np.min, curves)), max(map(np.max, curves))
+    return min(0.0, float(low)) if y_from_zero else float(low), float(high)
 
 
 def with_ends(series: Series, end: float) -> Series:
@@ -143,9 +199,14 @@ def with_ends(series: Series, end: float) -> Series:
     return Series(series.name, [math.nan, *series.y, math.nan], [0.0, *series.x, end])
 
 
-def thin_series(name: str, x: np.ndarray, y: np.ndarray, count: int = POINTS) -> Series:
-    """The curve with at most about `count` points, and as many digits as a chart can show."""
-    x, y = thinned(x, y, count)
+def thin_series(
+    name: str, x: np.ndarray, y: np.ndarray, count: int = POINTS, within: Limits | None = None
+) -> Series:
+    """The curve with at most about `count` points, and as many digits as a chart can show.
+
+    The chart shows values `within` limits.
+    """
+    x, y = thinned(x, y, count, within)
     return Series(name, _rounded(y, Y_DIGITS), _rounded(x, X_DIGITS))
 
 
@@ -159,7 +220,9 @@ def describe(curve: Curve) -> str:
     if not len(values):
         return "no finite value"
     parts = {"first": values[0], "last": values[-1], "least": values.min(), "most": values.max()}
-    return ", ".join(f"{number(float(value))} at {name}" for name, value in parts.items())
+    text = ", ".join(f"{number(float(value))} at {name}" for name, value in parts.items())
+    lost = len(curve.values) - len(values)
+    return f"{text}, {lost:,} not finite" if lost else text
 
 
 def marks(record: RunRecord, x: Callable[[int, float], float]) -> list[Mark]:
@@ -175,11 +238,17 @@ def marks(record: RunRecord, x: Callable[[int, float], float]) -> list[Mark]:
             step, time = int(skipped.steps[place]), float(skipped.times[place])
             text = f"{counts[place]:.0f} until step {step:,}"
             found.append(Mark(x(step, time), "skipped", text))
+    kept = [saved for saved in record.saved if not _is_undone(saved, record.launches)]
     found += [
         Mark(x(each.step, each.time), "saved", f"step {each.step:,}")
-        for each in few(record.saved, MAX_MARKS)
+        for each in few(kept, MAX_MARKS)
     ]
     return found
+
+
+def _is_undone(saved: Saved, launches: Iterable[Launch]) -> bool:
+    """Whether the run has gone back to a step before this one."""
+    return any(launch.time > saved.time and launch.step < saved.step for launch in launches)
 
 
 def few(items: Sequence[T], count: int) -> list[T]:

@@ -18,7 +18,8 @@ from translate_ddp.training.checkpoint_name import parse_name
 from translate_ddp.training.metrics import METRICS
 
 MAX_ROWS = 50  # of launches and checkpoints
-MAX_NOTICES = 200
+MAX_NOTICES = 100
+OF_100 = ("BLEU", "chrf")  # scores from 0 to 100
 
 Rows = list[tuple[str, str]]
 
@@ -34,6 +35,7 @@ class Table:
 def scores(record: RunRecord, metric: str) -> Table:
     """The scores at the best and the last validation, and those of the average."""
     names = [each.name for each in METRICS if f"validation/{each.name}" in record.curves]
+    names.sort(key=lambda name: name != metric)  # the first one is seen on a phone
     best = best_score(record, metric)
     found = [("best", "validation", best.step)] if best else []
     for title, group in (("last", "validation"), ("average", "validation_average")):
@@ -58,7 +60,12 @@ def label(metric: str) -> str:
 
 def _at(record: RunRecord, name: str, step: int) -> str:
     value = value_at(record.curves.get(name), step)
-    return "" if value is None else number(value)
+    return "" if value is None else score_text(name.partition("/")[2], value)
+
+
+def score_text(metric: str, value: float) -> str:
+    """With two decimals if it is from 0 to 100, as papers have it: `41.64`, `0.4627`."""
+    return f"{value:.2f}" if metric in OF_100 else number(value)
 
 
 def value_at(curve: Curve | None, step: int) -> float | None:
@@ -95,14 +102,20 @@ def settings(record: RunRecord) -> Rows:
             for part, of_part in names.items()
         }
         changed = changed_settings(parts)
-    return [(name, _flag(value)) for name, value in changed.items()]
+    return [(name, flag_text(value)) for name, value in changed.items()]
 
 
 def _as_setting(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _flag(value: Any) -> str:
+def all_settings(record: RunRecord) -> Rows:
+    """Those of config.yaml."""
+    return [(name, flag_text(value) or "–") for name, value in record.settings.items()]
+
+
+def flag_text(value: Any) -> str:
+    """The value of a setting, as a flag has it."""
     if isinstance(value, list | tuple):
         return " ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -121,7 +134,11 @@ def environment(launch: Launch) -> Rows:
 
 
 def _versions(launch: Launch) -> str:
-    versions = {"translate_ddp": launch.version, "torch": launch.torch}
+    versions = {
+        "translate_ddp": launch.version,
+        "torch": launch.torch,
+        "Python": launch.python,
+    }
     return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
 
 
@@ -132,7 +149,7 @@ def ranks(launch: Launch) -> str:
 
 
 def checkpoints(record: RunRecord, metric: str) -> tuple[Table, str]:
-    """The files that exist, the newest first, and a sentence on those that were deleted."""
+    """The files that exist, the newest first, and a sentence on those that are gone."""
     best = best_score(record, metric)
     rows, names = [], set()
     for path in sorted(record.folder.glob("*.pt")):
@@ -141,7 +158,7 @@ def checkpoints(record: RunRecord, metric: str) -> tuple[Table, str]:
         names.add(path.name)
         score = value_at(record.curves.get(f"validation/{metric}"), found.step)
         is_best = best is not None and found.step == best.step and found.epoch is not None
-        shown = "" if score is None else number(score) + (" (best)" if is_best else "")
+        shown = "" if score is None else score_text(metric, score) + (" (best)" if is_best else "")
         epoch = "" if found.epoch is None else str(found.epoch)
         cells = [epoch, f"{found.step:,}", _file_size(path), shown, path.name]
         rows.append((found.order, cells))
@@ -149,8 +166,8 @@ def checkpoints(record: RunRecord, metric: str) -> tuple[Table, str]:
     gone = [saved for saved in record.saved if saved.name not in names]
     line = ""
     if gone:
-        others = "1 other was" if len(gone) == 1 else f"{len(gone):,} others were"
-        line = f"{others} deleted or moved since."
+        others = "1 other is" if len(gone) == 1 else f"{len(gone):,} others are"
+        line = f"{others} no longer in the folder."
     if len(rows) > MAX_ROWS:
         line = f"The newest {MAX_ROWS} of {len(rows):,}. {line}".rstrip()
     return Table(["epoch", "step", "size", foreign(label(metric)), "file"], rows[:MAX_ROWS]), line
@@ -177,16 +194,17 @@ def launches(record: RunRecord, clock: Clock, until: float, state: str) -> Table
         where = f"{ranks(launch)} × {device}" if device else ranks(launch)
         begun = [utc(launch.time), f"{launch.step:,}"]
         rows.append([*begun, where, describe_seconds(seconds), ended])
-    return Table(["start", "from step", "ranks", "time", "end"], rows[-MAX_ROWS:])
+    return Table(["start (UTC)", "from step", "ranks", "time", "end"], rows[-MAX_ROWS:])
 
 
 def notices(record: RunRecord) -> tuple[Table, str]:
-    """The last messages of the run, and a sentence if there were more."""
-    shown = record.notices[-MAX_NOTICES:]
+    """The last messages of the run, of equal ones the last, and a sentence if there were more."""
+    once = sorted({each.text: each for each in record.notices}.values(), key=lambda each: each.time)
+    shown = once[-MAX_NOTICES:]
     rows = [[utc(each.time), f"{each.step:,}", each.text.replace("\n", " ")] for each in shown]
-    total = len(record.notices)
+    total = len(once)
     line = f"The last {len(shown)} of {total:,} notices." if total > len(shown) else ""
-    return Table(["time", "step", "notice"], rows), line
+    return Table(["time (UTC)", "step", "notice"], rows), line
 
 
 def cost(record: RunRecord, clock: Clock, until: float) -> str:

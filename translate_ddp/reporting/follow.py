@@ -72,7 +72,7 @@ def record_state(folder: Path) -> list[object]:
     """What changes with the record of a run: its state, times and sizes of its files."""
     found: list[object] = [run_state(folder)]
     for name in SHOWN_FILES:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             status = (folder / name).stat()
             found.append((name, status.st_mtime_ns, status.st_size))
     return found
@@ -106,8 +106,9 @@ class FollowedPage:
         else:
             self._shown = state
             self._etag = f'"{hashlib.sha256(self._html.encode()).hexdigest()}"'
-        now = time.monotonic()
-        self._not_before = now + PAUSES * (now - started_at)
+        finally:
+            now = time.monotonic()
+            self._not_before = now + PAUSES * (now - started_at)
 
 
 def create_app(
@@ -118,6 +119,8 @@ def create_app(
 
     async def show(request: Request) -> Response:
         nonlocal requested_at
+        if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+            return Response("Open this page itself.", status_code=403, headers=HEADERS)
         html, etag = await asyncio.to_thread(page.read)
         requested_at = time.monotonic()
         headers = HEADERS | {"ETag": etag}

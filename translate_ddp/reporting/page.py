@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from translate_ddp.pages.charts import Series, bars, heat_map, histogram
 from translate_ddp.pages.page import foreign, render_page
+from translate_ddp.pages.svg import shortened
 from translate_ddp.quantities import describe_seconds, number
 from translate_ddp.reporting import details
 from translate_ddp.reporting.clock import Clock
@@ -30,10 +31,11 @@ from translate_ddp.runtime.files import write_atomically
 
 TEMPLATE = Path(__file__).with_name("report.html")
 MAX_SAMPLES = 5  # sentences
-VALIDATIONS = 10  # of which a sentence's translations are shown
+VERSIONS = 10  # of a sentence's translation; one that stays the same for some time is one
 WORST = 10  # sentences
 MAX_ATTENTION = 3  # pictures
 MAX_TOKENS = 40  # of each side of a picture
+MAX_TITLE = 60  # characters
 BLANK = "\u2581"
 
 
@@ -61,6 +63,7 @@ def render(record: RunRecord, now: float, script: str = "") -> str:
         scores=details.scores(record, summary.metric),
         charts=charts(record, clock),
         samples=_samples(record),
+        versions=VERSIONS,
         validation=validation,
         worst=[_scored(each) for each in worst(rows, WORST)],
         length_charts=_length_charts(bins) if len(bins) > 1 else [],
@@ -68,6 +71,7 @@ def render(record: RunRecord, now: float, script: str = "") -> str:
         data=details.data(launch),
         data_charts=list(_data_charts(launch)),
         settings=details.settings(record),
+        all_settings=details.all_settings(record),
         environment=details.environment(launch),
         checkpoints=details.checkpoints(record, summary.metric),
         launches=details.launches(record, clock, until, summary.state),
@@ -85,10 +89,11 @@ def _tiles(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.seconds_left is not None:
         yield "time left", f"about {describe_seconds(summary.seconds_left)}"
     if summary.tokens_per_second is not None:
-        yield "tokens per second", number(summary.tokens_per_second)
+        yield "recent tokens/s", number(summary.tokens_per_second)
     for name, score in (("best", summary.best), ("last", summary.last)):
         if score is not None:
-            yield f"{name} {details.label(summary.metric)}", number(score.value)
+            text = details.score_text(summary.metric, score.value)
+            yield f"{name} {details.label(summary.metric)}", text
 
 
 def _state_problems(summary: Summary) -> Iterator[str]:
@@ -112,7 +117,7 @@ class Sample:
 
 
 def _samples(record: RunRecord) -> list[Sample]:
-    """The sentences of the last validation with their translations at some validations."""
+    """The sentences of the last validation with their translations at all validations."""
     if not record.samples:
         return []
     found = []
@@ -120,16 +125,23 @@ def _samples(record: RunRecord) -> list[Sample]:
         translations = [
             (validation, text)
             for validation in record.samples
-            for src, tgt, text in validation.rows
-            if (src, tgt) == (source, reference)
+            if (text := _translation(validation, source, reference)) is not None
         ]
         versions = []
-        for text, same in groupby(few(translations, VALIDATIONS), key=itemgetter(1)):
+        groups = [list(same) for _, same in groupby(translations, key=itemgetter(1))]
+        for same in few(groups, VERSIONS):
             when = [_when(record, validation) for validation, _ in same]
+            text = same[0][1]
             label = f"{when[0]} to {when[-1].split()[-1]}" if len(when) > 1 else when[0]
             versions.append((label, marked(reference, text)))
         found.append(Sample(source, reference, versions))
     return found
+
+
+def _translation(validation: SampleRows, source: str, reference: str) -> str | None:
+    """That of the first such sentence; None if there is none."""
+    found = (text for src, tgt, text in validation.rows if (src, tgt) == (source, reference))
+    return next(found, None)
 
 
 def _when(record: RunRecord, validation: SampleRows) -> str:
@@ -167,19 +179,24 @@ def _attention(validation: LastValidation | None) -> list[Markup]:
     found = [each for each in validation.attention if _is_complete(each)] if validation else []
     return [
         heat_map(
-            f"Sentence {place}",
+            _sentence(each.source),
             list(map(_token, each.predicted[:MAX_TOKENS])),
             list(map(_token, each.source[:MAX_TOKENS])),
             [weights[:MAX_TOKENS] for weights in each.weights[:MAX_TOKENS]],
             "Cross-attention: for each predicted token the weights of the source tokens.",
         )
-        for place, each in enumerate(found[:MAX_ATTENTION], 1)
+        for each in found[:MAX_ATTENTION]
     ]
 
 
 def _token(text: str) -> str:
     """The token, with a dot for the sign of a blank, which fonts show as a thick line."""
     return foreign(text).replace(BLANK, "·")
+
+
+def _sentence(tokens: Sequence[str]) -> str:
+    """The start of the sentence that tokens make up, without [EOS]."""
+    return shortened("".join(map(_token, tokens[:-1])).replace("·", " ").strip(), MAX_TITLE)
 
 
 def _is_complete(attention: Attention) -> bool:
@@ -197,4 +214,5 @@ def _data_charts(launch: Launch) -> Iterator[Markup]:
     sides = (launch.lang_src, launch.source_lengths), (launch.lang_tgt, launch.target_lengths)
     if len(edges) > 1 and all(len(counts) == len(edges) - 1 for _, counts in sides):
         series = [Series(foreign(name), counts) for name, counts in sides]
-        yield histogram("Tokens of a training sentence", edges, series, "tokens")
+        title = "Tokens of a training sentence, with [EOS]"
+        yield histogram(title, edges, series, "tokens", is_open=True)

@@ -18,6 +18,7 @@ from translate_ddp.errors import first_line
 from translate_ddp.run_record import (
     EVENTS,
     EVENTS_FILE,
+    LATEST,
     METRICS_FILE,
     SAMPLES_FILE,
     SETTINGS_FILE,
@@ -32,41 +33,44 @@ from translate_ddp.run_record import (
     RunRecord,
     SampleRows,
     Saved,
+    is_time,
 )
 
 T = TypeVar("T")
 
 
 def read_run(folder: Path) -> RunRecord:
-    """The record of the run in a folder. Raises OSError if metrics.jsonl cannot be read."""
+    """The record of the run in a folder. Raises OSError if there is none, or it cannot be read."""
     problems: list[str] = []
-    curves = read_curves(folder / METRICS_FILE, problems)
+    has_begun = (folder / EVENTS_FILE).exists()  # maybe without a step yet
+    curves = read_curves(folder / METRICS_FILE, problems, is_required=not has_begun)
     events = list(_read_events(folder / EVENTS_FILE, problems))
     samples = _read_lines(folder / SAMPLES_FILE, problems)
+    settings = read_object(folder / SETTINGS_FILE, problems, yaml.safe_load)
     return RunRecord(
         folder,
         curves,
-        sorted((event for event in events if isinstance(event, Launch)), key=lambda e: e.time),
+        [event for event in events if isinstance(event, Launch)],
         [event for event in events if isinstance(event, Saved)],
         [event for event in events if isinstance(event, Notice)],
         [event for event in events if isinstance(event, End)],
         list(_built(SampleRows, samples, SAMPLES_FILE, problems)),
         _read_validation(folder / VALIDATION_FILE, problems),
         read_object(folder / STATUS_FILE, problems),
-        read_object(folder / SETTINGS_FILE, problems, yaml.safe_load),
+        {str(name): value for name, value in settings.items()},
         problems,
     )
 
 
-def read_curves(path: Path, problems: list[str]) -> dict[str, Curve]:
-    """The curves in a metrics.jsonl, by name. Raises OSError if it cannot be read.
+def read_curves(path: Path, problems: list[str], is_required: bool = True) -> dict[str, Curve]:
+    """The curves in a metrics.jsonl, by name. Raises OSError if it `is_required` and not read.
 
     Where a run went back, as to an earlier checkpoint, later records replace those before.
     """
     blocks: dict[
         tuple[str, ...], array[float]
     ] = {}  # by the names of a line: numbers, line by line
-    for number, record in enumerate(_read_lines(path, problems, is_required=True)):
+    for number, record in enumerate(_read_lines(path, problems, is_required)):
         block = blocks.setdefault(tuple(record), array("d"))
         values = list(record.values())
         try:
@@ -86,7 +90,8 @@ def read_curves(path: Path, problems: list[str]) -> dict[str, Curve]:
 
 def _curve(rows: np.ndarray) -> Curve:
     """The curve of line numbers, steps, times and values."""
-    rows = rows[:, np.isfinite(rows[1:3]).all(axis=0)]
+    steps, times = rows[1:3]
+    rows = rows[:, np.isfinite(steps) & (times >= 0) & (times < LATEST)]
     rows = rows[:, np.argsort(rows[0], kind="stable")]
     steps = rows[1]
     least_from = np.minimum.accumulate(steps[::-1])[::-1]
@@ -122,8 +127,11 @@ def _built(
     others = 0
     for values in objects:
         try:
-            yield _build(kind, values)
-        except TypeError:
+            built = _build(kind, values)
+            if not is_time(getattr(built, "time", 0)):
+                raise TypeError("no time")
+            yield built
+        except (TypeError, OverflowError):
             others += 1
     if others:
         problems.append(f"{name}: {_were(others, 'record')} skipped, of another form")
@@ -167,14 +175,16 @@ def _read_lines(
     try:
         with path.open("rb") as file:
             for line in file:
+                if not line.endswith(b"\n"):
+                    break  # its rest may be written by now
                 try:
                     found = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     found = None
                 if isinstance(found, dict):
                     yield found
                 else:
-                    damaged += line.endswith(b"\n")
+                    damaged += 1
     except OSError as error:
         if is_required:
             raise
@@ -196,7 +206,7 @@ def read_object(
         found = parse(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         problems.append(f"{path.name} cannot be read: {first_line(error)}")
         return {}
     return found if isinstance(found, dict) else {}

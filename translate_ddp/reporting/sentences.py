@@ -140,7 +140,12 @@ def _bin(
 
 
 def _count_words(text: str) -> int:
-    return sum(part[0].isalnum() for part in split_words(text))
+    """Words between blanks that have a letter or digit; of scripts without blanks, characters."""
+    count = 0
+    for part in text.split():
+        kinds = list(map(_kind, part))
+        count += kinds.count("character") + ("word" in kinds)
+    return count
 
 
 def sample(rows: Sequence[TextRow]) -> Sequence[TextRow]:

@@ -55,8 +55,11 @@ def summarize(record: RunRecord, now: float) -> Summary:
     clock, state = Clock.of(record), run_state(record.folder, record.status)
     until = max(now, clock.last) if state == "running" else clock.last
     epochs = record.curves.get("epoch")
-    step = max((int(curve.steps[-1]) for curve in record.curves.values() if len(curve)), default=0)
-    epoch = float(epochs.values[-1]) if epochs else 0.0
+    logged = max(
+        (int(curve.steps[-1]) for curve in record.curves.values() if len(curve)), default=0
+    )
+    step = max(logged, *_later_steps(record, launch.time))
+    epoch = float(epochs.values[-1]) * step / max(logged, 1) if epochs else 0.0
     num_epochs = launch.num_epochs or _integer(settings.get("num_epochs"))
     total = launch.total_steps or _total_steps(settings, step, epoch, num_epochs)
     metric = launch.best_metric or str(settings.get("best_metric", "BLEU"))
@@ -77,12 +80,17 @@ def summarize(record: RunRecord, now: float) -> Summary:
         num_epochs=num_epochs,
         elapsed_seconds=clock.until(until),
         seconds_left=_seconds_left(record, launch, step, total) if state == "running" else None,
-        tokens_per_second=_recent(record.curves.get("train/tokens_per_second")),
+        tokens_per_second=_recent(record.curves.get("train/tokens_per_second"), launch),
         metric=metric,
         best=best_score(record, metric),
         last=_score(record, scores, -1) if scores else None,
         signature=record.validation.bleu_signature if record.validation else "",
     )
+
+
+def _later_steps(record: RunRecord, time: float) -> list[int]:
+    """0, and the steps that were saved or stopped at since a time; not all steps are logged."""
+    return [0, *(event.step for event in (*record.saved, *record.ends) if event.time >= time)]
 
 
 def last_launch(record: RunRecord) -> Launch:
@@ -99,12 +107,18 @@ def run_state(folder: Path, status: Mapping[str, Any] | None = None) -> str:
 
 
 def best_score(record: RunRecord, metric: str) -> Score | None:
-    """The best score of all validations; None without any."""
+    """The best score at the end of an epoch, as the run chooses it, or of any validation.
+
+    None without a finite one.
+    """
     curve = record.curves.get(f"validation/{metric}")
     if curve is None or not np.isfinite(curve.values).any():
         return None
     higher = next((each.higher_is_better for each in METRICS if each.name == metric), True)
     ranked = np.where(np.isfinite(curve.values), curve.values if higher else -curve.values, -np.inf)
+    of_epochs = np.isin(curve.steps, [each.step for each in record.saved if each.epoch is not None])
+    if (np.isfinite(ranked) & of_epochs).any():
+        ranked = np.where(of_epochs, ranked, -np.inf)
     return _score(record, curve, int(np.argmax(ranked)))
 
 
@@ -132,9 +146,12 @@ def _seconds_left(record: RunRecord, launch: Launch, step: int, total: int) -> f
     return float((losses.times[last] - losses.times[first]) / steps * max(total - step, 0))
 
 
-def _recent(curve: Curve | None) -> float | None:
-    """The median of the last records."""
-    values = curve.values[-RECENT:] if curve else np.array([])
+def _recent(curve: Curve | None, launch: Launch) -> float | None:
+    """The median of the last records of the last launch, or of all if it has none."""
+    if curve is None:
+        return None
+    of_launch = curve.values[curve.times >= launch.time]
+    values = (of_launch if len(of_launch) else curve.values)[-RECENT:]
     values = values[np.isfinite(values)]
     return float(np.median(values)) if len(values) else None
 

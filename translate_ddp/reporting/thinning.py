@@ -8,22 +8,29 @@ MAX_GAPS = 20
 COARSE_PARTS = 8000  # of a very long curve, before its points are compared with the line
 
 
-def thinned(x: np.ndarray, y: np.ndarray, count: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
+def thinned(
+    x: np.ndarray,
+    y: np.ndarray,
+    count: int = POINTS,
+    within: tuple[float, float] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """About `count` of the points, in order of x, which must not fall.
 
     They are the first, the last, the lowest and the highest of each of many parts, so that noise
     looks as wide as it is; then those that deviate most from the line through those chosen so far,
     until none deviates by more than 0.1 % of the range. A NaN stands for each of the longest gaps
-    of values that are not finite.
+    of values that are not finite. A chart that shows only values `within` limits needs no points
+    for the shape of the line beyond them.
     """
+    drawn = np.clip(y, *within) if within else y
     is_finite = np.isfinite(y)
     finite = np.flatnonzero(is_finite)
     if not len(finite):
         return x[:0], y[:0]
     gaps = _gaps(finite)
-    chosen = np.union1d(_limits(y, finite, count // 4), gaps)
-    places = np.union1d(_limits(y, finite, COARSE_PARTS), chosen)
-    chosen = places[_add_deviating(x[places], y[places], np.isin(places, chosen), count)]
+    chosen = np.union1d(_limits(drawn, finite, count // 4), gaps)
+    places = np.union1d(_limits(drawn, finite, COARSE_PARTS), chosen)
+    chosen = places[_add_deviating(x[places], drawn[places], np.isin(places, chosen), count)]
     # A point without a value between the ends of each gap.
     chosen = np.union1d(chosen, gaps[:, 0] + 1)
     return x[chosen], np.where(is_finite[chosen], y[chosen], np.nan)

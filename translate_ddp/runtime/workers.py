@@ -88,7 +88,7 @@ class Worker(Generic[S, T]):
     def __init__(self, function: Callable[[S], T]) -> None:
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", COMMAND.format(sys.path, __name__)],
+                [sys.executable, "-P", "-c", COMMAND.format(sys.path, __name__)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 # One thread each: there is a worker for each core.

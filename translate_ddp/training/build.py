@@ -141,7 +141,7 @@ def open_logbook(
     state = resumed.state
     metrics = JsonlSink(folder.path, state.log_offset if state else None, logbook.message)
     logbook.sinks += [ConsoleSink(), metrics]
-    logbook.offset = metrics.offset
+    logbook.offset, logbook.last_time = metrics.offset, metrics.last_time
     settings = tracker_config(resumed.run.config, model, world)
     history = metrics.records(state.position.global_step) if state and resumed.is_fork else []
     run_id, message = resumed.run.run_id, logbook.message

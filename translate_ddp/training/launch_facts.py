@@ -1,6 +1,8 @@
 """What a start of a run is: model, data, steps, ranks and settings, for messages and the report."""
 
+import platform
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from translate_ddp.data.batches import padding_share
 from translate_ddp.data.plan import Lengths
 from translate_ddp.presets import changed_settings
 from translate_ddp.run_record import Launch
-from translate_ddp.training.local_paths import dataset_names, public_name
+from translate_ddp.training.local_paths import dataset_names
 from translate_ddp.training.report import (
     count_parameters,
     describe_rank,
@@ -38,11 +40,13 @@ def describe_launch(config: Settings, trainer: Trainer) -> Launch | None:
         step=trainer.position.global_step,
         run_id=trainer.run.run_id,
         checkpoint=trainer.saver.saved_name,
+        previous=trainer.logbook.last_time,
         version=__version__,
         torch=str(torch.__version__),
+        python=platform.python_version(),
         lang_src=corpus["lang_src"],
         lang_tgt=corpus["lang_tgt"],
-        datasets=list(map(public_name, dataset_names(config))),
+        datasets=[short_name(name) for name in dataset_names(config)],
         preset=config["run"]["preset"],
         changed=changed_settings(config),
         model=describe_sizes(config["model"]),
@@ -63,6 +67,11 @@ def describe_launch(config: Settings, trainer: Trainer) -> Launch | None:
         padding=padding_share(sampler, trainer.loader.max_tokens),
         **count_lengths(sampler.lengths),
     )
+
+
+def short_name(dataset: str) -> str:
+    """`multi30k/train` of a path: folders are named after a corpus more often than its files."""
+    return Path(*Path(dataset).parts[-2:]).as_posix()
 
 
 def count_steps(trainer: Trainer) -> int:

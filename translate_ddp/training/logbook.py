@@ -59,6 +59,8 @@ class Logbook:
         self.shown = shown
         self.offset: Callable[[], LogOffset] = LogOffset
         """The part of metrics.jsonl that belongs to a checkpoint made now."""
+        self.last_time = 0.0
+        """Of the last record before this start of the run, also if it is removed; 0.0 if none."""
 
     @property
     def status(self) -> str:

@@ -62,7 +62,8 @@ def describe_run(config: Settings, trainer: Trainer, launch: Launch) -> list[str
     lines += [f"{'saves to':>12}  {trainer.saver.store.folder}/: {need}"]
     lines += [f"{'logs to':>12}  {trainer.logbook.status}"]
     if config["logbook"]["report"]:
-        lines += [f"{'report':>12}  {trainer.saver.store.folder / REPORT_FILE}"]
+        path = trainer.saver.store.folder / REPORT_FILE
+        lines += [f"{'report':>12}  {path}, from the first validation on"]
     return lines + describe_warnings(train["precision"], world) + need.warnings()
 
 

@@ -31,6 +31,8 @@ class JsonlSink(Sink):
         self.status = str(self.path)
         self._message = message
         self._unwritten = b""  # records that could not be written
+        self.last_time = 0.0
+        """Of the last record that was in the file, also if it was removed; 0.0 if none was."""
         kept = self._read_kept(offset)
         self._size, self._sha256 = len(kept), hashlib.sha256(kept)
         with open(self.path, "ab") as file:
@@ -88,6 +90,7 @@ class JsonlSink(Sink):
         """The whole lines at the start of the file that the run continues."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         content = self.path.read_bytes() if self.path.exists() else b""
+        self.last_time = last_time(content)
         if offset is None:
             assert not content, f"{self.path} belongs to another run"
         elif hashlib.sha256(content[: offset.size]).hexdigest() == offset.sha256:
@@ -98,6 +101,15 @@ class JsonlSink(Sink):
                 "machine): nothing is removed, and new records are appended."
             )
         return content[: content.rfind(b"\n") + 1]
+
+
+def last_time(content: bytes) -> float:
+    """The time of the last complete line; 0.0 if it has none."""
+    lines = content[: content.rfind(b"\n") + 1].rsplit(b"\n", 2)
+    try:
+        return float(json.loads(lines[-2])["time"])
+    except (IndexError, ValueError, KeyError, TypeError):
+        return 0.0
 
 
 def as_json(scalars: Mapping[str, float]) -> dict[str, float | str]:

@@ -45,7 +45,8 @@ END_SECONDS = 10.0  # maximum wait for it at the end of the run
 KILL_SECONDS = 1.0
 
 # With the modules of this process, also in a folder with a file named as one of them. The alarm
-# ends it even if it hangs and this process is gone; a lack of memory ends it first of all.
+# ends it even if it hangs and this process is gone; a lack of memory ends it first of all. Where
+# the kernel shares cores between sessions (man sched, autogroup), nice counts only within one.
 COMMAND = """
 import os, signal, sys
 signal.alarm({seconds})
@@ -53,8 +54,9 @@ os.nice(19)
 sys.path[:] = {path}
 from contextlib import suppress
 from pathlib import Path
-with suppress(OSError):
-    Path("/proc/self/oom_score_adj").write_text("1000")
+for name, value in (("oom_score_adj", "1000"), ("autogroup", "19")):
+    with suppress(OSError):
+        Path("/proc/self", name).write_text(value)
 from {module} import write_report
 write_report(Path(sys.argv[1]))
 """
@@ -90,21 +92,7 @@ class ReportSink(Sink):
             self._start()  # now: metrics.jsonl has the scores
 
     def validated(self, step: int, rows: Sequence[Sample]) -> None:
-        chosen = choose_samples(SAMPLES, len(rows))
-        attended = (self._attend(row, rows[row].predicted) for row in chosen)
-        pictures = list(islice(filter(None, attended), PICTURES))
-        language = self.launch.lang_tgt
-        signature = bleu_signature(language)
-        validation = LastValidation(step, language, list(rows), pictures, signature)
-        sample = SampleRows(step, [rows[row] for row in chosen])
-
-        def write() -> None:
-            if step == self.launch.step:  # a resumed run repeats this validation
-                self._remove_from(step)
-            append_line(self.folder / SAMPLES_FILE, as_json(sample) + "\n")
-            write_atomically(self.folder / VALIDATION_FILE, as_json(validation))
-
-        self._write(write)
+        self._write(lambda: self._keep(step, rows))
 
     def message(self, text: str) -> None:
         self._add(Notice(now(), self._step(), text))
@@ -117,13 +105,16 @@ class ReportSink(Sink):
         if self._is_closed:
             return
         self._is_closed = True
-        status = read_json(self.folder / STATUS_FILE)
-        self._add(End(now(), self._step(), status.get("state", ""), status.get("reason", "")))
+        self._write(self._end)
         self._kill()  # it writes the page of the last validation, without the end
         self._start()
         self._wait(min(seconds, END_SECONDS))
 
     # --- the record ---
+
+    def _end(self) -> None:
+        status = read_json(self.folder / STATUS_FILE)
+        self._append(End(now(), self._step(), status.get("state", ""), status.get("reason", "")))
 
     def _add(self, event: Event) -> None:
         self._write(lambda: self._append(event))
@@ -131,14 +122,29 @@ class ReportSink(Sink):
     def _append(self, event: Event) -> None:
         append_line(self.folder / EVENTS_FILE, event_line(event))
 
+    def _keep(self, step: int, rows: Sequence[Sample]) -> None:
+        """Keep the translations of a validation."""
+        chosen = choose_samples(SAMPLES, len(rows))
+        attended = (self._attend(row, rows[row].predicted) for row in chosen)
+        pictures = list(islice(filter(None, attended), PICTURES))
+        language = self.launch.lang_tgt
+        signature = bleu_signature(language)
+        if step == self.launch.step:  # a resumed run repeats this validation
+            self._remove_from(step)
+        sample = SampleRows(step, [rows[row] for row in chosen])
+        append_line(self.folder / SAMPLES_FILE, as_json(sample) + "\n")
+        validation = LastValidation(step, language, list(rows), pictures, signature)
+        write_atomically(self.folder / VALIDATION_FILE, as_json(validation))
+
     def _write(self, write: Callable[[], None]) -> None:
-        """Call `write`; an error of the disk is printed once, and what it loses is not retried."""
+        """Call `write`; an error is printed once, and what it loses is not retried."""
         try:
             fault_point("record")
             write()
-        except OSError as error:
+        except Exception as error:  # whatever it is, the run goes on
+            reason = error.strerror if isinstance(error, OSError) else repr(error)
             self._print(
-                f"Could not write the record of the report to {self.folder}: {error.strerror}. "
+                f"Could not write the record of the report to {self.folder}: {reason}. "
                 f"Training continues; {REPORT_FILE} will lack a part."
             )
 
@@ -168,7 +174,7 @@ class ReportSink(Sink):
         code = COMMAND.format(seconds=PAGE_SECONDS, path=sys.path, module=MODULE)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", code, str(self.folder.absolute())],
+                [sys.executable, "-P", "-c", code, str(self.folder.absolute())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -235,5 +241,5 @@ def step_of(text: bytes) -> float:
     """The step of a line or file of the record; infinite if it is damaged."""
     try:
         return float(json.loads(text)["step"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return math.inf
