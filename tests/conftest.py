@@ -15,6 +15,8 @@ from tests.helpers.tiny_run import TINY_RUN, write_corpus
 from translate_ddp.runtime.environment import set_defaults
 
 set_defaults(os.environ)  # as train.py does, before torch is imported
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the other cores have tests of their own
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell ignores it in background processes, and commands started here would, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)

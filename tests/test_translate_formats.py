@@ -16,7 +16,8 @@ import pytest
 from tests.helpers.children import environment as child_environment
 from tests.helpers.children import run_on_terminal
 from tests.helpers.commands import ROOT, environment, translate_ddp
-from tests.helpers.processes import SECONDS
+from tests.helpers.nodes import state_of
+from tests.helpers.processes import SECONDS, wait_until
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translator import Translator
 
@@ -159,6 +160,8 @@ def test_ctrl_c_ends_the_prompt_without_a_traceback(
 ):
     job, end = terminal
     read_until(end, "en-it> ")
+    # Python handles a signal between its prompt and the read after the next line.
+    wait_until(lambda: state_of(job.pid) == "S")
     job.send_signal(signal.SIGINT)
     shown = ""
     try:
