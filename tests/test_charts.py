@@ -145,13 +145,13 @@ def test_charts_escape_all_text():
     series = [Series(HOSTILE, [1, 2], [1, 2]), Series("b", [1, 2], [1, 2])]
     marks = [Mark(1, "saved", HOSTILE)]
     for chart in (
-        bars(HOSTILE, [(HOSTILE, 1.0, HOSTILE)], HOSTILE, legend=(HOSTILE,)),
+        bars(HOSTILE, [(HOSTILE, 1.0, HOSTILE)], legend=(HOSTILE,)),
         histogram(HOSTILE, [0, 1, 2], series, HOSTILE, HOSTILE),
-        lines(HOSTILE, series, HOSTILE, HOSTILE, marks=marks),
-        heat_map(HOSTILE, [HOSTILE], [HOSTILE], [[1.0]], HOSTILE),
+        lines(HOSTILE, series, HOSTILE, marks=marks),
+        heat_map(HOSTILE, [HOSTILE], [HOSTILE], [[1.0]]),
     ):
         assert not re.search("<script|<!--|\u202e|\x00|\ud800|\uffff", chart)
-        assert svg(chart).findtext("desc") == SHOWN
+        assert SHOWN in svg(chart).findtext("desc", "")
         assert "alert" not in re.sub("&lt;script&gt;.*?&lt;/script&gt;", "", chart)
         file = ET.fromstring(standalone(chart))
         assert not [each for each in file.iter() if each.tag.endswith("script")]

@@ -1,5 +1,6 @@
 """Exported folders for `transformers`, opened as its users do."""
 
+import hashlib
 import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -29,6 +30,7 @@ from translate_ddp.exporting.sentences import choose_sentences
 from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.exporting.training_figure import training_figure
 from translate_ddp.settings import NBestConfig, TokenizerConfig
+from translate_ddp.training.state import LogOffset, Position
 
 transformers: Any = pytest.importorskip("transformers")
 safetensors: Any = pytest.importorskip("safetensors.torch")
@@ -202,14 +204,23 @@ def test_model_card_shows_the_training_up_to_the_exported_step(trained: Path, tm
     opened(folder)  # transformers ignores the figure
 
 
-def test_figure_of_the_training_ends_at_the_exported_step_and_has_few_points(tmp_path: Path):
+def test_figure_of_the_training_ends_at_the_exported_step_and_has_few_points(
+    trained: Path, tmp_path: Path
+):
     lines = [
         {"step": step, "time": 1.0, "train/nll": 3.0 if step % 2 else 1.0, "validation/BLEU": step}
         for step in range(1, 4001)
     ]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    figure = training_figure(tmp_path, 2000)
-    assert "BLEU: 1 at first, 2,000 at last, 1 at least, 2,000 at most." in figure
-    assert "training: 3 at first, 1 at last, 1 at least, 3 at most" in figure
+    content = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "metrics.jsonl").write_text(content)
+    part = content[: content.index('{"step": 2001')].encode()
+    offset = LogOffset(len(part), hashlib.sha256(part).hexdigest())
+    state = trained_model(trained).state
+    state = replace(state, position=Position(global_step=2000), log_offset=offset)
+    figure = training_figure(tmp_path, state)
+    assert "BLEU: 1 at 1, 2,000 at 2,000; minimum 1, maximum 2,000." in figure
+    assert "training: 3 at 1, 1 at 2,000; minimum 1, maximum 3." in figure
     assert len(figure) < 20_000
-    assert training_figure(tmp_path / "absent", 2000) == "" == training_figure(tmp_path, 0)
+    assert training_figure(tmp_path, replace(state, position=Position())) == ""
+    for folder in (tmp_path / "absent", trained):  # no run, and another one
+        assert training_figure(folder, state) == ""

@@ -10,6 +10,7 @@ import pytest
 from tests.helpers.records import (
     PAUSE_SECONDS,
     START,
+    hold,
     launch,
     time_at,
     write_events,
@@ -21,13 +22,14 @@ from translate_ddp.reporting.clock import Clock
 from translate_ddp.reporting.details import cost
 from translate_ddp.reporting.reading import read_run
 from translate_ddp.reporting.summary import Summary, summarize
-from translate_ddp.run_record import End, Event, Notice, RunRecord, Saved
+from translate_ddp.run_record import End, Event, Notice, Saved
 
 LATER = START + 100_000
 
 
 def summary_of(folder: Path, now: float = LATER) -> Summary:
-    return summarize(read_run(folder), now)
+    record = read_run(folder)
+    return summarize(record, Clock.of(record), now)
 
 
 def points(*steps: int, every: float = 10.0, **values: Any) -> list[dict[str, Any]]:
@@ -101,12 +103,33 @@ def test_the_status_of_a_running_run_was_written_by_the_launch_that_follows(tmp_
     write_metrics(tmp_path, points(0, 10))
     write_events(tmp_path, [launch(0.0, 0), launch(1000.0, 10)])
     write_status(tmp_path, "running", time=datetime.fromtimestamp(999, UTC).isoformat())
+    hold(tmp_path)
     assert summary_of(tmp_path, 1030.0).elapsed_seconds == 130
 
 
-def test_a_run_without_times_has_taken_none():
-    record = RunRecord(Path(), {}, [], [], [], [], [], None, {}, {}, [])
-    assert Clock.of(record).until(5.0) == 5 and summarize(record, 5.0).elapsed_seconds == 0
+def test_a_run_that_is_not_seen_to_work_has_the_time_of_its_record(tmp_path: Path):
+    # On another machine, or on this one before it was started again.
+    write_metrics(tmp_path, points(0, 10))
+    write_events(tmp_path, [launch(0.0, 0)])
+    write_status(tmp_path, "running")
+    summary = summary_of(tmp_path, 1e6)
+    assert summary.state == "running" and summary.elapsed_seconds == 100
+
+
+def test_a_start_that_fails_before_it_trains_adds_no_time(tmp_path: Path):
+    write_metrics(tmp_path, points(0, 10))
+    write_events(tmp_path, [launch(0.0, 0)])  # killed
+    write_status(tmp_path, "failed", time=datetime.fromtimestamp(9000, UTC).isoformat())
+    assert summary_of(tmp_path).elapsed_seconds == 100
+
+
+def test_a_run_without_times_has_taken_none(tmp_path: Path):
+    # As with --no_report, before the first record.
+    write_metrics(tmp_path, [])
+    write_status(tmp_path, "running")
+    hold(tmp_path)
+    assert Clock.of(read_run(tmp_path)).until(5.0) == 0
+    assert summary_of(tmp_path).elapsed_seconds == 0
 
 
 def test_a_clock_that_was_set_back_gives_no_launch_negative_time(tmp_path: Path):

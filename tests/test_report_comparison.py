@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 import sacrebleu
 
-from tests.helpers.pages import Page
+from tests.helpers.charts import drawn, svg
+from tests.helpers.pages import Page, section, tables
 from tests.helpers.records import START, STEPS, launch, write_events, write_metrics, write_run
+from translate_ddp.pages.axes import LEFT, RIGHT
+from translate_ddp.pages.svg import WIDTH
 from translate_ddp.reporting import comparison
 from translate_ddp.reporting.clock import Clock
 from translate_ddp.reporting.comparison import (
     ComparedRun,
+    charts,
     differences,
     paired_tests,
     render_comparison,
@@ -37,9 +41,10 @@ NOW = START + 100_000
 
 
 def compared(*records: RunRecord) -> list[ComparedRun]:
+    clocks = map(Clock.of, records)
     return [
-        ComparedRun(f"run {number}", record, summarize(record, NOW), Clock.of(record))
-        for number, record in enumerate(records, 1)
+        ComparedRun(f"run {number}", record, summarize(record, clock, NOW), clock)
+        for number, (record, clock) in enumerate(zip(records, clocks, strict=True), 1)
     ]
 
 
@@ -60,7 +65,7 @@ def with_texts(record: RunRecord, change: Callable[[str], str]) -> RunRecord:
 def test_runs_are_named_by_as_many_parts_of_their_paths_as_tell_them_apart():
     assert run_names([Path("/a/x"), Path("/b/y")]) == ["x", "y"]
     assert run_names([Path("/a/x"), Path("/b/x"), Path("/b/y")]) == ["a/x", "b/x", "b/y"]
-    assert run_names([Path("/x"), Path("/b/x")]) == ["//x", "b/x"]
+    assert run_names([Path("/x"), Path("/b/x")]) == ["/x", "b/x"]
 
 
 def test_the_best_score_of_each_metric_has_its_step(record: RunRecord):
@@ -79,6 +84,7 @@ def test_only_what_differs_is_shown(tmp_path: Path):
     settings = f"seed: 3\nmodel_folder: {tmp_path}\ndataset: [x, y]\ncompile: true\n"
     (tmp_path / "a" / SETTINGS_FILE).write_text(settings + "lr: 0.003\n")
     other = settings.replace("seed: 3", "seed: 4").replace("[x, y]", "[x]").replace("true", "false")
+    other = other.replace(str(tmp_path), "elsewhere")
     (tmp_path / "b" / SETTINGS_FILE).write_text(other)
     write_events(tmp_path / "b", [launch(START, 0, world_size=16, train_pairs=0)])
     found = differences(compared(*(read_run(tmp_path / name) for name in ("a", "b"))))
@@ -112,6 +118,7 @@ def test_translations_of_the_same_sentences_are_tested_in_pairs(record: RunRecor
         "",
     ]
     assert rows[1][:3] == ["run 2", step, f"{bleu.score:.2f}"]
+    assert rows[1][3].startswith("\u2212")
     difference = float(rows[1][3].replace("\u2212", "-"))
     assert difference == pytest.approx(bleu.score - bleu.baseline, abs=0.005) and difference < 0
     assert bleu.p_value < 0.001 and rows[1][4] == rows[1][7] == "< 0.001"
@@ -182,7 +189,35 @@ def test_each_chart_has_a_line_for_each_run(record: RunRecord, tmp_path: Path):
     figures = re.findall("<figure.*?</figure>", html, re.S)
     assert all("one" in Page(figure).text and "two" in Page(figure).text for figure in figures)
     bleu, _ = [each for each in figures if "validation: BLEU<" in each]
-    assert "two: no finite value" in bleu and "40 at last" in bleu
+    assert "two: no values" in bleu and "40 at 1,800" in bleu
+
+
+def test_the_page_has_the_tests_the_differences_and_the_problems(record: RunRecord, tmp_path: Path):
+    worse = with_texts(record, lambda text: text.replace("Mann", "Frau"))
+    worse = replace(worse, folder=tmp_path / "two", settings={"seed": 8}, problems=["a <b>"])
+    none = replace(record, folder=tmp_path / "three", validation=None, settings={})
+    html = render_comparison([replace(record, settings={"seed": 7}), worse, none], NOW)
+    names = ("scores", "tests", "differences", "problems")
+    parts = {name: part for name in names if (part := section(html, name)) is not None}
+    texts = {name: " ".join("".join(part.itertext()).split()) for name, part in parts.items()}
+    assert "As of 2027-01-16 11:46 UTC" in texts["scores"]
+    [tested] = tables(parts["tests"])
+    expected, _ = paired_tests(compared(record, worse))
+    assert [row[1:] for row in tested[1:]] == [row[1:] for row in expected]
+    assert "three has not kept the translations" in texts["tests"]
+    [differing] = tables(parts["differences"])
+    assert differing == [["setting", "one", "two", "three"], ["seed", "7", "8", "–"]]
+    assert "two: a <b>" in texts["problems"]
+
+
+def test_the_axes_of_all_charts_end_with_the_longest_run(record: RunRecord, tmp_path: Path):
+    write_run(tmp_path / "half", 5, "preempted", planned=5)
+    half = read_run(tmp_path / "half")
+    found = [figure for pair in charts(compared(record, half)) for figure in map(svg, pair)]
+    for figure in found:
+        long, short = (drawn(figure, "line")[number][-1][0] for number in (0, 1))
+        assert long > short > LEFT
+        assert long == pytest.approx(WIDTH - RIGHT, abs=10)  # the last record is just before it
 
 
 def test_a_page_of_eight_long_runs_is_below_a_megabyte(tmp_path: Path):

@@ -230,7 +230,7 @@ def test_a_chart_of_a_run_that_diverges_shows_its_first_usual_and_its_last_value
         assert first < top and all(top < y < top + height for y in shown)
         assert shown[-1] == min(shown) and "up to 60" in texts(chart)
         desc = chart.findtext("desc", "")
-        assert "60 at first, 20 at last, 2 at least, 60 at most, 1 not finite" in desc
+        assert "training: 60 at 0, 20 at" in desc and "; minimum 2, maximum 60." in desc
     assert "NaN" not in (html := render(read_run(tmp_path), LATER)) and 'd="mnan' not in html
 
 

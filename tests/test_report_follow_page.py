@@ -68,6 +68,18 @@ def test_the_choices_of_the_reader_stay(chromium: Browser, run: Path):
         assert chromium.log == []
 
 
+def test_what_is_unfolded_stays_when_an_earlier_part_is_new(chromium: Browser, tmp_path: Path):
+    write_run(tmp_path, 3, "running")
+    (tmp_path / "validation.json").rename(tmp_path / "later")
+    with followed(tmp_path) as client:
+        open_page(chromium, client.port)
+        chromium.evaluate("document.querySelector('#settings details').open = true")
+        (tmp_path / "later").rename(tmp_path / "validation.json")
+        chromium.wait_for("document.querySelector('#validation details')")
+        opened = "[...document.querySelectorAll('details[open]')].map((e) => e.parentNode.id)"
+        assert chromium.evaluate(opened) == ["settings"]
+
+
 def test_nothing_changes_while_text_is_selected(chromium: Browser, run: Path):
     with followed(run) as client:
         open_page(chromium, client.port)

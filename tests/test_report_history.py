@@ -9,6 +9,7 @@ import pytest
 
 from tests.helpers.pages import section, tables
 from tests.helpers.records import (
+    hold,
     launch,
     write_events,
     write_lines,
@@ -29,7 +30,8 @@ NAN = float("nan")
 
 
 def summary_of(folder: Path, now: float = LATER) -> Summary:
-    return summarize(read_run(folder), now)
+    record = read_run(folder)
+    return summarize(record, Clock.of(record), now)
 
 
 def tables_of(folder: Path, name: str) -> list[list[list[str]]]:
@@ -117,7 +119,7 @@ def test_steps_that_are_not_logged_are_known_from_checkpoints_and_ends(tmp_path:
     summary = summary_of(tmp_path)
     assert (summary.step, summary.epoch) == (150, 3.0)
     write_events(tmp_path, [*first, launch(200.0, 103)])
-    assert summary_of(tmp_path).step == 100  # the later ones of the first launch are undone
+    assert summary_of(tmp_path).step == 103  # the later ones of the first launch are undone
     write_events(tmp_path, [*first, launch(200.0, 103), Saved(203.0, 106, "b.pt", 1)])
     assert summary_of(tmp_path).step == 106
 
@@ -213,6 +215,7 @@ def test_cost_is_that_of_all_launches_up_to_now_while_the_run_goes_on(tmp_path: 
     write_metrics(tmp_path, [{"step": 1, "time": 3600.0, "train/loss": 1.0}])
     write_events(tmp_path, [launch(0.0, 0, world_size=1, threads=2)])
     write_status(tmp_path, "running")
+    hold(tmp_path)
     shown = render(read_run(tmp_path), 2 * 3600.0)
     assert "Cost: 4 core hours." in shown and "<dd>2 h 0 min</dd>" in shown
     write_status(tmp_path, "failed")

@@ -23,6 +23,7 @@ from tests.helpers.records import (
     write_run,
     write_status,
 )
+from translate_ddp.reporting.clock import Clock
 from translate_ddp.reporting.page import render, write_report
 from translate_ddp.reporting.reading import read_run
 from translate_ddp.reporting.summary import Summary, run_state, summarize
@@ -37,7 +38,8 @@ def text_of(folder: Path, now: float = LATER) -> str:
 
 
 def summary_of(folder: Path, now: float = LATER) -> Summary:
-    return summarize(read_run(folder), now)
+    record = read_run(folder)
+    return summarize(record, Clock.of(record), now)
 
 
 def points(*steps: int, every: float = 10.0, **values: Any) -> list[dict[str, Any]]:
@@ -82,7 +84,7 @@ def test_the_first_scores_of_a_run_do_not_flatten_its_charts(tmp_path: Path):
     chart = render(read_run(tmp_path), LATER).split("<figcaption>Error rates")[1]
     ticks = re.findall(r'text-anchor="end">([\d.]+)<', chart.split('class="window"')[0])
     assert max(map(float, ticks)) == 1 and ">up to 3.02<" in chart  # 0.9 is not far out
-    assert "3.02 at first" in chart
+    assert "maximum 3.02." in chart
 
 
 def test_a_curve_of_any_name_has_a_chart(tmp_path: Path):
@@ -245,7 +247,7 @@ def test_foreign_text_cannot_leave_its_place(tmp_path: Path):
     write_events(tmp_path, [begun, *more])
     rows = [(hostile, hostile, hostile), *[(f"{hostile} {n}", "b c", hostile) for n in range(20)]]
     records.write_lines(tmp_path / "samples.jsonl", [{"step": 180, "rows": rows}])
-    attention = vars(records.Attention([hostile] * 2, [hostile], [[0.5, 0.5]]))
+    attention = vars(records.Attention([hostile] * 2, [hostile], [[0.5, 0.5]], hostile))
     validation = {"step": 180, "lang_tgt": hostile, "rows": rows, "attention": [attention]}
     (tmp_path / "validation.json").write_text(json.dumps(validation))
     (tmp_path / "config.yaml").write_text(json.dumps({"dataset": hostile, hostile[:50]: hostile}))
@@ -269,16 +271,16 @@ def test_attention_whose_weights_do_not_fit_its_tokens_is_not_drawn(tmp_path: Pa
         records.Attention(["a", "[EOS]"], ["b"], [[0.5, 0.5], [0.5, 0.5]]),
         records.Attention(["a", "[EOS]"], ["b", "c"], [[0.5, 0.5], [0.5]]),
         records.Attention(["a"], [], []),
-        records.Attention(["whole", "[EOS]"], ["b"], [[0.25, 0.75]]),
-        *[records.Attention(["\u2581x" * 50, "[EOS]"], ["b"] * 50, [[0.5, 0.5]] * 50)] * 4,
+        records.Attention(["col", "·", "legi", "[EOS]"], ["b"], [[0.1, 0.2, 0.3, 0.4]], "col·legi"),
+        *[records.Attention(["x", "[EOS]"], ["b"] * 50, [[0.5, 0.5]] * 50, "x " * 50)] * 4,
     ]
     validation = records.LastValidation(1, "de", [("a", "b", "c")], pictures)
     (tmp_path / "validation.json").write_text(json.dumps(asdict(validation)))
     found = section(render(read_run(tmp_path), LATER), "validation")
     assert found is not None
     drawn = [figure for figure in found.iter("figure") if figure.get("class") == "chart wide"]
-    assert [len(rects(figure)) for figure in drawn] == [2, 80, 80]
-    assert captions(found) == ["whole", *["x " * 29 + "x…"] * 2]
+    assert [len(rects(figure)) for figure in drawn] == [4, 80, 80]
+    assert captions(found) == ["col·legi", *["x " * 29 + "x…"] * 2]
 
 
 def test_the_page_is_written_whole(tmp_path: Path):

@@ -155,6 +155,21 @@ def test_events_and_fields_of_later_versions_are_ignored(tmp_path: Path):
     assert record.notices == [Notice(1.0, 2, "a")] and record.problems == []
 
 
+def test_files_without_names_and_values_are_reported(tmp_path: Path):
+    # An empty config.yaml, as after a power cut, is YAML of None.
+    write_metrics(tmp_path, [])
+    (tmp_path / "config.yaml").touch()
+    (tmp_path / "validation.json").write_text("[1]")
+    (tmp_path / "STATUS.json").mkdir()
+    record = read_run(tmp_path)
+    assert not record.settings and not record.status and record.validation is None
+    assert sorted(record.problems) == [
+        "STATUS.json cannot be read: Is a directory",
+        "config.yaml was skipped: it holds no names and values",
+        "validation.json was skipped: it holds no names and values",
+    ]
+
+
 def test_absent_files_are_empty_but_metrics_are_required(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         read_run(tmp_path)

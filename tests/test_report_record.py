@@ -21,6 +21,7 @@ from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import Lengths
 from translate_ddp.reporting.reading import read_run
 from translate_ddp.run_record import RECORD_FILES
+from translate_ddp.runtime import process_exit
 from translate_ddp.runtime.fault_injection import VARIABLE
 from translate_ddp.training import attended
 from translate_ddp.training.launch_facts import BINS, count_lengths, count_steps, short_name
@@ -30,6 +31,7 @@ from translate_ddp.training.sinks import report_sink
 def train(arguments: list[str]) -> None:
     """`train.py`, with a stand-in for the process that writes the page."""
     report_sink.MODULE = "tests.helpers.page_process"
+    report_sink.END_SECONDS = process_exit.RECORD_SECONDS = processes.SECONDS
     attended.MAX_TOKENS = 1000  # a tiny model writes bytes that are no text, and many
     processes.run_train(arguments)
 
@@ -41,7 +43,7 @@ def start(run: Run, *flags: str, size: int = 1, fault: str = "") -> processes.Jo
 
 def train_with_page(arguments: list[str]) -> None:
     """`train.py`, which waits for its page as long as that takes."""
-    report_sink.END_SECONDS = 150
+    report_sink.END_SECONDS = processes.SECONDS
     processes.run_train(arguments)
 
 
@@ -117,9 +119,7 @@ def test_run_killed_at_a_record_ends_with_the_samples_of_an_undisturbed_one(run:
     run.assert_uninterrupted()
     found, expected = read_run(run.folder), read_run(straight.folder)
     first, second = found.launches
-    assert (first.step, first.checkpoint) == (0, "")
-    assert second.previous == last
-    assert second.step > 0 and f"_step_{second.step:08}-" in second.checkpoint
+    assert first.step == 0 < second.step and second.previous == last
     assert found.samples == expected.samples and found.validation == expected.validation
     assert [end.state for end in found.ends] == ["finished"]
     assert found.problems == []
@@ -149,8 +149,7 @@ def test_stopped_and_resumed_run_has_two_launches(run: Run):
     stopped = run.status
     start(run, "--num_epochs", str(stopped["epoch"] + 1)).succeed()
     first, second = read_run(run.folder).launches
-    assert (second.checkpoint, second.step) == (stopped["checkpoint"], stopped["step"])
-    assert second.run_id == first.run_id
+    assert first.step == 0 and second.step == stopped["step"]
     assert [end.state for end in read_run(run.folder).ends] == ["preempted", "finished"]
 
 

@@ -13,7 +13,7 @@ import sacrebleu
 
 from tests.helpers.charts import rects
 from tests.helpers.pages import captions, section, tables, values
-from tests.helpers.records import PAUSE_SECONDS, RESUMED, START, STEPS, time_at, write_run
+from tests.helpers.records import PAUSE_SECONDS, RESUMED, START, STEPS, hold, time_at, write_run
 from translate_ddp.reporting.page import render
 from translate_ddp.reporting.reading import read_run
 from translate_ddp.run_record import EVENTS_FILE, METRICS_FILE, SAMPLES_FILE, VALIDATION_FILE
@@ -61,6 +61,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     epochs, state = request.param
     folder = tmp_path_factory.mktemp(state)
     write_run(folder, epochs, state)
+    if state == "running":
+        hold(folder)
     step = epochs * STEPS
     average = {f"validation_average/{name}": value for name, value in AVERAGE.items()}
     with (folder / METRICS_FILE).open("a") as file:
@@ -116,7 +118,7 @@ def between(html: str, start: str, end: str) -> str:
 def worked(run: Run) -> float:
     """Seconds until the page was made, or until the end, without the pause.
 
-    The last sign before the pause is a checkpoint, 3 s after its step.
+    The last time before the pause is that of a checkpoint, 3 s after its step.
     """
     last = time_at(run.epochs * STEPS) + (14 if run.state == "running" else 4)
     return last - START - (PAUSE_SECONDS - 3) * (run.epochs > RESUMED)

@@ -36,8 +36,6 @@ class Launch:
 
     time: float  # seconds since 1970, as all times here
     step: int  # global step that it starts from; 0 for a new run
-    run_id: str = ""
-    checkpoint: str = ""  # name of the file that it resumes from
     previous: float = 0.0  # time of the last line of metrics.jsonl before, which it may remove
     version: str = ""  # of translate_ddp
     torch: str = ""
@@ -119,6 +117,7 @@ class Attention:
     source: list[str]  # tokens as text, "[EOS]" at the end
     predicted: list[str]
     weights: list[list[float]]  # for each predicted token: of the source tokens; about 1 in total
+    sentence: str = ""  # the source
 
 
 @dataclass(frozen=True)

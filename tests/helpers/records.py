@@ -26,6 +26,7 @@ from translate_ddp.run_record import (
     TextRow,
     event_line,
 )
+from translate_ddp.runtime.run_folder import RunFolder
 
 START = 1_800_000_000.0  # 2027-01-15 08:00 UTC
 STEPS, LOG_EVERY = 180, 20  # of an epoch
@@ -119,11 +120,16 @@ def _epoch(epoch: int) -> list[dict[str, Any]]:
     return [*records, {"step": step, "time": time_at(step) + 2, **scalars, "epoch": epoch + 1}]
 
 
+def hold(folder: Path) -> None:
+    """Lock the folder as a run at work does, until this process ends."""
+    RunFolder(str(folder), "a").lock(0)
+
+
 def launch(time: float, step: int, **values: Any) -> Launch:
     """A launch with a value in each field."""
     return Launch(
         **{
-            **{"time": time, "step": step, "run_id": "a1b2c3d4", "version": "0.2.0"},
+            **{"time": time, "step": step, "version": "0.2.0"},
             **{"torch": "2.13.0+cpu", "lang_src": "en", "lang_tgt": "de"},
             **{"datasets": ["bentrevett/multi30k"], "preset": "small"},
             **{"changed": {"num_epochs": 10, "dataset": ["bentrevett/multi30k"], "seed": 7}},
@@ -150,7 +156,7 @@ def _first_launch(planned: int, epochs: int) -> list[Event]:
 def _second_launch(planned: int, epochs: int) -> list[Event]:
     step, time = RESUMED * STEPS, time_at(RESUMED * STEPS) + PAUSE_SECONDS
     values = {"num_epochs": planned, "total_steps": planned * STEPS}
-    begun = launch(time, step, checkpoint=checkpoint_name(RESUMED), **values)
+    begun = launch(time, step, **values)
     notice = Notice(time, step, f"Resuming from {checkpoint_name(RESUMED)}, step {step}.")
     return [begun, notice, *_saves(range(RESUMED, epochs))]
 
@@ -187,4 +193,4 @@ def attention(source: str, predicted: str) -> Attention:
             math.exp(-abs(row / len(rows) - c / len(columns)) * 9) for c in range(len(columns))
         ]
         weights.append([value / sum(values) for value in values])
-    return Attention(columns, rows, weights)
+    return Attention(columns, rows, weights, source)

@@ -48,8 +48,7 @@ def write_huggingface(
     settings = tokenizer_config(model.tokenizer, model.seq_len)
     _write_json(folder / "tokenizer_config.json", settings)
     proof = prove_huggingface(folder, model, sentences)
-    step = model.state.position.global_step
-    figure = training_figure(run_folder, step) if run_folder else ""
+    figure = training_figure(run_folder, model.state) if run_folder else ""
     if figure:
         (folder / FILE).write_text(figure, encoding="utf-8")
     card = huggingface_card(model, proof, name, FILE if figure else "")

@@ -6,6 +6,7 @@ from translate_ddp.pages.charts import standalone
 from translate_ddp.reporting.curves import Axis, Line
 from translate_ddp.reporting.reading import read_curves
 from translate_ddp.run_record import METRICS_FILE, Curve
+from translate_ddp.training.state import RunState
 
 FILE = "training.svg"
 CHARTS = {
@@ -14,13 +15,16 @@ CHARTS = {
 }
 
 
-def training_figure(folder: Path, last_step: int) -> str:
-    """The content of an SVG file: the curves of metrics.jsonl up to a step.
+def training_figure(folder: Path, state: RunState) -> str:
+    """The content of an SVG file: the curves of metrics.jsonl up to the step of a checkpoint.
 
-    "" if the folder has none.
+    "" if the file in the folder is not that of the checkpoint's run, or is absent.
     """
+    path, last_step = folder / METRICS_FILE, state.position.global_step
     try:
-        curves = read_curves(folder / METRICS_FILE, problems=[])
+        if not state.log_offset.is_in(path.read_bytes()):
+            return ""
+        curves = read_curves(path, problems=[])
     except OSError:
         return ""  # the checkpoint was copied without its run
     axis = Axis("steps", float(last_step))

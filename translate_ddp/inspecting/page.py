@@ -114,8 +114,8 @@ def _lengths(title: str, values: dict[str, np.ndarray], label: str) -> Markup:
         for name, side in values.items()
     ]
     quantiles = ", ".join(f"median {np.median(v):.0f} in {name}" for name, v in values.items())
-    note = f"{label} (the last bar: all longer ones)"
-    return histogram(title, edges.tolist(), series, note, f"Histogram of {label}: {quantiles}.")
+    alternative = f"Histogram of {label}: {quantiles}."
+    return histogram(title, edges.tolist(), series, label, alternative, is_open=True)
 
 
 def _fitting(longest: np.ndarray, share: float) -> Markup:
@@ -127,7 +127,6 @@ def _fitting(longest: np.ndarray, share: float) -> Markup:
         "Pairs that fit a --seq_len",
         [Series("pairs", shares, limits.tolist())],
         "--seq_len, in tokens",
-        f"Share of the pairs by maximum length, up to {share:.1%} at {limits[-1]} tokens.",
         "{:.0%}".format,
     )
 

@@ -37,7 +37,6 @@ class Bar(NamedTuple):
 def bars(
     title: str,
     items: Sequence[tuple[str, float, str] | Bar],
-    description: str = "",
     legend: Sequence[str] = (),
 ) -> Markup:
     """A bar for each item: label, value, and the value as text. `legend` names the colours."""
@@ -61,7 +60,7 @@ def bars(
             parts.append(text(LABEL_WIDTH - 8, y + 16, bar.label, "end"))
         parts += _bar(scale, y, bar)
     bottom = named.height + len(found) * height
-    alternative = description or "; ".join(f"{bar.label}: {bar.text}" for bar in found)
+    alternative = "; ".join(f"{bar.label}: {bar.text}" for bar in found)
     return figure(title, alternative, parts, bottom)
 
 

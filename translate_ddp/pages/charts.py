@@ -58,22 +58,23 @@ def lines(
     title: str,
     series: Sequence[Series],
     x_label: str,
-    description: str = "",
     y_text: Form = compact,
     y_from_zero: bool = True,
     marks: Sequence[Mark] = (),
+    x_range: Limits | None = None,
     y_range: Limits | None = None,
     y_within: Limits | None = None,
     is_log: bool = False,
 ) -> Markup:
     """A line for each series, with gaps at values that are not finite.
 
-    The y axis covers at least `y_range`. It ends at `y_within`: lines leave the chart there, and a
-    text says how far they go. `is_log`: both axes are logarithmic, and values that are not
-    positive are left out.
+    The axes cover at least `x_range` and `y_range`. The y axis ends at `y_within`: lines leave the
+    chart there, and a text says how far they go. `is_log`: both axes are logarithmic, and values
+    that are not positive are left out.
     """
     shown = [_drawable(each, is_log) for each in series]
     xs = [x for each in shown for x in each.x]
+    xs += x_range or ()
     xs += [mark.x for mark in marks if drawable(mark.x, is_log)]
     ys = [y for each in shown for y in each.y if drawable(y)] or [1.0 if is_log else 0.0]
     ys += y_range or ()
@@ -93,7 +94,7 @@ def lines(
     attributes = Markup(' data-points="{}" data-area="{} {}"').format(
         clean(x_label), axes.top, axes.bottom
     )
-    alternative = description or _summary(x_label, shown)
+    alternative = _summary(x_label, shown)
     return figure(title, alternative, parts, axes.height, attributes=attributes)
 
 
@@ -170,7 +171,7 @@ def _line(axes: Axes, color: int, series: Series, y_text: Form) -> Markup:
 
 
 def _summary(x_label: str, series: Sequence[Series]) -> str:
-    """First, last, least and most of each series."""
+    """The first, last, lowest and highest value of each series."""
     parts = [f"Lines over {x_label}."]
     for each in series:
         points = [(x, y) for x, y in zip(each.x, each.y, strict=True) if drawable(y)]
@@ -179,6 +180,8 @@ def _summary(x_label: str, series: Sequence[Series]) -> str:
             low, high = (number(limit(y for _, y in points)) for limit in (min, max))
             parts.append(
                 f"{each.name}: {number(y0)} at {number(x0)}, {number(y1)} at {number(x1)}; "
-                f"least {low}, most {high}."
+                f"minimum {low}, maximum {high}."
             )
+        else:
+            parts.append(f"{each.name}: no values.")
     return " ".join(parts)

@@ -19,7 +19,6 @@ def heat_map(
     rows: Sequence[str],
     columns: Sequence[str],
     values: Sequence[Sequence[float]],
-    description: str = "",
 ) -> Markup:
     """A cell for each row and column, the stronger the larger its value, which is 0 to 1.
 
@@ -49,7 +48,7 @@ def heat_map(
             parts.append(_cell(place, row, column, value))
     width = right + longest * cos(turn) + 12
     size = Markup(' width="{:.0f}" height="{:.0f}"').format(width, bottom + 1)
-    alternative = description or _summary(rows, columns, values)
+    alternative = _summary(rows, columns, values)
     return figure(title, alternative, parts, bottom + 1, width, size, "chart wide")
 
 

@@ -12,20 +12,21 @@ from translate_ddp.run_record import Launch, RunRecord, is_time
 class Clock:
     """Turns times into seconds of work since the first start."""
 
-    first: float
-    last: float  # the last sign of life
-    pauses: np.ndarray  # P x 2: last sign of a launch, start of the next
+    first: float  # recorded time; infinite if there is none
+    last: float
+    pauses: np.ndarray  # P x 2: last recorded time of a launch, start of the next
 
     @classmethod
     def of(cls, record: RunRecord) -> "Clock":
-        signs = _Signs(record)
-        first = signs.first()
+        recorded = _RecordedTimes(record)
+        first = recorded.first()
         starts = {launch.time for launch in record.launches}
         # After an end, a launch that kept no events, as with --no_report: its first record counts.
-        starts |= {signs.after(end.time) for end in record.ends}
+        starts |= {recorded.after(end.time) for end in record.ends}
         found = sorted(start for start in starts if first < start < np.inf)
-        pauses = [(before, start) for start in found if (before := signs.before(start)) < start]
-        return cls(first, signs.before(np.inf), np.array(pauses).reshape(-1, 2))
+        ends = map(recorded.before, found)
+        pauses = [(end, start) for end, start in zip(ends, found, strict=True) if end < start]
+        return cls(first, recorded.before(np.inf), np.array(pauses).reshape(-1, 2))
 
     def seconds(self, times: np.ndarray) -> np.ndarray:
         """Seconds of work until each time; they do not fall, also if the clock was set back."""
@@ -44,28 +45,30 @@ class Clock:
         return np.maximum(lengths, 0).tolist()  # a clock may have been set back
 
 
-class _Signs:
-    """The times at which the record shows that the run was alive."""
+class _RecordedTimes:
+    """The times at which the record shows that the run was at work."""
 
     def __init__(self, record: RunRecord) -> None:
         events = [*record.launches, *record.saved, *record.notices, *record.ends]
         times = [event.time for event in events]
         times += [launch.previous for launch in record.launches if launch.previous]
-        status = status_time(record)
+        # Events say better when a run ended: a start that fails early replaces the status.
+        if not record.launches and (status := status_time(record)) is not None:
+            times.append(status)
         self.times = [np.sort(curve.times) for curve in record.curves.values()]
-        self.times.append(np.sort(np.array(times + [status] * (status is not None))))
+        self.times.append(np.sort(np.array(times)))
 
     def first(self) -> float:
-        return min((float(times[0]) for times in self.times if len(times)), default=0.0)
+        return min((float(times[0]) for times in self.times if len(times)), default=np.inf)
 
     def after(self, time: float) -> float:
-        """The first sign after that time; infinite if there is none."""
+        """The first one after that time; infinite if there is none."""
         places = [np.searchsorted(times, time, side="right") for times in self.times]
         found = zip(self.times, places, strict=True)
         return min((float(times[at]) for times, at in found if at < len(times)), default=np.inf)
 
     def before(self, time: float) -> float:
-        """The last sign before that time; it must not be the first."""
+        """The last one before that time; 0.0 if there is none."""
         places = [np.searchsorted(times, time) - 1 for times in self.times]
         found = zip(self.times, places, strict=True)
         return max((float(times[place]) for times, place in found if place >= 0), default=0.0)
@@ -74,7 +77,7 @@ class _Signs:
 def status_time(record: RunRecord) -> float | None:
     """When the run ended by STATUS.json; None if it does not say.
 
-    A running one was written just before the launch, so it is no sign of the launch before.
+    A running one was written at the start of the launch.
     """
     if record.status.get("state") == "running":
         return None

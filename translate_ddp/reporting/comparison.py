@@ -13,8 +13,9 @@ from translate_ddp.quantities import describe_seconds
 from translate_ddp.reporting.clock import Clock
 from translate_ddp.reporting.curves import Axis, Line, Panel, TimeUnit, panels
 from translate_ddp.reporting.details import Table, flag_text, label, score_text, utc
-from translate_ddp.reporting.sentences import MAX_SCORED, sample
+from translate_ddp.reporting.sentences import MAX_SCORED
 from translate_ddp.reporting.summary import Summary, best_score, last_launch, summarize
+from translate_ddp.reporting.thinning import few
 from translate_ddp.run_record import Curve, RunRecord, TextRow
 from translate_ddp.training.bootstrap import Comparison, compare
 from translate_ddp.training.metrics import METRICS
@@ -66,8 +67,8 @@ def render_comparison(records: Sequence[RunRecord], now: float, script: str = ""
     """
     names = run_names([record.folder for record in records])
     runs = [
-        ComparedRun(name, record, summarize(record, now), Clock.of(record))
-        for name, record in zip(names, records, strict=True)
+        ComparedRun(name, record, summarize(record, clock, now), clock)
+        for name, record, clock in zip(names, records, map(Clock.of, records), strict=True)
     ]
     tested, untested = paired_tests(runs)
     return render_page(
@@ -89,11 +90,9 @@ def render_comparison(records: Sequence[RunRecord], now: float, script: str = ""
 def run_names(folders: Sequence[Path]) -> list[str]:
     """The last parts of each path, as many as tell the folders apart."""
     parts = [folder.resolve().parts for folder in folders]
-    for count in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(each[-count:]) for each in parts]
-        if len(set(names)) == len(names):
-            return names
-    return [str(folder) for folder in folders]
+    counts = range(1, max(map(len, parts)) + 1)
+    candidates = ([str(Path(*each[-count:])) for each in parts] for count in counts)
+    return next(names for names in candidates if len(set(names)) == len(names))
 
 
 def scores_table(runs: Sequence[ComparedRun]) -> Table:
@@ -240,7 +239,7 @@ def _why_not(first: ComparedRun, run: ComparedRun) -> Markup:
 def _compare(first: ComparedRun, run: ComparedRun) -> dict[str, Comparison]:
     assert first.record.validation is not None
     language = first.record.validation.lang_tgt
-    return _compare_texts(tuple(sample(first.rows)), tuple(sample(run.rows)), language)
+    return _compare_texts(*(tuple(few(each.rows, MAX_SCORED)) for each in (first, run)), language)
 
 
 @lru_cache(maxsize=16)  # a page that is followed is rendered often, and a test takes seconds

@@ -1,9 +1,9 @@
 """The charts of a run's curves, over steps and over time."""
 
-import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import accumulate
 
 import numpy as np
 from markupsafe import Markup
@@ -11,12 +11,9 @@ from markupsafe import Markup
 from translate_ddp.pages.axes import Limits
 from translate_ddp.pages.charts import Mark, Series, lines
 from translate_ddp.pages.page import foreign
-from translate_ddp.quantities import number
 from translate_ddp.reporting.clock import Clock
-from translate_ddp.reporting.thinning import POINTS, thinned
-from translate_ddp.run_record import Curve, Launch, RunRecord, Saved
-
-T = TypeVar("T")
+from translate_ddp.reporting.thinning import POINTS, few, thinned
+from translate_ddp.run_record import Curve, RunRecord, Saved
 
 MAX_MARKS = 40  # of each kind
 MAX_OTHERS = 12  # charts of curves that PANELS does not have
@@ -125,13 +122,12 @@ class Axis:
         series = [
             thin_series(each.name, each.x, each.curve.values, points, within) for each in shown
         ]
-        described = "; ".join(f"{each.name}: {describe(each.curve)}" for each in shown)
         return lines(
             title,
-            [with_ends(series[0], self.end), *series[1:]],
+            series,
             self.label,
-            f"{described}.",
             y_from_zero=y_from_zero,
+            x_range=(0.0, self.end),
             y_within=within,
             marks=self.marks,
         )
@@ -194,11 +190,6 @@ def _limits(curves: Sequence[np.ndarray], y_from_zero: bool) -> Limits:
     return min(0.0, float(low)) if y_from_zero else float(low), float(high)
 
 
-def with_ends(series: Series, end: float) -> Series:
-    """The series with points without a value at both ends of the axis, which then has these."""
-    return Series(series.name, [math.nan, *series.y, math.nan], [0.0, *series.x, end])
-
-
 def thin_series(
     name: str, x: np.ndarray, y: np.ndarray, count: int = POINTS, within: Limits | None = None
 ) -> Series:
@@ -214,17 +205,6 @@ def _rounded(values: np.ndarray, digits: int) -> list[float]:
     return [float(f"{value:.{digits}g}") for value in values]
 
 
-def describe(curve: Curve) -> str:
-    """`8.46 at first, 1.43 at last, 1.39 at least, 8.46 at most`."""
-    values = curve.values[np.isfinite(curve.values)]
-    if not len(values):
-        return "no finite value"
-    parts = {"first": values[0], "last": values[-1], "least": values.min(), "most": values.max()}
-    text = ", ".join(f"{number(float(value))} at {name}" for name, value in parts.items())
-    lost = len(curve.values) - len(values)
-    return f"{text}, {lost:,} not finite" if lost else text
-
-
 def marks(record: RunRecord, x: Callable[[int, float], float]) -> list[Mark]:
     """Where the run was resumed, skipped steps and saved; `x` of a step and a time."""
     resumed = [launch for launch in record.launches if launch.step]
@@ -238,20 +218,17 @@ def marks(record: RunRecord, x: Callable[[int, float], float]) -> list[Mark]:
             step, time = int(skipped.steps[place]), float(skipped.times[place])
             text = f"{counts[place]:.0f} until step {step:,}"
             found.append(Mark(x(step, time), "skipped", text))
-    kept = [saved for saved in record.saved if not _is_undone(saved, record.launches)]
     found += [
         Mark(x(each.step, each.time), "saved", f"step {each.step:,}")
-        for each in few(kept, MAX_MARKS)
+        for each in few(kept_saves(record), MAX_MARKS)
     ]
     return found
 
 
-def _is_undone(saved: Saved, launches: Iterable[Launch]) -> bool:
-    """Whether the run has gone back to a step before this one."""
-    return any(launch.time > saved.time and launch.step < saved.step for launch in launches)
-
-
-def few(items: Sequence[T], count: int) -> list[T]:
-    """The first, the last, and those between at about equal distances: `count` of them at most."""
-    places = np.linspace(0, len(items) - 1, min(count, len(items))).round().astype(int)
-    return [items[place] for place in places.tolist()]
+def kept_saves(record: RunRecord) -> list[Saved]:
+    """Without those after which the run went back to an earlier step."""
+    launches = sorted(record.launches, key=lambda launch: launch.time)
+    least = list(accumulate((each.step for each in reversed(launches)), min))[::-1]
+    times = [launch.time for launch in launches]
+    following = ((saved, bisect_right(times, saved.time)) for saved in record.saved)
+    return [each for each, at in following if at == len(least) or each.step <= least[at]]

@@ -12,28 +12,28 @@
     "position: sticky; bottom: 0; margin: 0; max-width: none; text-align: center; background: var(--problem)";
   document.body.append(notice);
 
-  function find(main, selector) {
-    return [...main.querySelectorAll(selector)];
+  // The elements of both pages, part by part: a part may be new, and move those after it.
+  function pairs(old, main, selector) {
+    return [...old.querySelectorAll("section, nav")].flatMap((part) => {
+      const found = main.querySelectorAll(`#${part.id} :is(${selector})`);
+      return [...part.querySelectorAll(selector)].slice(0, found.length).map((each, k) => [each, found[k]]);
+    });
   }
 
   function replaceMain(html) {
     const page = new DOMParser().parseFromString(html, "text/html");
     const old = document.querySelector("main");
     const main = page.querySelector("main");
-    const open = find(old, "details").map((each) => each.open);
-    const scrolled = find(old, ".scroll").map((each) => each.scrollLeft);
-    const focusable = "a, input, summary, .scroll";
-    const focused = find(old, focusable).indexOf(document.activeElement);
+    for (const [before, after] of pairs(old, main, "details")) after.open = before.open;
+    for (const [before, after] of pairs(old, main, "input")) after.checked = before.checked;
+    const scrolled = pairs(old, main, ".scroll").map(([before, after]) => [after, before.scrollLeft]);
+    const focused = pairs(old, main, "a, input, summary, .scroll")
+      .find(([before]) => before === document.activeElement);
     const place = [scrollX, scrollY];
     document.title = page.title;
-    for (const {id} of find(old, "input:checked")) {
-      const same = page.getElementById(id);
-      if (same) same.checked = true;
-    }
-    find(main, "details").forEach((each, k) => { each.open = open[k] ?? each.open; });
     old.replaceWith(main);
-    find(main, ".scroll").forEach((each, k) => { each.scrollLeft = scrolled[k] ?? 0; });
-    if (focused >= 0) find(main, focusable)[focused]?.focus({preventScroll: true});
+    for (const [after, left] of scrolled) after.scrollLeft = left;
+    focused?.[1].focus({preventScroll: true});
     scrollTo(...place);
   }
 

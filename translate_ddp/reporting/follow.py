@@ -46,7 +46,6 @@ def follow(
     folders: Sequence[Path],
     bound: socket.socket,
     on_start: Callable[[], None],
-    idle_seconds: float = IDLE_SECONDS,
 ) -> None:
     """Serve the page until SIGTERM, Ctrl-C, or the end of the runs and of the requests.
 
@@ -57,14 +56,15 @@ def follow(
         return all(run_state(folder) != "running" for folder in folders)
 
     def stop() -> None:
-        print_line(f"No run goes on, and no browser has requested the page for {idle_seconds:g} s.")
+        runs = "The run has" if len(folders) == 1 else "The runs have"
+        print_line(f"{runs} ended, and no browser has requested the page for {IDLE_SECONDS:g} s.")
         server.should_exit = True
 
     script = SCRIPT.read_text(encoding="utf-8")
     page = FollowedPage(
         partial(render, script), lambda: [record_state(folder) for folder in folders]
     )
-    server = make_server(create_app(page, has_ended, stop, idle_seconds), MAX_SECONDS, on_start)
+    server = make_server(create_app(page, has_ended, stop, IDLE_SECONDS), MAX_SECONDS, on_start)
     run_server(server, bound)
 
 
@@ -121,8 +121,9 @@ def create_app(
         nonlocal requested_at
         if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             return Response("Open this page itself.", status_code=403, headers=HEADERS)
-        html, etag = await asyncio.to_thread(page.read)
         requested_at = time.monotonic()
+        html, etag = await asyncio.to_thread(page.read)
+        requested_at = time.monotonic()  # to make the page may take long
         headers = HEADERS | {"ETag": etag}
         if request.headers.get("If-None-Match") == etag:
             return Response(status_code=304, headers=headers)

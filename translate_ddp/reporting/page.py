@@ -9,16 +9,18 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from translate_ddp.data.sentencepiece_model import BLANK
 from translate_ddp.pages.charts import Series, bars, heat_map, histogram
 from translate_ddp.pages.page import foreign, render_page
 from translate_ddp.pages.svg import shortened
 from translate_ddp.quantities import describe_seconds, number
 from translate_ddp.reporting import details
 from translate_ddp.reporting.clock import Clock
-from translate_ddp.reporting.curves import charts, few
+from translate_ddp.reporting.curves import charts
 from translate_ddp.reporting.reading import read_run
 from translate_ddp.reporting.sentences import LengthBin, ScoredRow, by_length, marked, worst
 from translate_ddp.reporting.summary import KILLED, Summary, epoch_at, last_launch, summarize
+from translate_ddp.reporting.thinning import few
 from translate_ddp.run_record import (
     REPORT_FILE,
     Attention,
@@ -36,7 +38,6 @@ WORST = 10  # sentences
 MAX_ATTENTION = 3  # pictures
 MAX_TOKENS = 40  # of each side of a picture
 MAX_TITLE = 60  # characters
-BLANK = "\u2581"
 
 
 def write_report(folder: Path) -> Path:
@@ -48,8 +49,8 @@ def write_report(folder: Path) -> Path:
 
 def render(record: RunRecord, now: float, script: str = "") -> str:
     """The page at the time `now`, complete in itself and below 1 MB. It runs the `script`."""
-    clock, summary, launch = Clock.of(record), summarize(record, now), last_launch(record)
-    until = max(now, clock.last) if summary.state == "running" else clock.last
+    clock, launch = Clock.of(record), last_launch(record)
+    summary = summarize(record, clock, now)
     validation = record.validation
     rows = validation.rows if validation else []
     bins = by_length(rows, validation.lang_tgt) if validation else []
@@ -74,9 +75,9 @@ def render(record: RunRecord, now: float, script: str = "") -> str:
         all_settings=details.all_settings(record),
         environment=details.environment(launch),
         checkpoints=details.checkpoints(record, summary.metric),
-        launches=details.launches(record, clock, until, summary.state),
+        launches=details.launches(record, clock, summary.until, summary.state),
         notices=details.notices(record),
-        cost=details.cost(record, clock, until),
+        cost=details.cost(record, clock, summary.until),
         elapsed=describe_seconds(summary.elapsed_seconds),
     )
 
@@ -162,11 +163,6 @@ def _length_charts(bins: Sequence[LengthBin]) -> list[Markup]:
                 (f"{each.label} words", score, f"{score:.1f} ({each.sentences:,})")
                 for each, score in found
             ],
-            f"{name} by the words of the source: "
-            + "; ".join(
-                f"{each.label}: {score:.1f} of {each.sentences:,} sentences"
-                for each, score in found
-            ),
         )
         for name, found in (
             ("chrF", [(each, each.chrf) for each in bins]),
@@ -179,11 +175,10 @@ def _attention(validation: LastValidation | None) -> list[Markup]:
     found = [each for each in validation.attention if _is_complete(each)] if validation else []
     return [
         heat_map(
-            _sentence(each.source),
+            shortened(foreign(each.sentence), MAX_TITLE),
             list(map(_token, each.predicted[:MAX_TOKENS])),
             list(map(_token, each.source[:MAX_TOKENS])),
             [weights[:MAX_TOKENS] for weights in each.weights[:MAX_TOKENS]],
-            "Cross-attention: for each predicted token the weights of the source tokens.",
         )
         for each in found[:MAX_ATTENTION]
     ]
@@ -192,11 +187,6 @@ def _attention(validation: LastValidation | None) -> list[Markup]:
 def _token(text: str) -> str:
     """The token, with a dot for the sign of a blank, which fonts show as a thick line."""
     return foreign(text).replace(BLANK, "·")
-
-
-def _sentence(tokens: Sequence[str]) -> str:
-    """The start of the sentence that tokens make up, without [EOS]."""
-    return shortened("".join(map(_token, tokens[:-1])).replace("·", " ").strip(), MAX_TITLE)
 
 
 def _is_complete(attention: Attention) -> bool:

@@ -207,6 +207,10 @@ def read_object(
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        problems.append(f"{path.name} cannot be read: {first_line(error)}")
+        reason = error.strerror if isinstance(error, OSError) else first_line(error)
+        problems.append(f"{path.name} cannot be read: {reason}")
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        problems.append(f"{path.name} was skipped: it holds no names and values")
+        return {}
+    return found

@@ -12,6 +12,7 @@ import numpy as np
 from translate_ddp.data.scripts import script_of
 from translate_ddp.data.text import normalize
 from translate_ddp.pages.page import MAX_CHARACTERS
+from translate_ddp.reporting.thinning import few
 from translate_ddp.run_record import TextRow
 from translate_ddp.training.metrics import bleu, chrf
 
@@ -105,7 +106,7 @@ def worst(rows: Sequence[TextRow], count: int) -> list[ScoredRow]:
     metric = sacrebleu.CHRF()
     scored = (
         ScoredRow(metric.sentence_score(_scored(row[2]), [_scored(row[1])]).score, row)
-        for row in sample(rows)
+        for row in few(rows, MAX_SCORED)
     )
     return nsmallest(count, scored, key=lambda each: each.score)
 
@@ -115,7 +116,7 @@ def by_length(rows: Sequence[TextRow], lang_tgt: str) -> list[LengthBin]:
 
     Of more than 3,000 rows, 3,000 are scored.
     """
-    texts = [(_scored(src), _scored(tgt), _scored(out)) for src, tgt, out in sample(rows)]
+    texts = [(_scored(src), _scored(tgt), _scored(out)) for src, tgt, out in few(rows, MAX_SCORED)]
     if not texts:
         return []
     words = np.array([_count_words(source) for source, _, _ in texts])
@@ -146,13 +147,6 @@ def _count_words(text: str) -> int:
         kinds = list(map(_kind, part))
         count += kinds.count("character") + ("word" in kinds)
     return count
-
-
-def sample(rows: Sequence[TextRow]) -> Sequence[TextRow]:
-    """At most 3,000 of the rows, at equal distances."""
-    if len(rows) <= MAX_SCORED:
-        return rows
-    return [rows[number * len(rows) // MAX_SCORED] for number in range(MAX_SCORED)]
 
 
 def _scored(text: str) -> str:

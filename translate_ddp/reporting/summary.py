@@ -40,7 +40,8 @@ class Summary:
     total_steps: int
     epoch: float
     num_epochs: int
-    elapsed_seconds: float  # of work, without pauses
+    until: float  # time: now if the run is seen to work, else the last recorded one
+    elapsed_seconds: float  # of work until then, without pauses
     seconds_left: float | None  # None unless it is running
     tokens_per_second: float | None
     metric: str  # that chooses the best epoch
@@ -49,16 +50,17 @@ class Summary:
     signature: str  # of BLEU
 
 
-def summarize(record: RunRecord, now: float) -> Summary:
+def summarize(record: RunRecord, clock: Clock, now: float) -> Summary:
     """The facts at the time `now`."""
     launch, settings = last_launch(record), record.settings
-    clock, state = Clock.of(record), run_state(record.folder, record.status)
-    until = max(now, clock.last) if state == "running" else clock.last
+    state = run_state(record.folder, record.status)
+    is_at_work = state == "running" and is_in_use(record.folder)
+    until = max(now, clock.last) if is_at_work else clock.last
     epochs = record.curves.get("epoch")
     logged = max(
         (int(curve.steps[-1]) for curve in record.curves.values() if len(curve)), default=0
     )
-    step = max(logged, *_later_steps(record, launch.time))
+    step = max(logged, launch.step, *_later_steps(record, launch.time))
     epoch = float(epochs.values[-1]) * step / max(logged, 1) if epochs else 0.0
     num_epochs = launch.num_epochs or _integer(settings.get("num_epochs"))
     total = launch.total_steps or _total_steps(settings, step, epoch, num_epochs)
@@ -78,6 +80,7 @@ def summarize(record: RunRecord, now: float) -> Summary:
         total_steps=total,
         epoch=epoch,
         num_epochs=num_epochs,
+        until=until,
         elapsed_seconds=clock.until(until),
         seconds_left=_seconds_left(record, launch, step, total) if state == "running" else None,
         tokens_per_second=_recent(record.curves.get("train/tokens_per_second"), launch),
@@ -89,8 +92,8 @@ def summarize(record: RunRecord, now: float) -> Summary:
 
 
 def _later_steps(record: RunRecord, time: float) -> list[int]:
-    """0, and the steps that were saved or stopped at since a time; not all steps are logged."""
-    return [0, *(event.step for event in (*record.saved, *record.ends) if event.time >= time)]
+    """The steps that were saved or stopped at since a time; not all steps are logged."""
+    return [each.step for each in (*record.saved, *record.ends) if each.time >= time]
 
 
 def last_launch(record: RunRecord) -> Launch:

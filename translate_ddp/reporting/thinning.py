@@ -1,6 +1,11 @@
-"""Fewer points of a curve, chosen so that the drawn line stays close to the points left out."""
+"""Fewer items of many: points of a curve, so that its line stays close to those left out."""
+
+from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 POINTS = 400  # a chart is about as many pixels wide
 TOLERANCE = 0.001  # of the range of the values: less than half a pixel of a chart
@@ -72,3 +77,9 @@ def _add_deviating(x: np.ndarray, y: np.ndarray, is_chosen: np.ndarray, count: i
         order = np.argsort(-deviation[candidates], kind="stable")
         is_chosen[candidates[order[:free]]] = True
     return np.flatnonzero(is_chosen)
+
+
+def few(items: Sequence[T], count: int) -> list[T]:
+    """The first, the last, and those between at about equal distances: `count` of them at most."""
+    places = np.linspace(0, len(items) - 1, min(count, len(items))).round().astype(int)
+    return [items[place] for place in places.tolist()]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.sentencepiece_model import BLANK
 from translate_ddp.data.tokenizer import EOS, SPECIAL_TOKENS, Tokenizer
 from translate_ddp.modeling.attention import cross_attention
 from translate_ddp.modeling.transformer import Transformer
@@ -11,9 +12,8 @@ from translate_ddp.run_record import Attention
 
 MAX_TOKENS = 40  # of a sentence whose attention is a picture that can be read
 DIGITS = 3  # of a weight
-BLANK = "\u2581"  # as SentencePiece shows the blank before a word
 PART = "\ufffd"  # in the text of a token that has a part of a character
-CONTINUED = "\u00b7"
+CONTINUED = "\u2026"  # later tokens of a character
 
 
 def attention_of(
@@ -28,18 +28,21 @@ def attention_of(
     sizes = len(source_ids), len(target_ids)
     if min(sizes) == 0 or max(sizes) > MAX_TOKENS:
         return None
+    (sentence,) = data.tokenizer.decode([source_ids])
     weights_TS = cross_attention(model, source_ids, target_ids).tolist()
     return Attention(
         [*token_texts(data.tokenizer, source_ids), SPECIAL_TOKENS[EOS]],
         [*token_texts(data.tokenizer, target_ids), SPECIAL_TOKENS[EOS]],
         [[round(weight, DIGITS) for weight in row] for row in weights_TS],
+        sentence,
     )
 
 
 def token_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     """A readable text for each token, blanks as U+2581.
 
-    Consecutive tokens with parts of characters have their text together, at the first of them.
+    Consecutive tokens with parts of characters have their text together, at the first of them; the
+    others have an ellipsis.
     """
     texts: list[str] = []
     pieces = zip(tokenizer.pieces(ids), ids, strict=True)

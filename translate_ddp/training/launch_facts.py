@@ -38,8 +38,6 @@ def describe_launch(config: Settings, trainer: Trainer) -> Launch | None:
     return Launch(
         time=round(time.time(), 3),
         step=trainer.position.global_step,
-        run_id=trainer.run.run_id,
-        checkpoint=trainer.saver.saved_name,
         previous=trainer.logbook.last_time,
         version=__version__,
         torch=str(torch.__version__),

@@ -1,5 +1,6 @@
 """The state of a run that a checkpoint holds: the only definition of its schema."""
 
+import hashlib
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypeVar, get_origin
 
@@ -54,6 +55,10 @@ class LogOffset:
 
     size: int = 0
     sha256: str = ""
+
+    def is_in(self, content: bytes) -> bool:
+        """Whether the content of a file begins with this part."""
+        return hashlib.sha256(content[: self.size]).hexdigest() == self.sha256
 
 
 @dataclass(frozen=True)

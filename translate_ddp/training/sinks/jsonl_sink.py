@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from translate_ddp.errors import NotSaved
+from translate_ddp.run_record import METRICS_FILE
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.training.logbook import Sink
 from translate_ddp.training.state import LogOffset
@@ -27,7 +28,7 @@ class JsonlSink(Sink):
     def __init__(
         self, folder: Path, offset: LogOffset | None, message: Callable[[str], None]
     ) -> None:
-        self.path = folder / "metrics.jsonl"
+        self.path = folder / METRICS_FILE
         self.status = str(self.path)
         self._message = message
         self._unwritten = b""  # records that could not be written
@@ -93,7 +94,7 @@ class JsonlSink(Sink):
         self.last_time = last_time(content)
         if offset is None:
             assert not content, f"{self.path} belongs to another run"
-        elif hashlib.sha256(content[: offset.size]).hexdigest() == offset.sha256:
+        elif offset.is_in(content):
             content = content[: offset.size]
         else:
             self._message(
