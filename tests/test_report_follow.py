@@ -144,21 +144,47 @@ def test_other_sites_can_neither_read_nor_embed_the_page(run: Path):
         assert client.send("POST", "/")[0] == 405
 
 
-def test_the_server_ends_once_the_run_has_ended_and_nobody_looks(run: Path):
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The time of the server, which stands still."""
+    found = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: found.now))
+    return found
+
+
+def test_the_server_ends_once_the_run_has_ended_and_no_browser_asks(
+    run: Path, seconds: SimpleNamespace
+):
     ended: list[bool] = []
     with followed(run, has_ended=lambda: bool(ended), idle_seconds=0.2) as client:
+        seconds.now += 100
         time.sleep(0.5)
-        assert answers(client)  # the run goes on
+        assert answers(client)  # the run is at work
         ended.append(True)
+        seconds.now += 0.3
         assert client.server is not None
         wait_until(lambda: client.server and client.server.should_exit)
 
 
-def test_the_server_stays_while_somebody_looks(run: Path):
-    with followed(run, has_ended=lambda: True, idle_seconds=3.0) as client:
-        for _ in range(20):
-            time.sleep(0.25)
+def test_the_server_stays_while_a_browser_asks(run: Path, seconds: SimpleNamespace):
+    with followed(run, has_ended=lambda: True, idle_seconds=0.2) as client:
+        for _ in range(5):
             assert answers(client)
+            seconds.now += 0.15
+            time.sleep(0.3)
+
+
+def test_the_server_stays_while_it_makes_the_page(
+    run: Path, seconds: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+):
+    def render(folders: object, script: str) -> str:
+        seconds.now += 100
+        time.sleep(0.5)
+        return "page"
+
+    monkeypatch.setattr("tests.helpers.followed.render_page_of", render)
+    with followed(run, has_ended=lambda: True, idle_seconds=0.2) as client:
+        assert answers(client)
 
 
 def answers(client: Client) -> bool:

@@ -80,18 +80,22 @@ def test_what_is_unfolded_stays_when_an_earlier_part_is_new(chromium: Browser, t
         assert chromium.evaluate(opened) == ["settings"]
 
 
-def test_nothing_changes_while_text_is_selected(chromium: Browser, run: Path):
+SELECTS = "getSelection().selectAllChildren(document.querySelector('h1'))"
+POINTS = "document.querySelector('svg').dispatchEvent(new Event('pointermove', {bubbles: true}))"
+
+
+@pytest.mark.parametrize("act", [SELECTS, POINTS], ids=["selects", "points"])
+def test_nothing_changes_while_the_reader_acts(chromium: Browser, run: Path, act: str):
     with followed(run) as client:
         open_page(chromium, client.port)
-        chromium.evaluate("getSelection().selectAllChildren(document.querySelector('h1'))")
         chromium.evaluate(
             "window.looks = 0, window.original = fetch, window.fetch = (...words) => "
-            "{ looks += 1; return original(...words); }, 0"
+            f"{{ looks += 1; {act}; return original(...words); }}, 0"
         )
         write_status(run, "finished")
         chromium.wait_for("looks === 3")
         assert chromium.evaluate(STATE) == "running" and not chromium.evaluate(REPLACED)
-        chromium.evaluate("getSelection().removeAllRanges()")
+        chromium.evaluate("window.fetch = original, getSelection().removeAllRanges(), 0")
         chromium.wait_for(f"{STATE} === 'finished'")
 
 

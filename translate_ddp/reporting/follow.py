@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import math
 import socket
 import threading
 import time
@@ -121,9 +122,11 @@ def create_app(
         nonlocal requested_at
         if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             return Response("Open this page itself.", status_code=403, headers=HEADERS)
-        requested_at = time.monotonic()
-        html, etag = await asyncio.to_thread(page.read)
-        requested_at = time.monotonic()  # to make the page may take long
+        requested_at = math.inf  # to make the page may take longer than a browser stays away
+        try:
+            html, etag = await asyncio.to_thread(page.read)
+        finally:
+            requested_at = time.monotonic()
         headers = HEADERS | {"ETag": etag}
         if request.headers.get("If-None-Match") == etag:
             return Response(status_code=304, headers=headers)
