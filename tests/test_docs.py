@@ -9,23 +9,12 @@ from typing import Any
 import pytest
 
 from tests.helpers.commands import ROOT
-from translate_ddp.commands.average import AverageConfig
+from translate_ddp.__main__ import COMMANDS
 from translate_ddp.commands.command_line import parse
-from translate_ddp.commands.export import ExportConfig
-from translate_ddp.commands.info import InfoConfig
-from translate_ddp.commands.inspect import InspectConfig
-from translate_ddp.commands.report import ReportConfig
-from translate_ddp.commands.score import ScoreConfig
-from translate_ddp.commands.serve import ServeConfig
-from translate_ddp.commands.translate import TranslateConfig
-from translate_ddp.commands.validate import ValidateConfig
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
-CONFIGS = [
-    *(InspectConfig, TranslateConfig, ValidateConfig, AverageConfig, ServeConfig),
-    *(ScoreConfig, ExportConfig, InfoConfig, ReportConfig),
-]
+CONFIGS = [config for config, _ in COMMANDS.values()]
 # Of torchrun, pip, pytest, Slurm, the hub's client and the benchmarks.
 OTHER_FLAGS = set(
     "--nproc_per_node --nnodes --node_rank --master_addr --master_port --rdzv-backend --rdzv-id "

@@ -3,31 +3,13 @@
 import base64
 import hashlib
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
+from tests.helpers.pages import HOSTILE, Page
 from tests.test_inspect import inspected, sentences
 from translate_ddp.inspecting.page import render
 from translate_ddp.pages.charts import Series, bars, lines
 from translate_ddp.pages.page import render_page
-
-HOSTILE = "<script>alert(1)</script>\"'&<!--"
-
-
-class Page(HTMLParser):
-    """The elements of a page, with their attributes, and its text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def test_templates_escape_values_and_shorten_foreign_text(tmp_path: Path):
