@@ -3,25 +3,17 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from translate_ddp.data.text import separates_words
 from translate_ddp.inspecting.findings import of, percent
 from translate_ddp.inspecting.inspection import Inspection
+from translate_ddp.pages.table import Table
 
 SIDES = range(2)
 FREQUENT_CHARACTERS = 20
 QUANTILES = {"min": 0.0, "1%": 0.01, "25%": 0.25, "median": 0.5, "75%": 0.75, "99%": 0.99, "max": 1}
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cells as text; the first cell of a row is its name, the others are numbers or text."""
-
-    columns: list[str]
-    rows: list[list[str]]
 
 
 def rows_table(found: Inspection) -> Table:

@@ -9,10 +9,11 @@ import numpy as np
 from markupsafe import Markup
 
 from translate_ddp.pages.page import foreign, render_page
+from translate_ddp.pages.table import Table
 from translate_ddp.quantities import describe_seconds
 from translate_ddp.reporting.clock import Clock
 from translate_ddp.reporting.curves import Axis, Line, Panel, TimeUnit, panels
-from translate_ddp.reporting.details import Table, flag_text, label, score_text, utc
+from translate_ddp.reporting.details import flag_text, label, score_text, utc
 from translate_ddp.reporting.sentences import MAX_SCORED
 from translate_ddp.reporting.summary import Summary, best_score, last_launch, summarize
 from translate_ddp.reporting.thinning import few

@@ -1,6 +1,6 @@
 """The tables of a run's report: data, settings, environment, checkpoints, launches and cost."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from translate_ddp.pages.page import foreign
+from translate_ddp.pages.table import Table
 from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import describe_seconds, number, size
 from translate_ddp.reporting.clock import Clock
@@ -22,14 +23,6 @@ MAX_NOTICES = 100
 OF_100 = ("BLEU", "chrf")  # scores from 0 to 100
 
 Rows = list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cells as text."""
-
-    columns: list[str]
-    rows: list[list[str]]
 
 
 def scores(record: RunRecord, metric: str) -> Table:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from translate_ddp.reporting.clock import Clock
-from translate_ddp.reporting.reading import read_object
 from translate_ddp.run_record import STATUS_FILE, Curve, Launch, RunRecord
-from translate_ddp.runtime.run_folder import is_in_use
+from translate_ddp.runtime.run_folder import is_in_use, read_json
 from translate_ddp.training.metrics import METRICS
 
 RECENT = 20  # records, of which the median of tokens per second is taken
@@ -104,7 +103,7 @@ def last_launch(record: RunRecord) -> Launch:
 def run_state(folder: Path, status: Mapping[str, Any] | None = None) -> str:
     """The state in STATUS.json; "killed" if that is running, but no process holds the folder."""
     if status is None:
-        status = read_object(folder / STATUS_FILE, [])
+        status = read_json(folder / STATUS_FILE)
     state = str(status.get("state", "unknown"))
     return "killed" if state == "running" and is_in_use(folder) is False else state
 

@@ -152,7 +152,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object in the file; empty if there is none, as before it is written."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 
