@@ -276,7 +276,7 @@ def test_average_file_cannot_be_resumed(copied: Path, run: Run):
     ("name", "more", "message"),
     [
         ("taken.pt", [], "taken.pt exists already"),
-        ("missing/a.pt", [], "cannot be written: No such file"),
+        ("missing/a.pt", [], "There is no folder"),
         ("tmodel_step_00000099-0a1b2c3d.pt", [], "ends like the checksum"),
         ("model-20261123.pt", [], "ends like the checksum"),  # which `check` would call damaged
         ("a.pt", ["--average", "0"], "nothing to average"),  # the setting of the run is 1

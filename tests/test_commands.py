@@ -20,6 +20,18 @@ from translate_ddp.translator import Translator
 LINES = ["sun moon river", "", "tree", " \t", "stone bird fish wolf tree", "caf\udce9 ☃"]
 
 
+@pytest.mark.parametrize("preload", ["", "latest", "best", "2"])
+def test_a_saved_model_without_a_path_is_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preload: str
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "2").mkdir()  # no path, also if there is one
+    assert translate.SavedModel("run", preload=preload).path == Path("run")
+    assert translate.SavedModel("run", preload="x.pt").path == Path("x.pt")
+    (tmp_path / "average.pt").touch()
+    assert translate.SavedModel("average.pt", preload=preload).path == Path("average.pt")
+
+
 @pytest.mark.parametrize("beam_width", [1, 4])
 def test_translate_prints_a_translation_of_each_argument(
     trained: Path, tmp_path: Path, beam_width: int

@@ -137,7 +137,7 @@ def test_existing_output_is_not_touched(tmp_path: Path, kind: str):
     def write(path: Path) -> Proof:
         raise AssertionError("nothing may be computed")
 
-    with pytest.raises(UserError, match="output exists already: pass another --output"):
+    with pytest.raises(UserError, match="output exists already: delete it, or pass another"):
         publish(output, write)
     assert [path.name for path in tmp_path.iterdir()] == ["output"]
 

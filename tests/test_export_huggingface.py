@@ -131,7 +131,7 @@ def test_sentencepiece_model_without_an_equal_is_refused(
 def test_model_card_names_languages_data_sizes_scores_and_usage(exported: Path, trained: Path):
     card = (exported / "README.md").read_text()
     model = trained_model(trained)
-    assert card.startswith("---\nlanguage:\n- en\n- it\nlibrary_name: transformers\n")
+    assert card.startswith('---\nlanguage:\n- "en"\n- "it"\nlibrary_name: transformers\n')
     for text in (
         "# English to Italian",
         f"{model.parameters:,} parameters",

@@ -123,7 +123,7 @@ def test_the_command_prints_one_line_and_errors_end_with_code_2(runs: list[str],
     assert (code, output.strip()) == (0, f"Wrote {folder}/report.html.")
     for words, message in (
         ([str(tmp_path)], "error: " + str(tmp_path) + " holds no metrics.jsonl"),
-        ([folder, "--port", "5"], "port needs --follow."),
+        ([folder, "--port", "5"], "--port needs --follow."),
         ([folder, "--follow", "--port", "70000"], "port must lie in 0 to 65535"),
     ):
         code, output = translate_ddp(tmp_path / "output", "report", *words)

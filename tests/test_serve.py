@@ -13,6 +13,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("python_multipart")
 
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 from tests.helpers.served import Client, FakeTranslator, served
 from translate_ddp.errors import UserError
@@ -38,6 +39,13 @@ def test_json_and_forms_are_translated(client: Client):
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
     status, _, answered = client.send("POST", "/translate", body, **headers)
     assert (status, json.loads(answered)) == answer
+
+
+def test_fields_may_be_in_the_query(client: Client):
+    path = f"/translate?{urlencode({'q': 'two moons', **FIELDS})}"
+    for body, headers in (("", {}), ("any", {"Content-Type": "text/plain"})):
+        status, _, answered = client.send("POST", path, body, **headers)
+        assert (status, json.loads(answered)) == (200, {"translatedText": "TWO MOONS"})
 
 
 def test_list_is_answered_by_lists(client: Client):

@@ -116,6 +116,19 @@ def test_request_of_a_closed_connection_is_not_translated():
     assert translator.calls == [["first"], ["last"]]
 
 
+def test_request_that_is_broken_off_leaves_no_traceback(capfd: pytest.CaptureFixture[str]):
+    with served(FakeTranslator()) as client:
+        with socket.create_connection(("127.0.0.1", client.port)) as connection:
+            head = "POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 26\r\n\r\nq=half"
+            connection.sendall(head.encode())
+            for _ in range(3):  # until the server waits for the rest
+                client.get("/health")
+        for _ in range(3):
+            client.get("/health")
+        assert client.translate("last")["translatedText"] == "LAST"
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
 def test_too_large_requests_get_413():
     limits = LimitsConfig(max_characters=10, max_texts=3)
     with served(FakeTranslator(), limits) as client:

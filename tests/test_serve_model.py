@@ -86,7 +86,18 @@ def test_newer_checkpoint_replaces_the_model_without_a_failed_request(
             job.result()
     assert answers[0] == old and answers[-1] == new
     assert all(answer in (old, new) for answer in answers)
-    assert reports == [f"Opened the model again, with {newer.name}."]
+    assert reports == [f"Opened the model again: {model.translator.name}."]
+    assert model.translator.name.startswith("epoch 2, step ")
+
+
+def test_newer_checkpoint_that_is_not_chosen_changes_nothing(trained: Path, first_epoch: Path):
+    reports: list[str] = []
+    model = ServedModel(first_epoch, lambda: Translator.open(str(first_epoch), "1"), reports.append)
+    translator = model.translator
+    shutil.copy(checkpoint(trained, 2), first_epoch)
+    model.check()
+    model.check()
+    assert model.translator is translator and reports == []
 
 
 def test_damaged_checkpoint_is_reported_and_not_used(trained: Path, first_epoch: Path):

@@ -74,6 +74,13 @@ def test_written_translations_have_the_scores_of_the_model(
     assert Path(output).read_text().splitlines() == written
 
 
+def test_output_without_a_folder_ends_before_the_model_is_opened(tmp_path: Path, table: str):
+    output = tmp_path / "missing" / "out.it"
+    flags = ["--source", table, "--model_folder", "nowhere", "--output", str(output)]
+    code, printed = translate_ddp(tmp_path, "validate", *flags)
+    assert code == 2 and f"error: There is no folder {output.parent}" in printed
+
+
 def test_validation_reports_the_scores_of_sacrebleu(tmp_path: Path, table: str):
     files = ["--source", table, "--hypothesis", lines(tmp_path / "h.it", HYPOTHESES)]
     other = lines(tmp_path / "other.it", SOURCES)

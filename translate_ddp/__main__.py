@@ -65,7 +65,7 @@ def main() -> None:
     with report_errors(prints):
         try:
             configure_faults(os.environ.get(VARIABLE, ""), read_launch(os.environ).rank)
-            run(parse(config, flags, f"translate_ddp {name}", prints))
+            run(parse(config, flags, f"python -m translate_ddp {name}", prints))
         except BrokenPipeError:
             os._exit(0)  # the reader has closed the pipe, as in `translate | head`
 

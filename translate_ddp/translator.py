@@ -151,6 +151,12 @@ class Translator:
         return self.tokenizer.encode([self._prefix + sentence for sentence in sentences])
 
     @property
+    def name(self) -> str:
+        """The epoch and step of a checkpoint, or the languages of an exported model."""
+        languages = f"{self.lang_src}-{self.lang_tgt} model"
+        return str(self.state.position) if self.has_state else languages
+
+    @property
     def has_state(self) -> bool:
         """Whether it is a checkpoint, not an exported model."""
         return self._state is not None
@@ -216,7 +222,8 @@ class Translator:
         """
         if isinstance(texts, str):  # a sequence of characters
             raise TypeError("texts is one text: pass a list of texts.")
-        config = NBestConfig(beam_width, length_penalty, n_best or 1, temperature, seed)
+        width = 1 if n_best is None else n_best
+        config = NBestConfig(beam_width, length_penalty, width, temperature, seed)
         rows, parts = self._parts(texts, report)
         found = self.engine.translate(parts, config, in_texts(on_done, len(texts), len(parts)))
         if n_best is None:

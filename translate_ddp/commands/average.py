@@ -13,11 +13,10 @@ from translate_ddp.checks import check_at_least
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.new_file import check_new, write_new
 from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.checkpoint_name import digest_in
-from translate_ddp.training.state import RunState
+from translate_ddp.training.checkpoint_name import check_no_digest
 
 
 @dataclass(frozen=True)
@@ -37,17 +36,12 @@ class AverageConfig:
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "average")
-        if digest_in(self.output):
-            raise ValueError(
-                f"{self.output} ends like the checksum of a checkpoint: pass a name such as "
-                "average.pt."
-            )
+        check_no_digest(self.output)
 
 
 def run(config: AverageConfig) -> None:
     output = Path(config.output)
-    if output.exists():
-        raise UserError(f"{output} exists already: pass another --output.")
+    check_new(output)
     store = CheckpointStore(CheckpointConfig(config.folder, config.model_basename))
     state, _, messages = open_checkpoint(store, config.preload, config.average)
     for line in messages:
@@ -57,15 +51,7 @@ def run(config: AverageConfig) -> None:
             f"There is nothing to average in {store.folder}: it takes a finished epoch, and "
             "--average N with N of at least 2."
         )
-    write(state, output)
-    print_line(f"Wrote {output}. To fine-tune it: train.py --init_from {output}")
-
-
-def write(state: RunState, output: Path) -> None:
-    """Write the file as a whole. Raises UserError if that fails."""
     buffer = io.BytesIO()
     torch.save(state.to_dict(), buffer)
-    try:
-        write_atomically(output, buffer.getvalue())
-    except OSError as error:
-        raise UserError(f"{output} cannot be written: {error.strerror}.") from error
+    write_new(output, buffer.getvalue())
+    print_line(f"Wrote {output}. To fine-tune it: train.py --init_from {output}")

@@ -9,15 +9,16 @@ import torch
 from translate_ddp.commands.translate import SavedModel
 from translate_ddp.console import print_line
 from translate_ddp.exporting.ctranslate2 import Quantization
-from translate_ddp.exporting.export import FILE_FORMATS, Format, check_output, export
+from translate_ddp.exporting.export import FILE_FORMATS, Format, export
 from translate_ddp.exporting.sentences import choose_sentences
 from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.launcher import Launch
+from translate_ddp.runtime.new_file import check_new
 from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.checkpoint_name import digest_in
+from translate_ddp.training.checkpoint_name import check_no_digest
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class ExportConfig:
     def __post_init__(self) -> None:
         if self.reference and not self.source:
             raise ValueError("--reference needs --source.")
+        if self.source and self.format == "pt":
+            raise ValueError(
+                "--source is for formats that are verified by translating: omit it with pt."
+            )
         if self.quantization != "float32" and self.format not in ("ctranslate2", "argos"):
             raise ValueError(f"--quantization is for ctranslate2 and argos, not for {self.format}.")
         suffix = FILE_FORMATS.get(self.format, "")
@@ -47,17 +52,13 @@ class ExportConfig:
             raise ValueError(
                 f"--format {self.format} writes a file: pass an --output that ends in {suffix}."
             )
-        if digest_in(self.output):
-            raise ValueError(
-                f"{self.output} ends like the checksum of a checkpoint: pass a name such as "
-                "model.pt."
-            )
+        check_no_digest(self.output)
 
 
 def run(config: ExportConfig) -> None:
     torch.set_num_threads(threads_per_process(Launch()))
     output, saved = Path(config.output), config.saved
-    check_output(output)
+    check_new(output)
     store = CheckpointStore(CheckpointConfig(saved.model_folder, saved.model_basename))
     state, path, messages = open_checkpoint(store, saved.preload, saved.average)
     for line in messages:

@@ -88,7 +88,7 @@ def describe_state(state: RunState) -> Rows:
         *_sizes(config["model"], parameters, Tokenizer(state.tokenizer)),
         ("preset", str(config.get("run", {}).get("preset", "unknown"))),
         ("changed", ", ".join(changed) or "no setting"),
-        ("trained", f"to epoch {position.current_epoch}, step {position.global_step:,}"),
+        ("trained", f"to {position}"),
         ("best epoch", best),
         (
             "data",

@@ -39,7 +39,7 @@ class ReportConfig:
     def __post_init__(self) -> None:
         check_port(self.port)
         if self.port and not self.follow:
-            raise ValueError("port needs --follow.")
+            raise ValueError("--port needs --follow.")
 
 
 def run(config: ReportConfig) -> None:

@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from translate_ddp.checks import check_at_least, check_port
 from translate_ddp.commands.translate import SavedModel
@@ -40,9 +39,7 @@ def run(config: ServeConfig) -> None:
     from translate_ddp.serving.server import bind, is_loopback, make_server, run_server, url_of
 
     bound = bind(config.host, config.port)  # before the model is opened, which takes seconds
-    preload = Path(config.saved.preload)
-    path = preload if preload.exists() else Path(config.saved.model_folder)
-    model = ServedModel(path, config.saved.open, report)
+    model = ServedModel(config.saved.path, config.saved.open, report)
     url = url_of(bound)
     if not is_loopback(bound):
         report(

@@ -45,6 +45,13 @@ class SavedModel:
     def __post_init__(self) -> None:
         check_at_least(0, self, "average")
 
+    @property
+    def path(self) -> Path:
+        """The folder or the file that `open` reads."""
+        folder = Path(self.model_folder)
+        is_name = self.preload in ("", "latest", "best") or self.preload.isdecimal()
+        return folder if folder.is_file() or is_name else Path(self.preload)
+
     def open(self, reverse: bool = False) -> Translator:
         """The model, or its other direction. Raises UserError if there is none."""
         found = Translator.open(self.model_folder, self.preload, self.model_basename, self.average)

@@ -17,7 +17,7 @@ from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import number
 from translate_ddp.runtime.distributed import World
-from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.new_file import check_new, write_new
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import GREEDY, SearchConfig
 from translate_ddp.training.bootstrap import compare, score_intervals
@@ -92,9 +92,8 @@ class System(NamedTuple):
 
 
 def run(config: ValidateConfig) -> None:
-    output = Path(config.output)
-    if config.output and output.exists():
-        raise UserError(f"{output} exists already: delete it, or pass another --output.")
+    if config.output:
+        check_new(Path(config.output))
     translator = config.saved.open(config.reverse) if config.needs_model else None
     pairs = read_pairs(config, translator)
     if config.hypothesis:
@@ -102,10 +101,10 @@ def run(config: ValidateConfig) -> None:
     else:
         assert translator is not None
         system = from_model(translator, pairs, config.search)
-    if config.output:
-        write(system.predictions, output)
     for line in report(system, pairs, config.comet):
         print_line(line)
+    if config.output:
+        write_new(Path(config.output), to_bytes(system.predictions))
     if config.perturbed and translator is not None:
         translate = partial(translator.translate, **asdict(config.search))
         for line in describe_robustness(translate, *pairs[:2], pairs.languages[1]):
@@ -169,11 +168,7 @@ def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> Sy
             search,
             on_done=progress.advance,
         )
-    name = f"{translator.lang_src}-{translator.lang_tgt} model"
-    if translator.has_state:
-        position = translator.state.position
-        name = f"epoch {position.current_epoch}, step {position.global_step:,}"
-    return System(name, list(map(normalize, result.predictions)), result.scores)
+    return System(translator.name, list(map(normalize, result.predictions)), result.scores)
 
 
 def report(system: System, pairs: Pairs, comet: str) -> Iterator[str]:
@@ -200,11 +195,3 @@ def describe_comparison(system: System, baseline: System, pairs: Pairs) -> Itera
         for name, each in found.items()
     )
     yield f"Difference to {baseline.name}, by {BOOTSTRAP}, paired: {', '.join(shown)}"
-
-
-def write(predictions: list[str], output: Path) -> None:
-    """Write the file as a whole. Raises UserError if that fails."""
-    try:
-        write_atomically(output, to_bytes(predictions))
-    except OSError as error:
-        raise UserError(f"{output} cannot be written: {error.strerror}.") from error

@@ -77,7 +77,8 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
     run = translator.state.run
     names = ("training data", "validation data")
     fingerprints = [str(run.identity.always.get(name, "")) for name in names]
-    data = find_prepared(run_folder(saved) / "data", *fingerprints)
+    folder = saved.path.parent if saved.path.is_file() else saved.path
+    data = find_prepared(folder / "data", *fingerprints)
     with TemporaryDirectory() if data is None else nullcontext("") as temporary:
         data = data or prepare_again(translator, Path(temporary))
         found = data.fingerprint, data.validation_fingerprint
@@ -91,14 +92,6 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
         if translator.lang_src != run.config["corpus"]["lang_src"]:  # the other direction
             sources, references = references, sources
         return Pairs(sources, references, languages)
-
-
-def run_folder(saved: SavedModel) -> Path:
-    """The folder of the checkpoint."""
-    for path in (Path(saved.model_folder), Path(saved.preload)):
-        if path.is_file():
-            return path.parent
-    return Path(saved.model_folder)
 
 
 def prepare_again(translator: Translator, folder: Path) -> PreparedData:

@@ -15,6 +15,7 @@ from translate_ddp.exporting.huggingface import write_huggingface
 from translate_ddp.exporting.proof import Proof
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.runtime.new_file import check_new
 
 Format = Literal["ctranslate2", "huggingface", "argos", "pt"]
 FILE_FORMATS = {"argos": ".argosmodel", "pt": ".pt"}  # the others are folders
@@ -49,24 +50,16 @@ def export(
     return publish(output, write)
 
 
-def check_output(output: Path) -> None:
-    """Raise UserError if the output exists, or if there is no folder for it."""
-    if output.exists() or output.is_symlink():
-        raise UserError(f"{output} exists already: pass another --output.")
-    if not output.parent.is_dir():
-        raise UserError(f"There is no folder {output.parent}: create it, or pass another --output.")
-
-
 def publish(output: Path, write: Callable[[Path], Proof]) -> Proof:
     """What `write` returns for a path beside `output`, which is then renamed to it.
 
     Nothing is left if it raises. Raises UserError if the disk is full or not writable.
     """
-    check_output(output)
+    check_new(output)
     partial = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         proof = write(partial)
-        check_output(output)  # that may have taken minutes
+        check_new(output)  # that may have taken minutes
         partial.rename(output)
         return proof
     except OSError as error:

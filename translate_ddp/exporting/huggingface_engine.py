@@ -67,7 +67,9 @@ class HuggingFaceEngine:
         return [outputs[row] for row in range(len(sources))]
 
     @torch.inference_mode()
-    def log_probs(self, sources: Ids, targets: Ids) -> list[np.ndarray]:
+    def log_probs(
+        self, sources: Ids, targets: Ids, on_done: Callable[[int], None] = ignore
+    ) -> list[np.ndarray]:
         found: dict[int, np.ndarray] = {}
         longer = [max(pair, key=len) for pair in zip(sources, targets, strict=True)]
         for rows in _batches(longer):
@@ -83,6 +85,7 @@ class HuggingFaceEngine:
                 labels_T = torch.tensor([*targets[row], EOS])
                 log_p_TV = log_p_BTV[place, : len(labels_T)]
                 found[row] = log_p_TV.gather(1, labels_T[:, None])[:, 0].numpy()
+            on_done(len(rows))
         return [found[row] for row in range(len(sources))]
 
 

@@ -29,7 +29,8 @@ It translates one sentence at a time, of up to {model.seq_len - 1} tokens."""
     if model.tags:
         tags = describe_tags(model)
         usage += f"\n\n{tags[0].upper()}{tags[1:]}."
-    languages = "".join(f"- {base_language(code)}\n" for code in model.languages)
+    # Quoted: in YAML, the code of Norwegian is a truth value.
+    languages = "".join(f'- "{base_language(code)}"\n' for code in model.languages)
     header = (
         f"---\nlanguage:\n{languages}library_name: transformers\npipeline_tag: translation\n---"
     )
@@ -68,15 +69,15 @@ def _body(model: TrainedModel, proof: Proof) -> str:
     ]
     listed = "\n".join(f"- {fact}" for fact in facts)
     sections = [f"# {source} {to} {target}", listed, f"## Scores\n\n{_scores(proof)}"]
-    if proof.lines:
-        proven = "\n".join(f"- {line}" for line in proof.lines)
+    if proof.lines or proof.notes:
+        proven = "\n".join(f"- {line}" for line in [*proof.lines, *proof.notes])
         sections.append(f"## Compared with the checkpoint\n\n{proven}")
     return "\n\n".join(sections)
 
 
 def _scores(proof: Proof) -> str:
     if not proof.scores:
-        return "Not measured: there were no references when the model was exported."
+        return "Not measured."
     rows = [f"| {name} | {value:.4g} | {UNITS[name]} |" for name, value in proof.scores.items()]
     table = "\n".join(["| metric | score | unit |", "|---|---:|---|", *rows])
     return f"{table}\n\nGreedy translations. BLEU signature: {proof.bleu_signature}"

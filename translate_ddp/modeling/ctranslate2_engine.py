@@ -85,7 +85,9 @@ class CTranslate2Engine:
             on_done(len(rows))
         return [outputs[row][: config.n_best] for row in range(len(sources))]
 
-    def log_probs(self, sources: Ids, targets: Ids) -> list[np.ndarray]:
+    def log_probs(
+        self, sources: Ids, targets: Ids, on_done: Callable[[int], None] = ignore
+    ) -> list[np.ndarray]:
         """As `Engine.log_probs`. Raises UserError if a sentence is too long for the model."""
         self._check_lengths([*sources, *targets], lambda length: length)
         results = self._translator.score_batch(
@@ -95,6 +97,7 @@ class CTranslate2Engine:
             batch_type="tokens",
             max_input_length=0,
         )
+        on_done(len(results))
         return [np.array(result.log_probs, dtype=np.float32) for result in results]
 
     def _submit(self, sources: Ids, config: NBestConfig) -> list[Any]:

@@ -36,10 +36,12 @@ class Engine(Protocol):
         """
         ...
 
-    def log_probs(self, sources: Ids, targets: Ids) -> list[np.ndarray]:
+    def log_probs(
+        self, sources: Ids, targets: Ids, on_done: Callable[[int], None] = ignore
+    ) -> list[np.ndarray]:
         """For each pair the log-probability, in nats, of each target token and of the final [EOS].
 
-        Unlike the score of a search, it does not depend on a setting.
+        Unlike the score of a search, it does not depend on a setting. `on_done` as in `translate`.
         """
         ...
 
@@ -77,8 +79,10 @@ class TorchEngine:
             on_done=on_done,
         )
 
-    def log_probs(self, sources: Ids, targets: Ids) -> list[np.ndarray]:
+    def log_probs(
+        self, sources: Ids, targets: Ids, on_done: Callable[[int], None] = ignore
+    ) -> list[np.ndarray]:
         pairs = ParallelDataset(Ragged.of(sources), Ragged.of(targets))
         # A pass over all positions needs more memory than a search over the same tokens.
         max_tokens = min(self.max_tokens, BatchConfig().pass_tokens(self.device.type))
-        return token_log_probs(self.model, pairs, self.device, max_tokens)
+        return token_log_probs(self.model, pairs, self.device, max_tokens, on_done)

@@ -1,5 +1,7 @@
 """The log-probabilities of given translations."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -14,11 +16,16 @@ from translate_ddp.modeling.transformer import Transformer
 
 @torch.inference_mode()
 def token_log_probs(
-    model: Transformer, pairs: ParallelDataset, device: torch.device, max_tokens: int
+    model: Transformer,
+    pairs: ParallelDataset,
+    device: torch.device,
+    max_tokens: int,
+    on_done: Callable[[int], None],
 ) -> list[np.ndarray]:
     """For each pair the log-probability, in nats, of each target token and of the final [EOS].
 
-    A pass holds up to `max_tokens` tokens a side. Raises UserError if one is not a number.
+    A pass holds up to `max_tokens` tokens a side; `on_done` receives the number of its pairs.
+    Raises UserError if a log-probability is not a number.
     """
     if not len(pairs):
         return []
@@ -33,6 +40,7 @@ def token_log_probs(
         for hidden_CD, labels_C in parts:
             log_p_CV = model.logits(hidden_CD).float().log_softmax(dim=-1)
             found.append(log_p_CV.gather(1, labels_C[:, None])[:, 0].cpu())
+        on_done(len(batch.target_BT))
     ends = np.cumsum(by_length.target.lengths + 1)
     log_probs = torch.cat(found).numpy()
     if np.isnan(log_probs).any():

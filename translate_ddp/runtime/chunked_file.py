@@ -17,6 +17,7 @@ from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.heartbeat import heartbeat
+from translate_ddp.runtime.new_file import check_new
 
 KEY_CHARACTERS = 12
 
@@ -67,19 +68,15 @@ class ChunkedFile:
 
     def _missing(self) -> list[int]:
         missing = [chunk for chunk in range(self.count) if not self._path(chunk).exists()]
-        if self.output.exists() and not self._is_published(missing):
-            raise UserError(f"{self.output} exists already: delete it, or pass another --output.")
-        if not self.output.parent.is_dir():
-            raise UserError(
-                f"There is no folder {self.output.parent}: create it, or pass another --output."
-            )
+        if not self._is_published(missing):
+            check_new(self.output)
         with self._explain_write_errors():
             self.folder.mkdir(exist_ok=True)
         return missing
 
     def _is_published(self, missing: list[int]) -> bool:
         """Whether the output has all chunks, so that only the folder is left to delete."""
-        if missing or not self.folder.is_dir():
+        if missing or not (self.folder.is_dir() and self.output.exists()):
             return False
         sizes = (self._path(chunk).stat().st_size for chunk in range(self.count))
         return self.output.stat().st_size == sum(sizes)

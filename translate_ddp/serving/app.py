@@ -1,8 +1,6 @@
 """The routes: those of LibreTranslate, and the page."""
 
 import asyncio
-import base64
-import hashlib
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -15,11 +13,12 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from translate_ddp.errors import UserError
+from translate_ddp.pages.page import checksum
 from translate_ddp.serving.batching import Batcher, Found, QueueFull
 from translate_ddp.serving.documents import Document
 from translate_ddp.serving.languages import menu_name, public_codes, same_language
@@ -78,6 +77,7 @@ def create_app(
         ],
         exception_handlers={
             HTTPException: describe_http_error,
+            ClientDisconnect: give_up,
             UserError: describe_user_error,
             Exception: describe_other_error,
         },
@@ -180,7 +180,7 @@ class Service:
             seconds = f"{self.limits.max_seconds:g} seconds"
             raise HTTPException(504, f"The translation was not ready after {seconds}.") from None
         if found is None:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
+            raise ClientDisconnect
         return JSONResponse(self._answer(wanted, found, reverse))
 
     def _is_reverse(self, wanted: TranslationRequest) -> bool:
@@ -258,10 +258,7 @@ async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Result
 def page_headers(page: str) -> dict[str, str]:
     """Headers that let the page run its own style and script only, and connect to this server."""
     hashes = {
-        tag: " ".join(
-            f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
-            for content in re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.S)
-        )
+        tag: " ".join(map(checksum, re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.S)))
         for tag in ("style", "script")
     }
     policy = [
@@ -280,6 +277,11 @@ def page_headers(page: str) -> dict[str, str]:
 async def describe_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def give_up(request: Request, error: Exception) -> Response:
+    """For the access log: nobody receives it."""
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
 async def describe_user_error(request: Request, error: Exception) -> Response:

@@ -61,12 +61,15 @@ class ServedModel:
 
     def _replace(self, newest: Path) -> None:
         try:
-            self.translator = self._usable()
+            translator = self._usable()
         except Exception as error:  # of any kind: the current model stays
             reason = str(error) if isinstance(error, UserError) else first_line(error)
-            self._report(f"{newest} is not used: {reason} The model stays as it is.")
-        else:
-            self._report(f"Opened the model again, with {newest.name}.")
+            self._report(f"{newest} is not used: {reason.rstrip('.')}. The model stays as it is.")
+            return
+        # The same weights: another checkpoint than the chosen one is new.
+        if translator.identity != self.translator.identity:
+            self.translator = translator
+            self._report(f"Opened the model again: {translator.name}.")
 
     def _usable(self) -> Translator:
         """The model, opened again. Raises UserError if it does not translate the same languages."""

@@ -63,11 +63,12 @@ def _check_bytes(count: int, limits: LimitsConfig) -> None:
 
 
 async def _parse_body(request: Request) -> Mapping[str, Any]:
+    body = await request.body()  # to its end, also if it is neither JSON nor a form
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         async with request.form(max_files=0, max_part_size=2**30) as form:
             return form
     try:
-        fields = json.loads(await request.body())
+        fields = json.loads(body)
     except (ValueError, RecursionError):  # also of bytes that are not UTF-8
         raise HTTPException(400, "The body is not JSON.") from None
     if not isinstance(fields, dict):
@@ -96,7 +97,7 @@ def parse_translation(
         is_list=isinstance(q, list),
         source=_code(fields, "source"),
         target=_code(fields, "target"),
-        # They are translations of a whole text, and HTML has many.
+        # Not for HTML, whose runs of text are translated one by one.
         alternatives=_alternatives(fields, max_alternatives) * (text_format == "text"),
         scores=fields.get("scores") in (True, "true", "1") and text_format == "text",
     )

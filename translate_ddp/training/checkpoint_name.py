@@ -44,3 +44,11 @@ def digest_in(name: str) -> str:
     """The start of the sha256 in the name of a checkpoint, or ""."""
     match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", name)
     return match[1] if match else ""
+
+
+def check_no_digest(name: str) -> None:
+    """Raise ValueError if the file would be verified by a digest that its name does not hold."""
+    if digest_in(name):
+        raise ValueError(
+            f"{name} ends like the checksum of a checkpoint: pass a name such as model.pt."
+        )

@@ -83,8 +83,7 @@ def load_initial(path: Path, folder: Path, world: World) -> tuple[RunState, str]
         raise UserError(f"--init_from {path} cannot be used: {problem}.")
     state, source = load_found(found, folder, world)
     return replace(state, optimizer={}), (
-        f"New run with the weights, model settings and tokenizer of {source} "
-        f"(epoch {state.position.current_epoch}, step {state.position.global_step:,})."
+        f"New run with the weights, model settings and tokenizer of {source} ({state.position})."
     )
 
 

@@ -19,6 +19,7 @@ from translate_ddp.modeling.precision import precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.quantities import describe_seconds, number
 from translate_ddp.run_record import REPORT_FILE, Launch
+from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.disk_need import DiskNeed
 from translate_ddp.training.due import has_no_patience
@@ -135,7 +136,7 @@ def report_end(trainer: Trainer, is_finished: bool, started: float) -> None:
     """
     world, position = trainer.world, trainer.position
     world.watchdog.stage = "ending"
-    # Only the rank that received the request has the reason.
+    # Other ranks may not have received the reason yet.
     reasons = [reason for reason in world.gather(world.watchdog.stop_reason or "") if reason]
     stop_reason = None if is_finished else reasons[0]
     if world.is_node_leader:
@@ -153,7 +154,7 @@ def report_end(trainer: Trainer, is_finished: bool, started: float) -> None:
 def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> str:
     """The last message: where and why the run ended, its duration, and the next command."""
     position, folder = trainer.position, trainer.saver.store.folder
-    where = f"epoch {position.current_epoch}, step {position.global_step:,}"
+    where = str(position)
     duration = describe_seconds(time.monotonic() - started)
     if stop_reason:
         saved = trainer.saver.saved_step == position.global_step
@@ -167,10 +168,13 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
     if position.best_epoch:
         score = number(position.best_score)
         best = f" Best finished epoch: {position.best_epoch}, {position.best_metric} {score}."
-    option = "" if str(folder) == "weights" else f" --model_folder {shlex.quote(str(folder))}"
+    options = "" if str(folder) == "weights" else f" --model_folder {shlex.quote(str(folder))}"
+    basename = trainer.saver.store.basename
+    if basename != CheckpointConfig.model_basename:
+        options += f" --model_basename {shlex.quote(basename)}"
     return (
         f"Finished at {where}{reason}, after {duration}.{best}\n"
-        f'Translate with: python -m translate_ddp translate{option} "..."'
+        f'Translate with: python -m translate_ddp translate{options} "..."'
     )
 
 

@@ -26,6 +26,9 @@ class Position:
     skipped_steps: int = 0  # steps whose loss or gradient was not finite
     skipped_in_a_row: int = 0
 
+    def __str__(self) -> str:
+        return f"epoch {self.current_epoch}, step {self.global_step:,}"
+
     def epochs_done(self, steps_in_epoch: int) -> float:
         """Finished epochs and the finished part of the current one, which has so many steps."""
         return self.epoch + self.step_in_epoch / steps_in_epoch

@@ -67,7 +67,8 @@ def validate(
     """Decode and score `data`. Every rank returns the same result.
 
     While rank 0 validates, the others wait without a time limit. `on_done` is called with the
-    number of sentences after each batch; if it raises Stopped, all ranks do.
+    number of sentences after each batch that is decoded, and with 0 after each whose loss is
+    computed; if it raises Stopped, all ranks do.
     """
 
     def work() -> Shard:
@@ -77,7 +78,7 @@ def validate(
         )
         found = engine.translate(sources, NBestConfig(**asdict(search)), on_done)
         predictions = tokenizer.decode([best.ids for best, *_ in found])
-        log_probs = engine.log_probs(sources, targets)
+        log_probs = engine.log_probs(sources, targets, lambda count: on_done(0))
         loss = -sum(float(each.sum(dtype=np.float64)) for each in log_probs)
         return Shard(rows, predictions, loss, tokens=sum(map(len, log_probs)))
 
