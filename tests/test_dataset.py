@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.corpora import corpus_of, write_parallel
+from translate_ddp.data import cleaned_corpus, pair_store
 from translate_ddp.data.dataset import PreparedData, load_prepared
 from translate_ddp.data.preparation import prepare
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
@@ -68,6 +69,16 @@ def test_texts_of_any_length_are_dropped_without_their_tokens(
     data = prepare_and_load(replace(config, clean="none"), tmp_path / "data")
     assert len(data.train) == 40 and data.dropped == {"over 100 tokens": 2}
     assert max(map(len, encoded)) < 100
+
+
+def test_a_batch_of_stored_rows_may_have_no_training_pair(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+):
+    for module in (pair_store, cleaned_corpus):
+        monkeypatch.setattr(module, "BATCH_PAIRS", len(pairs))
+    # As of a file that was appended to itself.
+    config = write_corpus(tmp_path, pairs * 2, [("a new one", "uno nuovo")])
+    assert len(prepare_and_load(config, tmp_path / "data").train) == len(pairs)
 
 
 def test_prepared_corpus_is_reused(

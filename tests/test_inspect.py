@@ -1,66 +1,21 @@
 """`inspect`: corpora whose numbers are known by construction."""
 
-import random
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from translate_ddp.data.pair_store import Pair
+from tests.helpers.inspected import VALIDATION, inspected, problem, sentences
+from translate_ddp.data.clean_rows import CleanedRows
 from translate_ddp.errors import UserError
 from translate_ddp.inspecting import inspection, tables
-from translate_ddp.inspecting.findings import Finding, find_problems, percent
-from translate_ddp.inspecting.inspection import Inspection, inspect
-from translate_ddp.inspecting.pace import Pace
+from translate_ddp.inspecting.findings import find_problems, percent
+from translate_ddp.inspecting.inspection import inspect
+from translate_ddp.inspecting.strict import StrictCleaning
 from translate_ddp.inspecting.terminal import COLUMNS, report_lines
-from translate_ddp.presets import with_values
 from translate_ddp.settings import Config, CorpusConfig
-
-ENGLISH = "the man and woman with that dog have seen this house from far".split()
-GERMAN = "der mann und die frau mit einem hund haben ein haus nicht gesehen".split()
-
-
-def sentences(count: int, seed: int = 0) -> list[Pair]:
-    """Different pairs of English and German words, without numbers."""
-    generator = random.Random(seed)
-    found: dict[Pair, None] = {}
-    while len(found) < count:
-        src, tgt = (" ".join(generator.choices(words, k=8)) for words in (ENGLISH, GERMAN))
-        found[src, tgt] = None
-    return list(found)
-
-
-VALIDATION = sentences(100, seed=1)
-
-
-def inspected(
-    folder: Path,
-    pairs: Sequence[Pair],
-    validation: Sequence[Pair] = VALIDATION,
-    languages: tuple[str, str] = ("en", "de"),
-    **settings: object,
-) -> Inspection:
-    """The inspection of these pairs, without training steps."""
-    (folder / "work").mkdir(parents=True)
-    for name, rows in (("train", pairs), ("valid", validation)):
-        for side, language in enumerate(languages):
-            lines = "".join(f"{pair[side]}\n" for pair in rows)
-            (folder / f"{name}.{language}").write_text(lines)
-    values: dict[str, object] = {
-        **{"dataset": (str(folder / "train"),), "validation": str(folder / "valid")},
-        **{"lang_src": languages[0], "lang_tgt": languages[1]},
-    }
-    config = with_values(Config(), values | settings)
-    return inspect(config.corpus, lambda _: (config, "small"), folder / "work", 0, shown=False)
-
-
-def problem(found: Inspection, text: str) -> Finding:
-    problems = find_problems(found)
-    matching = [each for each in problems if text in each.what]
-    assert len(matching) == 1, [each.what for each in problems]
-    return matching[0]
 
 
 def test_a_clean_corpus_has_no_problem(tmp_path: Path):
@@ -167,6 +122,17 @@ def test_a_corpus_of_copies_only_is_reported(tmp_path: Path):
     assert found.strict is not None and found.strict.kept == 0
 
 
+def test_an_error_of_reading_is_not_taken_for_a_result_of_the_strict_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def killed(*_: object) -> Iterator[CleanedRows]:
+        raise UserError("A worker process was killed.")
+
+    monkeypatch.setattr(StrictCleaning, "_cleaned", killed)
+    with pytest.raises(UserError, match="was killed"):
+        inspected(tmp_path, sentences(300))
+
+
 def test_uncleaned_duplicates_are_reported(tmp_path: Path):
     rows = sentences(300) + sentences(300)[:60]
     found = inspected(tmp_path, rows, clean="none")
@@ -204,65 +170,12 @@ def test_coverage_counts_unknown_tokens_and_new_characters(tmp_path: Path):
     assert source.unknown == 0 and source.bytes > 0
 
 
-def test_long_pairs_are_reported_and_none_that_fits_ends_nothing(tmp_path: Path):
-    found = inspected(tmp_path, sentences(200), seq_len=2)
-    assert found.epoch is None
-    assert problem(found, "No pair has fewer than 2 tokens").advice == "Raise --seq_len."
-    assert any(line.startswith("TRAINING") for line in report_lines(found))
-
-
-def test_a_sample_stands_for_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    whole = inspected(tmp_path, sentences(2000))
-    monkeypatch.setattr(inspection, "SAMPLE_PAIRS", 500)
-    folder = tmp_path / "sample"
-    part = inspected(folder, sentences(2000))
-    assert (part.pairs, len(part.texts), part.is_sample) == (2000, 500, True)
-    assert whole.epoch is not None and part.epoch is not None
-    assert part.epoch.tokens == pytest.approx(whole.epoch.tokens, rel=0.05)
-    assert part.epoch.steps == pytest.approx(whole.epoch.steps, rel=0.15)
-    assert "a sample of 500 of the 2,000 training pairs" in "\n".join(report_lines(part))
-
-
-def test_an_epoch_has_the_pairs_of_the_weights_in_both_directions(tmp_path: Path):
-    plain, double, both = (
-        inspected(tmp_path / name, sentences(300), **settings).epoch
-        for name, settings in {
-            "plain": {},
-            "double": {"dataset_weight": (2.0,)},
-            "both": {"dataset_weight": (0.5,), "bidirectional": True},
-        }.items()
-    )
-    assert plain is not None and double is not None
-    assert double.tokens == 2 * plain.tokens
-    assert both == plain
-
-
-def test_a_training_of_many_days_is_a_problem(tmp_path: Path):
-    found = inspected(tmp_path, sentences(300))
-    assert found.epoch is not None and found.training_seconds is None
-    epochs = found.config.train.num_epochs
-    per_second = found.epoch.tokens * epochs / (5 * 86_400)
-    found = replace(found, pace=Pace(per_second, 1, 1000, "the CPU", "fp32"))
-    assert "about 5 days on this machine" in problem(found, "The training would take").what
-    assert "1 training step:" in " ".join(" ".join(report_lines(found)).split())
-
-
 def test_the_report_has_short_lines_without_controls(tmp_path: Path):
     hostile = [("\x1b[2J\x07 " + "x" * 9000, "\u202eright to left"), ("\x00", "</script>")]
     rows = [*sentences(300), *hostile, *[("a" * 9000, "b" * 9000)]]
     lines = list(report_lines(inspected(tmp_path, rows)))
     assert max(map(len, lines)) <= COLUMNS and len(lines) <= 80
     assert not [line for line in lines if "\x1b" in line or "\u202e" in line or "\x07" in line]
-
-
-def test_a_tokenizer_file_is_read_but_never_written(tmp_path: Path):
-    file = tmp_path / "tokenizer.json"
-    found = inspected(tmp_path, sentences(200), sentences(9, seed=1), tokenizer_file=str(file))
-    assert found.vocabulary.is_trained and not file.exists()
-    file.write_text("no tokenizer")
-    folder = tmp_path / "second"
-    with pytest.raises(UserError, match="cannot be used as tokenizer"):
-        inspected(folder, sentences(200), sentences(9, seed=1), tokenizer_file=str(file))
 
 
 def test_shares_are_never_rounded_to_nothing_or_all():
@@ -286,13 +199,6 @@ def test_lines_that_are_not_utf8_are_one_problem(tmp_path: Path):
     (only,) = find_problems(found)
     assert "first line 301" in only.what and "iconv -f" in only.what
     assert found.reports[0].dropped == {"invalid unicode": 1}
-
-
-def test_durations_have_a_unit_that_fits():
-    seconds = (0.2, 40, 720, 12_600, 90_000, 180_000)
-    assert [tables.duration(each) for each in seconds] == [
-        *("1 s", "40 s", "12 min", "3.5 h", "25 h", "2.1 days")
-    ]
 
 
 def test_the_most_frequent_hash_is_found_across_parts():

@@ -41,7 +41,7 @@ def test_inspect_prints_a_report_and_writes_only_the_page(
     assert code == 0, output
     assert "294 training pairs, 6 validation pairs" in output
     assert "tiny; --preset auto would choose small" in output
-    assert "Estimate for one process on" in output and "400 tokens (bpe)" in output
+    assert "Estimate for one process on" in output and "400 tokens, bpe, trained" in output
     assert page.read_text().startswith("<!doctype html>") and f"Wrote {page}." in output
     assert files_of(corpus) == before | {"page.html"}
     assert not list(temporary.glob("translate_ddp-inspect-*"))

@@ -113,6 +113,9 @@ def test_sides_of_very_different_length_are_dropped(src: str, tgt: str, differs:
         ("March 3, 2020", "2020年3月3日", False),
         ("May 03", "3. Mai", False),
         ("May 3 2019", "Mai 2019", False),
+        ("12/31/2015", "31.12.15", False),  # also years that may be hours
+        ("3 pm in 2015", "15 Uhr im Jahr 15", False),
+        ("12/31/2015", "31.12.16", True),
         ("at 3:30 pm", "um 15:30 Uhr", False),
         ("at 8 pm", "um 20 Uhr", False),
         ("5 dogs at 3 pm", "fünf Hunde um 15:00", False),

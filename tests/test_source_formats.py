@@ -153,6 +153,16 @@ def test_header_of_columns_chosen_by_number_is_no_pair(folder: Path):
     assert read(source, src_column="2", tgt_column="1") == [(de, en) for en, de in PAIRS]
 
 
+def test_separator_is_found_when_its_sample_ends_within_a_field(folder: Path):
+    rows = [(f"line {n}", f"Zeile {n}") for n in range(100)]
+    rows[30:70] = [("one\ntwo", f"eins, {n}") for n in range(40)]
+    text = "".join(f'"{en}";"{de}"\n' for en, de in rows)
+    for start in range(2):  # one of them ends the sample between the lines of a field
+        lines = "en;de\n" + "x;y\n" * start + text
+        source = write(folder / f"{start}.csv", lines)
+        assert read(source)[start:] == rows
+
+
 @pytest.mark.parametrize("separator", [";", "\t", ","])
 @pytest.mark.parametrize("header", ["en{0}de\r\n", ""])
 def test_csv_of_a_spreadsheet_is_read(folder: Path, header: str, separator: str):

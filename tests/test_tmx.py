@@ -43,6 +43,13 @@ def test_units_are_read_in_any_order_of_languages_and_without_one(folder: Path):
     assert read(source, ("fr", "en"))[1] == ("deux", "two")
 
 
+def test_text_without_a_language_is_of_none(folder: Path):
+    unlabelled = '<tuv><seg>ein</seg></tuv><tuv xml:lang="fr"><seg>un</seg></tuv>'
+    other = f'<tu><tuv xml:lang="en"><seg>a</seg></tuv>{unlabelled}</tu>'
+    source = write(folder / "x.tmx", tmx(unit(en="one", de="eins"), other))
+    assert read(source) == [("one", "eins"), ("a", None)]
+
+
 def test_error_for_languages_that_are_not_in_the_file_names_those_that_are(folder: Path):
     texts = {"en-US": "a", "de-DE": "b"}
     source = write(folder / "x.tmx", tmx(*[unit(**texts)] * 3, unit(en="a")))

@@ -44,12 +44,16 @@ from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CorpusConfig
 
-FORMAT = 1  # of the folder; raise it with every change of the pairs or of their order
+FORMAT = 2  # of the folder; raise it with every change of the pairs or of their order
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 SIDES = range(2)  # source, target
 # Validation is in memory as text, and is translated many times.
 VALIDATION_LIMIT = 100_000
+
+
+class NoUsablePairs(UserError):
+    """Every row of a source is dropped, or it is empty."""
 
 
 def clean_corpus(
@@ -163,7 +167,7 @@ class Cleaning:
         self._bounds.append(len(self._store))
 
     def _cleaned(self, rows: Rows, level: Level) -> Iterator[CleanedRows]:
-        """The cleaned batches of a source. Raises UserError if it has no usable row."""
+        """The cleaned batches of a source. Raises NoUsablePairs if it has none."""
         report = Report(rows.name)
         self._reports.append(report)
         label = f"Reading {rows.name}"
@@ -180,7 +184,7 @@ class Cleaning:
         report.notices += rows.notices
         if not report.kept:
             counts = ", ".join(f"{count:,} {why}" for why, count in report.dropped.items())
-            raise UserError(
+            raise NoUsablePairs(
                 f"{rows.name} has 0 usable pairs of {report.rows:,}: {counts or 'it is empty'}."
             )
 

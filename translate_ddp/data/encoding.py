@@ -40,11 +40,11 @@ class Encoder:
     def __call__(self, pairs: list[Pair]) -> Encoded:
         # Tokens of a text of 5 MB would take 1 GB.
         limit = self.seq_len * MAX_TOKEN_CHARACTERS
-        is_short = [max(map(len, pair)) <= limit for pair in pairs]
+        is_short = np.array([max(map(len, pair)) <= limit for pair in pairs], dtype=bool)
         short = [pair if fit else ("", "") for pair, fit in zip(pairs, is_short, strict=True)]
         sides = [self._tokenizer.encode([pair[side] for pair in short]) for side in range(2)]
         lengths = [np.fromiter(map(len, side), dtype=np.int32, count=len(side)) for side in sides]
-        fits = (np.maximum(*lengths) < self.seq_len) & np.array(is_short)  # without end marker
+        fits = (np.maximum(*lengths) < self.seq_len) & is_short  # without end marker
         kept = [
             [row for row, fit in zip(side, fits.tolist(), strict=True) if fit] for side in sides
         ]

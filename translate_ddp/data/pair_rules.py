@@ -86,12 +86,15 @@ def numbers_differ(src: str, tgt: str) -> bool:
     src_only, tgt_only = _without(in_src, in_tgt), _without(in_tgt, in_src)
     if _digits(src_only) == _digits(tgt_only):
         return False
-    src_rest = _without(src_only, tgt_only, _short)
-    tgt_rest = _without(tgt_only, src_only, _short)
-    if src_rest and tgt_rest:
+    for form in (_year_of_century, _hour_of_12):
+        src_only, tgt_only = (
+            _without(src_only, tgt_only, form),
+            _without(tgt_only, src_only, form),
+        )
+    if src_only and tgt_only:
         return True
-    has_numerals = NUMERALS.search(tgt if src_rest else src)
-    return not has_numerals and not all(map(_may_be_words, src_rest + tgt_rest))
+    has_numerals = NUMERALS.search(tgt if src_only else src)
+    return not has_numerals and not all(map(_may_be_words, src_only + tgt_only))
 
 
 def _numbers(text: str) -> list[int]:
@@ -116,11 +119,12 @@ def _digits(numbers: list[int]) -> str:
     return "".join(map(str, numbers)).replace("0", "")
 
 
-def _short(number: int) -> int:
-    """The number as an hour of 12 if it is one of 24, as a year of a century if it is a year."""
-    if number <= 24:
-        return number % 12
+def _year_of_century(number: int) -> int:
     return number % 100 if 1000 <= number < 3000 else number
+
+
+def _hour_of_12(number: int) -> int:
+    return number % 12 if number <= 24 else number
 
 
 def _may_be_words(number: int) -> bool:

@@ -43,8 +43,13 @@ def count_letters(text: str) -> Counter[str]:
     if text.isascii():
         letters = sum(map(str.isalpha, text))
         return Counter(LATIN=letters) if letters else Counter()
+    return letters_by_script(Counter(text))
+
+
+def letters_by_script(characters: Mapping[str, int]) -> Counter[str]:
+    """The number of letters by script, given the number of each character."""
     counts: Counter[str] = Counter()
-    for character, times in Counter(text).items():
+    for character, times in characters.items():
         if script := script_of(character):
             counts[script] += times
     return counts

@@ -53,9 +53,13 @@ class TaggedCorpus:
     def training(self) -> Iterator[list[Pair]]:
         """The training pairs in batches, some of which may be empty."""
         for direction in range(len(self._prefixes)):
-            for pairs, datasets in self._corpus.batches_of_datasets(self._corpus.is_train):
-                sources = self._tagged([pair[direction] for pair in pairs], datasets, direction)
-                yield [(src, pair[1 - direction]) for src, pair in zip(sources, pairs, strict=True)]
+            yield from self.pairs(self._corpus.is_train, direction)
+
+    def pairs(self, is_chosen: np.ndarray, direction: int = 0) -> Iterator[list[Pair]]:
+        """The marked pairs in one direction, in batches, some of which may be empty."""
+        for pairs, datasets in self._corpus.batches_of_datasets(is_chosen):
+            sources = self._tagged([pair[direction] for pair in pairs], datasets, direction)
+            yield [(src, pair[1 - direction]) for src, pair in zip(sources, pairs, strict=True)]
 
     def validation(self) -> list[Pair]:
         """The validation pairs, in the first direction. No dataset's tag is before them."""

@@ -1,6 +1,6 @@
 """The problems of an inspected corpus: what, how many, an example, what to do."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from translate_ddp.data.cleaning import (
@@ -104,7 +104,7 @@ def _dropped(found: Inspection) -> Iterator[Finding]:
                 yield Finding(
                     f"{of(count, report.rows)} rows of {report.source} are dropped ({reason})",
                     advice,
-                    pairs(report.examples[reason]),
+                    tuple(report.examples[reason]),
                 )
 
 
@@ -159,7 +159,7 @@ def _kept(found: Inspection) -> Iterator[Finding]:
             yield Finding(
                 f"{of(count, strict.rows)} kept pairs look wrong ({reason})",
                 advice,
-                pairs(strict.examples[reason]),
+                tuple(strict.examples[reason]),
             )
 
 
@@ -208,11 +208,6 @@ def _time(found: Inspection) -> Iterator[Finding]:
             f"The training would take about {days:,.0f} days on this machine",
             "Train on a GPU, or pass a smaller --preset.",
         )
-
-
-def pairs(examples: Iterable[Sequence[str]]) -> tuple[Pair, ...]:
-    """The examples of a report, which JSON holds as lists."""
-    return tuple((src, tgt) for src, tgt in examples)
 
 
 def of(count: int, total: int) -> str:

@@ -41,7 +41,7 @@ class Inspection:
     validation_pairs: int
     strict: Report | None  # what --clean strict would drop in addition; None: it is used
     texts: TextStatistics
-    repetitions: tuple[Repetition, Repetition]  # sources in all usable rows, targets in the sample
+    repetitions: tuple[Repetition, Repetition]  # of sources, and of targets
     vocabulary: Vocabulary
     epoch: Epoch | None  # None: no pair fits --seq_len
     pace: Pace | None  # None: not measured
@@ -99,19 +99,17 @@ def inspect(
         len(cleaned.validation()),
         strict,
         texts,
-        (_repeated_source(cleaned), _repeated_target(cleaned, is_chosen, texts)),
+        (_repetition(cleaned, "source"), _repetition(cleaned, "target")),
         vocabulary,
         epoch,
         pace,
     )
 
 
-def _repeated_source(corpus: CleanedCorpus) -> Repetition:
-    """The most frequent source of all usable rows, duplicates included."""
+def _repetition(corpus: CleanedCorpus, side: str) -> Repetition:
+    """The most frequent text of a side in all usable rows, duplicates included."""
     store = PairStore(corpus.folder)
-    hashes = store.records["source"]
-    counts = largest_groups(hashes)
-    rows, first = max(counts, key=lambda run: run[0])
+    rows, first = max(largest_groups(store.records[side]), key=lambda group: group[0])
     return Repetition(rows, len(store), store.pairs([first])[0])
 
 
@@ -123,11 +121,3 @@ def largest_groups(hashes: np.ndarray) -> Iterator[tuple[int, int]]:
         if len(sizes):
             most = int(np.argmax(sizes))
             yield int(sizes[most]), int(rows[starts[most]])
-
-
-def _repeated_target(
-    corpus: CleanedCorpus, is_chosen: np.ndarray, texts: TextStatistics
-) -> Repetition:
-    index, rows = texts.most_repeated(1)
-    row = int(np.flatnonzero(is_chosen)[index])
-    return Repetition(rows, len(texts), PairStore(corpus.folder).pairs([row])[0])

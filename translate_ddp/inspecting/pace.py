@@ -17,7 +17,7 @@ from translate_ddp.progress import Progress
 from translate_ddp.runtime.device import choose_device, describe_device, fix_cuda_kernels
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.launcher import ONE_PROCESS
-from translate_ddp.settings import Config
+from translate_ddp.settings import Config, MixConfig
 from translate_ddp.training.build import build_loader, build_model, build_updater
 from translate_ddp.training.updater import Updater
 
@@ -67,6 +67,7 @@ def measure_pace(
     size = min(batches.batch_tokens, batches.pass_tokens(device.type))
     config = replace(
         config,
+        mix=MixConfig(),  # the sample is one dataset
         batches=replace(batches, batch_tokens=size),
         checkpoint=replace(config.checkpoint, model_folder=str(folder)),
     )

@@ -95,7 +95,7 @@ def _length_charts(found: Inspection) -> Iterator[Markup]:
     sides = [texts.characters[:, side] for side in range(2)]
     yield _lengths("Characters of a sentence", dict(zip(names, sides, strict=True)), "characters")
     ratios = np.clip(texts.ratios, 0, MAX_RATIO)
-    counts, edges = np.histogram(ratios, bins=2 * BINS // 2, range=(0, MAX_RATIO))
+    counts, edges = np.histogram(ratios, bins=BINS, range=(0, MAX_RATIO))
     label = f"{names[1]} characters for one {names[0]} character (4: 4 or more)"
     yield histogram("Ratio of the sides", edges.tolist(), [Series("pairs", counts.tolist())], label)
     if len(dataset):

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
-from translate_ddp.data.corpus import Cleaning
+from translate_ddp.data.corpus import Cleaning, NoUsablePairs
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.rows import Rows
-from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig
 
 
@@ -44,7 +43,7 @@ class StrictCleaning(Cleaning):
 
         try:
             self._read(Rows(f"{name}, with strict rules", end - start, read))
-        except UserError:  # every pair is dropped, which the report says
+        except NoUsablePairs:  # every pair is dropped, which the report says
             self._bounds.append(len(self._store))
 
 

@@ -47,7 +47,7 @@ def lengths_table(found: Inspection) -> Table:
         if separates_words(language):
             rows.append([f"{language} words", *_quantiles(texts.words[:, side])])
         if len(dataset):
-            tokens = (dataset.source, dataset.target)[side].lengths
+            tokens = (dataset.source, dataset.target)[side].lengths + 1  # as --seq_len counts
             rows.append([f"{language} tokens", *_quantiles(tokens)])
     ratio = f"{languages[1]} / {languages[0]} characters"
     rows.append([ratio, *_quantiles(texts.ratios, ".2f")])
@@ -75,8 +75,7 @@ def character_name(character: str) -> str:
 def visible(character: str) -> str:
     """The character, or its number if it shows nothing or joins others."""
     is_shown = character.isprintable() and unicodedata.category(character)[0] != "M"
-    is_private = unicodedata.category(character) == "Co"
-    return character if is_shown and not is_private else f"U+{ord(character):04X}"
+    return character if is_shown else f"U+{ord(character):04X}"
 
 
 def vocabulary_table(found: Inspection) -> Table:
@@ -102,12 +101,10 @@ def vocabulary_table(found: Inspection) -> Table:
 
 def vocabulary_line(found: Inspection) -> str:
     vocabulary, config = found.vocabulary, found.config.tokenizer
-    origin = (
-        "trained on the same pairs"
-        if vocabulary.is_trained
-        else f"read from {config.tokenizer_file}"
-    )
-    return f"{len(vocabulary.tokenizer):,} tokens ({config.tokenizer}), {origin}."
+    origin = f"read from {config.tokenizer_file}"
+    if vocabulary.is_trained:
+        origin = f"{config.tokenizer}, trained on the same pairs"
+    return f"{len(vocabulary.tokenizer):,} tokens, {origin}."
 
 
 def training_rows(found: Inspection) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import numpy as np
 
 from translate_ddp.data.clean_rows import EXAMPLES, shortened
 from translate_ddp.data.pair_store import Pair
-from translate_ddp.data.scripts import script_of
+from translate_ddp.data.scripts import letters_by_script
 from translate_ddp.inspecting.defects import find_defects
 from translate_ddp.inspecting.direction import Direction
 from translate_ddp.progress import Progress
@@ -28,7 +27,6 @@ class TextStatistics:
 
     characters: np.ndarray
     words: np.ndarray  # separated by blanks
-    hashes: np.ndarray  # of the texts
     counts: tuple[Counter[str], Counter[str]]  # of each character, per side
     defects: Counter[str] = field(default_factory=Counter)  # pairs with each
     examples: dict[str, list[Pair]] = field(default_factory=dict)  # of pairs with each defect
@@ -42,23 +40,13 @@ class TextStatistics:
     @cached_property
     def scripts(self) -> tuple[Counter[str], Counter[str]]:
         """The number of letters by script, per side."""
-        found = Counter[str](), Counter[str]()
-        for side in SIDES:
-            for character, count in self.counts[side].items():
-                if script := script_of(character):
-                    found[side][script] += count
-        return found
+        source, target = map(letters_by_script, self.counts)
+        return source, target
 
     @property
     def ratios(self) -> np.ndarray:
         """Characters of the target for each character of the source."""
         return self.characters[:, 1] / self.characters[:, 0]
-
-    def most_repeated(self, side: int) -> tuple[int, int]:
-        """The first pair of the most frequent text of a side, and the number of pairs with it."""
-        _, first, counts = np.unique(self.hashes[:, side], return_index=True, return_counts=True)
-        most = int(np.argmax(counts))
-        return int(first[most]), int(counts[most])
 
 
 @dataclass(frozen=True)
@@ -76,7 +64,6 @@ class Measure:
         result = TextStatistics(
             characters=_numbers((len(text) for pair in pairs for text in pair), np.int32, shape),
             words=_numbers((len(text.split()) for pair in pairs for text in pair), np.int32, shape),
-            hashes=_numbers((_hash(text) for pair in pairs for text in pair), np.uint64, shape),
             counts=(Counter(), Counter()),
         )
         for pair in pairs:
@@ -115,7 +102,7 @@ def measure(
             result.swapped += part.swapped
             _add(result.swapped_examples, part.swapped_examples)
             parts.append(part)
-    for name in ("characters", "words", "hashes"):
+    for name in ("characters", "words"):
         arrays = [getattr(part, name) for part in [result, *parts]]
         setattr(result, name, np.concatenate(arrays))
     return result
@@ -133,7 +120,3 @@ def _add(examples: list[Pair], new: list[Pair]) -> None:
 
 def _numbers(values: Iterable[int], dtype: type, shape: tuple[int, int]) -> np.ndarray:
     return np.fromiter(values, dtype=dtype, count=shape[0] * shape[1]).reshape(shape)
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

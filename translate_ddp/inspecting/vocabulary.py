@@ -1,7 +1,7 @@
 """The vocabulary of a corpus: a sample as tokens, and how well the vocabulary covers validation."""
 
 import re
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import numpy as np
 from translate_ddp.data.cleaned_corpus import CleanedCorpus
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.encoding import Encoder, encode
-from translate_ddp.data.perturbation import perturb_lines
+from translate_ddp.data.tagging import TaggedCorpus
 from translate_ddp.data.tokenizer import UNK, Tokenizer, build_tokenizer
 from translate_ddp.inspecting.text_statistics import TextStatistics
 from translate_ddp.settings import Config
@@ -62,11 +62,12 @@ def build_vocabulary(
     file = config.tokenizer.file(languages)
     is_trained = file is None or not file.exists()
     settings = replace(config.tokenizer, tokenizer_file="") if is_trained else config.tokenizer
-    lines = _lines(corpus, is_chosen, config.augment.perturb)
+    tagged = TaggedCorpus(corpus, config.corpus)
+    lines = tagged.lines(is_chosen, config.augment.perturb)
     tokenizer = build_tokenizer(lines, settings, languages)
     encoder = Encoder(tokenizer.text, config.batches.seq_len)
     stem = folder / "sample"
-    fits = encode(corpus.batches(is_chosen), len(texts), encoder, stem, shown)
+    fits = encode(tagged.pairs(is_chosen), len(texts), encoder, stem, shown)
     dataset = ParallelDataset(*(Ragged.open(Path(f"{stem}.{side}")) for side in ("src", "tgt")))
     validation = corpus.validation()[:VALIDATION_PAIRS]
     source, target = (
@@ -74,13 +75,6 @@ def build_vocabulary(
         for side in SIDES
     )
     return Vocabulary(tokenizer, is_trained, dataset, fits, (source, target))
-
-
-def _lines(corpus: CleanedCorpus, is_chosen: np.ndarray, perturb: bool) -> Iterator[str]:
-    for pairs in corpus.batches(is_chosen):
-        sources = [src for src, _ in pairs]
-        yield from perturb_lines(sources) if perturb else sources
-        yield from (tgt for _, tgt in pairs)
 
 
 def _cover(lines: list[str], tokenizer: Tokenizer, seen: set[str]) -> Coverage:
@@ -91,11 +85,11 @@ def _cover(lines: list[str], tokenizer: Tokenizer, seen: set[str]) -> Coverage:
         "\ufffd" in piece or BYTE_PIECE.fullmatch(name) is not None
         for piece, name in zip(pieces, names, strict=True)
     ]
-    unseen = [character for line in lines for character in line if character not in seen]
-    frequent = sorted(set(unseen), key=lambda character: (-unseen.count(character), character))
+    unseen = Counter(character for line in lines for character in line if character not in seen)
+    frequent = sorted(unseen, key=lambda character: (-unseen[character], character))
     return Coverage(
         unknown=counts[UNK] / max(len(ids), 1),
         bytes=float(counts[np.array(is_part)].sum()) / max(len(ids), 1),
-        unseen=len(unseen) / max(sum(map(len, lines)), 1),
+        unseen=unseen.total() / max(sum(map(len, lines)), 1),
         unseen_characters="".join(frequent[:10]),
     )

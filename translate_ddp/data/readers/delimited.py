@@ -83,7 +83,9 @@ def _separator(lines: list[str]) -> str:
     """What separates the fields of these lines: it gives all their rows the same number of them."""
     for separator in SEPARATORS:
         with suppress(csv.Error):
-            widths = {len(row) for row in csv.reader(lines, delimiter=separator) if row}
+            rows = [row for row in csv.reader(lines, delimiter=separator) if row]
+            # These lines may end within a quoted field of the last row.
+            widths = set(map(len, rows[:-1] or rows))
             if len(widths) == 1 and widths != {1}:
                 return separator
     return SEPARATORS[0]

@@ -126,7 +126,8 @@ class _Handler(ContentHandler):
         if name == "tu":
             self._units.append(self._unit)
         elif name == "seg" and self._text is not None:
-            self._unit.setdefault(self._language, "".join(self._text))
+            if self._language:
+                self._unit.setdefault(self._language, "".join(self._text))
             self._text = None
         elif name in CODES:
             self._codes -= 1
