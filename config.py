@@ -6,10 +6,9 @@ ones before it.
 
 import argparse
 import math
-import os
 import sys
-from collections.abc import Iterator, Sequence, Set
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from collections.abc import Sequence, Set
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import tyro
 
 from translate_ddp import __version__
-from translate_ddp.commands.command_line import given_flags
+from translate_ddp.commands.command_line import given_flags, silence
 from translate_ddp.corpus_settings import Stage
 from translate_ddp.errors import UserError
 from translate_ddp.presets import PRESETS, choose_preset, with_values
@@ -48,7 +47,7 @@ def parse(arguments: Sequence[str], prints: bool = True, pairs: int | None = Non
         flags = as_flags(Path(chosen.config), settings) + flags
         chosen = _read_choices(flags)
     preset = choose_preset(chosen.preset, tuple(chosen.dataset), pairs)
-    with nullcontext() if prints else _silence():
+    with nullcontext() if prints else silence():
         config = tyro.cli(
             Config,
             args=flags,
@@ -81,12 +80,6 @@ def given_settings(arguments: Sequence[str]) -> set[str]:
     if file := _read_choices(flags).config:
         flags = as_flags(Path(file), read_yaml(Path(file))) + flags
     return given_flags(flags)
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        yield
 
 
 def _read_choices(flags: Sequence[str]) -> argparse.Namespace:

@@ -201,6 +201,14 @@ def test_names_cannot_leave_the_folder():
         CheckpointConfig(model_basename="../elsewhere")
 
 
+def test_a_folder_holds_one_run(store: CheckpointStore):
+    path = store.save(make_state(1))
+    config = CheckpointConfig(str(store.folder), model_basename="other")
+    with pytest.raises(UserError, match=f"{path.name}, a checkpoint of another --model_basename"):
+        CheckpointStore(config).archive(None)
+    assert path.exists()
+
+
 def test_archives_are_new_folders(store: CheckpointStore):
     for name in ("earlier-002", "earlier-notes"):
         (store.folder / name).mkdir(parents=True)

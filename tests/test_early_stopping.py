@@ -40,8 +40,9 @@ def test_finished_run_says_so_and_does_not_train_on(stopped: Run):
 def test_higher_patience_resumes_the_run(stopped: Run):
     straight = stopped.copy("straight")
     straight.start(*FLAGS, "--patience", "3").succeed()
-    output = stopped.start(*FLAGS, "--patience", "3").succeed()
+    output = stopped.start(*FLAGS, "--patience", "3", "--keep_last", "4").succeed()
     assert "Changed: patience: 2 in the checkpoint, 3 now." in output
+    assert "Changed: keep_last: " in output and "Changed: model_folder" not in output
     assert last_state(stopped.folder)["position"]["epoch"] == 4
     assert_same_run(straight.folder, stopped.folder)
 

@@ -181,6 +181,9 @@ def test_only_settings_that_the_user_set_are_compared(file: Path, tmp_path: Path
     for flags in (["--config", str(yaml)], ["--d_model=128"], ["--tokenizer_file", "t.json"]):
         with pytest.raises(UserError, match="in the checkpoint, .* requested"):
             adopt_settings(parse(flags), state, given_settings(flags))
+    state.run.config["tokenizer"]["tokenizer"] = "word"
+    with pytest.raises(UserError, match="--init_from .* from the file: .*bpe_dropout"):
+        adopt_settings(parse(["--bpe_dropout", "0.1"]), state, {"bpe_dropout"})
 
 
 def test_average_file_starts_a_run(child: Run, trained: Path, file: Path, tmp_path: Path):

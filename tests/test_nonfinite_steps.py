@@ -40,6 +40,15 @@ def test_stop_waits_for_a_finite_step(run: Run):
     assert_same_run(straight.folder, run.folder)
 
 
+def test_an_epoch_that_ends_with_a_skipped_step_is_saved(run: Run):
+    straight = run.copy("straight")
+    straight.start(fault="loss:16=nan").succeed()  # step 15, the last of the first epoch
+    run.start(fault="loss:16=nan batch:17=kill").kill_rest()
+    assert list(run.folder.glob("tmodel_epoch_0001_step_00000015-*.pt"))
+    run.start("--preload", "best").succeed()
+    assert_same_run(straight.folder, run.folder)
+
+
 def test_ten_nonfinite_steps_in_a_row_end_the_run_without_a_save(run: Run):
     output = run.start(*MANY_EPOCHS, size=2, fault="loss:6-1000@1=nan").fail()
     assert output.count("error: Loss or gradient was not finite in 1") == 1

@@ -83,7 +83,7 @@ def test_stop_that_exceeds_the_grace_period_reports_the_phase(run: Run):
     job = run.start(*MANY_EPOCHS, size=2, fault="batch:6@1=hang batch:6@0=term", **grace)
     assert job.wait() == [75, 75]
     output = job.text()
-    assert output.count("grace period of 1.5 s") == 1 and "without a new checkpoint" in output
+    assert output.count("grace period of 1.5 s") == 1 and "exited without saving" in output
     assert "Stack of rank 0" in output and "Stack of rank 1" in output
     assert run.status["state"] == "preempted"
     assert run.saved_steps == [4]

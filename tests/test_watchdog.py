@@ -8,6 +8,7 @@ import subprocess
 import sys
 import termios
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,39 @@ def test_only_a_second_ctrl_c_ends_the_process_at_once(
     watchdog._on_signal(signal.SIGINT, 200.0)
     watchdog._on_signal(number, 200.0 + seconds)
     assert codes == [130] * ends
+
+
+def test_ctrl_c_at_the_end_keeps_the_status_of_the_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "_exit", lambda code: None)
+    watchdog, written = module.Watchdog(), []
+    watchdog.exit.write_status = lambda status, reason: written.append(status)
+    for stage, expected in (("ending", []), ("training", ["preempted"])):
+        watchdog.stage = stage
+        watchdog._on_signal(signal.SIGINT, 100.0)
+        watchdog._on_signal(signal.SIGINT, 110.0)
+        assert written == expected
+
+
+class Ended(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("reason", "ends"),
+    [("SIGTERM", True), ("SIGUSR1", True), ("--max_minutes reached", False)],
+)
+def test_only_a_stop_by_a_signal_has_a_grace_period(
+    monkeypatch: pytest.MonkeyPatch, reason: str, ends: bool
+):
+    def end(*_: object) -> None:
+        raise Ended
+
+    watchdog = module.Watchdog()
+    monkeypatch.setattr(watchdog, "end", end)
+    watchdog.begin_training()
+    watchdog.request_stop(reason)
+    with pytest.raises(Ended) if ends else nullcontext():
+        watchdog._check(time.monotonic() + 1000)
 
 
 def test_process_is_in_the_foreground_only_of_a_terminal():

@@ -29,7 +29,7 @@ class NotSaved(UserError):
 
 
 class Stopped(Exception):
-    """A stop was requested during a validation. The resumed run validates again."""
+    """A stop was requested during long work, which the next start does again or continues."""
 
 
 def first_line(error: BaseException) -> str:

@@ -86,7 +86,8 @@ def decode_n_best(
         nonlocal max_tokens
         length = len(sources[rows[0]])  # the longest
         tokens = len(rows) * (length + 1) * width
-        where = f"a sentence of {length} tokens with a beam of {width}"
+        search_name = f"{width} samples" if config.temperature else f"a beam of {width}"
+        where = f"a sentence of {length} tokens with {search_name}"
         flag = "--n_best" if config.temperature else "--beam_width"
         advice = f"lower {flag}" if width > 1 else FREE_MEMORY
         if len(rows) == 1 or tokens <= max_tokens:

@@ -29,7 +29,7 @@ CHECK_SECONDS = 0.25
 GRACE_SECONDS = 30.0  # torchrun's default between a signal to its ranks and SIGKILL
 REPEAT_SECONDS = 1.0  # in which one Ctrl-C may arrive twice: also from a parent that forwards it
 AWAITED_CHECKS = 20  # within the timeout; with many ranks, their heartbeats are the largest reply
-RESUME = "Run the same command to resume from the last checkpoint."
+RESUME = "Run the same command to continue."
 
 
 class Watchdog:
@@ -121,7 +121,7 @@ class Watchdog:
 
     def _on_signal(self, number: Signals, now: float) -> None:
         if self._is_second_interrupt(number, now):
-            if self.rank == 0:
+            if self.rank == 0 and self.stage != "ending":  # whose state is saved
                 self.exit.save_status("preempted", f"Second Ctrl-C: exited at once. {RESUME}")
             os._exit(ExitCode.INTERRUPTED)
         if number == SIGINT:
@@ -163,12 +163,14 @@ class Watchdog:
         if self.stage == "starting":
             text = f"Stopped before the first step ({reason}). Run the same command to start again."
             self.end("preempted", text, self.preempted_exit_code)
-        # A little less than the time after which the launcher sends SIGKILL.
+        # A little less than the time after which the launcher sends SIGKILL. Nobody sends it at the
+        # end of --max_minutes, or when torchrun has died.
         grace = float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", GRACE_SECONDS)) - 5
-        if self.stage == "training" and now - self._stop_requested_at > grace:
+        is_late = now - self._stop_requested_at > grace
+        if self.stage == "training" and is_late and reason in Signals.__members__:
             text = (
                 f"Stop requested ({reason}), but {self.where} took longer than the grace period "
-                f"of {grace:g} s: exited without a new checkpoint. {RESUME}"
+                f"of {grace:g} s: exited without saving. {RESUME}"
             )
             self.end("preempted", text, ExitCode.RETRY)
 

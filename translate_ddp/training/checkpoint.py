@@ -184,9 +184,12 @@ class CheckpointStore:
         `history` names the checkpoints of the run up to where it resumes; all others are moved,
         including later ones of the same run, which `latest` would find. The record of the run is
         copied. None starts a new run: everything is moved. Returns the path of the new folder, or
-        None if there is nothing to move.
+        None if there is nothing to move. Raises UserError for a new run beside checkpoints of
+        another `basename`, whose record is in the folder.
         """
         held = self.list()
+        if history is None:
+            self._check_basename()
         mine = [checkpoint for checkpoint in held if checkpoint.path.name in (history or ())]
         record = [path for name in RECORD_FILES if (path := self.folder / name).exists()]
         if len(mine) == len(held) and (mine or not record):
@@ -201,6 +204,14 @@ class CheckpointStore:
             archive.rmdir()
             return None
         return str(archive)
+
+    def _check_basename(self) -> None:
+        for path in sorted(self.folder.glob("*.pt")):
+            if parse_name(path) and not parse_name(path, re.escape(self.basename)):
+                raise UserError(
+                    f"{self.folder} holds {path.name}, a checkpoint of another --model_basename, "
+                    "and a folder holds one run: pass another --model_folder."
+                )
 
     def _create_archive(self) -> Path:
         number = self.count_archives() + 1

@@ -19,17 +19,20 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
     """The configuration with the model and the tokenizer of a checkpoint; dropout is kept.
 
     `given` has the names of the settings that the user set; others, such as those of the preset,
-    are replaced. Raises UserError if one of them is not that of the checkpoint.
+    are replaced. Raises UserError if one of them is not that of the checkpoint, or does not fit it.
     """
     saved = state.run.config
     dropout: dict[str, Any] = {"dropout": config.model.dropout}
     try:
         model = ModelConfig(**saved["model"] | dropout)
         tokenizer = TokenizerConfig(**saved["tokenizer"])
-    except (TypeError, KeyError, ValueError) as error:
+        adopted = replace(config, model=model, tokenizer=tokenizer)
+    except (TypeError, KeyError) as error:
         raise UserError(
             f"The settings in the checkpoint are of another version: {first_line(error)}"
         ) from error
+    except ValueError as error:
+        raise UserError(f"--init_from takes model and tokenizer from the file: {error}") from error
     wanted: dict[str, Any] = asdict(config.model) | asdict(config.tokenizer)
     held: dict[str, Any] = asdict(model) | asdict(tokenizer)
     differences = [
@@ -42,7 +45,7 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
             "--init_from takes model and tokenizer from the checkpoint, not from these settings:"
             f"{''.join(differences)}\nOmit them, or omit --init_from."
         )
-    return replace(config, model=model, tokenizer=tokenizer)
+    return adopted
 
 
 def store_tokenizer(text: str, folder: Path, languages: str) -> TokenizerConfig:

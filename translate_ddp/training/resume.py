@@ -22,6 +22,9 @@ from translate_ddp.training.state import Run, RunIdentity, RunState
 # seq_len is part of the data's fingerprint; max_tokens only divides a step into passes.
 FREE_SETTINGS = ("dropout", "seq_len", "max_tokens")
 
+# Where a run is and how it was started.
+OF_START = ("model_folder", "preload", "init_from", "preset", "config")
+
 MIX = "pairs of an epoch"  # a name in `RunIdentity.within_epoch`
 
 Settings = dict[str, dict[str, Any]]  # part -> setting -> value
@@ -160,12 +163,13 @@ def compare(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 def describe_changes(state: RunState, config: Settings, environment: dict[str, Any]) -> list[str]:
     """A message for each changed setting, and one if the environment changed."""
     defaults, saved = Config().to_dict(), state.run.config
-    messages = [
-        f"Changed: {line}."
-        for part in config
-        if part not in ("checkpoint", "run")
-        for line in compare(defaults.get(part, {}) | saved.get(part, {}), config[part])
-    ]
+    messages = []
+    for part in config:
+        before, now = (
+            {name: value for name, value in side.items() if name not in OF_START}
+            for side in (defaults.get(part, {}) | saved.get(part, {}), config[part])
+        )
+        messages += [f"Changed: {line}." for line in compare(before, now)]
     if differences := compare(state.environment, environment):
         messages.append(
             "The order of the data is the same, but the results are not equal bit for bit: "

@@ -243,7 +243,7 @@ class Trainer:
         )
 
     def _save(self, epoch: int | None = None, stopping: bool = False) -> None:
-        """Save, unless this step was saved already or the last step was skipped.
+        """Save, unless within an epoch this step was saved already or the last one was skipped.
 
         Raises UserError if the weights differ or are not finite, or if too many saves failed.
         """
@@ -252,7 +252,8 @@ class Trainer:
             return
         self.watchdog.enter_phase("checking the weights before a save", step)
         totals = self._totals()
-        if self.position.skipped_in_a_row and not self.is_finished():
+        # An epoch needs its file: it may be the best, or part of an average.
+        if epoch is None and self.position.skipped_in_a_row and not self.is_finished():
             return
         check_weights(list(self.model.parameters()), self.updater.optimizer, self.world, step)
         is_last = stopping or self.is_finished()
