@@ -61,8 +61,9 @@ def measured(training: Training, seconds: float, rows: Any) -> dict[str, float]:
     """The seconds of a step, and the FLOP of its real tokens, divided by the number of ranks."""
     lengths, size = training.sampler.lengths, training.world.size
     flop = step_flop(training.model, lengths.source[rows], lengths.target[rows])
-    of_rank = {name: value / size for name, value in vars(flop).items()}
-    return {"seconds": seconds, **of_rank, "FLOP/s": flop.total / size / seconds}
+    passes = 2 if training.config.loss.simcut else 1
+    of_rank = {name: passes * value / size for name, value in vars(flop).items()}
+    return {"seconds": seconds, **of_rank, "FLOP/s": sum(of_rank.values()) / seconds}
 
 
 def report(

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.clock import Clock
 from benchmarks.machine import wait_for
-from config import parse
+from config import Config, parse
 from translate_ddp.data.batches import BatchLoader, Step, padding_share
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.data.step_sampler import StepSampler
@@ -33,6 +33,7 @@ from translate_ddp.training.updater import Updater
 class Training:
     """What trains a model, without a run: it does not save, validate or log."""
 
+    config: Config
     model: Transformer
     updater: Updater
     loader: BatchLoader
@@ -65,16 +66,14 @@ def open_training(flags: Sequence[str], data: PreparedData | None = None) -> Ite
     """
     with tempfile.TemporaryDirectory() as folder:
         prints = is_first_process(os.environ)
-        # Perturbed steps have more tokens than `run_clock` counts, and need the corpus's tokenizer;
-        # other programs have no SimCut.
-        config = parse(
-            ["--model_folder", folder, "--no_perturb", "--simcut", "0", *flags], prints=prints
-        )
+        # Perturbed steps have more tokens than `run_clock` counts, and need the corpus's tokenizer.
+        config = parse(["--model_folder", folder, "--no_perturb", *flags], prints=prints)
         with open_world(config.distributed) as world:
             prepared = Path(config.checkpoint.model_folder) / "data"
             data = data or prepare_data(config, prepared, world)
             model = build_model(config, data, world)
             yield Training(
+                config,
                 model,
                 build_updater(config, model, world),
                 build_loader(config, data, world),

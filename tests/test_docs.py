@@ -24,7 +24,8 @@ OTHER_FLAGS = set(
     "--reverse --inflight --pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
     "--input --model_prefix --byte_fallback --normalization_rule_name "
     "--rounds --seconds --warmup_seconds --pairs --only "
-    "--corpus --convention --name --against --results --model_root --no_test --averages".split()
+    "--corpus --convention --name --against --results --model_root --no_test --averages "
+    "--processes".split()
 )
 
 

@@ -1,4 +1,4 @@
-"""Pages: foreign text, scripts and their policy, and the page of an inspection."""
+"""Pages: untrusted text, scripts and their policy, and the page of an inspection."""
 
 import base64
 import hashlib
@@ -12,12 +12,13 @@ from translate_ddp.pages.charts import Series, bars, lines
 from translate_ddp.pages.page import render_page
 
 
-def test_templates_escape_values_and_shorten_foreign_text(tmp_path: Path):
+def test_templates_escape_values_and_shorten_untrusted_text(tmp_path: Path):
     template = tmp_path / "small.html"
-    template.write_text("{{ text }}|{{ text | foreign }}|{{ long | foreign }}|{{ odd | foreign }}")
+    names = ("text", "text | untrusted", "long | untrusted", "odd | untrusted")
+    template.write_text("|".join(f"{{{{ {name} }}}}" for name in names))
     html = render_page(template, text=HOSTILE, long="x" * 10_000, odd="a\x00\u202eb\ud800")
-    plain, foreign, long, odd = html.strip().split("|")
-    assert "<" not in plain + foreign and Page(foreign).text == HOSTILE
+    plain, untrusted, long, odd = html.strip().split("|")
+    assert "<" not in plain + untrusted and Page(untrusted).text == HOSTILE
     assert long == "x" * 300 + "…" and odd == r"a\x00\u202eb\ud800"
 
 

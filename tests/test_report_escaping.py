@@ -1,4 +1,4 @@
-"""Foreign text in every part of a record stays text, on the page of a run and in a comparison."""
+"""Untrusted text in every part of a record stays text, on the page of a run and in a comparison."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ FOLDER = "<script>alert(1)<\"'&\u202e\u05d0 {}"
 
 
 def replace_texts(value: Any, text: Callable[[], str]) -> Any:
-    """The value with foreign text in place of all strings, also of the names in dictionaries."""
+    """The value with untrusted text in place of all strings, also of the names in dictionaries."""
     if isinstance(value, str):
         return text()
     if isinstance(value, list):
@@ -82,7 +82,7 @@ def pages(folder: Path, first: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("first", range(0, len(TEXTS), 3))
-def test_foreign_text_adds_no_element_no_control_and_little_text(first: int, tmp_path: Path):
+def test_untrusted_text_adds_no_element_no_control_and_little_text(first: int, tmp_path: Path):
     for html in pages(tmp_path, first):
         assert not set("\0\x1b\u202e\u2066\ud800") & set(html)
         assert "x" * 301 not in html and "\u0645" * 301 not in html
@@ -122,7 +122,7 @@ NOT_ISOLATED = """
 
 @pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("size", [(320, 640), (1440, 900)])
-def test_a_browser_shows_foreign_text_as_text(
+def test_a_browser_shows_untrusted_text_as_text(
     chromium: Browser, size: tuple[int, int], tmp_path: Path
 ):
     for number, html in enumerate(pages(tmp_path, size[0] % len(TEXTS))):

@@ -229,7 +229,7 @@ def test_a_long_run_has_a_page_below_1_mb(tmp_path: Path):
     assert len(html.encode()) < 1_000_000
 
 
-def test_foreign_text_cannot_leave_its_place(tmp_path: Path):
+def test_untrusted_text_cannot_leave_its_place(tmp_path: Path):
     hostile = f"{HOSTILE}\u202e\u05d0" + "x" * 10_000
     write_run(tmp_path)
     texts = {

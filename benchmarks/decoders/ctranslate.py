@@ -62,8 +62,7 @@ def translate(
     translator: ctranslate2.Translator, sources: Ids, settings: CTranslate, limit: int
 ) -> Ids:
     per_worker = -(-len(sources) // settings.workers)
-    # It sorts by length. Its score divides by length^p, ours by ((5 + length) / 6)^p; all sentences
-    # have the limit of the longest source.
+    # It sorts by length. All sentences have the limit of the longest source.
     results = translator.translate_batch(
         [words(ids) for ids in sources],  # the model appends the end marker
         max_batch_size=min(BATCH_ROWS // settings.beam_width, per_worker),

@@ -1,8 +1,8 @@
 """Trains a recipe on Multi30k, scores it by a fixed protocol, and records it.
 
-    python -m benchmarks.recipe --corpus data/multi30k --convention tok --name base --seed 1 \\
-        -- --dropout 0.3 --batch_tokens 4096
-    python -m benchmarks.recipe report --corpus data/multi30k --against base
+    python -m benchmarks.recipe --corpus multi30k --convention tok --name small --seed 1
+    python -m benchmarks.recipe --corpus multi30k --name without-simcut --no_test -- --simcut 0
+    python -m benchmarks.recipe report --corpus multi30k --against small
 
 What follows `--` are flags of train.py. A run that was stopped is resumed by the same command.
 `report` makes tables and a figure of all records. The protocol: `docs/recipe.md`.

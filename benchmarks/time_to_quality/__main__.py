@@ -1,7 +1,7 @@
 """Minutes of training until a validation BLEU, beside other trainers.
 
     python -m benchmarks.time_to_quality --minutes 60 -- --dataset multi30k/train \\
-        --validation multi30k/val --lang_tgt de --preset small --dropout 0.3 --batch_tokens 4096
+        --validation multi30k/val --lang_tgt de --preset small
     python -m benchmarks.time_to_quality --minutes 0.2 --every 0.1 --learning_rates 3e-3  # a trial
 
 What follows `--` are flags of train.py: all of them hold for ours; corpus, vocabulary, model,

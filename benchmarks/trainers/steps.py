@@ -9,7 +9,7 @@ from benchmarks.random_pairs import random_pairs
 from benchmarks.workbench import open_training, take_steps
 
 LENGTH = 24  # tokens of every sentence
-VOCABULARY = {"tiny": 4_000, "small": 8_000, "base": 32_000}
+VOCABULARY = {"tiny": 4_000, "small": 5_000, "base": 32_000}
 BATCH_TOKENS = {"tiny": 1_024, "small": 2_048, "base": 2_048}
 
 

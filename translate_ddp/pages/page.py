@@ -10,7 +10,7 @@ from markupsafe import Markup
 from translate_ddp.console import printable
 
 FOLDER = Path(__file__).parent
-MAX_CHARACTERS = 300  # of a foreign text
+MAX_CHARACTERS = 300  # of a untrusted text
 
 
 def render_page(template: Path, script: str = "", **values: Any) -> str:
@@ -19,7 +19,7 @@ def render_page(template: Path, script: str = "", **values: Any) -> str:
     It runs the script of its charts, if it has any, and `script`, which may send requests to the
     server of the page; no others, as it names their checksums.
 
-    The filter `foreign` is for text that others have written: it is short, and its controls are
+    The filter `untrusted` is for text that others have written: it is short, and its controls are
     escaped.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only pages need it
@@ -31,7 +31,7 @@ def render_page(template: Path, script: str = "", **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["foreign"] = foreign
+    environment.filters["untrusted"] = untrusted
     environment.filters["breakable"] = breakable
     environment.filters["checksum"] = checksum
     environment.globals["charts_script"] = Markup(FOLDER.joinpath("charts.js").read_text("utf-8"))
@@ -39,7 +39,7 @@ def render_page(template: Path, script: str = "", **values: Any) -> str:
     return environment.get_template(template.name).render(**values) + "\n"
 
 
-def foreign(text: str) -> str:
+def untrusted(text: str) -> str:
     """The start of the text, with characters escaped that no page can hold, or that reorder it."""
     shown = printable(text[: MAX_CHARACTERS + 1])
     return shown if len(text) <= MAX_CHARACTERS else f"{shown[:MAX_CHARACTERS]}…"

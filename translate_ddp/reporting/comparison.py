@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
-from translate_ddp.pages.page import foreign, render_page
+from translate_ddp.pages.page import render_page, untrusted
 from translate_ddp.pages.table import Table
 from translate_ddp.quantities import describe_seconds
 from translate_ddp.reporting.clock import Clock
@@ -75,7 +75,7 @@ def render_comparison(records: Sequence[RunRecord], now: float, script: str = ""
     return render_page(
         TEMPLATE,
         script,
-        names=[foreign(run.name) for run in runs],
+        names=[untrusted(run.name) for run in runs],
         made=utc(now),
         scores=scores_table(runs),
         has_one_corpus=has_one_corpus(runs),
@@ -152,7 +152,7 @@ def charts(runs: Sequence[ComparedRun]) -> list[tuple[Markup, Markup]]:
         axis: Axis, panel: Panel, name: str, x: Callable[[ComparedRun, Curve], np.ndarray]
     ) -> Markup:
         found = [(run, run.record.curves.get(name, EMPTY)) for run in runs]
-        shown = [Line(foreign(run.name), curve, x(run, curve)) for run, curve in found]
+        shown = [Line(untrusted(run.name), curve, x(run, curve)) for run, curve in found]
         title = f"{panel.title}: {panel.names[name]}" if len(panel.names) > 1 else panel.title
         return axis.chart(title, shown, panel.y_from_zero, POINTS // len(runs))
 
@@ -228,12 +228,12 @@ def _why_not(first: ComparedRun, run: ComparedRun) -> Markup:
     for each in (first, run):
         if not each.rows:
             return Markup("<bdi>{}</bdi> has not kept the translations of a validation.").format(
-                foreign(each.name)
+                untrusted(each.name)
             )
     if [row[:2] for row in first.rows] != [row[:2] for row in run.rows]:
         return Markup(
             "<bdi>{}</bdi> was validated with other sentences than <bdi>{}</bdi>."
-        ).format(foreign(run.name), foreign(first.name))
+        ).format(untrusted(run.name), untrusted(first.name))
     return Markup()
 
 

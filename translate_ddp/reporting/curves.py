@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from translate_ddp.pages.axes import Limits
 from translate_ddp.pages.charts import Mark, Series, lines
-from translate_ddp.pages.page import foreign
+from translate_ddp.pages.page import untrusted
 from translate_ddp.reporting.clock import Clock
 from translate_ddp.reporting.thinning import POINTS, few, thinned
 from translate_ddp.run_record import Curve, RunRecord, Saved
@@ -75,7 +75,9 @@ def panels(names: Iterable[str], max_others: int = MAX_OTHERS) -> list[Panel]:
     known = {name for panel in PANELS for name in panel.names} | set(NOT_SHOWN)
     names = list(names)
     found = [panel for panel in PANELS if not panel.names.keys().isdisjoint(names)]
-    others = [Panel(foreign(name), {name: foreign(name)}) for name in names if name not in known]
+    others = [
+        Panel(untrusted(name), {name: untrusted(name)}) for name in names if name not in known
+    ]
     return found + others[:max_others]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from translate_ddp.pages.page import foreign
+from translate_ddp.pages.page import untrusted
 from translate_ddp.pages.table import Table
 from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import describe_seconds, number, size
@@ -163,7 +163,7 @@ def checkpoints(record: RunRecord, metric: str) -> tuple[Table, str]:
         line = f"{others} no longer in the folder."
     if len(rows) > MAX_ROWS:
         line = f"The newest {MAX_ROWS} of {len(rows):,}. {line}".rstrip()
-    return Table(["epoch", "step", "size", foreign(label(metric)), "file"], rows[:MAX_ROWS]), line
+    return Table(["epoch", "step", "size", untrusted(label(metric)), "file"], rows[:MAX_ROWS]), line
 
 
 def _file_size(path: Path) -> str:

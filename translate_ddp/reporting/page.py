@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from translate_ddp.data.sentencepiece_model import BLANK
 from translate_ddp.pages.charts import Series, bars, heat_map, histogram
-from translate_ddp.pages.page import foreign, render_page
+from translate_ddp.pages.page import render_page, untrusted
 from translate_ddp.pages.svg import shortened
 from translate_ddp.quantities import describe_seconds, number
 from translate_ddp.reporting import details
@@ -175,7 +175,7 @@ def _attention(validation: LastValidation | None) -> list[Markup]:
     found = [each for each in validation.attention if _is_complete(each)] if validation else []
     return [
         heat_map(
-            shortened(foreign(each.sentence), MAX_TITLE),
+            shortened(untrusted(each.sentence), MAX_TITLE),
             list(map(_token, each.predicted[:MAX_TOKENS])),
             list(map(_token, each.source[:MAX_TOKENS])),
             [weights[:MAX_TOKENS] for weights in each.weights[:MAX_TOKENS]],
@@ -186,7 +186,7 @@ def _attention(validation: LastValidation | None) -> list[Markup]:
 
 def _token(text: str) -> str:
     """The token, with a dot for the sign of a blank, which fonts show as a thick line."""
-    return foreign(text).replace(BLANK, "·")
+    return untrusted(text).replace(BLANK, "·")
 
 
 def _is_complete(attention: Attention) -> bool:
@@ -198,11 +198,11 @@ def _data_charts(launch: Launch) -> Iterator[Markup]:
     if launch.dropped:
         counts = sorted(launch.dropped.items(), key=lambda each: -each[1])
         yield bars(
-            "Dropped rows", [(foreign(why), count, f"{count:,}") for why, count in counts[:20]]
+            "Dropped rows", [(untrusted(why), count, f"{count:,}") for why, count in counts[:20]]
         )
     edges = launch.length_edges
     sides = (launch.lang_src, launch.source_lengths), (launch.lang_tgt, launch.target_lengths)
     if len(edges) > 1 and all(len(counts) == len(edges) - 1 for _, counts in sides):
-        series = [Series(foreign(name), counts) for name, counts in sides]
+        series = [Series(untrusted(name), counts) for name, counts in sides]
         title = "Tokens of a training sentence, with [EOS]"
         yield histogram(title, edges, series, "tokens", is_open=True)
