@@ -119,7 +119,8 @@ def test_request_of_a_closed_connection_is_not_translated():
 def test_request_that_is_broken_off_leaves_no_traceback(capfd: pytest.CaptureFixture[str]):
     with served(FakeTranslator()) as client:
         with socket.create_connection(("127.0.0.1", client.port)) as connection:
-            head = "POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 26\r\n\r\nq=half"
+            head = "POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 26\r\n"
+            head += "Content-Type: application/json\r\n\r\n{"
             connection.sendall(head.encode())
             for _ in range(3):  # until the server waits for the rest
                 client.get("/health")
