@@ -162,4 +162,4 @@ def figure(differences: Differences, title: str) -> str:
         for name, splits in differences.items()
         for split, d in splits.items()
     ]
-    return standalone(bars(f"{title}, with 95 % intervals over sentences", items))
+    return standalone(bars(title, items))
