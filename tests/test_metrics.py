@@ -200,6 +200,7 @@ def test_scores_and_texts_equal_those_of_single_sentences(
     engine = TorchEngine(model.eval(), World().device, max_tokens=40)
     result = validate(engine, data, tokenizer, World(), "rank0", on_done=done.append)
     assert sum(done) == len(LINES)
+    assert done[-1] == 0  # of the loss, during which a run may be stopped, too
 
     total, count, predictions = 0.0, 0, []
     for row in range(len(LINES)):
