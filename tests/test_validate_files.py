@@ -171,8 +171,8 @@ def test_scores_of_the_validation_set_give_its_loss(trained: Path, tmp_path: Pat
 def test_scores_of_a_table_equal_those_of_the_engine(trained: Path, tmp_path: Path, table: str):
     output = command(tmp_path, "score", "--source", table, "--model_folder", str(trained))
     translator = Translator.open(str(trained))
-    ids = [translator.tokenizer.encode(side) for side in (SOURCES, REFERENCES)]
-    expected = translator.engine.log_probs(*ids)
+    sources, targets = (translator.tokenizer.encode(side) for side in (SOURCES, REFERENCES))
+    expected = translator.engine.log_probs(sources, targets)
     rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     assert [row["source"] for row in rows] == SOURCES
     for row, log_probs in zip(rows, expected, strict=True):

@@ -86,15 +86,18 @@ def test_only_a_second_ctrl_c_ends_the_process_at_once(
     assert codes == [130] * ends
 
 
-def test_ctrl_c_at_the_end_keeps_the_status_of_the_end(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("is_ending", [True, False])
+def test_ctrl_c_at_the_end_keeps_the_status_of_the_end(
+    monkeypatch: pytest.MonkeyPatch, is_ending: bool
+):
     monkeypatch.setattr(os, "_exit", lambda code: None)
-    watchdog, written = module.Watchdog(), []
+    watchdog = module.Watchdog()
+    written: list[str] = []
     watchdog.exit.write_status = lambda status, reason: written.append(status)
-    for stage, expected in (("ending", []), ("training", ["preempted"])):
-        watchdog.stage = stage
-        watchdog._on_signal(signal.SIGINT, 100.0)
-        watchdog._on_signal(signal.SIGINT, 110.0)
-        assert written == expected
+    watchdog.stage = "ending" if is_ending else "training"
+    watchdog._on_signal(signal.SIGINT, 100.0)
+    watchdog._on_signal(signal.SIGINT, 110.0)
+    assert written == ([] if is_ending else ["preempted"])
 
 
 class Ended(Exception):
