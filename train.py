@@ -65,7 +65,7 @@ from translate_ddp.training.build import (
 )
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
 from translate_ddp.training.launch_facts import describe_launch
-from translate_ddp.training.report import describe_run, report_end
+from translate_ddp.training.report import NO_STEP_LEFT, describe_run, report_end
 from translate_ddp.training.resume import (
     describe_changes,
     describe_environment,
@@ -107,6 +107,8 @@ def train(config: Config, world: World) -> bool:
             environment = describe_environment(model, trainer.loader.max_tokens, world)
             resumed.messages += describe_changes(resumed.state, settings, environment)
             trainer.restore(resumed.state)
+            if trainer.is_finished():
+                resumed.messages.append(NO_STEP_LEFT)
         if world.is_main:
             with suppress(OSError):  # the next save reports a full disk
                 write_atomically(folder.path / "config.yaml", to_yaml(config))

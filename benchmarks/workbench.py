@@ -114,13 +114,18 @@ def run_clock(training: Training, steps: Iterator[np.ndarray], clock: Clock) -> 
     world, lengths = training.world, training.sampler.lengths
     padding = padding_share(training.sampler, training.loader.max_tokens)
     taken = []
-    while not world.any(world.is_main and clock.is_over)[0]:
+    while not decided(world, clock.is_over):
         rows = next(steps)
         target_tokens = int(lengths.target[rows].sum())
         real = target_tokens + int(lengths.source[rows].sum())
         clock.count(target_tokens, real, real / (1 - padding))
         taken.append(rows)
     return taken
+
+
+def decided(world: World, flag: bool) -> bool:
+    """The flag of rank 0, on every rank: they all stop at the same step."""
+    return bool(world.sum(torch.tensor(int(world.is_main and flag))))
 
 
 def time_steps(
@@ -130,7 +135,7 @@ def time_steps(
     world = training.world
     taken: list[tuple[float, np.ndarray]] = []
     total = 0.0
-    while world.any(world.is_main and (len(taken) < at_least or total < seconds))[0]:
+    while decided(world, len(taken) < at_least or total < seconds):
         begin = time.perf_counter()
         rows = next(steps)
         wait_for(world.device)

@@ -21,7 +21,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell ignores it in background processes, and commands started here would, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.helpers.faults", "tests.helpers.mixes", "tests.helpers.wandb_server"]
+pytest_plugins = [
+    "tests.helpers.faults",
+    "tests.helpers.mixes",
+    "tests.helpers.no_skips",
+    "tests.helpers.wandb_server",
+]
 
 
 @pytest.fixture(scope="session")

@@ -117,12 +117,12 @@ def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: P
     output = child.start(size=size).succeed()
     assert f"Resuming from {child.folder}/tmodel_step_00000004-" in output
     assert f"--init_from {file} is for new runs: it was not read." in output
-    assert "Changed" not in output
+    assert "Changed" not in output and "This run has finished" not in output
     assert_same_run(straight.folder, child.folder)
     # The settings that the run has written are usable as they are.
     yaml = child.folder / "config.yaml"
     again = processes.train(["--config", str(yaml)], child.folder, size).succeed()
-    assert "Finished at epoch 1" in again
+    assert again.index("This run has finished: raise --num_epochs") < again.index("Finished at")
 
 
 def test_validate_uses_the_data_that_training_has_prepared(child: Run, file: Path, tmp_path: Path):

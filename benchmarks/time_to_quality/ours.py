@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.common import as_flags
 from benchmarks.time_to_quality.clock import SnapshotClock, read_contestant
-from benchmarks.workbench import open_training, take_steps
+from benchmarks.workbench import decided, open_training, take_steps
 from translate_ddp.data.dataset import load_prepared
 
 
@@ -25,7 +25,7 @@ def main() -> None:
         clock, world = SnapshotClock(flags), training.world
         for _ in take_steps(training):
             over = world.is_main and clock.step(training.model.state_dict)
-            if world.any(over)[0]:
+            if decided(world, over):
                 break
         if world.is_main:
             print(json.dumps({"steps": clock.steps}))

@@ -59,11 +59,6 @@ def poll(condition: Callable[[], bool], text: Callable[[], str]) -> None:
     wait_until(lambda: condition() or time.sleep(0.2), text)
 
 
-def skip(reason: str) -> None:
-    """Skip the tests, unless $SLURM_ROOT asks for them, as CI does."""
-    (pytest.fail if "SLURM_ROOT" in os.environ else pytest.skip)(reason)
-
-
 # A node refuses a job that starts in the second in which its last process ended.
 SOON = timedelta(seconds=5)
 
@@ -87,7 +82,9 @@ class Installation:
             for name in DAEMONS + COMMANDS
         }
         if missing := [name for name, program in found.items() if program is None]:
-            skip(f"no {', '.join(missing)} in $SLURM_ROOT or on the PATH: see tests/slurm/fetch")
+            pytest.skip(
+                f"no {', '.join(missing)} in $SLURM_ROOT or on the PATH: see tests/slurm/fetch"
+            )
         programs = {name: program for name, program in found.items() if program}
         path = f"{Path(sys.executable).parent}:{path}"
         if root == Path("/"):
@@ -241,7 +238,7 @@ def slurm_cluster(folder: Path) -> Iterator[Cluster]:
     slurm = Installation.find()
     with two_nodes() as nodes:
         if not nodes.are_linked:
-            skip("network namespaces with a link need root and the command ip")
+            pytest.skip("network namespaces with a link need root and the command ip")
         cluster = Cluster(slurm, nodes, folder)
         try:
             cluster.start()

@@ -26,6 +26,7 @@ from translate_ddp.data.inputs import Texts, read_sources
 from translate_ddp.data.readers.tables import file_identity
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.settings import NBestConfig
+from translate_ddp.training.checkpoint_name import is_word
 from translate_ddp.translator import Report, Translator
 
 
@@ -49,8 +50,7 @@ class SavedModel:
     def path(self) -> Path:
         """The folder or the file that `open` reads."""
         folder = Path(self.model_folder)
-        is_name = self.preload in ("", "latest", "best") or self.preload.isdecimal()
-        return folder if folder.is_file() or is_name else Path(self.preload)
+        return folder if folder.is_file() or is_word(self.preload) else Path(self.preload)
 
     def open(self, reverse: bool = False) -> Translator:
         """The model, or its other direction. Raises UserError if there is none."""

@@ -166,7 +166,7 @@ def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> Sy
             World(device=translator.engine.device),
             "rank0",
             search,
-            on_done=progress.advance,
+            on_decoded=progress.advance,
         )
     return System(translator.name, list(map(normalize, result.predictions)), result.scores)
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from translate_ddp.console import printable
 
 FOLDER = Path(__file__).parent
-MAX_CHARACTERS = 300  # of a untrusted text
+MAX_CHARACTERS = 300  # of an untrusted text
 
 
 def render_page(template: Path, script: str = "", **values: Any) -> str:

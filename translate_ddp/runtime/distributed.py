@@ -90,14 +90,6 @@ class World:
             dist.all_reduce(total)
         return total
 
-    def any(self, *flags: bool) -> tuple[bool, ...]:
-        """For each flag, whether it is true on any rank."""
-        if self.size == 1:
-            return flags
-        combined = torch.tensor(flags, dtype=torch.int32)
-        dist.all_reduce(combined, op=dist.ReduceOp.MAX)
-        return tuple(map(bool, combined.tolist()))
-
     def gather(self, value: T) -> list[T]:
         """The values of all ranks, in the order of ranks. They are pickled."""
         values = [value] * self.size

@@ -163,8 +163,8 @@ class Watchdog:
         if self.stage == "starting":
             text = f"Stopped before the first step ({reason}). Run the same command to start again."
             self.end("preempted", text, self.preempted_exit_code)
-        # A little less than the time after which the launcher sends SIGKILL. Nobody sends it at the
-        # end of --max_minutes, or when torchrun has died.
+        # A little less than the time after which the launcher sends SIGKILL. It sends none at the
+        # end of --max_minutes, nor once it has died itself.
         grace = float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", GRACE_SECONDS)) - 5
         is_late = now - self._stop_requested_at > grace
         if self.stage == "training" and is_late and reason in Signals.__members__:

@@ -77,7 +77,7 @@ def create_app(
         ],
         exception_handlers={
             HTTPException: describe_http_error,
-            ClientDisconnect: give_up,
+            ClientDisconnect: answer_disconnect,
             UserError: describe_user_error,
             Exception: describe_other_error,
         },
@@ -179,8 +179,6 @@ class Service:
         except TimeoutError:
             seconds = f"{self.limits.max_seconds:g} seconds"
             raise HTTPException(504, f"The translation was not ready after {seconds}.") from None
-        if found is None:
-            raise ClientDisconnect
         return JSONResponse(self._answer(wanted, found, reverse))
 
     def _is_reverse(self, wanted: TranslationRequest) -> bool:
@@ -243,13 +241,15 @@ class Service:
         return {"text": text, "score": whole.score, "words": words}
 
 
-async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Result]) -> Result | None:
-    """The result of `work`, or None: it is cancelled if the client closes the connection."""
+async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of `work`, cancelled with ClientDisconnect if the client closes the connection."""
     task = asyncio.ensure_future(work)
     closed = asyncio.ensure_future(request.receive())  # the body has been read
     try:
         await asyncio.wait((task, closed), return_when=asyncio.FIRST_COMPLETED)
-        return task.result() if task.done() else None
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
     finally:
         task.cancel()
         closed.cancel()
@@ -279,8 +279,8 @@ async def describe_http_error(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
-async def give_up(request: Request, error: Exception) -> Response:
-    """For the access log: nobody receives it."""
+async def answer_disconnect(request: Request, error: Exception) -> Response:
+    """The response for the access log; the client is gone."""
     return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 

@@ -10,6 +10,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.rank_names import rank_names
 from translate_ddp.settings import Config
+from translate_ddp.training.checkpoint_name import is_word
 
 # Nodes may keep their files in different places; that they hold the same data is checked later.
 PATHS = {"dataset", "validation", "tokenizer_file", "config", "model_folder"}
@@ -34,8 +35,7 @@ def check_same_settings(config: Config, world: World) -> None:
 
 def without_path(selection: str) -> str:
     """What a setting selects: a word, an epoch or any file."""
-    is_word = selection in ("", "latest", "best") or selection.isdecimal()
-    return (selection or "''") if is_word else "a file"
+    return (selection or "''") if is_word(selection) else "a file"
 
 
 def describe_differences(found: list[dict[str, Any]]) -> list[str]:

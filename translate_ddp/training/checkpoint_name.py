@@ -40,6 +40,11 @@ def parse_name(path: Path, basename: str = ".+?") -> Checkpoint | None:
     return Checkpoint(path, int(step), int(epoch) if epoch is not None else None)
 
 
+def is_word(preload: str) -> bool:
+    """Whether `--preload` is a word or an epoch, not the path of a file."""
+    return preload in ("", "latest", "best") or preload.isdecimal()
+
+
 def digest_in(name: str) -> str:
     """The start of the sha256 in the name of a checkpoint, or ""."""
     match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", name)

@@ -27,6 +27,10 @@ from translate_ddp.training.local_paths import PATHS, dataset_names, without_pat
 from translate_ddp.training.resume import Settings
 from translate_ddp.training.trainer import Trainer
 
+NO_STEP_LEFT = (
+    "This run has finished: raise --num_epochs, --max_steps or --patience to train longer, or pass "
+    "--preload '' for a new run."
+)
 MAX_RANK_LINES = 16  # with more ranks, one line per host
 STOPPED_UPLOAD_SECONDS = 5.0  # for trackers: the launcher ends a stopped process soon
 

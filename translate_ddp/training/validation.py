@@ -62,13 +62,14 @@ def validate(
     on: ValidateOn,
     search: SearchConfig = GREEDY,
     *,
-    on_done: Callable[[int], None] = ignore,
+    on_decoded: Callable[[int], None] = ignore,
+    on_loss: Callable[[int], None] = ignore,
 ) -> Validation:
     """Decode and score `data`. Every rank returns the same result.
 
-    While rank 0 validates, the others wait without a time limit. `on_done` is called with the
-    number of sentences after each batch that is decoded, and with 0 after each whose loss is
-    computed; if it raises Stopped, all ranks do.
+    While rank 0 validates, the others wait without a time limit. `on_decoded` is called with the
+    number of sentences after each batch that is decoded, then `on_loss` after each whose loss is
+    computed; if one of them raises Stopped, all ranks do.
     """
 
     def work() -> Shard:
@@ -76,9 +77,9 @@ def validate(
         sources, targets = (
             [side[row] for row in rows] for side in (data.pairs.source, data.pairs.target)
         )
-        found = engine.translate(sources, NBestConfig(**asdict(search)), on_done)
+        found = engine.translate(sources, NBestConfig(**asdict(search)), on_decoded)
         predictions = tokenizer.decode([best.ids for best, *_ in found])
-        log_probs = engine.log_probs(sources, targets, lambda count: on_done(0))
+        log_probs = engine.log_probs(sources, targets, on_loss)
         loss = -sum(float(each.sum(dtype=np.float64)) for each in log_probs)
         return Shard(rows, predictions, loss, tokens=sum(map(len, log_probs)))
 

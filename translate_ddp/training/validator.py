@@ -46,18 +46,28 @@ class Validator:
         watchdog.enter_phase("validating", step)
         total = len(data.rows_of(world, self.on))
 
-        def on_done(count: int) -> None:
-            progress.advance(count)
+        def on_batch(_: int) -> None:
             watchdog.heartbeat()
-            if count:
-                fault_point("validating")
             if watchdog.stop_reason is not None:
                 raise Stopped  # the resumed run validates again
+
+        def on_decoded(count: int) -> None:
+            progress.advance(count)
+            fault_point("validating")
+            on_batch(count)
 
         with self.logbook.progress("validation", total=total) as progress:
             was_training = model.training
             engine = TorchEngine(model.eval(), world.device, self.max_tokens)
-            result = validate(engine, data, self.tokenizer, world, self.on, on_done=on_done)
+            result = validate(
+                engine,
+                data,
+                self.tokenizer,
+                world,
+                self.on,
+                on_decoded=on_decoded,
+                on_loss=on_batch,
+            )
             model.train(was_training)
             return result
 
