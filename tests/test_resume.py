@@ -132,6 +132,17 @@ def test_another_model_or_tokenizer_is_rejected_with_one_message(finished: Run):
     assert checkpoints(finished.folder) == before
 
 
+@pytest.mark.parametrize(
+    ("flags", "change"),
+    [
+        (["--perturb"], "--perturb: False in the checkpoint, True now"),
+        (["--seq_len", "6"], "--seq_len: 60 in the checkpoint, 6 now"),
+    ],
+)
+def test_a_setting_of_the_data_that_changed_is_named(finished: Run, flags: list[str], change: str):
+    assert change in finished.start(*flags).fail()
+
+
 def test_more_epochs_resume_a_finished_run(finished: Run):
     before = finished.status["checkpoint"]
     again = finished.start().succeed()

@@ -125,6 +125,11 @@ class LossConfig:
         check_probability(self, "label_smoothing")
         check_at_least(0, self, "simcut")
 
+    @property
+    def copies(self) -> int:
+        """How often a training pass holds each pair."""
+        return 2 if self.simcut else 1
+
 
 @dataclass(frozen=True)
 class OptimizerConfig:
@@ -260,6 +265,10 @@ class Config:
                 "pass --tokenizer bpe or --bpe_dropout 0."
             )
         self.mix.check(self.corpus.dataset, self.train.num_epochs)
+
+    def pass_tokens(self, device_type: str) -> int:
+        """Padded tokens a side of the pairs in a training pass."""
+        return self.batches.pass_tokens(device_type) // self.loss.copies
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The settings as plain values: part -> setting -> value."""

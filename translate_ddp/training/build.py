@@ -171,7 +171,8 @@ def build_updater(config: Config, model: Transformer, world: World) -> Updater:
     """The updater, with loss, DDP and optimizer."""
     objective = world.replicate(Objective(model, config.loss), config.distributed)
     optimizer = build_optimizer(model, config.optimizer)
-    return Updater(objective, optimizer, config.optimizer, world, config.train.seed)
+    seed, copies = config.train.seed, config.loss.copies
+    return Updater(objective, optimizer, config.optimizer, world, seed, copies)
 
 
 def build_mix(config: Config, data: PreparedData) -> Mix:
@@ -191,9 +192,7 @@ def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoade
         folder=Path(config.checkpoint.model_folder) / "plans",
         mix=build_mix(config, data),
     )
-    max_tokens = config.batches.pass_tokens(world.device.type)
-    if config.loss.simcut:
-        max_tokens //= 2  # a pass holds each pair twice
+    max_tokens = config.pass_tokens(world.device.type)
     augmentation = build_augmentation(config, data)
     return BatchLoader(data.train, sampler, max_tokens, world.device, augmentation)
 

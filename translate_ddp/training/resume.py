@@ -22,6 +22,14 @@ from translate_ddp.training.state import Run, RunIdentity, RunState
 # seq_len is part of the data's fingerprint; max_tokens only divides a step into passes.
 FREE_SETTINGS = ("dropout", "seq_len", "max_tokens")
 
+# What the data on disk depends on: settings by part, None for all of a part.
+DATA_SETTINGS: dict[str, set[str] | None] = {
+    "corpus": None,
+    "tokenizer": None,
+    "augment": {"perturb"},
+    "batches": {"seq_len"},
+}
+
 # Where a run is and how it was started.
 OF_START = ("model_folder", "preload", "init_from", "preset", "config")
 
@@ -126,8 +134,9 @@ def _data_settings(saved: Settings, now: Settings) -> list[str]:
     defaults = Config().to_dict()
     return [
         f"--{name}: {old!r} in the checkpoint, {new!r} now"
-        for part in ("corpus", "tokenizer")
+        for part, chosen in DATA_SETTINGS.items()
         for name, new in now.get(part, {}).items()
+        if chosen is None or name in chosen
         if (old := (defaults[part] | saved.get(part, {})).get(name)) != new
     ]
 

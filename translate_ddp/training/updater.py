@@ -36,7 +36,7 @@ class Updater:
     """Computes the steps of one rank. Every rank computes the same steps in the same order.
 
     `objective` maps a `Batch` to named sums over its target tokens. "loss" is minimised, per token
-    of the whole step; the others are reported as `extras`.
+    of the whole step; the others are reported as `extras`. It computes each pair `copies` times.
     """
 
     def __init__(
@@ -46,12 +46,14 @@ class Updater:
         config: OptimizerConfig,
         world: World,
         seed: int = 0,
+        copies: int = 1,
     ) -> None:
         self.objective = objective
         self.optimizer = optimizer
         self.config = config
         self.world = world
         self.seed = seed
+        self.copies = copies
         self.position = Position()
         self.flags = StepFlags(world)
         self._parameters = list(objective.parameters())
@@ -123,7 +125,7 @@ class Updater:
         advice = "lower --seq_len, or choose a smaller model (--preset)"
         if rows > 1:
             half = rows * max(source, target) // 2  # of this pass, which may be below the maximum
-            advice = f"pass --max_tokens {half} (and a --seq_len of at most that)"
+            advice = f"pass --max_tokens {half * self.copies} (and a --seq_len of at most {half})"
 
         def where() -> str:
             shape = f"{rows:,} sentences of {source} source and {target} target tokens"
