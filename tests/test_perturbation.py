@@ -15,8 +15,8 @@ from translate_ddp.data.perturbation import (
     add_typos,
     perturb,
     remove_end_punctuation,
-    title,
 )
+from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.settings import TokenizerConfig
 
@@ -34,7 +34,7 @@ def changed(
 ) -> dict[int, str]:
     """The perturbed lines, by their place."""
     source, rows = Ragged.of(tokenizer.encode(lines)), np.arange(len(lines))
-    found = Perturbation(tokenizer, seq_len, seed=0).apply(source, rows, epoch)
+    found = Perturbation(tokenizer, seq_len, 0, {"": "en"}).apply(source, rows, epoch)
     return dict(zip(found, tokenizer.decode(list(found.values())), strict=True))
 
 
@@ -66,13 +66,18 @@ def test_epochs_and_seeds_perturb_other_rows(tokenizer: Tokenizer):
     assert changed(tokenizer, lines, epoch=1) == changed(tokenizer, lines, epoch=1)
     assert changed(tokenizer, lines, epoch=1) != changed(tokenizer, lines, epoch=2)
     source, rows = Ragged.of(tokenizer.encode(lines)), np.arange(300)
-    one, other = (Perturbation(tokenizer, 256, seed).apply(source, rows, 0) for seed in (1, 2))
+    one, other = (
+        Perturbation(tokenizer, 256, seed, {"": "en"}).apply(source, rows, 0) for seed in (1, 2)
+    )
     assert one.keys() != other.keys()
 
 
 def test_row_is_perturbed_alike_among_any_other_rows(tokenizer: Tokenizer):
     source = Ragged.of(tokenizer.encode([f"the Bird number {n} sings." for n in range(200)]))
-    perturbation, some = Perturbation(tokenizer, 256, 0), np.array([150, 3, 77, 4, 120, 9])
+    perturbation, some = (
+        Perturbation(tokenizer, 256, 0, {"": "en"}),
+        np.array([150, 3, 77, 4, 120, 9]),
+    )
     whole = perturbation.apply(source, np.arange(200), 5)
     part = perturbation.apply(source.take(some), some, 5)
     assert part and part == {n: whole[row] for n, row in enumerate(some.tolist()) if row in whole}
@@ -98,26 +103,30 @@ def test_row_is_perturbed_alike_among_any_other_rows(tokenizer: Tokenizer):
 )
 def test_end_punctuation_of_any_script_is_removed(text: str, expected: str):
     assert remove_end_punctuation(text) == expected
-    assert perturb(text, (NEVER, 0.0, NEVER, NEVER), 0) == expected
+    assert perturb(text, (NEVER, 0.0, NEVER, NEVER), 0, "en") == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "lower", "upper", "titled"),
+    ("language", "text", "lower", "upper", "titled"),
     [
-        ("The Straße", "the straße", "THE STRASSE", "The Straße"),
-        ("don't go", "don't go", "DON'T GO", "Don't Go"),  # not Don'T
-        ("ΟΔΟΣ οδος", "οδος οδος", "ΟΔΟΣ ΟΔΟΣ", "ΟΔΟΣ Οδος"),  # a final sigma
-        ("Привет мир", "привет мир", "ПРИВЕТ МИР", "Привет Мир"),
-        ("你好 世界", "你好 世界", "你好 世界", "你好 世界"),
-        ("हिन्दी भाषा", "हिन्दी भाषा", "हिन्दी भाषा", "हिन्दी भाषा"),
-        ("مرحبا", "مرحبا", "مرحبا", "مرحبا"),
+        ("en", "The Straße", "the straße", "THE STRASSE", "The Straße"),
+        ("en", "don't go", "don't go", "DON'T GO", "Don't Go"),  # not Don'T
+        ("en", "ΟΔΟΣ οδος", "οδος οδος", "ΟΔΟΣ ΟΔΟΣ", "ΟΔΟΣ Οδος"),  # a final sigma
+        ("en", "Привет мир", "привет мир", "ПРИВЕТ МИР", "Привет Мир"),
+        ("en", "你好 世界", "你好 世界", "你好 世界", "你好 世界"),
+        ("en", "हिन्दी भाषा", "हिन्दी भाषा", "हिन्दी भाषा", "हिन्दी भाषा"),
+        ("en", "مرحبا", "مرحبا", "مرحبا", "مرحبا"),
+        ("tr", "Işık İyi diyor", "ışık iyi diyor", "IŞIK İYİ DİYOR", "Işık İyi Diyor"),
+        ("az_Latn", "it", "it", "İT", "İt"),
+        ("en", "ΐ", "ΐ", "Ϊ́", "Ϊ́"),  # composed again as far as Unicode can
     ],
 )
-def test_case_follows_unicode(text: str, lower: str, upper: str, titled: str):
+def test_case_follows_unicode_and_the_language(
+    language: str, text: str, lower: str, upper: str, titled: str
+):
     cases = (0.0, LOWER, LOWER + UPPER, NEVER)
-    found = [perturb(text, (case, NEVER, NEVER, NEVER), 0) for case in cases]
-    assert found == [lower, upper, titled, text]
-    assert title(text) == titled
+    found = [perturb(text, (case, NEVER, NEVER, NEVER), 0, language) for case in cases]
+    assert found == [normalize(line) for line in (lower, upper, titled, text)]
 
 
 def test_typos_swap_omit_or_double_a_letter_of_one_or_two_long_words():

@@ -25,12 +25,44 @@ from translate_ddp.training.robustness import (
     ],
 )
 def test_repetition_is_up_to_four_words_three_times_in_a_row(text: str, expected: bool):
-    assert repeats_itself(text) is expected
+    assert repeats_itself(text, "it") is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("他说好好好好好", True),
+        ("哈哈哈哈，好", False),
+        ("我 的 我 的 我 的 我 的 我 的", True),
+        ("在一个公园里" * 5, True),
+        ("在一个公园里" * 4 + "。", False),
+        ("一二三四五六七八九十甲乙丙" * 5, False),  # thirteen characters
+        ("no no no", False),
+        ("", False),
+    ],
+)
+def test_repetition_without_blanks_is_up_to_twelve_characters_five_times(text: str, expected: bool):
+    assert repeats_itself(text, "zh_CN") is expected
+
+
+def test_sources_without_blanks_between_words_have_no_line_of_single_words():
+    answers = {"你好。": "no no no", "再见": "bye"}
+    sources, references = ["你好。", "再见"], ["hello.", "bye"]
+    asked: list[str] = []
+
+    def translate(texts: Sequence[str]) -> list[str]:
+        asked.extend(texts)
+        return [answers.get(text, "boh") for text in texts]
+
+    lines = describe_robustness(translate, sources, references, ("zh", "en"))
+    assert [line.partition(":")[0] for line in lines][-1] == "no end punctuation"
+    assert lines[0].endswith(" 50.0% repeat themselves")
+    assert set(asked) == {"你好。", "你好", "再见"}
 
 
 def test_frequent_words_are_in_lower_case_without_punctuation_and_numbers():
     sources = ["The dog, the cat!", "«La» don't 12 12 12", "the हिन्दी भाषा। भाषा"]
-    assert frequent_words(sources) == ["the", "भाषा", "dog", "cat", "la", "don't", "हिन्दी"]
+    assert frequent_words(sources, "en") == ["the", "भाषा", "dog", "cat", "la", "don't", "हिन्दी"]
 
 
 def test_lines_equal_those_computed_by_hand():
@@ -43,7 +75,7 @@ def test_lines_equal_those_computed_by_hand():
         return [answers.get(text, "boh") for text in texts]
 
     sources, references = ["One two three four.", "no no no"], ["uno due tre quattro.", "no no no"]
-    lines = describe_robustness(translate, sources, references, "it")
+    lines = describe_robustness(translate, sources, references, ("en", "it"))
     assert asked[:4] == [
         sources,
         ["one two three four.", "no no no"],

@@ -1,17 +1,19 @@
 """Tags before sources: of datasets, as for back-translation, and of directions."""
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from tests.helpers.corpora import write_parallel
 from translate_ddp.corpus_settings import CorpusConfig
-from translate_ddp.data.augmentation import Perturbation
-from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged, load_prepared
+from translate_ddp.data.dataset import ParallelDataset, PreparedData, load_prepared
 from translate_ddp.data.preparation import prepare
-from translate_ddp.settings import TokenizerConfig
+from translate_ddp.settings import AugmentConfig, Config, TokenizerConfig
+from translate_ddp.training.build import build_augmentation
 
 Pairs = list[tuple[str, str]]
 ONE = [(f"one {word}", f"eins {word}") for word in "abcdefghij"]
@@ -19,12 +21,22 @@ TWO = [(f"two {word}", f"zwei {word}") for word in "klmnop"]
 VALIDATION = [("three x", "drei x"), ("four y", "vier y")]
 
 
-def prepared(folder: Path, *corpora: Pairs, perturb: bool = False, **settings: Any):
+SMALL = TokenizerConfig(vocab_size=320)
+
+
+def prepared(
+    folder: Path,
+    *corpora: Pairs,
+    perturb: bool = False,
+    tokenizer: TokenizerConfig = SMALL,
+    lang_tgt: str = "de",
+    **settings: Any,
+):
     """The prepared corpora; validation is a corpus of its own."""
-    names = [write_parallel(folder / f"corpus{n}", pairs) for n, pairs in enumerate(corpora)]
-    given: dict[str, Any] = {"validation": write_parallel(folder / "valid", VALIDATION)} | settings
-    corpus = CorpusConfig(tuple(names), lang_src="en", lang_tgt="de", **given)
-    tokenizer = TokenizerConfig(vocab_size=320)
+    write = partial(write_parallel, lang_tgt=lang_tgt)
+    names = [write(folder / f"corpus{n}", pairs) for n, pairs in enumerate(corpora)]
+    given: dict[str, Any] = {"validation": write(folder / "valid", VALIDATION)} | settings
+    corpus = CorpusConfig(tuple(names), lang_src="en", lang_tgt=lang_tgt, **given)
     return load_prepared(prepare(corpus, tokenizer, 60, folder / "data", perturb, shown=False))
 
 
@@ -105,19 +117,31 @@ def test_held_out_validation_has_no_sentence_in_training_in_either_direction(tmp
     assert len(trained) > 300 / 2
 
 
-def test_perturbation_leaves_tags_as_they_are(tmp_path: Path):
-    pairs = [(f"The Old Doctor reads letter {n}.", f"Brief {n}") for n in range(100)]
-    data = prepared(tmp_path, pairs, perturb=True, bidirectional=True, tags=("<bt>",))
-    prefixes = [">>de<< <bt> ", ">>en<< <bt> "]
-    perturbation = Perturbation(data.tokenizer, 60, 0, prefixes)
-    source = data.train.source
-    rows = [*range(200)]
-    changed = perturbation.apply(Ragged.of(source[row] for row in rows), np.array(rows), 0)
-    found = data.tokenizer.decode(list(changed.values()))
-    assert len(found) > 20
-    for row, text in zip(changed, found, strict=True):
-        assert text.startswith(prefixes[row // 100]), text
-    assert sum("DOCTOR" in text for text in found) > 1
+@pytest.mark.parametrize("kind", ["bpe", "word"])  # of words: decoded tags have more blanks
+def test_perturbation_leaves_tags_as_they_are(tmp_path: Path, kind: Literal["bpe", "word"]):
+    pairs = [("The Old Doctor reads it.", f"Işık iyi {n // 20} {n % 20}.") for n in range(200)]
+    both: dict[str, Any] = {"lang_tgt": "tr", "bidirectional": True, "tags": ("<bt>",)}
+    tokenizer = replace(SMALL, tokenizer=kind)
+    data = prepared(tmp_path, pairs, perturb=True, tokenizer=tokenizer, **both)
+    corpus = CorpusConfig(("any",), lang_src="en", **both)
+    config = Config(corpus=corpus, augment=AugmentConfig(perturb=True))
+    augmentation = build_augmentation(config, data)
+    assert augmentation is not None
+    found = texts(data, augmentation.apply(data.train, np.arange(400), epoch=0))
+    before = texts(data, data.train)
+    tags = [text.partition("The")[0] for text, _ in before[:200]]
+    tags += [text.partition("Işık")[0] for text, _ in before[200:]]
+    changed = [
+        text.removeprefix(tag)
+        for tag, (text, _), (old, _) in zip(tags, found, before, strict=True)
+        if text != old and text.startswith(tag)
+    ]
+    assert len(changed) == sum(
+        text != old for (text, _), (old, _) in zip(found, before, strict=True)
+    )
+    assert len(changed) > 100 and any("DOCTOR" in text for text in changed)
+    # Case follows the language of the direction.
+    assert any("IŞIK İYİ" in text for text in changed) and not any("işik" in t for t in changed)
 
 
 @pytest.mark.parametrize("tag", ["<b t>", " ", "<bt> ", "a\u00a0b", "e\u0301"])

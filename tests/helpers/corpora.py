@@ -42,9 +42,9 @@ def write(path: Path, content: str | bytes) -> str:
     return str(path)
 
 
-def write_parallel(prefix: Path, pairs: list[tuple[str, str]]) -> str:
-    """The common prefix of two new files of English and German."""
-    for side, language in enumerate(("en", "de")):
+def write_parallel(prefix: Path, pairs: list[tuple[str, str]], lang_tgt: str = "de") -> str:
+    """The common prefix of two new files, of English and another language."""
+    for side, language in enumerate(("en", lang_tgt)):
         write(Path(f"{prefix}.{language}"), "".join(f"{pair[side]}\n" for pair in pairs))
     return str(prefix)
 

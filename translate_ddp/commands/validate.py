@@ -107,7 +107,7 @@ def run(config: ValidateConfig) -> None:
         write_new(Path(config.output), to_bytes(system.predictions))
     if config.perturbed and translator is not None:
         translate = partial(translator.translate, **asdict(config.search))
-        for line in describe_robustness(translate, *pairs[:2], pairs.languages[1]):
+        for line in describe_robustness(translate, *pairs):
             print_line(line)
     if config.compare:
         baseline = open_system(config.compare, pairs, config.search)

@@ -4,8 +4,9 @@ Both changes are a pure function of seed, epoch and row: they do not depend on r
 where a run was resumed. Validation and translation use neither.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,7 +25,14 @@ class Perturbation:
     tokenizer: Tokenizer
     seq_len: int
     seed: int
-    prefixes: Sequence[str] = ()  # tags before sources, which stay as they are
+    languages: Mapping[str, str]  # of sources, by the tags before them, which stay as they are
+
+    @cached_property
+    def _decoded_tags(self) -> dict[str, str]:
+        """`languages` by the tags as the tokenizer decodes them, which may change them."""
+        decoded = self.tokenizer.decode(self.tokenizer.encode(list(self.languages)))
+        tags = [text and f"{text.rstrip()} " for text in decoded]
+        return dict(zip(tags, self.languages.values(), strict=True))
 
     def apply(self, source: Ragged, rows: np.ndarray, epoch: int) -> dict[int, list[int]]:
         """The new token ids of the perturbed ones of `source`, by their place in it.
@@ -38,9 +46,9 @@ class Perturbation:
         texts = self.tokenizer.decode([source[place].tolist() for place in places])
         changed = []
         for place, text in zip(places, texts, strict=True):
-            prefix = max(filter(text.startswith, self.prefixes), key=len, default="")
-            rest = perturb(text[len(prefix) :], draws_NC[place], int(keys[place]))
-            changed.append(prefix + rest)
+            tags = max(filter(text.startswith, self._decoded_tags), key=len, default="")
+            rest, language = text[len(tags) :], self._decoded_tags.get(tags, "")
+            changed.append(tags + perturb(rest, draws_NC[place], int(keys[place]), language))
         encoded = self.tokenizer.encode(changed)
         return {
             place: ids

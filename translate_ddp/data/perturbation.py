@@ -6,11 +6,13 @@ those of the modifiers of mozilla/translations. The target is not changed.
 
 import re
 from collections.abc import Sequence
+from itertools import repeat
 from random import Random
 
 import numpy as np
 
 from translate_ddp.data.hashing import mix, uniform
+from translate_ddp.data.text import lower, normalize, upper
 
 LOWER, UPPER, TITLE = 0.15, 0.07, 0.05  # a sentence has one of them at most
 NO_END_PUNCTUATION = 0.2  # this and the next two are independent of each other and of the case
@@ -33,7 +35,7 @@ def draw(seed: int, epoch: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return draws_NC, mix(SALT, seed, epoch, rows, len(RATES_C))
 
 
-def perturb(text: str, draws: Sequence[float] | np.ndarray, key: int) -> str:
+def perturb(text: str, draws: Sequence[float] | np.ndarray, key: int, language: str) -> str:
     """The text changed as its four draws in [0, 1) say; `key` chooses places and letters."""
     case, punctuation, typos, noise = draws
     if noise < NOISE:
@@ -43,16 +45,18 @@ def perturb(text: str, draws: Sequence[float] | np.ndarray, key: int) -> str:
     if punctuation < NO_END_PUNCTUATION:
         text = remove_end_punctuation(text)
     if case < LOWER:
-        return text.lower()
-    if case < LOWER + UPPER:
-        return text.upper()
-    return title(text) if case < LOWER + UPPER + TITLE else text
+        text = lower(text, language)
+    elif case < LOWER + UPPER:
+        text = upper(text, language)
+    elif case < LOWER + UPPER + TITLE:
+        text = title(text, language)
+    return normalize(text)  # in upper case, a composed letter may have a mark of its own
 
 
-def perturb_lines(lines: Sequence[str]) -> list[str]:
+def perturb_lines(lines: Sequence[str], language: str) -> list[str]:
     """The lines, perturbed at the same rates, for a tokenizer to be trained on."""
     draws_NC, keys = draw(0, 0, np.arange(len(lines)))
-    return list(map(perturb, lines, draws_NC, keys.tolist()))
+    return list(map(perturb, lines, draws_NC, keys.tolist(), repeat(language)))
 
 
 def remove_end_punctuation(text: str) -> str:
@@ -60,9 +64,9 @@ def remove_end_punctuation(text: str) -> str:
     return text.rstrip(END_PUNCTUATION + " ") or text
 
 
-def title(text: str) -> str:
-    """The text with the first letter of each word in title case."""
-    return re.sub(r"(?<!\S)\w", lambda letter: letter[0].title(), text)
+def title(text: str, language: str) -> str:
+    """The text with the first letter of each word in upper case."""
+    return re.sub(r"(?<!\S)\w", lambda letter: upper(letter[0], language), text)
 
 
 def add_typos(text: str, random: Random) -> str:

@@ -32,6 +32,13 @@ ABBREVIATIONS = frozenset(
     vgl vs śp św κα κος гр им проф св тов ул акад доц д-р د أ डॉ श्री प्रो ডা ডঃ
     """.split()
 )
+# Words that may also end a sentence. The case of the next word tells, if the line has upper case.
+UNCASED_ABBREVIATIONS = frozenset(
+    """
+    approx apr aug co corp dec dept ecc etc feb fig inc jan jr jul jun ltd nov oct pp sep sept sq
+    tel usw vol
+    """.split()
+)
 CLAUSE_ENDS = frozenset(",;:—–，、；：،؛፣፤၊།·")
 
 
@@ -57,15 +64,18 @@ def _ends_sentence(line: str, end: re.Match[str], is_cased: bool) -> bool:
         return False
     before = line[max(0, end.start() - LONGEST_ABBREVIATION) : end.start()]
     word = LAST_WORD.search(before)
-    return stop != "." or not (first.isdigit() or _is_abbreviation(word[0] if word else ""))
+    return stop != "." or not (
+        first.isdigit() or _is_abbreviation(word[0] if word else "", is_cased)
+    )
 
 
-def _is_abbreviation(word: str) -> bool:
+def _is_abbreviation(word: str, is_cased: bool) -> bool:
     """Whether a period after this word belongs to it, as in Dr., J., U.S., 3. and XIV."""
     if "." in word:
         return all(len(part) <= 2 and not part.isdigit() for part in word.split("."))
     return (
         word.lower() in ABBREVIATIONS
+        or (not is_cased and word in UNCASED_ABBREVIATIONS)
         or (len(word) == 1 and word.lower() != word.upper())
         or (len(word) <= 2 and word.isdigit())
         or re.fullmatch("[IVXLC]{2,}|[\u0e00-\u0eff]+", word) is not None  # Thai and Lao use no "."

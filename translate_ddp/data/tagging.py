@@ -43,6 +43,7 @@ class TaggedCorpus:
 
     def __init__(self, corpus: CleanedCorpus, config: CorpusConfig) -> None:
         self._corpus, self._prefixes = corpus, prefixes_of(config)
+        self._languages = config.languages
         self._validation_prefix = prefix_of(direction_tag(config.lang_tgt, config.bidirectional))
 
     @property
@@ -74,7 +75,7 @@ class TaggedCorpus:
             for side in range(2):
                 texts = [pair[side] for pair in pairs]
                 if side < len(self._prefixes):  # the sources of a direction
-                    texts = perturb_lines(texts) if perturb else texts
+                    texts = perturb_lines(texts, self._languages[side]) if perturb else texts
                     texts = self._tagged(texts, datasets, side)
                 yield from texts
 

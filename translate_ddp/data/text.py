@@ -13,6 +13,7 @@ CHINESE: frozenset[str] = frozenset("zh zho chi cmn yue wuu lzh".split())
 JAPANESE: frozenset[str] = frozenset(("ja", "jpn"))
 SOUTHEAST_ASIAN: frozenset[str] = frozenset("th tha lo lao km khm my mya bur shn".split())
 TIBETAN: frozenset[str] = frozenset("bo bod tib dz dzo".split())
+DOTTED_I: frozenset[str] = frozenset("tr tur az aze crh gag".split())  # of their own letter: i, ı
 UNSPACED = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
 
 
@@ -58,3 +59,15 @@ def base_language(code: str) -> str:
 def separates_words(language: str) -> bool:
     """Whether the language writes blanks between words."""
     return base_language(language) not in UNSPACED
+
+
+def lower(text: str, language: str) -> str:
+    """The text in lower case, as the language writes it."""
+    if base_language(language) in DOTTED_I:
+        text = text.replace("İ", "i").replace("I", "ı")
+    return text.lower()
+
+
+def upper(text: str, language: str) -> str:
+    """The text in upper case, as the language writes it."""
+    return (text.replace("i", "İ") if base_language(language) in DOTTED_I else text).upper()

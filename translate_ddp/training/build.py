@@ -202,8 +202,9 @@ def build_augmentation(config: Config, data: PreparedData) -> Augmentation | Non
     settings, seq_len, seed = config.augment, config.batches.seq_len, config.train.seed
     perturbation = dropout = None
     if settings.perturb:
-        prefixes = [prefix for each in prefixes_of(config.corpus) for prefix in each]
-        perturbation = Perturbation(data.tokenizer, seq_len, seed, prefixes)
+        sources = zip(prefixes_of(config.corpus), config.corpus.languages, strict=False)
+        languages = {prefix: source for prefixes, source in sources for prefix in prefixes}
+        perturbation = Perturbation(data.tokenizer, seq_len, seed, languages)
     if settings.bpe_dropout:  # the folder exists: `prepare_data` has made it
         folder = dropout_folder(data.folder, settings.bpe_dropout)
         dropout = SubwordDropout(folder, seq_len, seed)

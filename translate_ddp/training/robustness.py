@@ -4,69 +4,83 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from translate_ddp.data.perturbation import END_PUNCTUATION, remove_end_punctuation
+from translate_ddp.data.text import lower, separates_words, upper
 from translate_ddp.training.metrics import score_texts
 from translate_ddp.training.sinks.console_sink import with_units
 
-VARIANTS: dict[str, Callable[[str], str]] = {
-    "unchanged": str,
-    "lower case": str.lower,
-    "upper case": str.upper,
-    "no end punctuation": remove_end_punctuation,
+# Functions of a source and its language.
+VARIANTS: dict[str, Callable[[str, str], str]] = {
+    "unchanged": lambda text, _: text,
+    "lower case": lower,
+    "upper case": upper,
+    "no end punctuation": lambda text, _: remove_end_punctuation(text),
 }
 NUM_WORDS = 200  # the most frequent ones of the sources
 PUNCTUATION = END_PUNCTUATION + ",:()[]\"'‘’“”„«»¿¡"  # around a word
 MORE_CHARACTERS = 30  # than a single word: a longer translation of it is hardly one
-LONGEST_UNIT = 4  # in words, of a repetition
-TIMES = 3  # in a row
+# A repetition: the longest unit, and how often it occurs in a row. In languages without blanks
+# between words, units are characters, and tripled ones may be words.
+OF_WORDS, OF_CHARACTERS = (4, 3), (12, 5)
 
 
 def describe_robustness(
     translate: Callable[[Sequence[str]], list[str]],
     sources: list[str],
     references: list[str],
-    lang_tgt: str,
+    languages: tuple[str, str],
 ) -> list[str]:
     """A line for each kind of input, with the scores against the unchanged references.
 
     Single words have no references. Reported are the shares of their translations that repeat
-    themselves, and of those that are more than `MORE_CHARACTERS` longer than the word.
+    themselves, and of those that are more than `MORE_CHARACTERS` longer than the word. A source
+    language without blanks between words has none.
     """
+    lang_src, lang_tgt = languages
+
+    def repeating(sources: Sequence[str], predictions: Sequence[str]) -> str:
+        """The share of predictions that repeat themselves where their source does not."""
+        count = sum(
+            repeats_itself(new, lang_tgt) and not repeats_itself(old, lang_src)
+            for old, new in zip(sources, predictions, strict=True)
+        )
+        return f"{count / max(len(predictions), 1):.1%} repeat themselves"
+
     lines = []
     for name, change in VARIANTS.items():
-        changed = [change(source) for source in sources]
+        changed = [change(source, lang_src) for source in sources]
         predictions = translate(changed)
         scores = with_units(score_texts(changed, predictions, references, lang_tgt))
-        lines.append(f"{name}: {scores}, {_repeating(changed, predictions)}")
-    words = frequent_words(sources)
+        lines.append(f"{name}: {scores}, {repeating(changed, predictions)}")
+    if not separates_words(lang_src):
+        return lines
+    words = frequent_words(sources, lang_src)
     predictions = translate(words)
     pairs = zip(words, predictions, strict=True)
     long = sum(len(prediction) > len(word) + MORE_CHARACTERS for word, prediction in pairs)
     lines.append(
-        f"{len(words)} single words: {_repeating(words, predictions)}, "
+        f"{len(words)} single words: {repeating(words, predictions)}, "
         f"{long / max(len(words), 1):.1%} more than {MORE_CHARACTERS} characters longer"
     )
     return lines
 
 
-def frequent_words(sources: Sequence[str]) -> list[str]:
+def frequent_words(sources: Sequence[str], language: str) -> list[str]:
     """The most frequent words of the sources between blanks, in lower case, without numbers."""
-    words = (word.strip(PUNCTUATION) for line in sources for word in line.lower().split())
+    words = (word.strip(PUNCTUATION) for line in sources for word in lower(line, language).split())
     counts = Counter(word for word in words if any(map(str.isalpha, word)))
     return [word for word, _ in counts.most_common(NUM_WORDS)]
 
 
-def repeats_itself(text: str) -> bool:
-    """Whether up to `LONGEST_UNIT` words occur `TIMES` times in a row, as in "no no no"."""
-    words = text.split()
+def repeats_itself(text: str, language: str) -> bool:
+    """Whether up to four words occur three times in a row, as in "no no no".
+
+    In languages without blanks between words: up to twelve characters, five times in a row.
+    """
+    units, (longest, times) = text.split(), OF_WORDS
+    if not separates_words(language):
+        units, (longest, times) = [*"".join(units)], OF_CHARACTERS
     return any(
-        words[start : start + size] * TIMES == words[start : start + size * TIMES]
-        for size in range(1, LONGEST_UNIT + 1)
-        for start in range(len(words) - size * TIMES + 1)
+        units[start : start + size] * times == units[start : start + size * times]
+        for size in range(1, longest + 1)
+        for start in range(len(units) - size * times + 1)
     )
-
-
-def _repeating(sources: Sequence[str], predictions: Sequence[str]) -> str:
-    """The share of predictions that repeat themselves where their source does not."""
-    pairs = zip(sources, predictions, strict=True)
-    count = sum(repeats_itself(new) and not repeats_itself(old) for old, new in pairs)
-    return f"{count / max(len(predictions), 1):.1%} repeat themselves"
