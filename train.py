@@ -63,7 +63,7 @@ from translate_ddp.training.build import (
     open_report,
     prepare_data,
 )
-from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
+from translate_ddp.training.fine_tuning import adopt_settings, describe_fit, describe_languages
 from translate_ddp.training.launch_facts import describe_launch
 from translate_ddp.training.report import NO_STEP_LEFT, describe_run, report_end
 from translate_ddp.training.resume import (
@@ -101,6 +101,7 @@ def train(config: Config, world: World) -> bool:
     model = build_model(config, data, world, start.initial)
     if start.initial is not None and world.is_main:
         resumed.messages.append(describe_fit(data.train, data.tokenizer))
+        resumed.messages += describe_languages(config.corpus, start.initial)
     with open_logbook(config, resumed, folder, model, world) as logbook:
         trainer = build_trainer(config, model, data, resumed.run, folder, logbook, world)
         if resumed.state is not None:

@@ -3,6 +3,7 @@
 import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.helpers.runs import (
     last_state,
     validations,
 )
+from translate_ddp.corpus_settings import CorpusConfig
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
@@ -30,7 +32,7 @@ from translate_ddp.training import find_checkpoint
 from translate_ddp.training.checkpoint_file import load
 from translate_ddp.training.checkpoint_name import Checkpoint
 from translate_ddp.training.find_checkpoint import Listing, delete_copy, load_initial
-from translate_ddp.training.fine_tuning import adopt_settings, describe_fit
+from translate_ddp.training.fine_tuning import adopt_settings, describe_fit, describe_languages
 from translate_ddp.training.start import find_start
 from translate_ddp.translator import Translator
 
@@ -85,6 +87,10 @@ def test_new_run_has_the_weights_and_the_loss_of_the_file(
 ):
     output = child.start(*UNCHANGED, size=size).succeed()
     assert output.count(f"New run with the weights, model settings and tokenizer of {file}") == 1
+    assert (
+        output.count("The weights of --init_from were trained for en-it, this run is for en-de.")
+        == 1
+    )
     parent, state = state_in(file), last_state(child.folder)
     assert_same_tree(state["model"], parent["model"])
     assert state["tokenizer"] == parent["tokenizer"]
@@ -100,6 +106,23 @@ def test_new_run_has_the_weights_and_the_loss_of_the_file(
     code, text = translate_ddp(tmp_path, "validate", *words)
     [loss] = validations(child.folder, "loss")
     assert code == 0 and f" loss {loss:.4g} " in text, text
+
+
+@pytest.mark.parametrize(
+    ("now", "message"),
+    [
+        ({}, []),
+        ({"lang_src": "it", "lang_tgt": "en"}, ["trained for en-it, this run is for it-en."]),
+        ({"bidirectional": True}, ["for en-it, this run is for en-it in both directions."]),
+    ],
+)
+def test_other_languages_and_directions_than_those_of_the_file_are_named(
+    file: Path, now: dict[str, Any], message: list[str]
+):
+    state = load(file)
+    corpus = replace(CorpusConfig.of(state.run.config["corpus"]), **now)
+    found = describe_languages(corpus, state)
+    assert len(found) == len(message) and all(map(str.endswith, found, message))
 
 
 def test_run_learns_from_the_file_on(child: Run):

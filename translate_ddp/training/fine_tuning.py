@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from translate_ddp.corpus_settings import CorpusConfig
 from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.data.tokenizer import UNK, Tokenizer
 from translate_ddp.errors import UserError, first_line
@@ -46,6 +47,21 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
             f"{''.join(differences)}\nOmit them, or omit --init_from."
         )
     return adopted
+
+
+def describe_languages(corpus: CorpusConfig, state: RunState) -> list[str]:
+    """A message if the checkpoint is of other languages, or in another number of directions.
+
+    Its weights then know other text, or other tags before it, than those of this run.
+    """
+    saved = CorpusConfig.of(state.run.config["corpus"])
+    if (saved.languages, saved.bidirectional) == (corpus.languages, corpus.bidirectional):
+        return []
+    before, now = (
+        f"{each.lang_src}-{each.lang_tgt}{' in both directions' * each.bidirectional}"
+        for each in (saved, corpus)
+    )
+    return [f"The weights of --init_from were trained for {before}, this run is for {now}."]
 
 
 def store_tokenizer(text: str, folder: Path, languages: str) -> TokenizerConfig:

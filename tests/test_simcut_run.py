@@ -1,0 +1,46 @@
+"""A training run with SimCut: its passes, its record, and its resume."""
+
+from pathlib import Path
+
+import pytest
+
+from config import parse
+from tests.helpers.corpora import write_parallel
+from tests.helpers.faults import Run
+from tests.helpers.runs import assert_same_run, records
+from translate_ddp.runtime.distributed import World
+from translate_ddp.training.build import build_loader, prepare_data
+
+SIMCUT = ["--simcut", "3"]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_killed_run_resumes_exactly(run: Run, size: int):
+    straight = run.copy("straight")
+    straight.start(*SIMCUT, size=size).succeed()
+    run.start(*SIMCUT, size=size, fault="batch:7@0=kill").kill_rest()
+    run.start(*SIMCUT, size=size).succeed()
+    assert_same_run(straight.folder, run.folder)
+    logged = [record for record in records(run.folder) if "train/loss" in record]
+    assert logged and all(record["train/divergence"] > 0 for record in logged)
+
+
+def test_pass_holds_half_of_the_pairs(tmp_path: Path):
+    corpus = write_parallel(tmp_path / "train", [(f"one {n}", f"eins {n}") for n in range(100)])
+    flags = ["--dataset", corpus, "--lang_src", "en", "--lang_tgt", "de", "--preset", "tiny"]
+    flags += [
+        "--max_tokens",
+        "300",
+        "--validation",
+        "10",
+        "--model_folder",
+        str(tmp_path / "model"),
+    ]
+    most = []
+    for further in ([], SIMCUT):
+        config = parse([*flags, *further])
+        data = prepare_data(config, tmp_path / "data", World())
+        loader = build_loader(config, data, World())
+        passes = [batch.source_BS for step in loader for batch in step.passes]
+        most.append(max(source.numel() for source in passes))
+    assert 150 < most[0] <= 300 and most[1] <= 150
