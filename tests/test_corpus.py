@@ -20,7 +20,7 @@ from tests.helpers.corpora import (
     write_parallel,
 )
 from translate_ddp.corpus_settings import CleanLevel
-from translate_ddp.data.corpus import corpus_signature
+from translate_ddp.data.corpus import clean_corpus, corpus_signature
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig
@@ -207,6 +207,11 @@ def test_signature_changes_with_files_and_settings(folder: Path):
     write_parallel(folder / "train", numbered_pairs(3))  # the same bytes, written later
     signatures.append(corpus_signature(config))
     assert len(set(signatures)) == len(signatures)
+
+
+def test_no_pair_of_the_demo_is_dropped(tmp_path: Path):
+    cleaned = clean_corpus(CorpusConfig(), tmp_path, shown=False)
+    assert [report.dropped for report in cleaned.reports] == [{}, {}]
 
 
 def test_signature_of_demo_and_hub_depends_on_name_and_languages():
