@@ -14,7 +14,7 @@ from tests.helpers.fake_gpu import Launches, fake_gpu, to_fake
 from tests.helpers.models import random_pairs, small_model
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.modeling.inference_weights import PaddedWeights, ready_to_decode
-from translate_ddp.modeling.loss import Objective
+from translate_ddp.modeling.loss import Objective, at_real_positions
 from translate_ddp.modeling.search import beam, greedy
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import PRESETS
@@ -75,9 +75,9 @@ def validate_and_decode() -> None:
         assert {parameter.dtype for parameter in ready.parameters()} == {torch.bfloat16}
         assert isinstance(ready.projection, PaddedWeights)
         with torch.inference_mode():
-            Objective(ready, LossConfig(label_smoothing=0.0))(
-                fake_batch(device, rows=8, source=30, target=33, real=200)
-            )
+            batch = fake_batch(device, rows=8, source=30, target=33, real=200)
+            hidden_RD = at_real_positions(ready(batch.source_BS, batch.target_BT), batch)
+            assert ready.logits(hidden_RD).shape == (200, 31_990)
             state = ready.start(torch.ones(8, 30, dtype=torch.int64, device=device))
             tokens_N = torch.ones(8, dtype=torch.int64, device=device)
             with Launches() as step:

@@ -1,7 +1,7 @@
 """The training losses with their gradients, computed in one traversal of the scores.
 
-Plain PyTorch would keep the scores of all rows, R x V, several times. Here each slice of scores is
-computed once, and all slices use the same memory. Shape letters are those of `transformer.py`.
+Plain PyTorch would keep the scores of all rows, R x V, several times. Here they are computed once,
+slice by slice, and no slice is kept. Shape letters are those of `transformer.py`.
 """
 
 from typing import Any
@@ -16,11 +16,9 @@ CPU_SCORES_AT_ONCE, GPU_SCORES_AT_ONCE = 2**22, 2**28
 
 
 def rows_at_once(hidden_RD: Tensor, vocabulary: int) -> int:
-    """The number of rows whose scores are computed at once, at least 1. Plain: all."""
+    """The number of rows whose scores are computed at once, at least 1."""
     scores = CPU_SCORES_AT_ONCE if hidden_RD.device.type == "cpu" else GPU_SCORES_AT_ONCE
-    return max(
-        1, len(hidden_RD) if kernels.is_plain() else min(len(hidden_RD), scores // vocabulary)
-    )
+    return max(1, min(len(hidden_RD), scores // vocabulary))
 
 
 class FusedTokenLoss(torch.autograd.Function):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from translate_ddp.data.batches import Batch
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS, UNK
 from translate_ddp.modeling import kernels
-from translate_ddp.modeling.fused_losses import FusedSimCutLoss, FusedTokenLoss, rows_at_once
+from translate_ddp.modeling.fused_losses import FusedSimCutLoss, FusedTokenLoss
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import LossConfig
 
@@ -27,21 +27,13 @@ def token_loss(
     hidden states; the embedding's gradient is summed in fp32. Source: Vaswani et al. 2017, section
     5.4; the output projection is the tied embedding (section 3.4).
     """
-    if torch.is_grad_enabled() and not kernels.is_plain():
+    if not kernels.is_plain():
         return FusedTokenLoss.apply(hidden_RD, embedding_VD, labels_R, label_smoothing)
-    vocabulary = len(embedding_VD)
-    weights_PD = kernels.pad_vocabulary(embedding_VD.to(hidden_RD.dtype))
-    loss = nll = torch.zeros((), device=hidden_RD.device)
-    rows = rows_at_once(hidden_RD, vocabulary)
-    for hidden_CD, labels_C in zip(hidden_RD.split(rows), labels_R.split(rows), strict=True):
-        scores_CV = (hidden_CD @ weights_PD.t())[:, :vocabulary]
-        log_p_CV = scores_CV.float().log_softmax(dim=-1)
-        part = F.nll_loss(log_p_CV, labels_C, reduction="sum")
-        nll = nll + part.detach()
-        loss = loss + (1 - label_smoothing) * part
-        if label_smoothing:
-            loss = loss - label_smoothing / vocabulary * log_p_CV.sum()
-    return loss, nll
+    scores_RV = hidden_RD @ embedding_VD.to(hidden_RD.dtype).t()
+    log_p_RV = scores_RV.float().log_softmax(dim=-1)
+    nll = F.nll_loss(log_p_RV, labels_R, reduction="sum")
+    spread = label_smoothing / len(embedding_VD)
+    return (1 - label_smoothing) * nll - spread * log_p_RV.sum(), nll.detach()
 
 
 def simcut_loss(
