@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from translate_ddp.data.batches import collate, group_by_tokens, pad
+from translate_ddp.data.batches import collate, pad
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import EOS, PAD
 from translate_ddp.extras import import_extra
-from translate_ddp.modeling.decoding import CPU_MAX_TOKENS, length_limit
+from translate_ddp.modeling.decoding import CPU_MAX_TOKENS, length_limit, longest_first
 from translate_ddp.modeling.engine import Ids, ignore
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import NBestConfig
@@ -49,7 +49,7 @@ class HuggingFaceEngine:
     ) -> list[list[Hypothesis]]:
         assert config.beam_width == 1 and not config.temperature
         outputs: dict[int, list[Hypothesis]] = {}
-        for rows in _batches(sources):
+        for rows in longest_first(sources, CPU_MAX_TOKENS):
             batch = [sources[row] for row in rows]
             source_BS = pad(Ragged.of(batch), last=EOS)
             target_BT = self.model.generate(
@@ -72,7 +72,7 @@ class HuggingFaceEngine:
     ) -> list[np.ndarray]:
         found: dict[int, np.ndarray] = {}
         longer = [max(pair, key=len) for pair in zip(sources, targets, strict=True)]
-        for rows in _batches(longer):
+        for rows in longest_first(longer, CPU_MAX_TOKENS):
             sides = (Ragged.of(side[row] for row in rows) for side in (sources, targets))
             batch = collate(ParallelDataset(*sides))
             logits_BTV = self.model(
@@ -87,10 +87,3 @@ class HuggingFaceEngine:
                 found[row] = log_p_TV.gather(1, labels_T[:, None])[:, 0].numpy()
             on_done(len(rows))
         return [found[row] for row in range(len(sources))]
-
-
-def _batches(sources: Ids) -> list[list[int]]:
-    """Rows of sources of similar length, the longest first."""
-    lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64)
-    longest_first = np.argsort(-lengths, kind="stable")
-    return [rows.tolist() for rows in group_by_tokens(longest_first, lengths, CPU_MAX_TOKENS)]

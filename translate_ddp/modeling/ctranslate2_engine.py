@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from translate_ddp.data.batches import group_by_tokens
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.extras import import_extra
-from translate_ddp.modeling.decoding import default_max_tokens, length_limit
+from translate_ddp.modeling.decoding import default_max_tokens, length_limit, longest_first
 from translate_ddp.modeling.engine import Ids, ignore
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import NBestConfig
@@ -68,12 +67,7 @@ class CTranslate2Engine:
                 "An exported CTranslate2 model does not sample (--temperature): use a checkpoint."
             )
         self._check_lengths(sources, length_limit)
-        lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64)
-        lengths *= config.rows_per_sentence
-        longest_first = np.argsort(-lengths, kind="stable")
-        batches = [
-            rows.tolist() for rows in group_by_tokens(longest_first, lengths, self.max_tokens)
-        ]
+        batches = longest_first(sources, self.max_tokens, config.rows_per_sentence)
         # All are submitted before the first is awaited: each thread takes the next one.
         pending = [self._submit([sources[row] for row in rows], config) for rows in batches]
         outputs: dict[int, list[Hypothesis]] = {}

@@ -30,6 +30,18 @@ def length_limit(source_tokens: int) -> int:
     return 2 * source_tokens + 20
 
 
+def longest_first(
+    sources: Sequence[Sequence[int] | np.ndarray], max_tokens: int, width: int = 1
+) -> list[list[int]]:
+    """Batches of rows of similar length, the longest first, each of up to `max_tokens`.
+
+    A source takes its tokens and [EOS], padding included, times its `width` hypotheses.
+    """
+    lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64) * width
+    order = np.argsort(-lengths, kind="stable")
+    return [rows.tolist() for rows in group_by_tokens(order, lengths, max_tokens)]
+
+
 def decode(
     start: Callable[[Tensor], SearchState],
     sources: Sequence[Sequence[int] | np.ndarray],
@@ -102,9 +114,7 @@ def decode_n_best(
         half = len(rows) // 2
         return search_in_memory(rows[:half]) + search_in_memory(rows[half:])
 
-    lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64) * width
-    longest_first = np.argsort(-lengths, kind="stable")
-    batches = [rows.tolist() for rows in group_by_tokens(longest_first, lengths, max_tokens)]
+    batches = longest_first(sources, max_tokens, width)
     num_threads = min(torch.get_num_threads() if device.type == "cpu" else 1, len(batches))
     with thread_map(num_threads) as apply:
         for rows, found in zip(batches, apply(search_in_memory, batches), strict=True):
