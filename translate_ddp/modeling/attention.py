@@ -42,6 +42,6 @@ def cross_attention(
 
 def attention_weights(attention: Attention, x_1TD: Tensor, k_1HSK: Tensor) -> Tensor:
     """softmax(q k / sqrt(K)), weights_1HTS in fp32 (Vaswani et al. 2017, eq. 1)."""
-    q_1HTK = attention.query(x_1TD).unflatten(-1, (attention.num_heads, -1)).transpose(1, 2)
+    q_1HTK = attention.split_heads(attention.query(x_1TD))
     scores_1HTS = q_1HTK.float() @ k_1HSK.float().transpose(-1, -2)
     return (scores_1HTS * q_1HTK.shape[-1] ** -0.5).softmax(dim=-1)

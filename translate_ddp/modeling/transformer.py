@@ -37,7 +37,7 @@ class Attention(nn.Module):
 
     def keys_values(self, memory_BMD: Tensor) -> tuple[Tensor, Tensor]:
         k_BMD, v_BMD = self.key_value(memory_BMD).chunk(2, dim=-1)
-        return self._split_heads(k_BMD), self._split_heads(v_BMD)
+        return self.split_heads(k_BMD), self.split_heads(v_BMD)
 
     def forward(
         self,
@@ -47,13 +47,13 @@ class Attention(nn.Module):
         mask_B11M: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        q_BHTK = self._split_heads(self.query(x_BTD))
+        q_BHTK = self.split_heads(self.query(x_BTD))
         context_BHTK = kernels.attention(
             q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal, self.dropout if self.training else 0.0
         )
         return self.out(context_BHTK.transpose(1, 2).flatten(2))
 
-    def _split_heads(self, x_BMD: Tensor) -> Tensor:
+    def split_heads(self, x_BMD: Tensor) -> Tensor:
         return x_BMD.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
 
