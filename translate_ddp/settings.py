@@ -74,7 +74,12 @@ class BatchConfig:
 
     def pass_tokens(self, device_type: str) -> int:
         """`max_tokens`, or its default on a device of that type."""
-        return self.max_tokens or max(self.seq_len, 4096 if device_type == "cpu" else 32768)
+        return self.max_tokens or max(self.seq_len, default_pass_tokens(device_type))
+
+
+def default_pass_tokens(device_type: str) -> int:
+    """Tokens per forward pass on a device of that type."""
+    return 4096 if device_type == "cpu" else 32_768
 
 
 @dataclass(frozen=True)
