@@ -206,9 +206,6 @@ class SearchConfig:
             raise ValueError(f"length_penalty must be finite, but is {self.length_penalty}.")
 
 
-GREEDY = SearchConfig(beam_width=1)
-
-
 @dataclass(frozen=True)
 class NBestConfig(SearchConfig):
     n_best: int = 1
@@ -232,6 +229,9 @@ class NBestConfig(SearchConfig):
     def rows_per_sentence(self) -> int:
         """Hypotheses that are computed side by side."""
         return self.n_best if self.temperature else self.beam_width
+
+
+GREEDY = NBestConfig(beam_width=1)
 
 
 @dataclass(frozen=True)

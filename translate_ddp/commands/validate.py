@@ -19,7 +19,7 @@ from translate_ddp.quantities import number
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.new_file import check_new, write_new
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
-from translate_ddp.settings import GREEDY, SearchConfig
+from translate_ddp.settings import NBestConfig, SearchConfig
 from translate_ddp.training.bootstrap import compare, score_intervals
 from translate_ddp.training.comet_metric import comet_score
 from translate_ddp.training.logbook import Logbook, shown_samples
@@ -50,7 +50,7 @@ class ValidateConfig(PairsConfig):
     """COMET model, such as Unbabel/wmt22-comet-da (a large download), or its file; '': none."""
     perturbed: bool = False
     """Also report scores for input as people type it: lower case, no end punctuation, ..."""
-    search: SearchConfig = field(default_factory=lambda: GREEDY)
+    search: SearchConfig = field(default_factory=lambda: SearchConfig(beam_width=1))
     saved: SavedModel = field(default_factory=SavedModel)
 
     def __post_init__(self) -> None:
@@ -165,10 +165,10 @@ def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> Sy
             translator.tokenizer,
             World(device=translator.engine.device),
             "rank0",
-            search,
+            NBestConfig(**asdict(search)),
             on_decoded=progress.advance,
         )
-    return System(translator.name, list(map(normalize, result.predictions)), result.scores)
+    return System(translator.name, result.predictions, result.scores)
 
 
 def report(system: System, pairs: Pairs, comet: str) -> Iterator[str]:

@@ -9,13 +9,12 @@ from translate_ddp.data.tokenizer import EOS, Tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.modeling.engine import Engine
-from translate_ddp.settings import NBestConfig
+from translate_ddp.settings import GREEDY
 from translate_ddp.training.bootstrap import compare
 from translate_ddp.training.metrics import bleu_signature, score_texts
 
 TOLERANCE = 1e-4  # of a log-probability, in nats
 MAX_BLEU_LOSS = 0.5  # of a model whose arithmetic is not fp32
-GREEDY = NBestConfig(beam_width=1)
 
 Translations = list[list[int]]
 

@@ -4,16 +4,17 @@ It returns scores and texts; the trainer and the commands log them.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset, PreparedData
+from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.engine import Engine, ignore
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import GREEDY, NBestConfig, SearchConfig, ValidateOn
+from translate_ddp.settings import GREEDY, NBestConfig, ValidateOn
 from translate_ddp.training.logbook import Sample
 from translate_ddp.training.metrics import Texts, score_texts
 
@@ -42,7 +43,7 @@ class Validation(NamedTuple):
     """The result of a validation, as plain values that can be sent between ranks."""
 
     scores: dict[str, float]  # metric -> score
-    predictions: list[str]
+    predictions: list[str]  # normalized, as they are scored
 
 
 class Shard(NamedTuple):
@@ -60,7 +61,7 @@ def validate(
     tokenizer: Tokenizer,
     world: World,
     on: ValidateOn,
-    search: SearchConfig = GREEDY,
+    search: NBestConfig = GREEDY,
     *,
     on_decoded: Callable[[int], None] = ignore,
     on_loss: Callable[[int], None] = ignore,
@@ -77,7 +78,7 @@ def validate(
         sources, targets = (
             [side[row] for row in rows] for side in (data.pairs.source, data.pairs.target)
         )
-        found = engine.translate(sources, NBestConfig(**asdict(search)), on_decoded)
+        found = engine.translate(sources, search, on_decoded)
         predictions = tokenizer.decode([best.ids for best, *_ in found])
         log_probs = engine.log_probs(sources, targets, on_loss)
         loss = -sum(float(each.sum(dtype=np.float64)) for each in log_probs)
@@ -93,7 +94,7 @@ def _score(shards: Sequence[Shard], data: ValidationSet) -> Validation:
     predictions = [""] * len(data.references)
     for shard in shards:
         for row, prediction in zip(shard.rows, shard.predictions, strict=True):
-            predictions[row] = prediction
+            predictions[row] = normalize(prediction)
     loss = sum(shard.loss for shard in shards) / sum(shard.tokens for shard in shards)
     scores = {"loss": loss} | score_texts(data.sources, predictions, data.references, data.lang_tgt)
     return Validation(scores, predictions)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import Stopped
 from translate_ddp.modeling.engine import TorchEngine
@@ -35,8 +34,7 @@ class Validator:
     def validate(self, model: Transformer, step: int) -> dict[str, float]:
         """The scores at this step; the translations are logged. Raises Stopped like `score`."""
         result = self.score(model, step)
-        predictions = list(map(normalize, result.predictions))  # as they are scored
-        rows = samples_of(self.data.sources, self.data.references, predictions)
+        rows = samples_of(self.data.sources, self.data.references, result.predictions)
         self.logbook.validated(step, rows)
         return result.scores
 
