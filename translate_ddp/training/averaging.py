@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,7 +53,7 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
             f"{store.folder} holds no checkpoint named {store.basename}_*: train first, "
             "or pass the folder of a run as --model_folder."
         )
-    state = _read(selected)
+    state = load(selected.path)
     if not average and (preload == "latest" or preload.isdecimal()):
         average = state.run.config.get("checkpoint", {}).get("average", 1)
     if average <= 1:
@@ -70,10 +71,12 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
     if not used:
         messages.append("No epoch has ended: nothing is averaged.")
         return Opened(state, selected.path, messages)
-    newest = state if ends_epoch else _read(used[-1])
+    # Not mapped: the file may be deleted while the state is used.
+    newest = state if ends_epoch else load(used[-1].path)
+    earlier = (weights_in(checkpoint) for checkpoint in used[:-1])
     averaged = replace(
         newest,
-        model=average_weights(_read(checkpoint).model for checkpoint in used),
+        model=average_weights(chain(earlier, [newest.model])),
         optimizer={},  # that of one epoch does not belong to the average
         run=replace(newest.run, history=[checkpoint.path.name for checkpoint in used]),
     )
@@ -118,6 +121,11 @@ def average_weights(models: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]
     return {name: (total / count).to(types[name]) for name, total in sums.items()}
 
 
+def weights_in(checkpoint: Checkpoint) -> Mapping[str, Tensor]:
+    """The weights in the file, without reading its optimizer: to use while the file exists."""
+    return load(checkpoint.path, mapped=True).model
+
+
 def shapes(model: Mapping[str, Tensor]) -> dict[str, torch.Size]:
     return {name: tensor.shape for name, tensor in model.items()}
 
@@ -136,14 +144,16 @@ def average_run(
     """
     data = None
 
-    def work() -> tuple[list[int], Lines]:
+    def work() -> tuple[list[int], Lines] | None:
         nonlocal data
         ends_epoch = ended.step_in_epoch == 0
         used, messages = last_epochs(store.folder, history, store.average - ends_epoch)
+        if len(used) + ends_epoch < 2:
+            return None
 
         def models() -> Iterator[Mapping[str, Tensor]]:
             for checkpoint in used:
-                yield _read(checkpoint).model
+                yield weights_in(checkpoint)
                 world.watchdog.heartbeat()
             if ends_epoch:
                 yield model.state_dict()
@@ -156,9 +166,10 @@ def average_run(
 
     if store.average == 1:
         return None
-    epochs, messages = world.on_main("averaging weights", work)
+    if (found := world.on_main("averaging weights", work)) is None:
+        return None
     weights = torch.load(io.BytesIO(world.broadcast(data, 0)), weights_only=True)
-    return Average(weights, epochs, messages) if len(epochs) > 1 else None
+    return Average(weights, *found)
 
 
 @contextmanager
@@ -174,7 +185,3 @@ def loaded(model: Transformer, weights: Mapping[str, Tensor]) -> Iterator[None]:
 
 def listed(epochs: Iterable[int | None]) -> str:
     return ", ".join(map(str, epochs))
-
-
-def _read(checkpoint: Checkpoint) -> RunState:
-    return load(checkpoint.path)
