@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tests.helpers.models import VOCABULARY, small_model
+from tests.helpers.models import VOCABULARY, decode, small_model
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.decoding import decode, decode_n_best
+from translate_ddp.modeling.decoding import decode_n_best
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.search import Hypothesis, beam, greedy, sample
@@ -154,7 +154,7 @@ def test_translations_are_those_of_each_source_alone_in_order(beam_width: int):
     sources = [torch.randint(4, VOCABULARY, (1 + n % 9,)).tolist() for n in range(40)]
 
     def translate(some: list[list[int]], max_tokens: int) -> list[list[int]]:
-        return ids_of(decode(model.start, some, CPU, beam_width=beam_width, max_tokens=max_tokens))
+        return ids_of(decode(model.start, some, beam_width=beam_width, max_tokens=max_tokens))
 
     alone = [ids for source in sources for ids in translate([source], 500)]
     assert len({tuple(ids) for ids in alone}) > 9  # not the same for sources of one length
@@ -170,7 +170,7 @@ def test_error_of_a_thread_or_callback_ends_decoding():
         raise RuntimeError("failed")
 
     with pytest.raises(RuntimeError, match="failed"):
-        decode(fail, [[4]] * 8, CPU, max_tokens=2)
+        decode(fail, [[4]] * 8, max_tokens=2)
     started: list[int] = []
 
     def start(source_BS: torch.Tensor) -> ChainState:
@@ -181,7 +181,7 @@ def test_error_of_a_thread_or_callback_ends_decoding():
         raise KeyError("stop")
 
     with pytest.raises(KeyError, match="stop"):
-        decode(start, [[4]] * 500, CPU, max_tokens=2, on_done=stop)
+        decode(start, [[4]] * 500, max_tokens=2, on_done=stop)
     assert len(started) < 500  # the remaining batches were cancelled
     assert set(started) == {1}  # each batch has one core
     assert torch.get_num_threads() == 2
@@ -193,7 +193,7 @@ def test_scores_that_are_not_numbers_raise(beam_width: int):
     with torch.no_grad():
         model.decoder_norm.bias.fill_(torch.nan)
     with pytest.raises(UserError, match="NaN"):
-        decode(model.start, [[5, 6]], CPU, beam_width=beam_width, max_tokens=100)
+        decode(model.start, [[5, 6]], beam_width=beam_width, max_tokens=100)
 
 
 def test_higher_length_penalty_prefers_the_longer_hypothesis():
@@ -257,7 +257,7 @@ def test_n_best_of_a_beam_are_its_first_ones():
     (three,) = decode_n_best(model.start, [[4, 5]], CPU, NBestConfig(4, n_best=3), max_tokens=100)
     assert (
         len(three) == 3
-        and three[0] == decode(model.start, [[4, 5]], CPU, beam_width=4, max_tokens=100)[0]
+        and three[0] == decode(model.start, [[4, 5]], beam_width=4, max_tokens=100)[0]
     )
     assert len({tuple(each.ids) for each in three}) == 3
     scores = [each.score or 0.0 for each in three]

@@ -4,9 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.helpers.models import random_ids, small_batch, small_model
+from tests.helpers.models import decode, random_ids, small_batch, small_model
 from translate_ddp.modeling import fused_losses, inference_weights, kernels
-from translate_ddp.modeling.decoding import decode
 from translate_ddp.modeling.inference_weights import PackedWeights, PaddedWeights, ready_to_decode
 from translate_ddp.modeling.kernels import Dropout, Linear, cast_weights, dropout_mask
 from translate_ddp.modeling.loss import Objective
@@ -54,7 +53,7 @@ def test_plain_uses_no_fast_version(owner: object, name: str, monkeypatch: pytes
         for dtype in DTYPES:
             model = small_model(dtype, dropout=0.1)
             loss_and_grads(model)
-            decode(ready_to_decode(model.eval()).start, [[5, 6]], CPU, max_tokens=100)
+            decode(ready_to_decode(model.eval()).start, [[5, 6]], max_tokens=100)
 
     with kernels.plain():
         train_and_decode()

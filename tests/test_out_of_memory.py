@@ -7,13 +7,12 @@ import pytest
 import torch
 
 from tests.helpers import processes
-from tests.helpers.models import small_model
+from tests.helpers.models import decode, small_model
 from translate_ddp.data.batches import Step
-from translate_ddp.modeling.decoding import SearchState, decode
+from translate_ddp.modeling.search import SearchState
 from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
 from translate_ddp.training.updater import Updater
 
-CPU = torch.device("cpu")
 PASS = r"a pass of (\d+) sentences of (\d+) source and (\d+) target tokens.* --max_tokens (\d+)"
 
 
@@ -51,18 +50,18 @@ def test_decoding_halves_batches_that_do_not_fit(monkeypatch: pytest.MonkeyPatch
         return model.start(source_BS)
 
     sources = [[n] * 4 for n in range(4, 14)]
-    expected = decode(model.start, sources, CPU, max_tokens=1000)
-    assert decode(start, sources, CPU, max_tokens=1000) == expected
+    expected = decode(model.start, sources, max_tokens=1000)
+    assert decode(start, sources, max_tokens=1000) == expected
     assert tried == [10, 5, *[2, 3] * 2]  # a size that did not fit is not tried again
     tried.clear()
-    assert decode(start, sources * 2, CPU, max_tokens=50) == expected * 2
+    assert decode(start, sources * 2, max_tokens=50) == expected * 2
     assert tried == [10, 5, *[2, 3] * 4]  # not by later batches either
 
     def fail(source_BS: torch.Tensor) -> SearchState:
         raise torch.OutOfMemoryError("not even one")
 
     with pytest.raises(OutOfMemory, match="a sentence of 4 tokens with a beam of 1: end other"):
-        decode(fail, sources, CPU, max_tokens=1000)
+        decode(fail, sources, max_tokens=1000)
 
 
 @pytest.mark.parametrize(

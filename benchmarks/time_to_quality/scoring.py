@@ -10,11 +10,11 @@ from torch import Tensor
 from benchmarks.corpus import Corpus
 from benchmarks.machine import default_device
 from benchmarks.time_to_quality.clock import list_snapshots
-from translate_ddp.modeling.decoding import decode, default_max_tokens
+from translate_ddp.modeling.decoding import decode_n_best, default_max_tokens
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.settings import ModelConfig
+from translate_ddp.settings import GREEDY, ModelConfig
 from translate_ddp.training.metrics import score_texts
 
 POSITIONS = "positions_TD"  # name of a table that replaces our sinusoids
@@ -72,7 +72,8 @@ def validation_bleu(model: Transformer, corpus: Corpus) -> float:
     data, device = corpus.data, default_device()
     pairs = data.validation
     sources = [pairs.source[row] for row in range(len(pairs))]
-    found = decode(model.start, sources, device, max_tokens=default_max_tokens(device))
-    predictions = data.tokenizer.decode([hypothesis.ids for hypothesis in found])
+    max_tokens = default_max_tokens(device)
+    found = decode_n_best(model.start, sources, device, GREEDY, max_tokens=max_tokens)
+    predictions = data.tokenizer.decode([best.ids for (best,) in found])
     texts = (data.validation_sources, predictions, data.validation_references)
     return score_texts(*texts, corpus.config.corpus.lang_tgt)["BLEU"]

@@ -1,14 +1,17 @@
 """Small models and batches of random token ids."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.modeling.decoding import decode_n_best
+from translate_ddp.modeling.search import Hypothesis, SearchState
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.settings import ModelConfig
+from translate_ddp.settings import ModelConfig, NBestConfig
 
 VOCABULARY = 40
 
@@ -38,3 +41,17 @@ def random_pairs(lengths: Sequence[int], random: np.random.Generator) -> Paralle
     """A pair for each length, which both sides have."""
     sides = (Ragged.of(random.integers(4, VOCABULARY, n) for n in lengths) for _ in range(2))
     return ParallelDataset(*sides)
+
+
+def decode(
+    start: Callable[[Tensor], SearchState],
+    sources: Sequence[Sequence[int] | np.ndarray],
+    *,
+    max_tokens: int,
+    beam_width: int = 1,
+    on_done: Callable[[int], None] = lambda count: None,
+) -> list[Hypothesis]:
+    """The best translation of each source, on the CPU; a width of 1 is greedy."""
+    device, config = torch.device("cpu"), NBestConfig(beam_width)
+    found = decode_n_best(start, sources, device, config, max_tokens=max_tokens, on_done=on_done)
+    return [best for (best,) in found]

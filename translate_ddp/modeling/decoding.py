@@ -14,7 +14,7 @@ from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS
 from translate_ddp.modeling.search import Hypothesis, SearchState, beam, greedy, sample
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, OutOfMemory, explain_out_of_memory
-from translate_ddp.settings import NBestConfig, SearchConfig
+from translate_ddp.settings import NBestConfig
 
 # Tokens decoded at once: source tokens with padding, times the rows of a sentence. On a GPU a step
 # of few rows takes as long as one of many.
@@ -40,22 +40,6 @@ def longest_first(
     lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64) * width
     order = np.argsort(-lengths, kind="stable")
     return [rows.tolist() for rows in group_by_tokens(order, lengths, max_tokens)]
-
-
-def decode(
-    start: Callable[[Tensor], SearchState],
-    sources: Sequence[Sequence[int] | np.ndarray],
-    device: torch.device,
-    *,
-    max_tokens: int,
-    beam_width: int = 1,
-    length_penalty: float = SearchConfig.length_penalty,
-    on_done: Callable[[int], None] = lambda count: None,
-) -> list[Hypothesis]:
-    """The best translation of each source, as `decode_n_best`; a width of 1 is greedy."""
-    config = NBestConfig(beam_width, length_penalty)
-    found = decode_n_best(start, sources, device, config, max_tokens=max_tokens, on_done=on_done)
-    return [best for (best,) in found]
 
 
 def decode_n_best(
