@@ -90,7 +90,7 @@ def test_attention_written_out_equals_torch(kind: str, queries: int):
     q, k, v = (torch.randn(3, 2, length, 8, requires_grad=True) for length in (queries, 7, 7))
     lengths = torch.tensor([7, 4, 1])
     tokens = (torch.arange(7) < lengths[:, None]).long()
-    mask = padding_mask(tokens, 0, torch.float32) if kind == "padding" else None
+    mask = padding_mask(tokens, torch.float32) if kind == "padding" else None
     results = []
     for attend in (kernels.attention_written_out, kernels.attention):  # fp32: the second is torch's
         out = attend(q, k, v, mask, is_causal=kind == "causal")

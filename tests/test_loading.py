@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tests.helpers import processes
 from tests.helpers.models import random_pairs
@@ -53,6 +54,7 @@ def test_prefetch_raises_errors_of_its_thread():
 
 def train_with_prefetching(flags: list[str]) -> None:
     batches.PREFETCHED_STEPS["cpu"] = 8
+    torch.cuda.set_device = lambda device: None
     processes.run_train(flags)
 
 

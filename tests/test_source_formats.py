@@ -11,7 +11,7 @@ from tests.helpers.corpora import EN_DE, error_of, read, write, write_parallel
 from translate_ddp.data.readers.arrow import dataset_rows
 from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.rows import SourceOptions, ignore_progress
-from translate_ddp.data.sources import source_identity
+from translate_ddp.data.sources import NO_OPTIONS, source_identity
 
 PAIR = Wanted.pair(EN_DE, SourceOptions())
 
@@ -94,10 +94,11 @@ def test_shards_of_tables_are_joined_in_order(folder: Path):
         write(folder / f"part-{number}.tsv.gz", "de\ten\n" + "\t".join(PAIRS[number][::-1]))
     source = str(folder / "part-*.tsv.gz")
     assert read(source) == PAIRS
-    before = source_identity(source, EN_DE)
+    before = source_identity(source, EN_DE, NO_OPTIONS)
     write(folder / "part-3.tsv.gz", "en\tde\nfour\tvier\n")
     assert read(source)[-1] == ("four", "vier")
-    assert source_identity(source, EN_DE)[: len(before)] == before != source_identity(source, EN_DE)
+    after = source_identity(source, EN_DE, NO_OPTIONS)
+    assert after[: len(before)] == before != after
     write(folder / "part-4.jsonl", '{"source": "x"}\n')
     assert "part-4.jsonl has no columns en and de" in error_of(folder / "part-*")
 
@@ -138,7 +139,7 @@ def test_columns_of_a_table_without_header_are_numbered(folder: Path):
 def test_columns_change_the_identity_of_a_source(folder: Path):
     source = write(folder / "x.tsv", TSV)
     options = SourceOptions(src_column="de", tgt_column="en")
-    assert source_identity(source, EN_DE, options) != source_identity(source, EN_DE)
+    assert source_identity(source, EN_DE, options) != source_identity(source, EN_DE, NO_OPTIONS)
 
 
 @pytest.mark.parametrize("header", ["EN\tDE", "English\tGerman", "english\tGERMAN", "SRC\tTGT"])

@@ -143,8 +143,7 @@ class BatchLoader:
         if not (count := PREFETCHED_STEPS[self.device.type]):
             return steps
         # A new thread uses GPU 0, where it would allocate memory of another rank's GPU.
-        is_cuda = self.device.type == "cuda"
-        return prefetch(steps, count, lambda: is_cuda and torch.cuda.set_device(self.device))
+        return prefetch(steps, count, lambda: torch.cuda.set_device(self.device))
 
 
 def prefetch(

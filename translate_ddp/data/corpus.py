@@ -57,7 +57,7 @@ class NoUsablePairs(UserError):
 
 
 def clean_corpus(
-    config: CorpusConfig, folder: Path, shown: bool = True, reported: bool = True
+    config: CorpusConfig, folder: Path, shown: bool, reported: bool = True
 ) -> CleanedCorpus:
     """The cleaned corpus below `folder`; it is read and stored, unless it exists intact.
 
@@ -94,7 +94,7 @@ def delete_cleaned(folder: Path) -> None:
     remove_abandoned(folder)
 
 
-def count_pairs(config: CorpusConfig, folder: Path, shown: bool = True) -> int:
+def count_pairs(config: CorpusConfig, folder: Path) -> int:
     """The number of usable training pairs, which is stored in `folder` for later starts.
 
     Raises UserError if the corpus cannot be read.
@@ -102,7 +102,7 @@ def count_pairs(config: CorpusConfig, folder: Path, shown: bool = True) -> int:
     file = folder / f"pairs-{corpus_signature(config)}.txt"
     with suppress(OSError, ValueError):
         return int(file.read_text(encoding="utf-8"))
-    pairs = sum(clean_corpus(config, folder, shown).sizes)
+    pairs = sum(clean_corpus(config, folder, shown=True).sizes)
     with suppress(OSError):  # the preparation reports a full disk
         write_atomically(file, str(pairs))
     return pairs

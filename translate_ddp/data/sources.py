@@ -56,9 +56,7 @@ class Source:
     splits: Callable[[], Mapping[str, Rows]]
 
 
-def find_splits(
-    source: str, languages: Languages, options: SourceOptions = NO_OPTIONS
-) -> Mapping[str, Rows]:
+def find_splits(source: str, languages: Languages, options: SourceOptions) -> Mapping[str, Rows]:
     """The splits of a source by name. Datasets of the hub are downloaded, unless they are cached.
 
     Raises UserError if there is no such source or split, or it has no such columns or languages.
@@ -90,9 +88,7 @@ def choose_split(source: str, splits: Mapping[str, Rows], default: str = "") -> 
     return splits[default]
 
 
-def source_identity(
-    source: str, languages: Languages, options: SourceOptions = NO_OPTIONS
-) -> list[str]:
+def source_identity(source: str, languages: Languages, options: SourceOptions) -> list[str]:
     """Texts that change with the content: path, size and time of files, the name of a hub dataset.
 
     Raises UserError if there is no such source.

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translate_ddp.data.tokenizer import PAD
 from translate_ddp.modeling import kernels
 from translate_ddp.modeling.cache import LayerCache, TargetCache
 from translate_ddp.modeling.kernels import Dropout, LayerNorm, Linear
@@ -127,13 +128,11 @@ class Transformer(nn.Module):
         self,
         config: ModelConfig,
         vocabulary: int,
-        pad_id: int = 0,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
         self.dtype = dtype
         self.d_model = config.d_model
-        self.pad_id = pad_id
         table_VD = torch.empty(vocabulary, config.d_model)
         self.embedding = nn.Embedding.from_pretrained(table_VD, freeze=False)
         self.projection: nn.Module | None = None  # the embedding, laid out by `ready_to_decode`
@@ -173,7 +172,7 @@ class Transformer(nn.Module):
 
     def encode(self, source_BS: Tensor) -> tuple[list[LayerCache], Tensor]:
         """Each decoder layer's keys and values of the source, and its padding mask_B11S."""
-        mask_B11S = padding_mask(source_BS, self.pad_id, self.dtype)
+        mask_B11S = padding_mask(source_BS, self.dtype)
         x_BSD = self._embed(source_BS, first_position=0)
         for layer in self.encoder_layers:
             kernels.cast_weights(layer.modules(), self.dtype)
@@ -236,13 +235,13 @@ class DecodingState:
             cache.select(sentences_B, rows_N)
 
 
-def padding_mask(tokens_BM: Tensor, pad_id: int, dtype: torch.dtype) -> Tensor:
+def padding_mask(tokens_BM: Tensor, dtype: torch.dtype) -> Tensor:
     """What attention adds to the scores, mask_B11M: 0 at tokens, -inf at padding.
 
     In the dtype of attention, since each call would convert a boolean mask again.
     """
     mask_BM = torch.zeros(tokens_BM.shape, dtype=dtype, device=tokens_BM.device)
-    mask_BM.masked_fill_(tokens_BM == pad_id, -torch.inf)
+    mask_BM.masked_fill_(tokens_BM == PAD, -torch.inf)
     return kernels.align_mask(mask_BM[:, None, None])
 
 

@@ -23,9 +23,7 @@ def is_validation_due(config: TrainConfig, position: Position, steps_in_epoch: i
     return due and 0 < position.step_in_epoch < steps_in_epoch
 
 
-def is_finished(
-    config: TrainConfig, metric: Metric, position: Position, last_stage: int = 0
-) -> bool:
+def is_finished(config: TrainConfig, metric: Metric, position: Position, last_stage: int) -> bool:
     """Whether the run ends at this position. `last_stage` is the first epoch of the last stage."""
     is_last = position.epoch >= config.num_epochs
     has_ended = is_last or has_max_steps(config, position)
@@ -37,7 +35,7 @@ def has_max_steps(config: TrainConfig, position: Position) -> bool:
 
 
 def has_no_patience(
-    config: TrainConfig, metric: Metric, position: Position, last_stage: int = 0
+    config: TrainConfig, metric: Metric, position: Position, last_stage: int
 ) -> bool:
     """Whether the run ends after this epoch because the best one was `patience` epochs ago.
 

@@ -105,7 +105,7 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
     )
 
 
-def check_same_run(state: RunState, identity: RunIdentity, config: Settings | None = None) -> None:
+def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> None:
     """Raise UserError if `state` belongs to a run with another identity.
 
     The message has the settings of the data that are not those in `config`.
@@ -120,7 +120,7 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings | No
             differences += other_plan
             advice += " (seed, batch size and weights may change between epochs: --preload EPOCH)"
     if differences:
-        differences = _data_settings(state.run.config, config or {}) + differences
+        differences = _data_settings(state.run.config, config) + differences
         if file := state.run.config.get("checkpoint", {}).get("init_from"):
             advice = f"pass --init_from {file}, {advice}"
         table = "".join(f"\n  {line}" for line in differences)
