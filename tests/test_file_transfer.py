@@ -53,8 +53,8 @@ def test_node_that_cannot_write_is_an_error_on_every_rank(disks: list[Path], tmp
     processes.start(copy_from_second_node, tmp_path, 3, None, str(tmp_path), "new/copy").succeed()
     texts = {(disk / "error").read_text() for disk in disks}
     assert texts == {
-        "The checkpoint of another node cannot be copied to "
-        f"{disks[2] / 'new' / 'copy'}: No such file or directory."
+        f"The copy of another node's checkpoint at {disks[2] / 'new' / 'copy'} cannot be written: "
+        "No such file or directory."
     }
 
 
@@ -66,4 +66,6 @@ def test_owner_that_cannot_copy_its_own_file_is_an_error(disks: list[Path], tmp_
     job = processes.start(work, tmp_path, 3, None, str(tmp_path), "new/copy", [0, 1, 2])
     job.succeed()
     (text,) = {(disk / "error").read_text() for disk in disks}
-    assert text.endswith(f"copied to {disks[1] / 'new' / 'copy'}: No such file or directory.")
+    assert text.endswith(
+        f"{disks[1] / 'new' / 'copy'} cannot be written: No such file or directory."
+    )

@@ -117,7 +117,7 @@ def test_disk_without_locks_is_used_with_one_warning_and_the_newest_token_counts
 
 def test_error_of_a_lock_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     replace_flock(monkeypatch, errno.EIO)
-    with pytest.raises(UserError, match="Cannot write to .*: Input/output error"):
+    with pytest.raises(UserError, match="cannot be written: Input/output error"):
         RunFolder(str(tmp_path), "mine").lock(rank=0)
 
 

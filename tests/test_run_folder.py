@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.faults import Run
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.run_folder import RunFolder, RunStatus
 
 
@@ -61,7 +61,7 @@ def test_first_start_that_fails_has_a_status(run: Run):
 
 def test_folder_that_is_not_writable_is_an_error(tmp_path: Path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="Cannot write to .*file/model: Not a directory"):
+    with pytest.raises(UserError, match="file/model cannot be written: Not a directory"):
         RunFolder(str(tmp_path / "file/model"), "mine").lock(rank=0)
 
 
@@ -70,7 +70,7 @@ def test_lock_is_never_written_through_a_symbolic_link(tmp_path: Path):
     victim.write_text("precious")
     (tmp_path / "model").mkdir()
     (tmp_path / "model/.lock").symlink_to(victim)
-    with pytest.raises(UserError, match="Cannot write to"):
+    with pytest.raises(UserError, match="cannot be written"):
         RunFolder(str(tmp_path / "model"), "mine").lock(rank=0)
     assert victim.read_text() == "precious"
 
@@ -98,6 +98,20 @@ def test_file_is_unchanged_if_the_disk_refuses(
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+        (OSError("torn\nat byte 4"), "torn"),
+        (TimeoutError(), "TimeoutError"),
+    ],
+)
+def test_message_of_a_failed_write_has_a_reason(error: OSError, reason: str):
+    with pytest.raises(UserError) as raised, explain_write_errors("out", "Free some."):
+        raise error
+    assert str(raised.value) == f"out cannot be written: {reason}. Free some."
 
 
 def test_two_containers_with_equal_names_and_ids_may_write_a_file_at_once(

@@ -33,9 +33,18 @@ class Stopped(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the error's message, without the possible causes that gloo appends."""
-    first = (str(error).strip().splitlines() or ["no reason given"])[0]
+    """The first line of the error's message, without the possible causes that gloo appends.
+
+    The name of its type if it has no message.
+    """
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
     return first.split(". This is typically caused by")[0]
+
+
+def type_and_line(error: BaseException) -> str:
+    """The name of the error's type, and the first line of its message if it has one."""
+    name, line = type(error).__name__, first_line(error)
+    return name if line == name else f"{name}: {line}"
 
 
 @contextmanager

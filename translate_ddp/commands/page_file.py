@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.files import explain_write_errors, write_atomically
 
 GENERATOR = b'<meta name="generator" content="translate_ddp">'  # as in pages/page.html
 START_BYTES = 1000  # that hold it
@@ -28,7 +28,5 @@ def check_page(path: Path, flag: str) -> None:
 
 def write_page(path: Path, html: str, flag: str) -> None:
     """Write the page, or replace it at once. Raises UserError if that fails."""
-    try:
+    with explain_write_errors(f"{flag} {path}"):
         write_atomically(path, html)
-    except OSError as error:
-        raise UserError(f"{flag} {path} cannot be written: {error.strerror}.") from error

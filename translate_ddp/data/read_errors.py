@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from translate_ddp.errors import UserError
+from translate_ddp.errors import UserError, first_line
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -29,8 +29,8 @@ def explain_read_errors(source: str | Path, advice: str) -> Iterator[None]:
                 f"No space to read {source} into the cache of `datasets`: {cause.strerror}. Free "
                 "some, or set HF_HOME to a folder on another disk."
             ) from error
-        first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-        raise UserError(f"{source} cannot be read: {first_line.rstrip('.')}. {advice}") from error
+        reason = first_line(cause).rstrip(".")
+        raise UserError(f"{source} cannot be read: {reason}. {advice}") from error
 
 
 def list_names(names: Iterable[str], limit: int = 20) -> str:

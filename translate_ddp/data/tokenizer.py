@@ -16,7 +16,7 @@ from translate_ddp.data.sentencepiece_model import SentencePieceModel, train_sen
 from translate_ddp.data.text import normalize
 from translate_ddp.data.training_sample import sample
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.heartbeat import library_call
 from translate_ddp.settings import TokenizerConfig
 
@@ -173,13 +173,9 @@ def build_tokenizer(lines: Iterable[str], config: TokenizerConfig, languages: st
         tokenizer = train_tokenizer(lines, config)
     file = config.file(languages)
     if file is not None:
-        try:
+        with explain_write_errors(f"--tokenizer_file {file}"):
             file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file, tokenizer.file)
-        except OSError as error:
-            raise UserError(
-                f"--tokenizer_file {file} cannot be written: {error.strerror}."
-            ) from error
     return tokenizer
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from translate_ddp.errors import UserError
 from translate_ddp.exporting.argos import write_argos
 from translate_ddp.exporting.checkpoint_file import write_checkpoint
 from translate_ddp.exporting.ctranslate2 import Quantization
@@ -15,6 +14,7 @@ from translate_ddp.exporting.huggingface import write_huggingface
 from translate_ddp.exporting.proof import Proof
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.runtime.files import explain_write_errors
 from translate_ddp.runtime.new_file import check_new
 
 Format = Literal["ctranslate2", "huggingface", "argos", "pt"]
@@ -58,12 +58,11 @@ def publish(output: Path, write: Callable[[Path], Proof]) -> Proof:
     check_new(output)
     partial = output.with_name(f".{output.name}.{os.getpid()}")
     try:
-        proof = write(partial)
-        check_new(output)  # that may have taken minutes
-        partial.rename(output)
+        with explain_write_errors(output):
+            proof = write(partial)
+            check_new(output)  # that may have taken minutes
+            partial.rename(output)
         return proof
-    except OSError as error:
-        raise UserError(f"{output} cannot be written: {error.strerror or error}.") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         if partial.is_file():

@@ -15,7 +15,7 @@ from pathlib import Path
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.heartbeat import heartbeat
 from translate_ddp.runtime.new_file import check_new
 
@@ -107,15 +107,12 @@ class ChunkedFile:
 
     @contextmanager
     def _explain_write_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError as error:
-            raise UserError(
-                f"{error.filename} does not exist. The folder of --output must be on a disk that"
-                " all processes share, and not be used by another run of this command."
-            ) from error
-        except OSError as error:
-            raise UserError(
-                f"{self.output} cannot be written: {error.strerror}. Finished parts are kept: run"
-                " the same command again to continue."
-            ) from error
+        advice = "Finished parts are kept: run the same command again to continue."
+        with explain_write_errors(self.output, advice):
+            try:
+                yield
+            except FileNotFoundError as error:
+                raise UserError(
+                    f"{error.filename} does not exist. The folder of --output must be on a disk"
+                    " that all processes share, and not be used by another run of this command."
+                ) from error

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
-from translate_ddp.errors import Stopped, UserError, first_line
+from translate_ddp.errors import Stopped, UserError, type_and_line
 from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import choose_device, fix_cuda_kernels
@@ -215,8 +215,7 @@ def _report_errors(world: World) -> Iterator[None]:
         is_gloo_error = type(error) is RuntimeError and LOST_PEER.search(str(error))
         if world.size > 1 and (is_gloo_error or isinstance(error, dist.DistError)):
             watchdog.end_after_lost_peer(error)
-        reason = f"{type(error).__name__}: {first_line(error)}"
-        message = f"Rank {world.rank} failed at {watchdog.where}: {reason}"
+        message = f"Rank {world.rank} failed at {watchdog.where}: {type_and_line(error)}"
         watchdog.end("failed", message, ExitCode.FAILED, error)
 
 

@@ -10,8 +10,8 @@ from typing import cast
 import torch
 import torch.distributed as dist
 
-from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import NEVER, World
+from translate_ddp.runtime.files import explain_write_errors
 from translate_ddp.runtime.heartbeat import heartbeat, library_call
 
 CHUNK_BYTES = 16 * 2**20
@@ -35,7 +35,7 @@ def copy_to_nodes(
         if world.rank == owner:
             _send(source, owner, group)
         if world.rank in receivers:
-            with _explained(target):
+            with _explain_errors(target):
                 if world.rank == owner:
                     with library_call():
                         shutil.copyfile(source, target)
@@ -47,15 +47,14 @@ def copy_to_nodes(
 
 
 @contextmanager
-def _explained(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        with suppress(OSError):
-            target.unlink(missing_ok=True)
-        raise UserError(
-            f"The checkpoint of another node cannot be copied to {target}: {error.strerror}."
-        ) from error
+def _explain_errors(target: Path) -> Iterator[None]:
+    with explain_write_errors(f"The copy of another node's checkpoint at {target}"):
+        try:
+            yield
+        except OSError:
+            with suppress(OSError):
+                target.unlink(missing_ok=True)
+            raise
 
 
 def _send(source: Path, owner: int, group: dist.ProcessGroup) -> None:

@@ -6,15 +6,26 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from translate_ddp.errors import UserError, first_line
 from translate_ddp.runtime.heartbeat import heartbeat
 
 CHUNK_BYTES = 2**24  # 16 MiB
 SYNC_BYTES = 2**26
 PARTIAL = re.compile(r"\..+\.[0-9a-f]{32}")  # as `write_atomically` names them
+
+
+@contextmanager
+def explain_write_errors(place: str | Path, advice: str = "") -> Iterator[None]:
+    """Raise an OSError as a UserError: the place, the reason, `advice`."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or first_line(error)
+        raise UserError(f"{place} cannot be written: {reason}. {advice}".rstrip()) from error
 
 
 def delete_partial_files(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.files import explain_write_errors, write_atomically
 
 
 def check_new(output: Path) -> None:
@@ -17,7 +17,5 @@ def check_new(output: Path) -> None:
 def write_new(output: Path, data: bytes) -> None:
     """Write the file as a whole. Raises UserError if it exists, or if that fails."""
     check_new(output)  # what is written may have taken minutes
-    try:
+    with explain_write_errors(output):
         write_atomically(output, data)
-    except OSError as error:
-        raise UserError(f"{output} cannot be written: {error.strerror}.") from error

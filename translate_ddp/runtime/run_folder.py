@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import delete_partial_files, write_atomically
+from translate_ddp.runtime.files import delete_partial_files, explain_write_errors, write_atomically
 from translate_ddp.runtime.heartbeat import heartbeat
 
 LOCK_FILE = ".lock"
@@ -41,7 +41,7 @@ class RunFolder:
         that two runs write: the one that does not find its own stops before it saves.
         Raises UserError if another run holds the lock, or if the folder is not writable.
         """
-        try:
+        with explain_write_errors(self.path, "Choose another --model_folder."):
             self.path.mkdir(parents=True, exist_ok=True)
             # It stays open: the kernel releases the lock with the process, however that ends.
             descriptor = os.open(
@@ -57,10 +57,6 @@ class RunFolder:
             # closed.
             write_atomically(self.path / HOLDER_FILE, json.dumps(mine))
             return rank
-        except OSError as error:
-            raise UserError(
-                f"Cannot write to {self.path}: {error.strerror}. Choose another --model_folder."
-            ) from error
 
     def _wait_for_lock(self, descriptor: int) -> bool:
         """True once this process has the lock; False if another one of this start has it."""

@@ -16,7 +16,7 @@ from typing import Literal, NoReturn
 
 from torch.distributed import DistError
 
-from translate_ddp.errors import first_line
+from translate_ddp.errors import first_line, type_and_line
 from translate_ddp.runtime.heartbeat import heartbeats_to
 from translate_ddp.runtime.launcher import ONE_PROCESS, Launch
 from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest
@@ -115,7 +115,7 @@ class Watchdog:
                     self._on_signal(number, time.monotonic())
                 self._check(time.monotonic())
         except Exception as error:  # without this thread, a hang would never end
-            reason = f"{type(error).__name__}: {first_line(error)}"
+            reason = type_and_line(error)
             message = f"The watchdog of rank {self.rank} failed at {self.where}: {reason}"
             self.end("failed", message, ExitCode.FAILED, error)
 

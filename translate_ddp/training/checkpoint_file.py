@@ -49,8 +49,9 @@ def load(path: Path, name: str = "", *, mapped: bool = False) -> RunState:
         _reject_compression(path)
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # torch raises exceptions of many types
-        reason = first_line(error) if str(error) else type(error).__name__
-        raise UserError(f"{name} is not a checkpoint of translate_ddp: {reason}") from error
+        raise UserError(
+            f"{name} is not a checkpoint of translate_ddp: {first_line(error)}"
+        ) from error
     return RunState.from_dict(content, name)
 
 

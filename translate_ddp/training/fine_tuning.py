@@ -11,7 +11,7 @@ from translate_ddp.corpus_settings import CorpusConfig
 from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.data.tokenizer import UNK, Tokenizer
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.settings import Config, ModelConfig, TokenizerConfig
 from translate_ddp.training.state import RunState
 
@@ -74,12 +74,10 @@ def store_tokenizer(text: str, folder: Path, languages: str) -> TokenizerConfig:
     )
     path = settings.file(languages)
     assert path is not None
-    try:
+    with explain_write_errors(f"The tokenizer {path}"):
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, text)
-    except OSError as error:
-        raise UserError(f"The tokenizer cannot be stored at {path}: {error.strerror}.") from error
     return settings
 
 

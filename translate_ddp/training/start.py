@@ -7,6 +7,7 @@ from pathlib import Path
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.files import explain_write_errors
 from translate_ddp.runtime.launch_record import is_restart, launch_names, record_launch
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.find_checkpoint import load_initial, load_state
@@ -66,9 +67,7 @@ def record_begin(folder: Path, world: World) -> None:
     names = {name for found in world.gather(launch_names(os.environ)) for name in found}
 
     def work() -> None:
-        try:
+        with explain_write_errors(folder):
             record_launch(folder, names)
-        except OSError as error:
-            raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
 
     world.on_each_disk("recording the launch", work)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from translate_ddp.errors import first_line
+from translate_ddp.errors import type_and_line
 from translate_ddp.runtime.background import BackgroundThread
 from translate_ddp.training.logbook import Sample, Sink, shown_samples
 
@@ -70,5 +70,5 @@ class TrackioSink(Sink):
                 self._thread.result(work, seconds)
         except (Exception, SystemExit) as error:
             self._stopped, self.status = True, ""
-            reason = f"{type(error).__name__}: {first_line(error)}"
+            reason = type_and_line(error)
             self._message(f"trackio stopped ({reason}): metrics.jsonl has every record")
