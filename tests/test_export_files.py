@@ -1,5 +1,6 @@
 """`export --format pt`, the publication of any export, and the proof, without other libraries."""
 
+import resource
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,14 @@ from tests.helpers import processes
 from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import flipped, trained_model, validation_set
 from tests.helpers.runs import assert_same_tree, last_state, steps
+from tests.helpers.states import make_state
 from translate_ddp.commands import export as command
 from translate_ddp.commands.export import ExportConfig
 from translate_ddp.commands.translate import SavedModel
 from translate_ddp.errors import UserError
 from translate_ddp.exporting import checkpoint_file
 from translate_ddp.exporting.checkpoint_file import prove_checkpoint, write_checkpoint
-from translate_ddp.exporting.export import export, publish
+from translate_ddp.exporting.export import export
 from translate_ddp.exporting.proof import (
     NotTheSame,
     Proof,
@@ -30,6 +32,8 @@ from translate_ddp.exporting.proof import (
 from translate_ddp.exporting.sentences import Sentences, choose_sentences
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.modeling.search import Hypothesis
+from translate_ddp.runtime.new_file import publish, write_new
+from translate_ddp.training.checkpoint_file import write as write_state
 from translate_ddp.training.local_paths import public_name
 from translate_ddp.translator import Translator
 
@@ -164,6 +168,19 @@ def test_missing_folder_and_full_disk_are_one_error(tmp_path: Path):
         publish(tmp_path / "no" / "output", write)
     with pytest.raises(UserError, match="output cannot be written: No space left on device"):
         publish(tmp_path / "output", write)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_that_the_disk_has_no_space_for_is_one_error(tmp_path: Path):
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, unlimited[1]))
+    try:
+        with pytest.raises(UserError, match="a.pt cannot be written: File too large"):
+            publish(tmp_path / "a.pt", lambda path: write_state(path, make_state()))
+        with pytest.raises(UserError, match="b.txt cannot be written: File too large"):
+            write_new(tmp_path / "b.txt", bytes(3000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,21 +1,20 @@
 """`python -m translate_ddp average`: write the average of the last epochs to a file."""
 
-import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import tyro
 
 from translate_ddp.checks import check_at_least
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.runtime.new_file import check_new, write_new
+from translate_ddp.runtime.new_file import check_new, publish
 from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.checkpoint_file import write
 from translate_ddp.training.checkpoint_name import check_no_digest
 
 
@@ -51,7 +50,5 @@ def run(config: AverageConfig) -> None:
             f"There is nothing to average in {store.folder}: it takes a finished epoch, and "
             "--average N with N of at least 2."
         )
-    buffer = io.BytesIO()
-    torch.save(state.to_dict(), buffer)
-    write_new(output, buffer.getvalue())
+    publish(output, lambda partial: write(partial, state))
     print_line(f"Wrote {output}. To fine-tune it: train.py --init_from {output}")

@@ -1,6 +1,5 @@
 """Writes a checkpoint file without what only its run needs: to use, to pass on, to fine-tune."""
 
-import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,16 +7,14 @@ import torch
 
 from translate_ddp.exporting.proof import NotTheSame, Proof
 from translate_ddp.exporting.trained_model import TrainedModel
-from translate_ddp.training.checkpoint_file import load
+from translate_ddp.training.checkpoint_file import load, write
 from translate_ddp.training.local_paths import without_paths
 from translate_ddp.training.state import LogOffset, RunState
 
 
 def write_checkpoint(file: Path, model: TrainedModel) -> Proof:
     """Write the file, and prove that it holds the same model. Raises NotTheSame if it does not."""
-    buffer = io.BytesIO()  # torch reports a full disk as an internal error
-    torch.save(stripped(model.state).to_dict(), buffer)
-    file.write_bytes(buffer.getvalue())
+    write(file, stripped(model.state))
     return prove_checkpoint(file, model)
 
 

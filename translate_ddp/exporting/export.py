@@ -1,8 +1,5 @@
 """Exports a trained model: writes beside the output, proves, and then publishes by one rename."""
 
-import os
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -14,8 +11,7 @@ from translate_ddp.exporting.huggingface import write_huggingface
 from translate_ddp.exporting.proof import Proof
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.exporting.trained_model import TrainedModel
-from translate_ddp.runtime.files import explain_write_errors
-from translate_ddp.runtime.new_file import check_new
+from translate_ddp.runtime.new_file import publish
 
 Format = Literal["ctranslate2", "huggingface", "argos", "pt"]
 FILE_FORMATS = {"argos": ".argosmodel", "pt": ".pt"}  # the others are folders
@@ -48,22 +44,3 @@ def export(
         return write_ctranslate2(path, model, sentences, quantization)
 
     return publish(output, write)
-
-
-def publish(output: Path, write: Callable[[Path], Proof]) -> Proof:
-    """What `write` returns for a path beside `output`, which is then renamed to it.
-
-    Nothing is left if it raises. Raises UserError if the disk is full or not writable.
-    """
-    check_new(output)
-    partial = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        with explain_write_errors(output):
-            proof = write(partial)
-            check_new(output)  # that may have taken minutes
-            partial.rename(output)
-        return proof
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        if partial.is_file():
-            partial.unlink()

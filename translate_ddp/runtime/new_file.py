@@ -1,9 +1,15 @@
 """The file or folder that a command makes as its --output. It replaces nothing."""
 
+import shutil
+import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import explain_write_errors, write_atomically
+from translate_ddp.runtime.files import SyncedFile, explain_write_errors
+
+T = TypeVar("T")
 
 
 def check_new(output: Path) -> None:
@@ -14,8 +20,33 @@ def check_new(output: Path) -> None:
         raise UserError(f"There is no folder {output.parent}: create it, or pass another --output.")
 
 
+def publish(output: Path, write: Callable[[Path], T]) -> T:
+    """What `write` returns for a path beside `output`, which is then renamed to it.
+
+    Nothing is left if it raises. Raises UserError if the output exists, or if the disk is full or
+    not writable.
+    """
+    check_new(output)
+    # Containers that share a disk may have the same process id.
+    partial = output.with_name(f".{output.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        with explain_write_errors(output):
+            result = write(partial)
+            check_new(output)  # that may have taken minutes
+            partial.rename(output)
+        return result
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        if partial.is_file():
+            partial.unlink()
+
+
 def write_new(output: Path, data: bytes) -> None:
     """Write the file as a whole. Raises UserError if it exists, or if that fails."""
-    check_new(output)  # what is written may have taken minutes
-    with explain_write_errors(output):
-        write_atomically(output, data)
+
+    def write(partial: Path) -> None:
+        with SyncedFile(partial) as file:
+            file.write(data)
+            file.sync()
+
+    publish(output, write)
