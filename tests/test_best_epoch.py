@@ -9,7 +9,9 @@ from tests.helpers.runs import validations
 from tests.helpers.states import make_state
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.runtime.distributed import World
 from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.find_checkpoint import load_state
 from translate_ddp.training.state import Position
 
 
@@ -19,7 +21,7 @@ def test_best_selects_the_best_epoch_of_the_newest_checkpoint(tmp_path: Path):
         state = make_state(10 * epoch, position=Position(epoch, 0, 10 * epoch, best_epoch))
         store.save(state, epoch=epoch)
     found, _ = store.find("best")
-    assert found is not None and found.epoch == 2
+    assert found.epoch == 2
     found.path.unlink()
     with pytest.raises(UserError, match=r"No checkpoint of epoch 2: .* holds epochs 1, 3\."):
         store.find("best")
@@ -27,8 +29,10 @@ def test_best_selects_the_best_epoch_of_the_newest_checkpoint(tmp_path: Path):
 
 def test_best_needs_a_finished_epoch(tmp_path: Path):
     store = CheckpointStore(CheckpointConfig(str(tmp_path)))
-    with pytest.raises(UserError, match="No best epoch: .* holds no checkpoint"):
+    with pytest.raises(UserError, match=r"holds no checkpoint named tmodel_\*\. Train first"):
         store.find("best")
+    with pytest.raises(UserError, match="No best epoch: .* holds no checkpoint"):
+        load_state(store, "best", World())
     store.save(make_state(4, position=Position(0, 4, 4)))
     with pytest.raises(UserError, match=r"No epoch has ended yet: .* holds steps 4\."):
         store.find("best")

@@ -57,7 +57,7 @@ def test_latest_is_found_by_step_not_by_time(store: CheckpointStore):
     os.utime(newest, (0, 0))
     os.utime(older, (2e9, 2e9))
     found, passed_over = store.find("latest")
-    assert found is not None and found.path == newest
+    assert found.path == newest
     assert passed_over == []
 
 
@@ -65,7 +65,7 @@ def test_damaged_file_is_passed_over_with_one_message(store: CheckpointStore):
     older, newer = store.save(make_state(1)), store.save(make_state(2))
     newer.write_bytes(newer.read_bytes() + b"\0")
     found, passed_over = store.find("latest")
-    assert found is not None and found.path == older
+    assert found.path == older
     assert len(passed_over) == 1 and newer.name in passed_over[0] and "damaged" in passed_over[0]
     assert newer.exists()
 
@@ -98,7 +98,7 @@ def test_other_files_in_the_folder_are_left_alone(store: CheckpointStore):
     (store.folder / "tmodel_step_00000005-0123abcd.pt").symlink_to("nowhere")
     before = names(store)
     found, passed_over = store.find("latest")
-    assert found is not None and found.path == path
+    assert found.path == path
     assert len(passed_over) == 4
     assert names(store) == before
 

@@ -30,9 +30,7 @@ TEXTS = [" ".join(RANDOM.choices(WORDS, k=RANDOM.randint(1, 7))) for _ in range(
 
 
 def checkpoint(folder: Path, epoch: int) -> Path:
-    found = CheckpointStore(CheckpointConfig(str(folder))).find(str(epoch))[0]
-    assert found is not None
-    return found.path
+    return CheckpointStore(CheckpointConfig(str(folder))).find(str(epoch))[0].path
 
 
 @pytest.fixture

@@ -38,8 +38,6 @@ def prepare_task(
     The sentences are those of the file `source`, or, if '', of the corpus of the training run.
     """
     checkpoint, _ = CheckpointStore(CheckpointConfig(str(model_folder))).find("latest")
-    if checkpoint is None:
-        raise UserError(f"No checkpoint in {model_folder}: train a model first.")
     task = Task(work, str(checkpoint.path.absolute()), [])
     trained = task.trained()
     if source:

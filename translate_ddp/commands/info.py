@@ -52,8 +52,6 @@ def describe_file(path: Path, config: InfoConfig) -> Rows:
     if path.is_dir():
         store = CheckpointStore(CheckpointConfig(str(path), config.model_basename))
         newest, messages = store.find("latest")
-        if newest is None:
-            raise UserError(f"{path} holds no checkpoint named {store.basename}_*.")
         for line in messages:
             print_line(line)
         path = newest.path

@@ -48,11 +48,6 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
     """
     preload = str(store.folder) if store.folder.is_file() else preload or "latest"
     selected, messages = store.find(preload)
-    if selected is None:
-        raise UserError(
-            f"{store.folder} holds no checkpoint named {store.basename}_*: train first, "
-            "or pass the folder of a run as --model_folder."
-        )
     state = load(selected.path)
     if not average and (preload == "latest" or preload.isdecimal()):
         average = state.run.config.get("checkpoint", {}).get("average", 1)

@@ -101,19 +101,16 @@ class CheckpointStore:
                 fault_point("pruning")
                 checkpoint.path.unlink(missing_ok=True)
 
-    def find(self, preload: str) -> tuple[Checkpoint | None, Lines]:
+    def find(self, preload: str) -> tuple[Checkpoint, Lines]:
         """The newest intact file that `preload` selects, and a message for each damaged one.
 
-        None if `preload` is "latest" and there is no checkpoint. Raises UserError if the selected
-        checkpoint does not exist, or if none of the existing ones is intact.
+        Raises UserError if it selects no file, or only damaged ones.
         """
         if preload == "best":
-            newest, _ = self.find("latest")
-            state = newest and load(newest.path)
-            preload = self.best_epoch(state)
+            preload = self.best_epoch(load(self.find("latest")[0].path))
         found, damaged = first_intact(self.candidates(preload))
         if found is None:
-            self.check_none(preload, damaged)
+            raise self.none_intact(preload, damaged)
         return found, skipped(damaged)
 
     def candidates(self, preload: str) -> Checkpoints:
@@ -130,24 +127,25 @@ class CheckpointStore:
                 return wanted
         elif Path(preload).is_file():
             return [Checkpoint(Path(preload), step=0, epoch=None)]
-        raise self._not_found(preload)
+        raise self.none_intact(preload, [])
 
-    def check_none(self, preload: str, damaged: Damaged) -> None:
-        """Raise UserError if no intact file was found, unless a new run can start."""
-        if not damaged:
-            if preload == "latest":
-                return
-            raise self._not_found(preload)
+    def none_intact(self, preload: str, damaged: Damaged) -> UserError:
+        """The error that `preload` selects no file, or only these damaged ones."""
         lines = "\n".join(skipped(damaged))
         if preload == "latest":
-            raise UserError(
+            if not damaged:
+                return UserError(self._contents([]))
+            return UserError(
                 f"{lines}\nNo intact checkpoint is left in {self.folder}. "
                 "Restore one, or start from scratch with --preload ''."
             )
+        if not damaged:
+            place = f"of epoch {preload}" if preload.isdecimal() else f"at {preload}"
+            return UserError(f"No checkpoint {place}: {self._contents(self.list())}")
         if preload.isdecimal():
-            raise UserError(f"{lines}\n{self._contents(self.list())}")
+            return UserError(f"{lines}\n{self._contents(self.list())}")
         path, problem = damaged[0]
-        raise UserError(f"{path} cannot be used: {problem}.")
+        return UserError(f"{path} cannot be used: {problem}.")
 
     def best_epoch(self, newest: RunState | None) -> str:
         """The best epoch according to the newest checkpoint. Raises UserError if there is none."""
@@ -157,13 +155,12 @@ class CheckpointStore:
             raise UserError(f"No epoch has ended yet: {self._contents(self.list())}")
         return str(newest.position.best_epoch)
 
-    def _not_found(self, preload: str) -> UserError:
-        place = f"of epoch {preload}" if preload.isdecimal() else f"at {preload}"
-        return UserError(f"No checkpoint {place}: {self._contents(self.list())}")
-
     def _contents(self, held: Checkpoints) -> str:
         if not held:
-            return f"{self.folder} holds no checkpoint named {self.basename}_*."
+            return (
+                f"{self.folder} holds no checkpoint named {self.basename}_*. "
+                "Train first, or pass the folder of a run."
+            )
         epochs = sorted({c.epoch for c in held if c.epoch is not None})
         steps = sorted({c.step for c in held if c.epoch is None})
         named = {"epochs": epochs, "steps": steps}

@@ -59,10 +59,11 @@ def load_state(
 
     found = find_intact("looking for a checkpoint", look, world)
     if not found.files:
+        if preload == "latest" and not found.damaged:
+            return None, store.folder, [f"No checkpoint in {store.folder}: starting from scratch."]
         if found.problem and not found.damaged:
             raise UserError(found.problem)
-        store.check_none(preload, found.damaged)
-        return None, store.folder, [f"No checkpoint in {store.folder}: starting from scratch."]
+        raise store.none_intact(preload, found.damaged)
     state, source = load_found(found, store.folder, world)
     return state, found.path, [*skipped(found.damaged), f"Resuming from {source}."]
 
