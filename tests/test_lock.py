@@ -134,7 +134,7 @@ def test_run_that_is_replaced_while_it_saves_publishes_nothing(
         return make_state(7)
 
     with pytest.raises(UserError, match="Another run has taken over .*: nothing was saved"):
-        saver.save(state_while_another_run_starts, None, is_last=False)
+        saver.save(state_while_another_run_starts, 1, None, is_last=False)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".holder", ".lock"]
 
 

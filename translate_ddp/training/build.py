@@ -163,7 +163,8 @@ def open_report(config: Config, launch: Launch | None, trainer: Trainer) -> None
         partial(attention_of, trainer.model, trainer.data),
         logbook.message,
     )
-    logbook.sinks.insert(2, sink)  # after metrics.jsonl, and before trackers, which may be slow
+    metrics = [type(each) for each in logbook.sinks].index(JsonlSink)
+    logbook.sinks.insert(metrics + 1, sink)  # before trackers, which may be slow to close
     end.close_record = lambda seconds: sink.close(seconds, failed=True)
 
 

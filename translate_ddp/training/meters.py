@@ -89,8 +89,11 @@ class Throughput:
         self.restart()
 
     def restart(self) -> None:
-        self.tokens = 0
+        self._tokens = 0
         self._started = time.perf_counter()
+
+    def add(self, tokens: int) -> None:
+        self._tokens += tokens
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -99,4 +102,4 @@ class Throughput:
         self._started += time.perf_counter() - began
 
     def tokens_per_second(self) -> float:
-        return self.tokens / (time.perf_counter() - self._started)
+        return self._tokens / (time.perf_counter() - self._started)

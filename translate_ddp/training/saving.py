@@ -28,8 +28,7 @@ class RunSaver:
         message: Callable[[str], None],
     ) -> None:
         self.store, self.folder, self.world = store, folder, world
-        self.saved_step = -1
-        self.saved_name = ""
+        self.saved_step, self.saved_name = -1, ""  # of the last file
         self._message = message
         self._failures = 0  # in a row
         self._saved_at = time.monotonic()
@@ -38,8 +37,14 @@ class RunSaver:
         """Whether the last save is at least `minutes` ago; 0: never. True on rank 0 only."""
         return self.world.is_main and 0 < minutes <= (time.monotonic() - self._saved_at) / 60
 
-    def save(self, state: Callable[[], RunState], epoch: int | None, *, is_last: bool) -> str:
-        """Save what `state` returns on rank 0; `epoch` is the epoch that it ends, if any.
+    def resume(self, step: int, name: str) -> None:
+        """The run continues from the file `name`, saved at `step`."""
+        self.saved_step, self.saved_name = step, name
+
+    def save(
+        self, state: Callable[[], RunState], step: int, epoch: int | None, *, is_last: bool
+    ) -> str:
+        """Save what `state` returns on rank 0 at `step`; `epoch` is the epoch that it ends, if any.
 
         Returns the name of the new file, or "" if it could not be written. Raises UserError on
         every rank after `MAX_FAILED_SAVES` failures in a row, or after one failure if `is_last`.
@@ -48,8 +53,8 @@ class RunSaver:
         self._saved_at = time.monotonic()
         if not problem:
             self._failures = 0
-            self.saved_name = name
-            return self.saved_name
+            self.saved_step, self.saved_name = step, name
+            return name
         self._failures += 1
         if is_last or self._failures == MAX_FAILED_SAVES:
             raise UserError(problem)

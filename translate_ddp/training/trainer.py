@@ -152,7 +152,7 @@ class Trainer:
         global_step = self.position.global_step
         sums = {"loss": result.loss, **result.extras}
         self.meters.add(global_step - 1, sums, result.tokens, result.skipped)
-        self.throughput.tokens += result.tokens
+        self.throughput.add(result.tokens)
         if global_step % self.config.log_every == 0:
             progress.text = self._log(result)
         progress.advance(1, self._seconds_left())
@@ -258,9 +258,8 @@ class Trainer:
         check_weights(list(self.model.parameters()), self.updater.optimizer, self.world, step)
         is_last = stopping or self.is_finished()
         with self.throughput.paused():
-            name = self.saver.save(lambda: self.state(totals), epoch, is_last=is_last)
+            name = self.saver.save(lambda: self.state(totals), step, epoch, is_last=is_last)
         if name:
-            self.saver.saved_step = step
             self.run.history.append(name)
             self.logbook.saved(step, self.saver.store.folder / name, epoch)
 
@@ -291,6 +290,7 @@ class Trainer:
                 f"The checkpoint does not fit this model: {first_line(error)}"
             ) from error
         state.free_tensors()
-        self.updater.position, self.saver.saved_name = state.position, state.run.history[-1]
+        self.updater.position = state.position
         self._saved_config = due.with_saved(self.config, state.run.config["train"])
-        self.saver.saved_step = self._checked_step = self.position.global_step
+        self._checked_step = self.position.global_step
+        self.saver.resume(self.position.global_step, state.run.history[-1])
