@@ -50,6 +50,7 @@ if __name__ == "__main__":
 
 from translate_ddp.data.corpus import count_pairs
 from translate_ddp.data.tokenizer import existing_size
+from translate_ddp.run_record import SETTINGS_FILE
 from translate_ddp.runtime.distributed import World, open_world, record
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.training.agreement import check_same_settings
@@ -112,7 +113,7 @@ def train(config: Config, world: World) -> bool:
                 resumed.messages.append(NO_STEP_LEFT)
         if world.is_main:
             with suppress(OSError):  # the next save reports a full disk
-                write_atomically(folder.path / "config.yaml", to_yaml(config))
+                write_atomically(folder.path / SETTINGS_FILE, to_yaml(config))
         launch = describe_launch(settings, trainer)
         for line in describe_run(settings, trainer, launch) if launch else ():
             logbook.message(line)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
+from translate_ddp.run_record import STATUS_FILE
 from translate_ddp.runtime.files import delete_partial_files, explain_write_errors, write_atomically
 from translate_ddp.runtime.heartbeat import heartbeat
 
@@ -105,7 +106,7 @@ class RunFolder:
         An error before the training leaves the status of a finished or preempted run.
         """
         if status == "failed" and not self.has_begun:
-            if read_json(self.path / "STATUS.json").get("state") in ("finished", "preempted"):
+            if read_json(self.path / STATUS_FILE).get("state") in ("finished", "preempted"):
                 return
         content = {
             "state": status,
@@ -116,7 +117,7 @@ class RunFolder:
         }
         with suppress(OSError):
             if self.is_mine():
-                write_atomically(self.path / "STATUS.json", json.dumps(content, indent=1) + "\n")
+                write_atomically(self.path / STATUS_FILE, json.dumps(content, indent=1) + "\n")
 
     def _holder(self) -> dict[str, Any]:
         return read_json(self.path / HOLDER_FILE)

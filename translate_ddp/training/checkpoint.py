@@ -31,6 +31,7 @@ class CheckpointStore:
         self.basename = config.model_basename
         self.keep_last = config.keep_last
         self.average = config.average
+        self._kept_epochs = max(self.keep_last, self.average)
 
     def list(self) -> Checkpoints:
         """The checkpoints in the folder, newest first by step and epoch, not by file time."""
@@ -93,13 +94,20 @@ class CheckpointStore:
         ends = {checkpoint.step for checkpoint in epochs}
         unneeded = [c for c in steps if c.step in ends]
         if self.keep_last:
-            older = epochs[max(self.keep_last, self.average) :]
+            older = epochs[self._kept_epochs :]
             unneeded += [c for c in older if c.epoch != best_epoch]
             unneeded += [c for c in steps if c.step not in ends][self.keep_last :]
         for checkpoint in unneeded:
             with suppress(OSError):  # a file that cannot be deleted does not end the run
                 fault_point("pruning")
                 checkpoint.path.unlink(missing_ok=True)
+
+    def count_files(self, epochs: int) -> int:
+        """The most files of a run of `epochs` epochs; without pruning, those of the epochs."""
+        if not self.keep_last:
+            return epochs
+        # With the best epoch, and a new file before an old one is deleted.
+        return min(self._kept_epochs, epochs) + self.keep_last + 2
 
     def find(self, preload: str) -> tuple[Checkpoint, Lines]:
         """The newest intact file that `preload` selects, and a message for each damaged one.

@@ -25,9 +25,7 @@ class DiskNeed:
     def of(cls, trainer: Trainer) -> "DiskNeed":
         store, epochs = trainer.saver.store, trainer.config.num_epochs
         size = sum(p.numel() * p.element_size() for p in trainer.model.parameters())
-        files = epochs
-        if store.keep_last:  # the best epoch, and a new file before an old one is deleted
-            files = min(max(store.keep_last, store.average), epochs) + store.keep_last + 2
+        files = store.count_files(epochs)
         free = shutil.disk_usage(store.folder).free
         for checkpoint in store.list():
             with suppress(FileNotFoundError):  # a stale listing of a network disk
