@@ -27,13 +27,18 @@ NESTED = ("stages", "tags")  # settings of YAML files that are no flags
 Settings = dict[str, Any]
 
 
-def parse(arguments: Sequence[str], prints: bool = True, pairs: int | None = None) -> Config:
-    """The configuration of a command line.
+def parse(arguments: Sequence[str], prints: bool = True) -> Config:
+    """The configuration of a command line; see `parse_with_names`."""
+    return parse_with_names(arguments, prints)[0]
 
-    `prints` is false off rank 0, so that help and messages are printed once. The preset "auto" of a
-    corpus other than the demo needs `pairs`, its number of training pairs; without them it stays
-    "auto", with the defaults of a small corpus. Raises UserError for an unusable YAML file, and
-    SystemExit, with code 2 and one message, for unusable flags.
+
+def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Config, set[str]]:
+    """The configuration of a command line, and the names of the settings that the user gave.
+
+    These are set by flags or by the YAML file. `prints` is false off rank 0, so that help and
+    messages are printed once. The preset "auto" of a corpus other than the demo stays "auto", with
+    the defaults of a small corpus, until `with_preset`. Raises UserError for an unusable YAML file,
+    and SystemExit, with code 2 and one message, for unusable flags.
     """
     flags = list(arguments)
     if "--version" in flags:
@@ -46,7 +51,7 @@ def parse(arguments: Sequence[str], prints: bool = True, pairs: int | None = Non
         nested = read_nested(Path(chosen.config), settings)
         flags = as_flags(Path(chosen.config), settings) + flags
         chosen = _read_choices(flags)
-    preset = choose_preset(chosen.preset, tuple(chosen.dataset), pairs)
+    preset = choose_preset(chosen.preset, tuple(chosen.dataset))
     with nullcontext() if prints else silence():
         config = tyro.cli(
             Config,
@@ -58,11 +63,16 @@ def parse(arguments: Sequence[str], prints: bool = True, pairs: int | None = Non
         )
     find_metric(config.train.best_metric, config.corpus.lang_tgt)
     config = replace(config, run=replace(config.run, preset=preset))
-    return _with_nested(config, nested, given_settings(arguments)) if nested else config
+    given = given_flags(flags)
+    config = _with_nested(config, nested, given)
+    return config, given | nested.keys() | ({"num_epochs"} if config.mix.stages else set())
 
 
 def _with_nested(config: Config, nested: Settings, given: Set[str]) -> Config:
-    """The configuration with stages and tags. Raises UserError if they do not fit the others."""
+    """The configuration with stages and tags, and the epochs of the stages unless `given`.
+
+    Raises UserError if they do not fit the others.
+    """
     mix = replace(config.mix, stages=nested.get("stages", ()))
     train = config.train
     if mix.stages and "num_epochs" not in given:
@@ -72,14 +82,6 @@ def _with_nested(config: Config, nested: Settings, given: Set[str]) -> Config:
         return replace(config, corpus=corpus, mix=mix, train=train)
     except ValueError as error:
         raise UserError(f"--config {config.run.config}: {error}") from error
-
-
-def given_settings(arguments: Sequence[str]) -> set[str]:
-    """The names of the settings that a usable command line, or its YAML file, sets."""
-    flags = list(arguments)
-    if file := _read_choices(flags).config:
-        flags = as_flags(Path(file), read_yaml(Path(file))) + flags
-    return given_flags(flags)
 
 
 def _read_choices(flags: Sequence[str]) -> argparse.Namespace:

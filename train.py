@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Set
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,30 +24,35 @@ from translate_ddp.runtime.environment import check_platform, set_defaults
 if __name__ == "__main__":
     check_platform()
 
-from config import given_settings, parse, to_yaml
+from config import parse_with_names, to_yaml
 from translate_ddp.errors import report_errors
+from translate_ddp.presets import choose_preset, with_preset
 from translate_ddp.runtime.fault_injection import VARIABLE as FAULT_VARIABLE
 from translate_ddp.runtime.fault_injection import configure_faults
 from translate_ddp.runtime.launcher import is_first_process, read_launch
 from translate_ddp.settings import Config
 
 
-def read_command_line() -> Config:
-    """The configuration of the run. `--help` and unusable flags end the program here."""
+def read_command_line() -> tuple[Config, set[str]]:
+    """The configuration of the run, and the names of the settings that the user gave.
+
+    `--help` and unusable flags end the program here. Nothing is read again: the file of `--config`
+    may change while the run goes on.
+    """
     prints = is_first_process(os.environ)
     with report_errors(prints):
         launch = read_launch(os.environ)
         if not launch.restarts:
             configure_faults(os.environ.get(FAULT_VARIABLE, ""), launch.rank)
         try:
-            return parse(sys.argv[1:], prints)
+            return parse_with_names(sys.argv[1:], prints)
         except BrokenPipeError:
             os._exit(0)  # the reader has closed the pipe, as in `--help | head`
 
 
 set_defaults(os.environ)
 if __name__ == "__main__":
-    CONFIG = read_command_line()  # before torch, which takes seconds to import
+    CONFIG, GIVEN = read_command_line()  # before torch, which takes seconds to import
 
 from translate_ddp.data.corpus import count_pairs
 from translate_ddp.data.tokenizer import existing_size
@@ -77,23 +83,23 @@ from translate_ddp.training.start import find_start
 
 
 @record
-def main(config: Config) -> None:
+def main(config: Config, given: Set[str]) -> None:
     with report_errors(is_first_process(os.environ)):
         with open_world(config.distributed) as world:
-            is_finished = train(config, world)
+            is_finished = train(config, given, world)
     if not is_finished:
         sys.exit(config.distributed.preempted_exit_code)
 
 
-def train(config: Config, world: World) -> bool:
+def train(config: Config, given: Set[str], world: World) -> bool:
     """Train on this rank, from the start or from a checkpoint; False after a request to stop."""
     started = time.monotonic()
     check_same_settings(config, world)
     folder, world = lock_run_folder(config.checkpoint.model_folder, world)
-    config, notices = choose_settings(config, folder.path / "data", world)
+    config, notices = choose_settings(config, given, folder.path / "data", world)
     start, tokenizer = find_start(config.checkpoint, world), ""
     if basis := config.checkpoint.init_from and (start.state or start.initial):
-        config = adopt_settings(config, basis, given_settings(sys.argv[1:]))
+        config = adopt_settings(config, basis, given)
         tokenizer = basis.tokenizer
     data = prepare_data(config, folder.path / "data", world, tokenizer)
     settings = config.to_dict()
@@ -126,29 +132,28 @@ def train(config: Config, world: World) -> bool:
     return is_finished
 
 
-def choose_settings(config: Config, folder: Path, world: World) -> tuple[Config, list[str]]:
+def choose_settings(
+    config: Config, given: Set[str], folder: Path, world: World
+) -> tuple[Config, list[str]]:
     """The settings, with those of the preset "auto" for the size of the corpus, and the reason.
 
     The vocabulary has the size of `tokenizer_file`, if that is larger.
     """
     notices: list[str] = []
-    size = world.on_main("reading the tokenizer", lambda: check_vocab_size(config))
+    languages, is_given = "-".join(config.corpus.languages), "vocab_size" in given
+    size = world.on_main(
+        "reading the tokenizer", lambda: existing_size(config.tokenizer, languages, is_given)
+    )
     if config.run.preset == "auto":
         pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
-        config = parse(sys.argv[1:], world.is_main, pairs)
-        notices = [f"Chose --preset {config.run.preset} for {pairs:,} training pairs."]
+        preset = choose_preset("auto", config.corpus.dataset, pairs)
+        config = with_preset(config, preset, given)
+        notices = [f"Chose --preset {preset} for {pairs:,} training pairs."]
     vocab_size = max(size, config.tokenizer.vocab_size)
     return replace(config, tokenizer=replace(config.tokenizer, vocab_size=vocab_size)), notices
-
-
-def check_vocab_size(config: Config) -> int:
-    """Tokens in an existing `tokenizer_file`, else 0. Raises UserError if the user set fewer."""
-    languages = f"{config.corpus.lang_src}-{config.corpus.lang_tgt}"
-    is_given = "vocab_size" in given_settings(sys.argv[1:])
-    return existing_size(config.tokenizer, languages, is_given)
 
 
 if __name__ == "__main__":
     gc.freeze()
     gc.enable()
-    main(CONFIG)  # pyright: ignore[reportPossiblyUnboundVariable]
+    main(CONFIG, GIVEN)  # pyright: ignore[reportPossiblyUnboundVariable]

@@ -7,15 +7,19 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from config import Config, parse, to_yaml
+from config import Config, parse, parse_with_names, to_yaml
+from tests.helpers import processes
 from tests.helpers.commands import ROOT
 from tests.helpers.faults import Run
+from tests.helpers.runs import last_state
 from translate_ddp import __version__
 from translate_ddp.errors import UserError
-from translate_ddp.presets import PRESETS
+from translate_ddp.presets import PRESETS, choose_preset, with_preset
 
 # The flags that scripts and habits rely on: those of the tutorial this descends from, and ours.
 FLAGS = """
@@ -102,16 +106,71 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
     [(1, "small"), (99_999, "small"), (100_000, "medium"), (999_999, "medium"), (10**6, "base")],
 )
 def test_auto_preset_depends_on_the_number_of_training_pairs(pairs: int, preset: str):
-    config = parse(["--dataset", "some/where", "--d_ff", "96"], pairs=pairs)
-    assert (config.run.preset, config.model.d_ff) == (preset, 96)
-    assert config.optimizer.lr == PRESETS[preset]["lr"]
-    assert parse(["--preset", "big", "--dataset", "some/where"], pairs=pairs).run.preset == "big"
+    assert choose_preset("auto", ("some/where",), pairs) == preset
+    assert choose_preset("big", ("some/where",), pairs) == "big"
+
+
+STAGES = "stages: [{epochs: 1, dataset_weight: [1, 0]}, {epochs: 2, dataset_weight: [0, 2]}]\n"
+
+
+@pytest.mark.parametrize("preset", ["small", "base", "tiny"])
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ([], ""),
+        (["--d_ff", "96", "--no-perturb", "--num_epochs=3"], ""),
+        (["--d_ff", "96"], "d_model: 64\nperturb: false\ndataset: [x, y]\n"),
+        (["--dataset", "x", "y", "--bidirectional"], f"tags: ['', '<bt>']\n{STAGES}"),
+        ([], "dataset: [x, y]\nstages: []\ntags: []\n"),
+    ],
+)
+def test_preset_of_the_number_of_pairs_is_that_of_the_flag(
+    tmp_path: Path, flags: list[str], text: str, preset: str
+):
+    file = tmp_path / "run.yaml"
+    file.write_text(text or "{}")
+    flags = [*([] if "dataset" in text else ["--dataset", "x", "y"]), *flags, "--config", str(file)]
+    config, given = parse_with_names(flags)
+    assert config.run.preset == "auto"
+    assert with_preset(config, preset, given) == parse([*flags, "--preset", preset])
+
+
+def test_given_settings_that_do_not_fit_the_chosen_preset_are_an_error():
+    config, given = parse_with_names(["--dataset", "x", "--d_model", "100"])
+    assert with_preset(config, "medium", given).model.d_model == 100  # of 4 heads
+    with pytest.raises(UserError, match="d_model .* multiple of num_heads, but is 100 with 8"):
+        with_preset(config, "base", given)
 
 
 def test_auto_preset_of_the_demo_is_tiny_and_that_of_a_corpus_not_yet_counted_stays():
-    assert parse([]).run.preset == parse([], pairs=10**6).run.preset == "tiny"
+    assert parse([]).run.preset == choose_preset("auto", ("demo",), 10**6) == "tiny"
     config = parse(["--dataset", "some/where"])
     assert config.run.preset == "auto" and config.model.d_model == PRESETS["small"]["d_model"]
+
+
+def train_while_the_file_changes(arguments: list[str], file: Path) -> None:
+    """`train.py`, as if the user edited its YAML file while the pairs are counted."""
+    import train
+
+    count = train.count_pairs
+
+    def count_and_edit(*given: Any) -> int:
+        file.write_text("label_smoothing: 0.3\n")
+        return count(*given)
+
+    with patch.object(train, "count_pairs", count_and_edit):
+        processes.run_train(arguments)
+
+
+def test_file_of_settings_may_change_once_the_run_has_begun(run: Run):
+    file = run.folder.parent / "run.yaml"
+    file.write_text("label_smoothing: 0.2\n")
+    flags = [*run.flags, "--preset", "auto", "--config", str(file), "--max_steps", "1"]
+    job = processes.start(train_while_the_file_changes, run.folder, 1, None, flags, file)
+    assert "Chose --preset small for 25" in job.succeed()
+    config = last_state(run.folder)["run"]["config"]
+    assert config["run"] == {"preset": "small", "config": str(file)}
+    assert (config["loss"]["label_smoothing"], config["loss"]["simcut"]) == (0.2, 3.0)
 
 
 def test_flags_override_the_file_and_the_file_overrides_the_preset(tmp_path: Path):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from config import given_settings, parse
+from config import parse, parse_with_names
 from tests.helpers import processes
 from tests.helpers.commands import translate_ddp
 from tests.helpers.faults import Run
@@ -196,14 +196,16 @@ def test_only_settings_that_the_user_set_are_compared(file: Path, tmp_path: Path
     yaml = tmp_path / "settings.yaml"
     yaml.write_text("d_model: 16\nnum_heads: 2\n")
     for flags in ([], ["--preset", "big"], ["--config", str(yaml)], ["--tokenizer", "bpe"]):
-        config = adopt_settings(parse(flags), state, given_settings(flags))
+        given, names = parse_with_names(flags)
+        config = adopt_settings(given, state, names)
         assert (config.model.d_model, config.model.num_heads) == (16, 2)
         assert config.tokenizer.vocab_size == 300
-        assert config.model.dropout == parse(flags).model.dropout
+        assert config.model.dropout == given.model.dropout
     yaml.write_text("d_model: 128\n")
     for flags in (["--config", str(yaml)], ["--d_model=128"], ["--tokenizer_file", "t.json"]):
         with pytest.raises(UserError, match="in the checkpoint, .* requested"):
-            adopt_settings(parse(flags), state, given_settings(flags))
+            config, names = parse_with_names(flags)
+            adopt_settings(config, state, names)
     state.run.config["tokenizer"]["tokenizer"] = "word"
     with pytest.raises(UserError, match="--init_from .* from the file: .*bpe_dropout"):
         adopt_settings(parse(["--bpe_dropout", "0.1"]), state, {"bpe_dropout"})

@@ -84,7 +84,7 @@ def test_tracker_config_holds_what_was_resolved_and_no_path(tmp_path: Path):
     yaml = corpus.with_suffix(".yaml")
     yaml.write_text("d_model: 16\nd_ff: 32\n")
     flags += ["--config", str(yaml), "--num_encoder_layers", "1", "--num_decoder_layers", "1"]
-    settings = parse(flags, pairs=1000)
+    settings = parse([*flags, "--preset", "small"])
     model = Transformer(settings.model, 300, dtype=torch.bfloat16)
     world = World(0, 8, torch.device("cuda"), nodes=(0, 0, 0, 0, 1, 1, 1, 1))
 

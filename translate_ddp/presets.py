@@ -1,9 +1,10 @@
 """Named sets of model sizes and schedules. The user's flags override them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import fields, replace
 from typing import Any
 
+from translate_ddp.errors import UserError
 from translate_ddp.settings import Config
 
 # docs/recipe.md has the reason for each part.
@@ -96,17 +97,29 @@ def choose_preset(preset: str, dataset: tuple[str, ...], pairs: int | None = Non
     return "small" if pairs < SMALL_CORPUS else "medium" if pairs < MEDIUM_CORPUS else "base"
 
 
+def with_preset(config: Config, preset: str, given: Set[str]) -> Config:
+    """The settings of a preset, overridden by those of `config` whose names are in `given`.
+
+    Raises UserError if they do not fit together.
+    """
+    parts = (vars(getattr(config, part.name)) for part in fields(config))
+    kept = {n: v for part in parts for n, v in part.items() if n in given}
+    try:
+        return with_values(Config(), PRESETS[preset] | kept | {"preset": preset})
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
 def with_values(config: Config, values: dict[str, Any]) -> Config:
     """The settings with other values of some names, such as those of a preset.
 
     Raises ValueError if they do not fit together.
     """
-    for part in fields(config):
-        settings = getattr(config, part.name)
-        names = {setting.name for setting in fields(settings)}
-        chosen = {name: value for name, value in values.items() if name in names}
-        config = replace(config, **{part.name: replace(settings, **chosen)})
-    return config
+    parts: dict[str, Any] = {part.name: getattr(config, part.name) for part in fields(config)}
+    for part, settings in parts.items():
+        chosen = {name: value for name, value in values.items() if name in vars(settings)}
+        parts[part] = replace(settings, **chosen)
+    return replace(config, **parts)  # at once: parts are checked against each other
 
 
 # Settings that say where and how a run was started, of no interest to others.

@@ -158,4 +158,4 @@ def run_train(arguments: list[str]) -> None:
     from train import main, read_command_line
 
     sys.argv = ["train.py", *arguments]
-    main(read_command_line())
+    main(*read_command_line())

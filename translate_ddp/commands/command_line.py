@@ -70,8 +70,9 @@ def separate(
 
 
 def given_flags(arguments: Sequence[str]) -> set[str]:
-    """The names of the settings in a usable command line."""
-    return {flag_name(each.partition("=")[0])[2:] for each in arguments if is_flag(each)}
+    """The names of the settings in a usable command line, as perturb for --no_perturb."""
+    flags = (flag_name(each.partition("=")[0]) for each in arguments if is_flag(each))
+    return {flag.removeprefix("--").removeprefix("no_") for flag in flags}
 
 
 def flag_name(flag: str) -> str:

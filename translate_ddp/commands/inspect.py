@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from translate_ddp.commands.command_line import given_flags
 from translate_ddp.commands.page_file import check_page, write_page
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
-from translate_ddp.presets import PRESETS, choose_preset, with_values
+from translate_ddp.presets import choose_preset, with_preset
 from translate_ddp.runtime.launcher import read_launch
 from translate_ddp.settings import (
     BatchConfig,
@@ -21,7 +21,6 @@ from translate_ddp.settings import (
     CorpusConfig,
     MixConfig,
     Preset,
-    PresetConfig,
     TokenizerConfig,
 )
 
@@ -84,20 +83,7 @@ def choose_settings(config: InspectConfig, given: set[str], pairs: int) -> tuple
     """The settings of a training with so many pairs, and the suggested preset."""
     suggested = choose_preset("auto", config.corpus.dataset, pairs)
     preset = choose_preset(config.preset, config.corpus.dataset, pairs)
-    parts = {"tokenizer": config.tokenizer, "batches": config.batches}
-    values = {
-        name: value
-        for part in parts.values()
-        for name, value in vars(part).items()
-        if name in given
-    }
-    try:
-        settings = with_values(
-            Config(
-                run=replace(PresetConfig(), preset=preset), corpus=config.corpus, mix=config.mix
-            ),
-            PRESETS[preset] | values,
-        )
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    return settings, suggested
+    settings = Config(
+        corpus=config.corpus, mix=config.mix, tokenizer=config.tokenizer, batches=config.batches
+    )
+    return with_preset(settings, preset, given), suggested
