@@ -103,10 +103,23 @@ def test_exported_file_starts_a_new_run_but_resumes_none(
         ("../train", "train"),
         ("tests/train", "train"),  # a folder of that name exists here
         ("a/b/train", "train"),
+        *((name, name) for name in ("", "500", "0.5%", "opus_books:validation")),
     ],
 )
 def test_public_name_of_a_dataset_has_no_folder(dataset: str, name: str):
     assert public_name(dataset) == name
+
+
+def test_exported_file_finds_its_validation_set(tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--dataset", "demo:train", "--validation", "1%", "--max_steps", "1"]
+    processes.train(flags, tmp_path / "output").succeed()
+    exported = tmp_path / "exported.pt"
+    command.run(ExportConfig("pt", str(exported), saved=SavedModel(str(tmp_path / "model"))))
+    (saved,) = tmp_path.glob("model/tmodel_*.pt")
+    code, output = translate_ddp(tmp_path, "validate", "--preload", str(exported))
+    _, expected = translate_ddp(tmp_path, "validate", "--preload", str(saved))
+    assert code == 0 and " sentences: loss" in output, output
+    assert output.partition(" sentences: ")[2] == expected.partition(" sentences: ")[2]
 
 
 def test_file_with_a_flipped_weight_is_not_the_same(trained: Path, tmp_path: Path):

@@ -94,6 +94,7 @@ def test_tracker_config_holds_what_was_resolved_and_no_path(tmp_path: Path):
     resolved = {
         **{"world_size": 8, "nodes": 2, "device": "cuda", "precision": "bf16", "preset": "small"},
         **{"parameters": parameters, "dataset": "corpus", "lr": settings.optimizer.lr},
+        "validation": "corpus",
     }
     assert resolved.items() <= config.items()
     assert "CANARY" not in json.dumps(config) and str(tmp_path) not in json.dumps(config)

@@ -11,19 +11,19 @@ from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.rank_names import rank_names
 from translate_ddp.settings import Config
 from translate_ddp.training.checkpoint_name import is_word
-
-# Nodes may keep their files in different places; that they hold the same data is checked later.
-PATHS = {"dataset", "validation", "tokenizer_file", "config", "model_folder"}
+from translate_ddp.training.local_paths import PATHS
 
 
 def check_same_settings(config: Config, world: World) -> None:
     """Raise UserError if settings, other than paths, or versions of PyTorch differ between ranks.
 
-    Different settings would train several models, or one by several plans.
+    Different settings would train several models, or one by several plans. Nodes may keep their
+    files in different places; that they hold the same data is checked later.
     """
     parts = config.to_dict().values()
     settings = {name: value for part in parts for name, value in part.items() if name not in PATHS}
-    settings |= {name: without_path(settings[name]) for name in ("preload", "init_from")}
+    start = {name: getattr(config.checkpoint, name) for name in ("preload", "init_from")}
+    settings |= {name: without_path(selection) for name, selection in start.items()}
     found = world.gather(settings | {"version of PyTorch": str(torch.__version__)})
     if differences := describe_differences(found):
         table = "".join(f"\n  {line}" for line in differences)

@@ -202,11 +202,11 @@ def count_parameters(model: Transformer) -> int:
 
 def tracker_config(config: Settings, model: Transformer, world: World) -> dict[str, Any]:
     """The configuration for W&B and trackio: settings except paths, and the values of `auto`."""
-    settings = {n: v for part in without_paths(config).values() for n, v in part.items()}
-    for path in PATHS:
-        del settings[path]
+    parts = without_paths(config)
+    settings = {n: v for part in parts.values() for n, v in part.items() if n not in PATHS}
     return settings | {
-        "dataset": " ".join(settings["dataset"]),
+        "dataset": " ".join(parts["corpus"]["dataset"]),
+        "validation": parts["corpus"]["validation"],
         "precision": precision(model),
         "device": world.device.type,
         "world_size": world.size,
