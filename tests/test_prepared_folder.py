@@ -214,7 +214,7 @@ def test_validation_set_of_a_damaged_corpus_is_not_used(
 ):
     (summary,) = run.folder.glob("data/*/prepared.json")
     fingerprint = json.loads(summary.read_text())["fingerprint"]
-    assert find_prepared(run.folder / "data", fingerprint[:12]) is not None
+    assert find_prepared(run.folder / "data", fingerprint[:12], "") is not None
     (summary.parent / "validation.src.txt").write_text("other\n")
-    assert find_prepared(run.folder / "data", fingerprint[:12]) is None
+    assert find_prepared(run.folder / "data", fingerprint[:12], "") is None
     assert "validation.src.txt has 6 bytes instead of" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def describe_state(state: RunState) -> Rows:
         best = f"{position.best_epoch}, {score}"
         best += f" (signature: {bleu_signature(language)})" if is_bleu else ""
     parameters = sum(tensor.numel() for tensor in state.model.values())
-    identity = state.run.identity.always
+    fingerprint = state.run.identity.data_fingerprints[0] or "?"
     versions = {
         "translate_ddp": state.version,
         "torch": state.environment.get("torch", "?"),
@@ -88,10 +88,7 @@ def describe_state(state: RunState) -> Rows:
         ("changed", ", ".join(changed) or "no setting"),
         ("trained", f"to {position}"),
         ("best epoch", best),
-        (
-            "data",
-            f"{', '.join(dataset_names(config))}, fingerprint {identity.get('training data', '?')}",
-        ),
+        ("data", f"{', '.join(dataset_names(config))}, fingerprint {fingerprint}"),
         ("versions", ", ".join(f"{name} {value}" for name, value in versions.items())),
         ("resumes", resumes),
     ]

@@ -75,8 +75,7 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
             "--compare and the exported folder."
         )
     run = translator.state.run
-    names = ("training data", "validation data")
-    fingerprints = [str(run.identity.always.get(name, "")) for name in names]
+    fingerprints = run.identity.data_fingerprints
     folder = saved.path.parent if saved.path.is_file() else saved.path
     data = find_prepared(folder / "data", *fingerprints)
     with TemporaryDirectory() if data is None else nullcontext("") as temporary:

@@ -180,13 +180,13 @@ def load_prepared(prepared: Path) -> PreparedData:
     )
 
 
-def find_prepared(folder: Path, fingerprint: str, validation: str = "") -> PreparedData | None:
+def find_prepared(folder: Path, training: str, validation: str) -> PreparedData | None:
     """The intact corpus below `folder` whose fingerprints start so, or None."""
     for file in sorted(folder.glob(f"[!.]*/{SUMMARY_FILE}")):
         try:
             summary = read_summary(file.parent)
             found = summary["fingerprint"], summary.get("validation_fingerprint", "")
-            if not (found[0].startswith(fingerprint) and found[1].startswith(validation)):
+            if not (found[0].startswith(training) and found[1].startswith(validation)):
                 continue
         except (OSError, ValueError, KeyError, AttributeError):
             continue  # damaged, or of another version

@@ -58,7 +58,8 @@ def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
 
 def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:
     """The validation set that was prepared for the run; None if it is not there."""
-    data = find_prepared(folder, model.data) if model.data else None
+    fingerprints = model.state.run.identity.data_fingerprints
+    data = find_prepared(folder, *fingerprints) if model.data else None
     if data is None:
         return None
     return Sentences(

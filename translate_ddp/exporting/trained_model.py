@@ -77,4 +77,4 @@ class TrainedModel:
     @property
     def data(self) -> str:
         """The start of the fingerprint of the training data; "" if it is not known."""
-        return str(self.state.run.identity.always.get("training data", ""))
+        return self.state.run.identity.data_fingerprints[0]

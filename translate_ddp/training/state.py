@@ -71,6 +71,14 @@ class RunIdentity:
     always: dict[str, Any]
     within_epoch: dict[str, Any]  # may change between epochs: the order and size of batches
 
+    @property
+    def data_fingerprints(self) -> tuple[str, str]:
+        """The starts of those of the training and the validation data; "" if one is not known."""
+        training, validation = (
+            str(self.always.get(name, "")) for name in ("training data", "validation data")
+        )
+        return training, validation
+
 
 @dataclass
 class Run:
