@@ -140,7 +140,7 @@ def choose_settings(
     The vocabulary has the size of `tokenizer_file`, if that is larger.
     """
     notices: list[str] = []
-    languages, is_given = "-".join(config.corpus.languages), "vocab_size" in given
+    languages, is_given = config.corpus.language_pair, "vocab_size" in given
     size = world.on_main(
         "reading the tokenizer", lambda: existing_size(config.tokenizer, languages, is_given)
     )

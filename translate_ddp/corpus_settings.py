@@ -99,6 +99,11 @@ class CorpusConfig:
         return self.lang_src, self.lang_tgt
 
     @property
+    def language_pair(self) -> str:
+        """As en-it."""
+        return "-".join(self.languages)
+
+    @property
     def name(self) -> str:
         """All datasets in one line."""
         return " ".join(self.dataset)

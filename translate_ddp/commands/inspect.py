@@ -60,7 +60,7 @@ def run(config: InspectConfig) -> None:
         check_page(page, "--html")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # deletes the temporary folder
     given = given_flags(sys.argv[2:])
-    existing_size(config.tokenizer, "-".join(config.corpus.languages), "vocab_size" in given)
+    existing_size(config.tokenizer, config.corpus.language_pair, "vocab_size" in given)
     choose = partial(choose_settings, config, given)
     with tempfile.TemporaryDirectory(prefix="translate_ddp-inspect-") as folder:
         try:

@@ -101,8 +101,7 @@ def prepare_again(translator: Translator, folder: Path) -> PreparedData:
     except TypeError as error:  # a setting of another version
         problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
         raise UserError(f"{problem}: {PASS_FILES}.") from error
-    languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
-    tokenizer = store_tokenizer(translator.tokenizer.text, folder, languages)
+    tokenizer = store_tokenizer(translator.tokenizer.text, folder, corpus.language_pair)
     return load_prepared(
         prepare(corpus, tokenizer, config["batches"]["seq_len"], folder, shown=False)
     )

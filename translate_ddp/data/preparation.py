@@ -70,8 +70,7 @@ def _folder_name(
     signature: str, corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, perturb: bool
 ) -> str:
     """The languages and a hash of all inputs of a preparation."""
-    languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
-    file = tokenizer.file(languages)
+    file = tokenizer.file(corpus.language_pair)
     try:
         tokenizer_bytes = file.read_bytes() if file is not None else b""
     except (FileNotFoundError, NotADirectoryError):
@@ -81,7 +80,7 @@ def _folder_name(
     inputs = [FORMAT, signature, asdict(corpus), asdict(tokenizer), seq_len]
     inputs += ["perturb"] if perturb else []
     digest = hashlib.sha256(json.dumps(inputs).encode() + tokenizer_bytes)
-    return f"{languages}-{digest.hexdigest()[:12]}"
+    return f"{corpus.language_pair}-{digest.hexdigest()[:12]}"
 
 
 def _write(
@@ -98,7 +97,7 @@ def _write(
     tagged = TaggedCorpus(corpus, config)
     chosen = smallest(corpus.hashes, corpus.is_train, MAX_LINES)  # more would take longer to read
     lines = tagged.lines(chosen, perturb)
-    tokenizer = build_tokenizer(lines, tokenizer_config, "-".join(config.languages))
+    tokenizer = build_tokenizer(lines, tokenizer_config, config.language_pair)
     if tokenizer_config.tokenizer_file and shown:
         _warn_of_loss(tokenizer, corpus.validation()[:CHECKED_PAIRS])
     (folder / "tokenizer.json").write_text(tokenizer.text, encoding="utf-8")

@@ -58,7 +58,7 @@ def build_vocabulary(
 
     Raises UserError if `--tokenizer_file` exists and is no tokenizer.
     """
-    languages = "-".join(config.corpus.languages)
+    languages = config.corpus.language_pair
     file = config.tokenizer.file(languages)
     is_trained = file is None or not file.exists()
     settings = replace(config.tokenizer, tokenizer_file="") if is_trained else config.tokenizer

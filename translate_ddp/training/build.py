@@ -88,8 +88,7 @@ def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = ""
     def prepare_here() -> list[str]:
         corpus, settings = config.corpus, config.tokenizer
         if tokenizer:
-            languages = f"{corpus.lang_src}-{corpus.lang_tgt}"
-            settings = store_tokenizer(tokenizer, folder, languages)
+            settings = store_tokenizer(tokenizer, folder, corpus.language_pair)
         augment, seq_len = config.augment, config.batches.seq_len
         path = prepare(corpus, settings, seq_len, folder, augment.perturb, shown=world.is_main)
         if augment.bpe_dropout:

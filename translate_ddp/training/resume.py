@@ -14,7 +14,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import Config
+from translate_ddp.settings import Config, CorpusConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.start import Start, record_begin
 from translate_ddp.training.state import Run, RunIdentity, RunState
@@ -85,7 +85,6 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
 
     They are all settings of the model and the batches except `FREE_SETTINGS`.
     """
-    corpus = config["corpus"]
     model, plan = (
         {name: value for name, value in config[part].items() if name not in FREE_SETTINGS}
         for part in ("model", "batches")
@@ -95,7 +94,7 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
     return RunIdentity(
         always=model
         | {
-            "languages": f"{corpus['lang_src']}-{corpus['lang_tgt']}",
+            "languages": CorpusConfig.of(config["corpus"]).language_pair,
             "tokenizer": data.tokenizer.fingerprint[:12],
             "training data": data.fingerprint[:12],
             "validation data": data.validation_fingerprint[:12],
