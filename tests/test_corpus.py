@@ -149,6 +149,19 @@ def test_validation_may_be_a_number_or_a_share(folder: Path, validation: str, co
     assert sorted(corpus.train + corpus.validation) == sorted(pairs)
 
 
+def test_number_of_validation_pairs_is_taken_from_training_also_beside_a_validation_split(
+    folder: Path,
+):
+    pairs, valid = numbered_pairs(100), [("other", "andere")]
+    write_parallel(folder / "data" / "train", pairs)
+    write_parallel(folder / "data" / "valid", valid)
+    assert read_corpus(corpus_of(str(folder / "data"))).validation == valid
+    for validation in ("10", "10%"):
+        corpus = read_corpus(corpus_of(str(folder / "data"), validation))
+        assert corpus.validation == smallest_hashes(pairs, 10)
+        assert sorted(corpus.train + corpus.validation) == sorted(pairs)
+
+
 @pytest.mark.parametrize("validation", ["3", "100", "100%"])
 def test_validation_of_all_pairs_raises(folder: Path, validation: str):
     # Training on the single pair that was left once began without a notice.

@@ -44,7 +44,7 @@ from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CorpusConfig
 
-FORMAT = 2  # of the folder; raise it with every change of the pairs or of their order
+FORMAT = 3  # of the folder; raise it with every change of the pairs or of their order
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 SIDES = range(2)  # source, target
@@ -135,14 +135,14 @@ class Cleaning:
 
     def run(self) -> Summary:
         given: Rows | None = None
+        chosen = self._config.validation
         for number, name in enumerate(self._config.dataset):
             splits = self._splits(name)
-            if number == 0 and "train" in splits:
+            if number == 0 and "train" in splits and not chosen:
                 given = splits.get("validation")
             self._read(choose_split(name, splits, "train"))
-        if self._config.validation and not self._config.is_split:
-            name = self._config.validation
-            given = choose_split(name, self._splits(name))
+        if chosen and not self._config.is_split:
+            given = choose_split(chosen, self._splits(chosen))
         self._is_train = np.ones(len(self._store), dtype=bool)
         self._drop_bad_rows()
         validation = self._hold_out() if given is None else self._separate(given)
