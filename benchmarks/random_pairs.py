@@ -69,4 +69,5 @@ def _training_data(source: Ragged, target: Ragged, vocabulary: int) -> PreparedD
         dropped={},
         fingerprint="",
         validation_fingerprint="",
+        sizes=[len(source)],
     )

@@ -94,7 +94,7 @@ def test_tokens_are_text_and_parts_of_characters_are_together(tokenizer: Tokeniz
 def test_attention_has_a_row_and_a_column_for_each_token(tokenizer: Tokenizer):
     source = Ragged.of(tokenizer.encode(LINES))
     pairs = ParallelDataset(source, source)
-    data = PreparedData(pairs, pairs, LINES, LINES, tokenizer, {}, "", "")
+    data = PreparedData(pairs, pairs, LINES, LINES, tokenizer, {}, "", "", [len(pairs)])
     torch.manual_seed(0)
     model = small_model()
     model.embedding = torch.nn.Embedding(len(tokenizer), 32)

@@ -86,13 +86,8 @@ class CorpusConfig:
 
     @classmethod
     def of(cls, saved: Mapping[str, Any]) -> "CorpusConfig":
-        """The settings in a checkpoint; those of earlier versions have a single dataset.
-
-        Raises TypeError for settings of another version.
-        """
-        dataset = saved["dataset"]
-        names = (dataset,) if isinstance(dataset, str) else tuple(dataset)
-        return cls(**{**saved, "dataset": names})
+        """The settings in a checkpoint. Raises TypeError for settings of another version."""
+        return cls(**{**saved, "dataset": tuple(saved["dataset"])})
 
     @property
     def languages(self) -> tuple[str, str]:

@@ -112,7 +112,7 @@ class Translator:
         model = build_model(state, len(tokenizer), dtype).to(device, dtype)
         languages = config["corpus"]["lang_src"], config["corpus"]["lang_tgt"]
         engine, seq_len = TorchEngine(model, device), config["batches"]["seq_len"]
-        is_bidirectional = config["corpus"].get("bidirectional", False)
+        is_bidirectional = config["corpus"]["bidirectional"]
         return cls(engine, tokenizer, languages, seq_len, state, is_bidirectional)
 
     @classmethod

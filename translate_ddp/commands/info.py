@@ -84,7 +84,7 @@ def describe_state(state: RunState) -> Rows:
     return [
         ("languages", _languages(config["corpus"])),
         *_sizes(config["model"], parameters, Tokenizer(state.tokenizer)),
-        ("preset", str(config.get("run", {}).get("preset", "unknown"))),
+        ("preset", config["run"]["preset"]),
         ("changed", ", ".join(changed) or "no setting"),
         ("trained", f"to {position}"),
         ("best epoch", best),

@@ -149,8 +149,8 @@ class PreparedData:
     dropped: dict[str, int]  # reason -> rows
     fingerprint: str  # sha256 of the tokenizer and of all token ids for training in order
     validation_fingerprint: str  # sha256 of those for validation
+    sizes: Sequence[int]  # training rows of each dataset, which follow each other
     folder: Path = Path()
-    sizes: Sequence[int] = ()  # training rows of each dataset, which follow each other
 
 
 def load_prepared(prepared: Path) -> PreparedData:
@@ -174,9 +174,9 @@ def load_prepared(prepared: Path) -> PreparedData:
         tokenizer=load_tokenizer(prepared / "tokenizer.json"),
         dropped=summary["dropped"],
         fingerprint=summary["fingerprint"],
-        validation_fingerprint=summary.get("validation_fingerprint", ""),
+        validation_fingerprint=summary["validation_fingerprint"],
         folder=prepared,
-        sizes=summary.get("sizes", ()),
+        sizes=summary["sizes"],
     )
 
 
@@ -185,13 +185,12 @@ def find_prepared(folder: Path, training: str, validation: str) -> PreparedData 
     for file in sorted(folder.glob(f"[!.]*/{SUMMARY_FILE}")):
         try:
             summary = read_summary(file.parent)
-            found = summary["fingerprint"], summary.get("validation_fingerprint", "")
+            found = summary["fingerprint"], summary["validation_fingerprint"]
             if not (found[0].startswith(training) and found[1].startswith(validation)):
                 continue
         except (OSError, ValueError, KeyError, AttributeError):
             continue  # damaged, or of another version
-        # Version 3 had no digests.
-        if problem := "files" in summary and damage(file.parent):
+        if problem := damage(file.parent):
             print_line(f"{file.parent} is not used: it is damaged ({problem}).", sys.stderr)
         else:
             return load_prepared(file.parent)

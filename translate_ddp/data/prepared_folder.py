@@ -74,7 +74,7 @@ def read_summary(folder: Path) -> Summary:
     summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
     if not isinstance(summary, dict):
         raise ValueError("not a summary")
-    if "files" in summary and summary.pop("sha256", None) != _digest(summary):
+    if summary.pop("sha256", None) != _digest(summary):
         raise ValueError("its digest differs")
     return summary
 

@@ -52,7 +52,7 @@ class TrainedModel:
 
     @property
     def is_bidirectional(self) -> bool:
-        return self.config["corpus"].get("bidirectional", False)
+        return self.config["corpus"]["bidirectional"]
 
     @property
     def tags(self) -> list[str]:

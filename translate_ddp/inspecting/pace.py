@@ -72,7 +72,8 @@ def measure_pace(
         checkpoint=replace(config.checkpoint, model_folder=str(folder)),
     )
     dataset = vocabulary.dataset
-    data = PreparedData(dataset, dataset, [], [], vocabulary.tokenizer, {}, "", "", folder)
+    sizes = [len(dataset)]
+    data = PreparedData(dataset, dataset, [], [], vocabulary.tokenizer, {}, "", "", sizes, folder)
     model = build_model(config, data, world)
     updater = build_updater(config, model, world)
     timed = _time_steps(updater, _endless_steps(config, data, world), seconds, shown)

@@ -50,7 +50,7 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
     selected, messages = store.find(preload)
     state = load(selected.path)
     if not average and (preload == "latest" or preload.isdecimal()):
-        average = state.run.config.get("checkpoint", {}).get("average", 1)
+        average = state.run.config["checkpoint"]["average"]
     if average <= 1:
         return Opened(state, selected.path, messages)
     if not state.can_resume:

@@ -177,8 +177,7 @@ def build_updater(config: Config, model: Transformer, world: World) -> Updater:
 
 def build_mix(config: Config, data: PreparedData) -> Mix:
     """The pairs of each dataset in each epoch. Raises UserError if an epoch would have none."""
-    sizes = data.sizes or [len(data.train)]  # unknown in folders of earlier versions
-    return Mix.of(config.mix, sizes, config.train.num_epochs)
+    return Mix.of(config.mix, data.sizes, config.train.num_epochs)
 
 
 def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoader:

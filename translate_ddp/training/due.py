@@ -47,4 +47,4 @@ def has_no_patience(
 
 def with_saved(config: TrainConfig, saved: Mapping[str, Any]) -> TrainConfig:
     """The settings by which validations were due when a checkpoint with these was saved."""
-    return replace(config, **{n: saved.get(n, 0) for n in ("max_steps", "validate_every")})
+    return replace(config, **{n: saved[n] for n in ("max_steps", "validate_every")})

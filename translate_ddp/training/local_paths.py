@@ -32,9 +32,8 @@ def without_paths(config: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
 
 
 def dataset_names(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The datasets of a run, also one of a version that had a single dataset."""
-    dataset = config["corpus"]["dataset"]
-    return [dataset] if isinstance(dataset, str) else list(dataset)
+    """The datasets of a run."""
+    return list(config["corpus"]["dataset"])
 
 
 def public_name(corpus: str) -> str:

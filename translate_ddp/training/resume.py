@@ -120,7 +120,7 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> 
             advice += " (seed, batch size and weights may change between epochs: --preload EPOCH)"
     if differences:
         differences = _data_settings(state.run.config, config) + differences
-        if file := state.run.config.get("checkpoint", {}).get("init_from"):
+        if file := state.run.config["checkpoint"]["init_from"]:
             advice = f"pass --init_from {file}, {advice}"
         table = "".join(f"\n  {line}" for line in differences)
         raise UserError(
@@ -130,13 +130,12 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> 
 
 def _data_settings(saved: Settings, now: Settings) -> list[str]:
     """A line for each changed setting of the data, which explains changed digests of the data."""
-    defaults = Config().to_dict()
     return [
         f"--{name}: {old!r} in the checkpoint, {new!r} now"
         for part, chosen in DATA_SETTINGS.items()
         for name, new in now.get(part, {}).items()
         if chosen is None or name in chosen
-        if (old := (defaults[part] | saved.get(part, {})).get(name)) != new
+        if (old := saved[part][name]) != new
     ]
 
 
@@ -170,12 +169,11 @@ def compare(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 def describe_changes(state: RunState, config: Settings, environment: dict[str, Any]) -> list[str]:
     """A message for each changed setting, and one if the environment changed."""
-    defaults, saved = Config().to_dict(), state.run.config
     messages = []
     for part in config:
         before, now = (
-            {name: value for name, value in side.items() if name not in OF_START}
-            for side in (defaults.get(part, {}) | saved.get(part, {}), config[part])
+            {name: value for name, value in side[part].items() if name not in OF_START}
+            for side in (state.run.config, config)
         )
         messages += [f"Changed: {line}." for line in compare(before, now)]
     if differences := compare(state.environment, environment):

@@ -6,6 +6,7 @@ from typing import Any, Self, TypeVar, get_origin
 
 from translate_ddp import __version__
 from translate_ddp.errors import UserError, first_line
+from translate_ddp.settings import Config
 from translate_ddp.training.metrics import Metric
 
 T = TypeVar("T")
@@ -124,7 +125,10 @@ class RunState:
 
     @classmethod
     def from_dict(cls, data: Any, name: str) -> Self:
-        """The state from the dict that `to_dict` made. Raises UserError for any other `data`."""
+        """The state from the dict that `to_dict` made, with the defaults of settings it lacks.
+
+        Raises UserError for any other `data`.
+        """
         if not isinstance(data, dict) or "format" not in data:
             raise UserError(f"{name} is not a checkpoint of translate_ddp: it has no format.")
         if data["format"] != FORMAT:
@@ -138,8 +142,11 @@ class RunState:
             raise UserError(f"{name} is an incomplete checkpoint: it lacks {', '.join(missing)}.")
         parts = {part: data[part] for part in names}
         try:
+            # The default of a new setting is what the code did before.
+            saved, defaults = parts["run"]["config"], Config().to_dict()
+            config = {part: values | saved.get(part, {}) for part, values in defaults.items()}
             identity = _build(RunIdentity, parts["run"]["identity"])
-            parts["run"] = _build(Run, parts["run"] | {"identity": identity})
+            parts["run"] = _build(Run, parts["run"] | {"config": config, "identity": identity})
             parts["position"] = _build(Position, parts["position"])
             parts["log_offset"] = _build(LogOffset, parts["log_offset"])
             return _build(cls, parts)
