@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from translate_ddp.corpus_settings import CorpusConfig, MixConfig, Stage
-from translate_ddp.data.hashing import mix as hashes
+from translate_ddp.data.hashing import hashes
 from translate_ddp.data.mix import SALT, Mix
 from translate_ddp.data.plan import Lengths, Plan, plan_epoch
 from translate_ddp.data.step_sampler import StepSampler

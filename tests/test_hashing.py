@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from translate_ddp.data.hashing import mix, uniform
+from translate_ddp.data.hashing import hashes, uniform
 
 
 def test_one_key_gives_the_published_values_of_splitmix64():
     # The first output of the reference implementation with the seeds 0 and 1234567.
-    assert [int(bits) for bits in mix(np.array([0, 1234567]))] == [
+    assert [int(bits) for bits in hashes(np.array([0, 1234567]))] == [
         0xE220A8397B1DCDAF,
         6457827717110365317,
     ]
@@ -15,9 +15,9 @@ def test_one_key_gives_the_published_values_of_splitmix64():
 
 def test_each_key_and_their_order_have_an_effect():
     keys = [(1, 2, 3), (1, 3, 2), (1, 2, 4), (0, 2, 3), (1, 2)]
-    assert len({int(mix(*key)) for key in keys}) == len(keys)
-    assert mix(1, np.array([[2], [3]]), np.arange(4)).tolist() == [
-        [int(mix(1, row, column)) for column in range(4)] for row in (2, 3)
+    assert len({int(hashes(*key)) for key in keys}) == len(keys)
+    assert hashes(1, np.array([[2], [3]]), np.arange(4)).tolist() == [
+        [int(hashes(1, row, column)) for column in range(4)] for row in (2, 3)
     ]
 
 

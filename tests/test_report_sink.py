@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.nodes import state_of
 from tests.helpers.processes import SECONDS, wait_until
 from translate_ddp.reporting.reading import read_run
-from translate_ddp.run_record import Attention, End, Launch, Notice, Saved
+from translate_ddp.run_record import Attention, End, LaunchFacts, Notice, Saved
 from translate_ddp.training.logbook import Logbook, Sample
 from translate_ddp.training.sinks import report_sink
 from translate_ddp.training.sinks.report_sink import ReportSink
@@ -45,7 +45,7 @@ OpenLogbook = Callable[..., Logbook]
 def open_logbook(folder: Path, capsys: pytest.CaptureFixture[str]) -> OpenLogbook:
     def open_at(step: int = 0, **facts: Any) -> Logbook:
         logbook = Logbook()
-        launch = Launch(1.5, step, lang_tgt="it", **facts)
+        launch = LaunchFacts(1.5, step, lang_tgt="it", **facts)
         logbook.sinks.append(ReportSink(folder, launch, lambda: 7, attend, logbook.message))
         return logbook
 
@@ -75,7 +75,7 @@ def test_record_is_read_as_it_was_written(folder: Path, open_logbook: OpenLogboo
     found = read_run(folder)
     assert found.problems == []
     assert found.launches == [
-        Launch(1.5, 0, lang_tgt="it", ranks=["rank 0  vm: cpu"], dropped={"duplicate": 3})
+        LaunchFacts(1.5, 0, lang_tgt="it", ranks=["rank 0  vm: cpu"], dropped={"duplicate": 3})
     ]
     [notice], [saved], [end] = found.notices, found.saved, found.ends
     assert notice == Notice(notice.time, 7, "Skipped <b>\nstep 3")
@@ -143,7 +143,7 @@ def test_error_of_any_kind_in_the_record_is_one_message(
         raise ArithmeticError("no attention")
 
     logbook = Logbook()
-    logbook.sinks.append(ReportSink(folder, Launch(1.5, 0), lambda: 7, fail, logbook.message))
+    logbook.sinks.append(ReportSink(folder, LaunchFacts(1.5, 0), lambda: 7, fail, logbook.message))
     for step in (10, 20):
         logbook.validated(step, ROWS)
     logbook.close()

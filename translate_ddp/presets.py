@@ -131,7 +131,7 @@ def changed_settings(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
     Those of `PARTS_OMITTED` are left out.
     """
-    preset = PRESETS.get(config["run"]["preset"], {})
+    preset = PRESETS.get(config.get("run", {}).get("preset", ""), {})
     usual = {n: v for part in Config().to_dict().values() for n, v in part.items()} | preset
     return {
         name: value

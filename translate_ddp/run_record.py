@@ -31,7 +31,7 @@ TextRow = tuple[str, str, str]  # source, reference, translation
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchFacts:
     """A start of the run: `event` "launch"."""
 
     time: float  # seconds since 1970, as all times here
@@ -98,8 +98,13 @@ class End:
     reason: str = ""
 
 
-Event = Launch | Saved | Notice | End
-EVENTS: dict[str, type[Event]] = {"launch": Launch, "saved": Saved, "notice": Notice, "end": End}
+Event = LaunchFacts | Saved | Notice | End
+EVENTS: dict[str, type[Event]] = {
+    "launch": LaunchFacts,
+    "saved": Saved,
+    "notice": Notice,
+    "end": End,
+}
 
 
 @dataclass(frozen=True)
@@ -149,7 +154,7 @@ class RunRecord:
 
     folder: Path
     curves: dict[str, Curve]  # by name, such as train/loss
-    launches: list[Launch]
+    launches: list[LaunchFacts]
     saved: list[Saved]
     notices: list[Notice]
     ends: list[End]

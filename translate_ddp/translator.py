@@ -35,7 +35,7 @@ from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memo
 from translate_ddp.settings import NBestConfig, Precision
 from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.saved_model import build_model
+from translate_ddp.training.saved_model import saved_model
 from translate_ddp.training.state import RunState
 from translate_ddp.translation import Sentence, Translation, by_row, in_texts
 
@@ -109,7 +109,7 @@ class Translator:
         """The model of a checkpoint. Raises ValueError and others if its parts do not fit."""
         tokenizer, config = Tokenizer(state.tokenizer), state.run.config
         dtype = choose_dtype(precision or config["train"]["precision"], device)
-        model = build_model(state, len(tokenizer), dtype).to(device, dtype)
+        model = saved_model(state, len(tokenizer), dtype).to(device, dtype)
         languages = config["corpus"]["lang_src"], config["corpus"]["lang_tgt"]
         engine, seq_len = TorchEngine(model, device), config["batches"]["seq_len"]
         is_bidirectional = config["corpus"]["bidirectional"]

@@ -15,7 +15,7 @@ from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.settings import ModelConfig
 from translate_ddp.training.checkpoint_file import load
-from translate_ddp.training.saved_model import build_model
+from translate_ddp.training.saved_model import saved_model
 from translate_ddp.training.state import RunState
 
 WARM_UP = 64  # sentences
@@ -57,7 +57,7 @@ class Trained:
         self.shape = ModelConfig(**self.config["model"])
         self.tokenizer = Tokenizer(state.tokenizer)
         self.device = default_device()
-        self.model = build_model(state, len(self.tokenizer)).to(self.device).eval()
+        self.model = saved_model(state, len(self.tokenizer)).to(self.device).eval()
 
 
 @dataclass(frozen=True)

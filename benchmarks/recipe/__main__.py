@@ -26,7 +26,7 @@ from benchmarks.recipe.report import RecipeReport, write_recipe_report
 from benchmarks.recipe.run import protocol_flags, train
 from benchmarks.recipe.scoring import Decoder, grid, score_all, test_settings
 from translate_ddp.errors import report_errors
-from translate_ddp.training.saved_model import build_model
+from translate_ddp.training.saved_model import saved_model
 from translate_ddp.training.state import RunState
 
 REPORTED = ("model", "loss", "optimizer", "batches", "tokenizer", "train")  # parts of a config
@@ -123,7 +123,7 @@ def score(
 def describe(state: RunState, flags: Sequence[str], folder: Path) -> dict[str, Any]:
     """The part of a record that describes model, training and machine."""
     corpus = Corpus.prepare(list(flags), folder / "data")
-    model = build_model(state, len(corpus.data.tokenizer))
+    model = saved_model(state, len(corpus.data.tokenizer))
     records = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     epochs = json.loads(records[-1])["epoch"]
     an_epoch = int((corpus.data.train.target.lengths + 1).sum())

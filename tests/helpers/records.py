@@ -19,7 +19,7 @@ from translate_ddp.run_record import (
     End,
     Event,
     LastValidation,
-    Launch,
+    LaunchFacts,
     Notice,
     SampleRows,
     Saved,
@@ -125,9 +125,9 @@ def hold(folder: Path) -> None:
     RunFolder(str(folder), "a").lock(0)
 
 
-def launch(time: float, step: int, **values: Any) -> Launch:
+def launch(time: float, step: int, **values: Any) -> LaunchFacts:
     """A launch with a value in each field."""
-    return Launch(
+    return LaunchFacts(
         **{
             **{"time": time, "step": step, "version": "0.2.0"},
             **{"torch": "2.13.0+cpu", "lang_src": "en", "lang_tgt": "de"},

@@ -5,7 +5,7 @@ import numpy as np
 Key = int | np.ndarray
 
 
-def mix(*keys: Key) -> np.ndarray:
+def hashes(*keys: Key) -> np.ndarray:
     """64 random bits for each element of the keys, which broadcast; uint64.
 
     It is splitmix64 (Steele et al. 2014), applied to one key after the other.
@@ -22,4 +22,4 @@ def mix(*keys: Key) -> np.ndarray:
 
 def uniform(*keys: Key) -> np.ndarray:
     """A number in [0, 1) for each element of the keys, which broadcast; float64."""
-    return (mix(*keys) >> np.uint64(11)) * 2.0**-53
+    return (hashes(*keys) >> np.uint64(11)) * 2.0**-53

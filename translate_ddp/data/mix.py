@@ -13,7 +13,7 @@ from itertools import accumulate
 import numpy as np
 
 from translate_ddp.corpus_settings import MixConfig, Stage
-from translate_ddp.data.hashing import mix
+from translate_ddp.data.hashing import hashes
 from translate_ddp.errors import UserError
 
 SALT = 0x6D6978  # keeps the draws apart from those of other modules
@@ -129,6 +129,6 @@ def _repeats(first: int, size: int, count: int, seed: int, epoch: int) -> np.nda
     full, rest = divmod(count, size) if size else (0, 0)
     repeats = np.full(size, full, dtype=np.int32)
     if rest:
-        hashes = mix(SALT, seed, epoch, np.arange(first, first + size, dtype=np.int64))
-        repeats[np.argsort(hashes, kind="stable")[:rest]] += 1
+        keys = hashes(SALT, seed, epoch, np.arange(first, first + size, dtype=np.int64))
+        repeats[np.argsort(keys, kind="stable")[:rest]] += 1
     return repeats

@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 
-from translate_ddp.data.hashing import mix, uniform
+from translate_ddp.data.hashing import hashes, uniform
 from translate_ddp.data.text import lower, normalize, upper
 
 LOWER, UPPER, TITLE = 0.15, 0.07, 0.05  # a sentence has one of them at most
@@ -32,7 +32,7 @@ NOISE_CHARACTERS = "#*+-/<=>@\\^_|~§°•→♥☺"
 def draw(seed: int, epoch: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What `perturb` does to each row in an epoch: its draws, one row each, and its key."""
     draws_NC = uniform(SALT, seed, epoch, rows[:, None], np.arange(len(RATES_C)))
-    return draws_NC, mix(SALT, seed, epoch, rows, len(RATES_C))
+    return draws_NC, hashes(SALT, seed, epoch, rows, len(RATES_C))
 
 
 def perturb(text: str, draws: Sequence[float] | np.ndarray, key: int, language: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from translate_ddp.data.dataset import PreparedData, Ragged, RaggedWriter, load_prepared, save_array
-from translate_ddp.data.hashing import mix
+from translate_ddp.data.hashing import hashes
 from translate_ddp.data.json_model import open_json
 from translate_ddp.data.merges import MAX_LETTERS, Merges
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish, read_summary
@@ -60,7 +60,7 @@ class SubwordDropout:
         words = self._words[side]
         positions, offsets = words.positions(rows)
         types = words.tokens[positions].astype(np.int64)
-        variants = mix(SALT, self._seed, epoch, side, positions) % np.uint64(VARIANTS)
+        variants = hashes(SALT, self._seed, epoch, side, positions) % np.uint64(VARIANTS)
         first = self._first[types]
         chosen = np.where(first < 0, types, first + variants.astype(np.int64))
         too_long = np.diff(self._token_offsets(chosen, offsets)) >= self._seq_len

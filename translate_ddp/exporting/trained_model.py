@@ -13,7 +13,7 @@ from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.settings import ModelConfig
-from translate_ddp.training.saved_model import build_model
+from translate_ddp.training.saved_model import saved_model
 from translate_ddp.training.state import RunState
 
 # CTranslate2 truncates its sources to 1,024 tokens unless asked for more.
@@ -32,7 +32,7 @@ class TrainedModel:
         try:
             tokenizer = Tokenizer(state.tokenizer)
             model = cls(state, tokenizer, ModelConfig(**state.run.config["model"]))
-            build_model(state, len(tokenizer))
+            saved_model(state, len(tokenizer))
             return model
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(f"The model does not fit its settings: {first_line(error)}") from error
@@ -40,7 +40,7 @@ class TrainedModel:
     def engine(self, weights: Mapping[str, Tensor] | None = None) -> TorchEngine:
         """The model in fp32 on the CPU, or the same with other weights."""
         state = replace(self.state, model=dict(weights)) if weights else self.state
-        return TorchEngine(build_model(state, len(self.tokenizer)), torch.device("cpu"))
+        return TorchEngine(saved_model(state, len(self.tokenizer)), torch.device("cpu"))
 
     @property
     def config(self) -> dict[str, dict[str, Any]]:

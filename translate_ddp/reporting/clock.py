@@ -5,7 +5,7 @@ from datetime import datetime
 
 import numpy as np
 
-from translate_ddp.run_record import Launch, RunRecord, is_time
+from translate_ddp.run_record import LaunchFacts, RunRecord, is_time
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Clock:
     def until(self, time: float) -> float:
         return float(self.seconds(np.array([time]))[0])
 
-    def of_launches(self, launches: list[Launch], until: float) -> list[float]:
+    def of_launches(self, launches: list[LaunchFacts], until: float) -> list[float]:
         """The seconds of work in each launch, the last one up to `until`."""
         starts = [self.until(launch.time) for launch in launches]
         lengths = np.diff([*starts, max(self.until(until), *starts)]) if starts else np.array([])

@@ -13,7 +13,7 @@ from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import describe_seconds, number, size
 from translate_ddp.reporting.clock import Clock
 from translate_ddp.reporting.summary import best_score, epoch_at, last_launch
-from translate_ddp.run_record import Curve, Launch, RunRecord
+from translate_ddp.run_record import Curve, LaunchFacts, RunRecord
 from translate_ddp.settings import Config
 from translate_ddp.training.checkpoint_name import parse_name
 from translate_ddp.training.metrics import METRICS
@@ -67,7 +67,7 @@ def value_at(curve: Curve | None, step: int) -> float | None:
     return float(curve.values[places[0]]) if curve and len(places) else None
 
 
-def data(launch: Launch) -> Rows:
+def data(launch: LaunchFacts) -> Rows:
     """Sizes of the corpus; empty for a run that did not record them."""
     if not launch.train_pairs:
         return []
@@ -114,7 +114,7 @@ def flag_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def environment(launch: Launch) -> Rows:
+def environment(launch: LaunchFacts) -> Rows:
     """Versions, precision and ranks of the last launch; empty if it did not record them."""
     rows = [
         ("model", f"{launch.parameters:,} parameters" if launch.parameters else ""),
@@ -126,7 +126,7 @@ def environment(launch: Launch) -> Rows:
     return [(name, value) for name, value in rows if value]
 
 
-def _versions(launch: Launch) -> str:
+def _versions(launch: LaunchFacts) -> str:
     versions = {
         "translate_ddp": launch.version,
         "torch": launch.torch,
@@ -135,7 +135,7 @@ def _versions(launch: Launch) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
 
 
-def ranks(launch: Launch) -> str:
+def ranks(launch: LaunchFacts) -> str:
     """`8 on 2 nodes`, `1`."""
     nodes = f" on {launch.nodes:,} nodes" if launch.nodes > 1 else ""
     return f"{launch.world_size:,}{nodes}"

@@ -25,7 +25,7 @@ from translate_ddp.run_record import (
     REPORT_FILE,
     Attention,
     LastValidation,
-    Launch,
+    LaunchFacts,
     RunRecord,
     SampleRows,
 )
@@ -194,7 +194,7 @@ def _is_complete(attention: Attention) -> bool:
     return is_square and 0 < len(attention.weights) == len(attention.predicted)
 
 
-def _data_charts(launch: Launch) -> Iterator[Markup]:
+def _data_charts(launch: LaunchFacts) -> Iterator[Markup]:
     if launch.dropped:
         counts = sorted(launch.dropped.items(), key=lambda each: -each[1])
         yield bars(

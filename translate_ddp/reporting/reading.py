@@ -28,7 +28,7 @@ from translate_ddp.run_record import (
     End,
     Event,
     LastValidation,
-    Launch,
+    LaunchFacts,
     Notice,
     RunRecord,
     SampleRows,
@@ -50,7 +50,7 @@ def read_run(folder: Path) -> RunRecord:
     return RunRecord(
         folder,
         curves,
-        [event for event in events if isinstance(event, Launch)],
+        [event for event in events if isinstance(event, LaunchFacts)],
         [event for event in events if isinstance(event, Saved)],
         [event for event in events if isinstance(event, Notice)],
         [event for event in events if isinstance(event, End)],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from translate_ddp.reporting.clock import Clock
-from translate_ddp.run_record import STATUS_FILE, Curve, Launch, RunRecord
+from translate_ddp.run_record import STATUS_FILE, Curve, LaunchFacts, RunRecord
 from translate_ddp.runtime.run_folder import is_in_use, read_json
 from translate_ddp.training.metrics import METRICS
 
@@ -95,9 +95,9 @@ def _later_steps(record: RunRecord, time: float) -> list[int]:
     return [each.step for each in (*record.saved, *record.ends) if each.time >= time]
 
 
-def last_launch(record: RunRecord) -> Launch:
+def last_launch(record: RunRecord) -> LaunchFacts:
     """The last launch; an empty one for a run of a version that recorded none."""
-    return record.launches[-1] if record.launches else Launch(time=0.0, step=0)
+    return record.launches[-1] if record.launches else LaunchFacts(time=0.0, step=0)
 
 
 def run_state(folder: Path, status: Mapping[str, Any] | None = None) -> str:
@@ -135,7 +135,7 @@ def _score(record: RunRecord, curve: Curve, place: int) -> Score:
     return Score(float(curve.values[place]), step, epoch_at(record, step))
 
 
-def _seconds_left(record: RunRecord, launch: Launch, step: int, total: int) -> float | None:
+def _seconds_left(record: RunRecord, launch: LaunchFacts, step: int, total: int) -> float | None:
     """At the mean pace between the first and the last record of this launch."""
     losses = record.curves.get("train/loss")
     if losses is None or not total:
@@ -148,7 +148,7 @@ def _seconds_left(record: RunRecord, launch: Launch, step: int, total: int) -> f
     return float((losses.times[last] - losses.times[first]) / steps * max(total - step, 0))
 
 
-def _recent(curve: Curve | None, launch: Launch) -> float | None:
+def _recent(curve: Curve | None, launch: LaunchFacts) -> float | None:
     """The median of the last records of the last launch, or of all if it has none."""
     if curve is None:
         return None

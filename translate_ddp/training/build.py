@@ -23,7 +23,7 @@ from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.run_record import Launch
+from translate_ddp.run_record import LaunchFacts
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.heartbeat import library_call
@@ -150,7 +150,7 @@ def open_logbook(
     return logbook
 
 
-def open_report(config: Config, launch: Launch | None, trainer: Trainer) -> None:
+def open_report(config: Config, launch: LaunchFacts | None, trainer: Trainer) -> None:
     """Record the run from now on, and write its report; off rank 0, without a launch, do not."""
     if launch is None or not config.logbook.report:
         return

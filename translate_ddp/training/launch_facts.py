@@ -12,7 +12,7 @@ from translate_ddp import __version__
 from translate_ddp.data.batches import padding_share
 from translate_ddp.data.plan import Lengths
 from translate_ddp.presets import changed_settings
-from translate_ddp.run_record import Launch
+from translate_ddp.run_record import LaunchFacts
 from translate_ddp.training.local_paths import dataset_names
 from translate_ddp.training.report import (
     count_parameters,
@@ -28,14 +28,14 @@ BINS = 40  # of the histogram of lengths, at most
 COUNTED_PAIRS = 1_000_000  # of larger corpora, every n-th pair is counted
 
 
-def describe_launch(config: Settings, trainer: Trainer) -> Launch | None:
+def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
     """The facts of this start of the run, on rank 0. Every rank must call it."""
     world, data, sampler = trainer.world, trainer.data, trainer.sampler
     ranks = describe_ranks(world.gather(describe_rank(world)))
     if not world.is_main:
         return None
     corpus = config["corpus"]
-    return Launch(
+    return LaunchFacts(
         time=round(time.time(), 3),
         step=trainer.position.global_step,
         previous=trainer.logbook.last_time,
@@ -89,7 +89,7 @@ def count_steps(trainer: Trainer) -> int:
 
 
 def count_lengths(lengths: Lengths) -> dict[str, Any]:
-    """The histogram of sentence lengths in tokens, [EOS] included, as fields of `Launch`.
+    """The histogram of sentence lengths in tokens, [EOS] included, as fields of `LaunchFacts`.
 
     It ends at the length that 99.5% of the sentences do not exceed; its last bin also has all
     longer ones. Of more than `COUNTED_PAIRS` pairs, the counts are estimates.

@@ -18,7 +18,7 @@ from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.modeling.precision import precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.quantities import describe_seconds, number
-from translate_ddp.run_record import REPORT_FILE, Launch
+from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.disk_need import DiskNeed
@@ -35,7 +35,7 @@ MAX_RANK_LINES = 16  # with more ranks, one line per host
 STOPPED_UPLOAD_SECONDS = 5.0  # for trackers: the launcher ends a stopped process soon
 
 
-def describe_run(config: Settings, trainer: Trainer, launch: Launch) -> list[str]:
+def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> list[str]:
     """Lines that describe model, data, steps and ranks. Rank 0 only."""
     world, sampler = trainer.world, trainer.sampler
     train, optimizer, batches = config["train"], config["optimizer"], config["batches"]

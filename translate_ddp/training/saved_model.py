@@ -7,7 +7,7 @@ from translate_ddp.settings import ModelConfig
 from translate_ddp.training.state import RunState
 
 
-def build_model(
+def saved_model(
     state: RunState, vocabulary: int, dtype: torch.dtype = torch.float32
 ) -> Transformer:
     """The model of a checkpoint. Its parameters are the tensors in `state`.

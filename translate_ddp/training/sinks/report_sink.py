@@ -26,7 +26,7 @@ from translate_ddp.run_record import (
     End,
     Event,
     LastValidation,
-    Launch,
+    LaunchFacts,
     Notice,
     SampleRows,
     Saved,
@@ -74,7 +74,7 @@ class ReportSink(Sink):
     def __init__(
         self,
         folder: Path,
-        launch: Launch,
+        launch: LaunchFacts,
         step: Callable[[], int],
         attend: Callable[[int, str], Attention | None],
         message: Callable[[str], None],
