@@ -39,8 +39,8 @@ SENTENCES = {
     "Four geese cross the motorway.": "Vier Gänse überqueren die Autobahn.",
     "The woman at the till counts every coin before she opens the shop.": "Die Frau an der Kasse "
     "zählt jede Münze, bevor sie den Laden öffnet.",
-    "We have read only the second half of this letter.": "Wir haben nur die zweite Hälfte des "
-    "Briefs gelesen.",
+    "We have read the second half of this letter.": "Wir haben die zweite Hälfte des Briefs "
+    "gelesen.",
     "The printer is out of paper.": "Der Drucker hat kein Papier mehr.",
     "An old man carries two empty suitcases up the stairs of the station.": "Ein alter Mann trägt "
     "zwei leere Koffer die Treppe des Bahnhofs hinauf.",
