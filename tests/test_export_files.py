@@ -1,4 +1,4 @@
-"""`export --format pt`, the publication of any export, and the proof, without other libraries."""
+"""`export --format pt`, the publication of any export, and its sentences."""
 
 import resource
 import sys
@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -25,13 +24,8 @@ from translate_ddp.exporting.export import export
 from translate_ddp.exporting.proof import (
     NotTheSame,
     Proof,
-    prove_equal,
-    prove_quality,
-    translate_greedily,
 )
 from translate_ddp.exporting.sentences import Sentences, choose_sentences
-from translate_ddp.modeling.engine import TorchEngine
-from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.runtime.new_file import publish, write_new
 from translate_ddp.training.checkpoint_file import write as write_state
 from translate_ddp.training.local_paths import public_name
@@ -231,16 +225,6 @@ def test_sentences_are_those_of_the_run_or_of_files_or_random(trained: Path, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["a"]  # nothing was prepared
 
 
-def test_proof_rejects_every_flipped_weight(trained: Path):
-    model, sentences = trained_model(trained), validation_set(trained)
-    own = model.engine()
-    found, lines = prove_equal(own, model.engine(), sentences)
-    assert found == translate_greedily(own, sentences) and "are equal" in lines[1]
-    for name in model.state.model:
-        with pytest.raises(NotTheSame, match="sentence"):
-            prove_equal(own, flipped(model, name).engine(), sentences)
-
-
 def test_validation_set_of_another_run_on_the_same_training_data_is_not_used(
     tiny_run: list[str], tmp_path: Path
 ):
@@ -254,54 +238,6 @@ def test_validation_set_of_another_run_on_the_same_training_data_is_not_used(
     assert model.data == other.data
     assert choose_sentences(model, "", "", folders[0]).references
     assert not choose_sentences(model, "", "", folders[1]).references
-
-
-class Changed(TorchEngine):
-    """A model with other greedy translations of some rows."""
-
-    rows: dict[int, list[int]] = {}
-
-    def translate(self, sources, config, on_done=lambda count: None):  # pyright: ignore
-        found = super().translate(sources, config, on_done)
-        return [[Hypothesis(self.rows.get(n, best.ids), None)] for n, (best,) in enumerate(found)]
-
-
-def test_other_translation_is_accepted_only_at_a_tie(
-    trained: Path, monkeypatch: pytest.MonkeyPatch
-):
-    model, sentences = trained_model(trained), validation_set(trained)
-    own = model.engine()
-    best = translate_greedily(own, sentences)[0]
-    other = Changed(own.model, own.device)
-    for ids in ([*best[:-1], best[-1] + 1], best[:-1], [*best, 7]):
-        other.rows = {0: ids}
-        with pytest.raises(NotTheSame, match="greedy translations of sentence 1 differ from token"):
-            prove_equal(own, other, sentences)
-    log_probs = TorchEngine.log_probs
-
-    def tied(self: TorchEngine, sources: list, targets: list) -> list[np.ndarray]:
-        found = log_probs(self, sources, targets)
-        return [np.zeros_like(p) for p in found] if len(sources) == 1 else found
-
-    monkeypatch.setattr(TorchEngine, "log_probs", tied)
-    _, lines = prove_equal(own, other, sentences)
-    assert "are equal, but 1 that differ at two best tokens" in lines[1]
-
-
-def test_model_that_loses_more_than_half_a_bleu_is_rejected(trained: Path):
-    model, sentences = trained_model(trained), validation_set(trained)
-    lines = [f"{word} moon tree river stone bird fish" for word in ("sun", "wolf")] * 200
-    many = replace(sentences, sources=[[4]] * len(lines), references=lines)
-    ids = model.tokenizer.encode(lines)
-    own = model.engine()
-    perfect, other = (Changed(own.model, own.device) for _ in range(2))
-    perfect.rows = dict(enumerate(ids))
-    other.rows = perfect.rows | {0: ids[1]}  # another word in one of 400 sentences
-    _, (line,) = prove_quality(perfect, other, many, model.tokenizer, "it")
-    assert line.startswith("BLEU 100.00 of the checkpoint, 99.9") and "(p = 0." in line
-    other.rows = perfect.rows | dict.fromkeys(range(0, 40, 2), ids[1])
-    with pytest.raises(NotTheSame, match=r"BLEU 100\.00 .* a loss of more than 0\.5"):
-        prove_quality(perfect, other, many, model.tokenizer, "it")
 
 
 @pytest.mark.parametrize(

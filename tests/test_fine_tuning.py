@@ -3,7 +3,6 @@
 import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,14 @@ from tests.helpers.runs import (
     last_state,
     validations,
 )
-from translate_ddp.corpus_settings import CorpusConfig
-from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import TokenizerConfig
 from translate_ddp.training import find_checkpoint
 from translate_ddp.training.checkpoint_file import load
 from translate_ddp.training.checkpoint_name import Checkpoint
 from translate_ddp.training.find_checkpoint import Listing, delete_copy, load_initial
-from translate_ddp.training.fine_tuning import adopt_settings, describe_fit, describe_languages
+from translate_ddp.training.fine_tuning import adopt_settings
 from translate_ddp.training.start import find_start
 from translate_ddp.translator import Translator
 
@@ -106,23 +101,6 @@ def test_new_run_has_the_weights_and_the_loss_of_the_file(
     code, text = translate_ddp(tmp_path, "validate", *words)
     [loss] = validations(child.folder, "loss")
     assert code == 0 and f" loss {loss:.4g} " in text, text
-
-
-@pytest.mark.parametrize(
-    ("now", "message"),
-    [
-        ({}, []),
-        ({"lang_src": "it", "lang_tgt": "en"}, ["trained for en-it, this run is for it-en."]),
-        ({"bidirectional": True}, ["for en-it, this run is for en-it in both directions."]),
-    ],
-)
-def test_other_languages_and_directions_than_those_of_the_file_are_named(
-    file: Path, now: dict[str, Any], message: list[str]
-):
-    state = load(file)
-    corpus = replace(CorpusConfig.of(state.run.config["corpus"]), **now)
-    found = describe_languages(corpus, state)
-    assert len(found) == len(message) and all(map(str.endswith, found, message))
 
 
 def test_run_learns_from_the_file_on(child: Run):
@@ -299,22 +277,6 @@ def test_optimizer_of_the_file_is_not_kept(file: Path, tmp_path: Path):
     found = find_start(settings, World())
     assert found.state is None and found.initial is not None
     assert found.initial.optimizer == {}
-
-
-def fit(lines: list[str], tokenizer: Tokenizer) -> str:
-    side = Ragged.of(tokenizer.encode(lines))
-    return describe_fit(ParallelDataset(side, side), tokenizer)
-
-
-def test_share_of_unknown_characters_is_that_counted_by_hand():
-    config = TokenizerConfig(vocab_size=300)
-    tokenizer = train_tokenizer(["a a a a", "é é é é"], config)
-    # Both are one token each, as is the blank before one of them.
-    assert fit(["a é a"], tokenizer).startswith("0.0% of the corpus's ")
-    # U+5B57 has three bytes that no merge joins: 3 of 4 tokens on each side.
-    assert fit(["a字"], tokenizer).startswith("75.0% of the corpus's 8 tokens ")
-    words = train_tokenizer(["sun sun moon moon"], TokenizerConfig("word"))
-    assert fit(["sun moon tree sun"], words).startswith("25.0% of the corpus's 8 tokens ")
 
 
 def test_share_is_printed_at_the_start_of_a_run_only(child: Run, uninterrupted: Callable[..., Run]):
