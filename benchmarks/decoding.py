@@ -36,7 +36,7 @@ GENERATE = "transformers generate"
 BATCHES = (default_max_tokens(default_device()), 256, 1024, 8192, 1)
 ONE_BY_ONE = 100  # sentences
 TIMEOUT_SECONDS = 900
-TITLE = "Decoding throughput, the same weights"
+TITLE = "Decoding with the same weights"
 NOTE = (
     f"x {GENERATE}: ratio to its pace in fp32 on batches in the given order with the same beam. "
     "equal: sentences with the same ids as ours in fp32. What is not equal: `benchmarks/README.md`."

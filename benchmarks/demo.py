@@ -81,7 +81,7 @@ def main() -> None:
             "demo",
             "The demo",
             rows,
-            facts=facts() | measured | {position.best_metric: position.best_score},
+            facts=facts() | measured | {position.best_metric: round(position.best_score, 2)},
             folder=settings.results,
             notes=[f"Right: {right} of {len(rows)}."],
         )
