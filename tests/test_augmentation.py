@@ -11,6 +11,7 @@ from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, last_state
 from translate_ddp.data.batches import GROWTH, Batch, BatchLoader, Lengths
 from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.data.tokenizer import EOS, PAD
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.build import build_loader, prepare_data
@@ -103,6 +104,21 @@ def test_passes_are_within_max_tokens_and_their_growth(flags: list[str], max_tok
             assert max(batch.source_BS.shape[1], batch.target_BT.shape[1]) <= 60
         split += len(step.passes) > 1
     assert split > 3  # upper case is long in this vocabulary
+
+
+def test_perturbed_rows_are_planned_with_rows_of_their_new_length(flags: list[str]):
+    """Otherwise a few sentences in upper case would pad all others of their pass."""
+    loader, data = loader_of([*flags, "--perturb"])
+    lengths, config = Lengths.of(data.train), parse(flags).batches
+    plain = StepSampler(lengths, config, seed=0, rank=0, world_size=1)
+    planned, unplanned = (
+        sum(int((batch.source_BS == PAD).sum()) for step in each for batch in step.passes)
+        for each in (
+            loader,
+            BatchLoader(data.train, plain, loader.max_tokens, World().device, loader.augmentation),
+        )
+    )
+    assert planned < unplanned / 2
 
 
 def test_without_augmentation_passes_are_in_the_order_of_the_plan(flags: list[str]):

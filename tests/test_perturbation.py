@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from random import Random
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from translate_ddp.data.perturbation import (
     perturb,
     remove_end_punctuation,
 )
+from translate_ddp.data.plan import Lengths
+from translate_ddp.data.sources import DEMO
 from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.settings import TokenizerConfig
@@ -169,3 +172,26 @@ def test_source_with_an_unknown_word_is_not_changed():
     tokenizer = train_tokenizer(LINES, TokenizerConfig(tokenizer="word"))
     found = changed(tokenizer, ["The old Doctor", "The young Doctor"] * 100)
     assert found and not [place for place in found if place % 2]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
+def test_lengths_of_an_epoch_are_estimated_with_its_cases_and_typos(
+    kind: Literal["bpe", "sentencepiece"],
+):
+    lines = [row.split("\t")[1] for row in DEMO.read_text(encoding="utf-8").splitlines()[1:8001]]
+    tokenizer = train_tokenizer(lines, TokenizerConfig(vocab_size=2000, tokenizer=kind))
+    source, rows = Ragged.of(tokenizer.encode(lines)), np.arange(len(lines))
+    plain = Lengths(*[(source.lengths + 1).astype(np.int32)] * 2)
+    perturbation = Perturbation(tokenizer, 40, 0, {"": "en"})
+    estimated = perturbation.lengths(source, plain, epoch=3)
+    exact = plain.source.copy()
+    for row, ids in perturbation.apply(source, rows, epoch=3).items():
+        exact[row] = len(ids) + 1
+    assert np.array_equal(estimated.target, plain.target)
+    assert exact.sum() > 1.05 * plain.source.sum()
+    assert estimated.source.sum() == pytest.approx(exact.sum(), rel=0.1)
+    before, after = (
+        np.maximum(exact - found, 0).sum() for found in (plain.source, estimated.source)
+    )
+    assert after < before / 4  # what is longer than planned pads others
+    assert estimated.source.max() <= 40

@@ -99,6 +99,13 @@ def test_the_steps_of_a_run_of_an_earlier_version_follow_from_its_settings(
     assert summary_of(tmp_path).total_steps == 77
 
 
+def test_after_all_epochs_the_steps_of_a_run_are_no_longer_an_estimate(tmp_path: Path):
+    write_events(tmp_path, [launch(0.0, 0, total_steps=103, num_epochs=10)])
+    for step, total in ((90, 103), (100, 100)):
+        write_metrics(tmp_path, [{"step": step, "time": 1.0, "epoch": step / 10}])
+        assert summary_of(tmp_path).total_steps == total
+
+
 def test_the_speed_is_the_median_of_the_last_twenty_records_of_the_last_launch(tmp_path: Path):
     values = {step: 900.0 for step in range(1, 101)} | {step: 9.0 for step in range(101, 106)}
     values |= {106 + n: 300 - float(n) for n in range(18)} | {124: 9000, 125: NAN}

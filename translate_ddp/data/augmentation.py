@@ -11,11 +11,15 @@ from functools import cached_property
 import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.perturbation import RATES_C, draw, perturb
+from translate_ddp.data.perturbation import CASE_ENDS, CASES, RATES_C, TYPOS, draw, perturb
+from translate_ddp.data.plan import Lengths
 from translate_ddp.data.subword_dropout import SubwordDropout
 from translate_ddp.data.tokenizer import UNK, Tokenizer
 
 SOURCE, TARGET = range(2)
+
+ROWS_AT_ONCE = 1 << 20  # bounds the memory
+TYPO_TOKENS = 3  # that typos add to a sentence: usually 0 to 4
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,39 @@ class Perturbation:
             for place, ids in zip(places, encoded, strict=True)
             if 0 < len(ids) < self.seq_len  # without end marker
         }
+
+    def lengths(self, source: Ragged, plain: Lengths, epoch: int) -> Lengths:
+        """The lengths of the training set in an epoch, those of perturbed sources estimated.
+
+        Exact lengths would need all perturbed text in advance. `source` are all sources, `plain`
+        has their lengths as they are.
+        """
+        found = plain.source.copy()
+        for first in range(0, len(source), ROWS_AT_ONCE):
+            rows = np.arange(first, min(first + ROWS_AT_ONCE, len(source)))
+            draws_NC, _ = draw(self.seed, epoch, rows)
+            case_N, _, typos_N, _ = draws_NC.T
+            kinds_N = np.searchsorted(CASE_ENDS, case_N, side="right")
+            for kind, lengths_V in enumerate(self._lengths_KV):
+                chosen = rows[kinds_N == kind]
+                changed = source.take(chosen)
+                ends = np.concatenate([[0], np.cumsum(lengths_V[changed.tokens])])
+                found[chosen] = np.diff(ends[changed.offsets]) + 1
+            found[rows[typos_N < TYPOS]] += TYPO_TOKENS
+        found = np.where(found <= self.seq_len, found, plain.source)
+        return Lengths(found, plain.target)
+
+    @cached_property
+    def _lengths_KV(self) -> np.ndarray:
+        """How many tokens each token of the vocabulary becomes in each of the `CASES`."""
+        pieces = self.tokenizer.pieces(range(len(self.tokenizer)))
+        lengths_KV = np.ones((len(CASES), len(pieces)), dtype=np.int64)
+        for lengths_V, change in zip(lengths_KV, CASES, strict=True):
+            changed = [change(piece, "") for piece in pieces]
+            differ = [n for n, piece in enumerate(pieces) if changed[n] != piece]
+            encoded = self.tokenizer.encode([changed[n] for n in differ])
+            lengths_V[differ] = list(map(len, encoded))
+        return lengths_KV
 
 
 @dataclass(frozen=True)

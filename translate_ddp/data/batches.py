@@ -219,11 +219,12 @@ def pad(rows: Ragged, first: int = PAD, last: int = PAD) -> Tensor:
 def padding_share(sampler: StepSampler, max_tokens: int) -> float:
     """Fraction of padding among the positions that this rank computes in the first steps."""
     real = padded = 0
-    longest_side, plan = sampler.lengths.longest_side, sampler.plan
+    plan, all_lengths = sampler.plan, sampler.lengths_in(sampler.epoch)
+    longest_side = all_lengths.longest_side
     for groups in map(plan.groups, range(min(len(plan), PADDING_STEPS))):
         for part in sampler.shard(groups):
             for rows in group_by_tokens(part, longest_side, max_tokens):
-                for lengths in (sampler.lengths.source[rows], sampler.lengths.target[rows]):
+                for lengths in (all_lengths.source[rows], all_lengths.target[rows]):
                     real += int(lengths.sum())
                     padded += int(lengths.max()) * len(rows)
     return 1 - real / max(padded, 1)

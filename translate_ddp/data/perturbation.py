@@ -5,6 +5,7 @@ those of the modifiers of mozilla/translations. The target is not changed.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import repeat
 from random import Random
@@ -44,12 +45,8 @@ def perturb(text: str, draws: Sequence[float] | np.ndarray, key: int, language: 
         text = add_typos(text, Random(key))
     if punctuation < NO_END_PUNCTUATION:
         text = remove_end_punctuation(text)
-    if case < LOWER:
-        text = lower(text, language)
-    elif case < LOWER + UPPER:
-        text = upper(text, language)
-    elif case < LOWER + UPPER + TITLE:
-        text = title(text, language)
+    if case < CASE_ENDS[-1]:
+        text = CASES[bisect_right(CASE_ENDS, case)](text, language)
     return normalize(text)  # in upper case, a composed letter may have a mark of its own
 
 
@@ -89,3 +86,7 @@ def add_noise(text: str, random: Random) -> str:
     noise = "".join(random.choices(NOISE_CHARACTERS, k=random.randint(1, 4)))
     words.insert(random.randint(0, len(words)), noise)
     return " ".join(words)
+
+
+CASES = (lower, upper, title)
+CASE_ENDS = (LOWER, LOWER + UPPER, LOWER + UPPER + TITLE)  # a draw is below the end of its case

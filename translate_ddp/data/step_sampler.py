@@ -1,6 +1,6 @@
 """The rows of each step of an epoch, and the part of one rank."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -33,9 +33,14 @@ class StepSampler:
         world_size: int,
         folder: Path | None = None,
         mix: Mix | None = None,
+        lengths_in: Callable[[int], Lengths] | None = None,
     ) -> None:
-        """`mix` has the rows of each epoch; without it, every row is drawn once."""
+        """`mix` has the rows of each epoch; without it, every row is drawn once.
+
+        `lengths_in` returns about the lengths of the perturbed pairs in an epoch, if they are.
+        """
         self.lengths, self.config, self.seed = lengths, config, seed
+        self._lengths_in = lengths_in
         self.mix = mix or Mix.of(MixConfig(), [len(lengths.source)], num_epochs=1)
         self.rank, self.world_size, self.folder = rank, world_size, folder
         self._next: tuple[int, Future[Plan]] | None = None
@@ -47,6 +52,10 @@ class StepSampler:
         elif epoch != self.epoch:
             self.plan = self._plan(epoch)
         self.epoch, self.first_step = epoch, first_step
+
+    def lengths_in(self, epoch: int) -> Lengths:
+        """The lengths that an epoch is planned with; those of perturbed pairs are estimates."""
+        return self.lengths if self._lengths_in is None else self._lengths_in(epoch)
 
     def first_plans(self) -> Iterator[Plan]:
         """The plan of the first epoch of each stage."""
@@ -61,14 +70,15 @@ class StepSampler:
         inputs = [(self.config.batch_tokens, self.config.batch_size), self.seed, epoch, ranks]
         if not self.mix.draws_all_once(epoch):
             inputs += [self.mix.sizes, self.mix.stage(epoch).dataset_weight]
+        if self._lengths_in is not None:
+            inputs += ["perturbed"]
         return load_or_compute(self.folder, plan_name(self.lengths, *inputs), compute)
 
     def _compute(self, epoch: int, ranks: int) -> Plan:
-        if self.mix.draws_all_once(epoch):
-            rows, lengths = None, self.lengths
-        else:
+        rows, lengths = None, self.lengths_in(epoch)
+        if not self.mix.draws_all_once(epoch):
             rows = self.mix.draw(self.seed, epoch)
-            lengths = Lengths(self.lengths.source[rows], self.lengths.target[rows])
+            lengths = Lengths(lengths.source[rows], lengths.target[rows])
         plan = plan_epoch(lengths, self.config, seed=self.seed, epoch=epoch, world_size=ranks)
         return plan if rows is None else replace(plan, rows=rows[plan.rows])
 

@@ -63,6 +63,8 @@ def summarize(record: RunRecord, clock: Clock, now: float) -> Summary:
     epoch = float(epochs.values[-1]) * step / max(logged, 1) if epochs else 0.0
     num_epochs = launch.num_epochs or _integer(settings.get("num_epochs"))
     total = launch.total_steps or _total_steps(settings, step, epoch, num_epochs)
+    if epoch >= num_epochs > 0:
+        total = step  # of which the launch knew only an estimate
     metric = launch.best_metric or str(settings.get("best_metric", "BLEU"))
     scores = record.curves.get(f"validation/{metric}")
     return Summary(
