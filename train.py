@@ -70,9 +70,9 @@ from translate_ddp.training.build import (
     open_report,
     prepare_data,
 )
+from translate_ddp.training.end_message import NO_STEP_LEFT, report_end
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit, describe_languages
 from translate_ddp.training.launch_facts import describe_launch
-from translate_ddp.training.report import NO_STEP_LEFT, describe_run, report_end
 from translate_ddp.training.resume import (
     describe_changes,
     describe_environment,
@@ -80,6 +80,7 @@ from translate_ddp.training.resume import (
     run_identity,
 )
 from translate_ddp.training.start import find_start
+from translate_ddp.training.start_message import describe_run
 
 
 @record

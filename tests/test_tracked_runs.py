@@ -17,7 +17,7 @@ from tests.helpers.wandb_server import WandbServer, read_stored_run
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import VARIABLE
-from translate_ddp.training.report import tracker_config
+from translate_ddp.training.run_facts import tracker_config
 from translate_ddp.training.sinks import wandb_sink
 
 Stored = dict[str, list[dict[str, Any]]]  # a W&B run: records by type

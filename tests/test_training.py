@@ -19,7 +19,7 @@ from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS
 from translate_ddp.quantities import describe_seconds
 from translate_ddp.training.metrics import METRICS
-from translate_ddp.training.report import describe_ranks
+from translate_ddp.training.run_facts import describe_ranks
 from translate_ddp.training.updater import StepResult, Updater
 
 

@@ -23,7 +23,7 @@ from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import damage, load
 from translate_ddp.training.local_paths import dataset_names
 from translate_ddp.training.metrics import bleu_signature
-from translate_ddp.training.report import describe_sizes
+from translate_ddp.training.run_facts import describe_sizes
 from translate_ddp.training.sinks.console_sink import with_units
 from translate_ddp.training.state import FORMAT, RunState
 

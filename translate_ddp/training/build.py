@@ -35,8 +35,8 @@ from translate_ddp.training.find_checkpoint import delete_copy
 from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.optimizer import build_optimizer
-from translate_ddp.training.report import tracker_config
 from translate_ddp.training.resume import Resumed
+from translate_ddp.training.run_facts import tracker_config
 from translate_ddp.training.saving import RunSaver
 from translate_ddp.training.sinks.console_sink import ConsoleSink
 from translate_ddp.training.sinks.jsonl_sink import JsonlSink

@@ -14,14 +14,14 @@ from translate_ddp.data.plan import Lengths
 from translate_ddp.presets import changed_settings
 from translate_ddp.run_record import LaunchFacts
 from translate_ddp.training.local_paths import dataset_names
-from translate_ddp.training.report import (
+from translate_ddp.training.resume import Settings
+from translate_ddp.training.run_facts import (
     count_parameters,
     describe_rank,
     describe_ranks,
     describe_sizes,
     precision,
 )
-from translate_ddp.training.resume import Settings
 from translate_ddp.training.trainer import Trainer
 
 BINS = 40  # of the histogram of lengths, at most

@@ -1,0 +1,91 @@
+"""The message at the start of a run: model, data, steps, ranks, disk and warnings."""
+
+import shlex
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+
+from translate_ddp.data.mix import Mix
+from translate_ddp.data.step_sampler import StepSampler
+from translate_ddp.modeling.precision import precision_warning
+from translate_ddp.run_record import REPORT_FILE, LaunchFacts
+from translate_ddp.runtime.distributed import World
+from translate_ddp.training.disk_need import DiskNeed
+from translate_ddp.training.local_paths import dataset_names
+from translate_ddp.training.resume import Settings
+from translate_ddp.training.trainer import Trainer
+
+
+def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> list[str]:
+    """Lines that describe model, data, steps and ranks. Rank 0 only."""
+    world, sampler = trainer.world, trainer.sampler
+    train, optimizer, batches = config["train"], config["optimizer"], config["batches"]
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in launch.dropped.items())
+    size = f"at most {batches['batch_tokens']:,} tokens"
+    if batches["batch_size"]:
+        size = f"{batches['batch_size'] * world.size} sentences"
+    epochs = f"{train['num_epochs']} epochs"
+    if train["patience"]:
+        epochs = f"at most {epochs} (patience {train['patience']})"
+    rows = {
+        "preset": launch.preset,
+        "model": f"{launch.model}, dropout {config['model']['dropout']:g}",
+        "": f"{launch.parameters:,} parameters, layers compute in {launch.precision}",
+        "training": f"{epochs}, peak learning rate {optimizer['lr']:g} after "
+        f"{optimizer['warmup_steps']:,} warm-up steps, seed {train['seed']}",
+        "steps": f"{size} per step over all ranks, {describe_steps(sampler)}, "
+        f"{launch.padding:.1%} padding",
+        "corpus": f"{' '.join(dataset_names(config))} {launch.lang_src}-{launch.lang_tgt}: "
+        f"{launch.train_pairs:,} training and {launch.validation_pairs:,} validation pairs",
+        **describe_mix(sampler.mix, dataset_names(config)),
+        "dropped": dropped or "none",
+        "vocabulary": f"{launch.vocab_size:,}",
+        "ranks": f"{world.size}, backend {world.backend}",
+    }
+    lines = [f"{name:>12}  {value}" for name, value in rows.items()]
+    lines += [f"{'':>12}  {line}" for line in launch.ranks]
+    need = DiskNeed.of(trainer)
+    lines += [f"{'saves to':>12}  {trainer.saver.store.folder}/: {need}"]
+    lines += [f"{'logs to':>12}  {trainer.logbook.status}"]
+    if config["logbook"]["report"]:
+        path = trainer.saver.store.folder / REPORT_FILE
+        lines += [f"{'report':>12}  {path}, from the first validation on"]
+    return lines + describe_warnings(train["precision"], world) + need.warnings()
+
+
+def describe_steps(sampler: StepSampler) -> str:
+    """The steps per epoch, of each stage."""
+    counts = [f"{len(plan):,}" for plan in sampler.first_plans()]
+    if len(counts) == 1:
+        return f"{counts[0]} steps per epoch"
+    stages = zip(counts, sampler.mix.stages, strict=True)
+    return (
+        f"{', then '.join(f'{n} in {stage.epochs} epochs' for n, stage in stages)} steps per epoch"
+    )
+
+
+def describe_mix(mix: Mix, names: list[str]) -> dict[str, str]:
+    """The pairs of each dataset in an epoch of each stage; none if an epoch has all of them."""
+    if all(map(mix.draws_all_once, mix.first_epochs)):
+        return {}
+    stages = []
+    for first in mix.first_epochs:
+        # The directions of a dataset, if it has two, lie apart.
+        counts = np.reshape(mix.counts(first), (-1, len(names))).sum(axis=0)
+        stages.append(" + ".join(f"{n:,} of {name}" for n, name in zip(counts, names, strict=True)))
+    return {"epoch": f"{', then '.join(stages)} pairs"}
+
+
+def describe_warnings(precision: Any, world: World) -> list[str]:
+    return [w for w in (precision_warning(precision, world.device), unused_gpus(world)) if w]
+
+
+def unused_gpus(world: World) -> str | None:
+    """A warning with the torchrun command, if a single process runs where there are more GPUs."""
+    count = torch.cuda.device_count() if world.device.type == "cuda" else 0
+    if world.size > 1 or count < 2:
+        return None
+    command = shlex.join(["torchrun", f"--nproc_per_node={count}", *sys.argv])
+    return f"This process uses 1 of {count} GPUs. To use all of them: {command}"
