@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from random import Random
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -174,12 +173,9 @@ def test_source_with_an_unknown_word_is_not_changed():
     assert found and not [place for place in found if place % 2]
 
 
-@pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
-def test_lengths_of_an_epoch_are_estimated_with_its_cases_and_typos(
-    kind: Literal["bpe", "sentencepiece"],
-):
+def test_lengths_of_an_epoch_are_estimated_with_its_cases_and_typos():
     lines = [row.split("\t")[1] for row in DEMO.read_text(encoding="utf-8").splitlines()[1:8001]]
-    tokenizer = train_tokenizer(lines, TokenizerConfig(vocab_size=2000, tokenizer=kind))
+    tokenizer = train_tokenizer(lines, TokenizerConfig(vocab_size=2000))
     source, rows = Ragged.of(tokenizer.encode(lines)), np.arange(len(lines))
     plain = Lengths(*[(source.lengths + 1).astype(np.int32)] * 2)
     perturbation = Perturbation(tokenizer, 40, 0, {"": "en"})
