@@ -27,7 +27,9 @@ def chromium() -> Iterator[Browser]:
 
 def open_page(page: Browser, port: int, size: tuple[int, int] = DESKTOP) -> None:
     page.log.clear()
-    page.open(f"http://127.0.0.1:{port}/", *size, ready="settings")
+    # The browser gives the focus some time after the page is loaded.
+    ready = "settings && document.activeElement.id === 'source'"
+    page.open(f"http://127.0.0.1:{port}/", *size, ready=ready)
 
 
 def wait_for_output(page: Browser, text: str) -> None:
