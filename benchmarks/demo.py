@@ -3,7 +3,7 @@
     python -m benchmarks.demo
 
 A sentence is right if its translation is one of those listed here, in any case and with or without
-the mark at its end. The corpus has the everyday phrases, most with another case or mark at the end,
+the mark at its end. The corpus has the everyday phrases, also in lower case and without that mark,
 and none of the other sentences.
 """
 

@@ -21,7 +21,7 @@ from tools.demo_grammar.clauses import Pair, sentence
 from tools.demo_grammar.phrases import Phrase
 from tools.demo_grammar.sampling import Sampler
 
-NUM_TRAIN, NUM_VALIDATION, NUM_TEST = 20_842, 500, 500
+NUM_TRAIN, NUM_VALIDATION, NUM_TEST = 35_000, 500, 500
 MAX_LENGTH = 16  # in words
 MIN_TRAIN_OCCURRENCES = 5  # in the training split, of every word of the other splits
 SEED = 2017
@@ -71,7 +71,8 @@ def demo_tsv() -> str:
 def fixed_pairs() -> list[Pair]:
     """The everyday phrases, also with contractions, and the single words; all for training.
 
-    A word occurs as it is and as a sentence.
+    A word occurs as it is and as a sentence. Each text occurs three times, also without its mark
+    and in lower case: it is learned by heart, which takes more repetitions than there are epochs.
     """
     words = fragments.single_words()
     italian_of = dict(words)
@@ -80,6 +81,10 @@ def fixed_pairs() -> list[Pair]:
         for verb_first in (True, False):
             italian_of[english.contracted(in_english, verb_first)] = in_italian
         italian_of[in_english] = in_italian
+    for text, in_italian in list(italian_of.items()):
+        unmarked = text.rstrip(".?!")
+        italian_of.setdefault(unmarked, in_italian)
+        italian_of.setdefault(unmarked.lower(), in_italian)
     return list(italian_of.items())
 
 

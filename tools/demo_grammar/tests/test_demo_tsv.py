@@ -12,7 +12,7 @@ import pytest
 from tools.demo_grammar import english, everyday, frames
 from tools.demo_grammar.__main__ import SHIPPED
 from tools.demo_grammar.clauses import Pair
-from tools.demo_grammar.corpus import PATTERNS
+from tools.demo_grammar.corpus import PATTERNS, fixed_pairs
 from tools.demo_grammar.lexicon import ADJECTIVES, NOUNS
 from tools.demo_grammar.sampling import Sampler
 from tools.demo_grammar.tables import load
@@ -75,7 +75,7 @@ def test_command_reproduces_the_shipped_file(tmp_path: Path):
 
 def test_split_sizes(splits: dict[str, list[Pair]]):
     sizes = {split: len(pairs) for split, pairs in splits.items()}
-    assert sizes == {"train": 20_842, "validation": 500, "test": 500}
+    assert sizes == {"train": 35_000, "validation": 500, "test": 500}
 
 
 def test_no_english_text_occurs_twice(pairs: list[Pair]):
@@ -94,11 +94,21 @@ def test_every_text_is_short_enough(pairs: list[Pair]):
 
 
 def test_both_sides_are_sentences_with_one_final_mark_or_fragments_without(pairs: list[Pair]):
+    typed = {text.rstrip(".?!") for text, _ in fixed_pairs()}  # everyday phrases without the mark
+    typed |= {text.lower() for text in typed}
     for pair in pairs:
         for text in pair:
             assert re.fullmatch(r"[A-ZÈ][^.?!]*[.?!]|[^.?!]+", text), text
-        marks = {text[-1] if text[-1] in ".?!" else "" for text in pair}
-        assert len(marks) == 1, pair
+        english_mark, italian_mark = (text[-1] if text[-1] in ".?!" else "" for text in pair)
+        assert english_mark == italian_mark or (not english_mark and pair[0] in typed), pair
+
+
+def test_everyday_phrases_occur_as_people_type_them(splits: dict[str, list[Pair]]):
+    train = dict(splits["train"])
+    for in_english, in_italian in everyday.fixed_pairs():
+        unmarked = in_english.rstrip(".?!")
+        for typed in (unmarked, unmarked.lower()):
+            assert as_typed(train[typed]) == as_typed(in_italian), typed
 
 
 def test_lower_case_text_without_punctuation_has_one_translation(pairs: list[Pair]):
