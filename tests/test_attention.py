@@ -85,8 +85,8 @@ def tokenizer() -> Tokenizer:
 def test_tokens_are_text_and_parts_of_characters_are_together(tokenizer: Tokenizer):
     (ids,) = tokenizer.encode(["the old ḁ字典 x"])
     texts = token_texts(tokenizer, ids)
-    assert texts[:2] == ["the", "▁old"]
-    assert "".join(texts).replace("…", "") == "the▁old▁ḁ字典▁x"
+    assert texts[:2] == ["▁the", "▁old"]
+    assert "".join(texts).replace("…", "") == "▁the▁old▁ḁ字典▁x"
     assert len(texts) == len(ids) and "…" in texts
     assert token_texts(tokenizer, []) == []
 
@@ -100,9 +100,9 @@ def test_attention_has_a_row_and_a_column_for_each_token(tokenizer: Tokenizer):
     model.embedding = torch.nn.Embedding(len(tokenizer), 32)
     found = attention_of(model, data, 1, "the old house")
     assert found is not None
-    assert found.source == ["the", "▁red", "▁house", "▁is", "▁old", "[EOS]"]
+    assert found.source == ["▁the", "▁red", "▁house", "▁is", "▁old", "[EOS]"]
     assert found.sentence == LINES[1]
-    assert found.predicted == ["the", "▁old", "▁house", "[EOS]"]
+    assert found.predicted == ["▁the", "▁old", "▁house", "[EOS]"]
     assert [len(row) for row in found.weights] == [6] * 4
     assert [sum(row) for row in found.weights] == pytest.approx([1] * 4, abs=0.01)
     assert attention_of(model, data, 1, "") is None

@@ -186,7 +186,7 @@ def test_a_run_of_an_earlier_version_has_a_page(tmp_path: Path):
     settings = section(render(read_run(tmp_path), 210.0), "settings")
     assert settings is not None
     changed, every = values(settings)
-    assert changed == [("num_decoder_layers", "3"), ("seed", "5")]
+    assert changed == [("num_decoder_layers", "3"), ("num_epochs", "10"), ("seed", "5")]
     assert ("dataset", "demo") in every and len(every) == 10
 
 

@@ -44,8 +44,14 @@ def test_frequent_word_of_any_script_becomes_one_token(text: str):
     text = unicodedata.normalize("NFC", text)
     tokenizer = train_tokenizer([text] * 10, TokenizerConfig(vocab_size=2000))
     (ids,) = tokenizer.encode([text])
-    words = re.findall(r" ?[\w\u200c\u200d]+| ?[^\w ]+", without_marks(text))
-    assert [without_marks(token) for token in tokenizer.decode([[i] for i in ids])] == words
+    words = re.findall(r" ?[\w\u200c\u200d]+| ?[^\w ]+", " " + without_marks(text))
+    assert [without_marks(piece) for piece in tokenizer.pieces(ids)] == words
+
+
+def test_first_word_has_the_ids_of_the_same_word_elsewhere(tokenizer: Tokenizer):
+    gatto, il_gatto = tokenizer.encode(["gatto", "il gatto"])
+    assert il_gatto[-len(gatto) :] == gatto
+    assert tokenizer.decode([gatto]) == ["gatto"]
 
 
 def without_marks(text: str) -> str:

@@ -163,7 +163,7 @@ def test_scores_of_the_validation_set_give_its_loss(trained: Path, tmp_path: Pat
     assert float(shown) == pytest.approx(loss["validation/loss"], abs=1e-5)
     for row in rows:
         assert len(row["tokens"]) == len(row["log_probs"])
-        assert "".join(row["tokens"]) == row["reference"]
+        assert "".join(row["tokens"]) == f" {row['reference']}"
         assert row["log_prob"] == pytest.approx(sum(row["log_probs"]), abs=1e-5)
         assert row["score"] == pytest.approx(row["log_prob"] / len(row["tokens"]), abs=1e-5)
 

@@ -86,5 +86,10 @@ class Clause:
 def sentence(phrase: Phrase, mark: str = ".") -> Pair:
     """The phrase as a pair of sentences: capitalized, with the final punctuation mark."""
     texts = phrase.english, phrase.italian
-    in_english, in_italian = (text[0].upper() + text[1:] + mark for text in texts)
+    in_english, in_italian = (capitalized(text) + mark for text in texts)
     return in_english, in_italian
+
+
+def capitalized(text: str) -> str:
+    """The text with its first letter in upper case."""
+    return text[0].upper() + text[1:]

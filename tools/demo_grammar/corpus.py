@@ -48,6 +48,7 @@ PATTERNS: tuple[Pattern, ...] = (
     *_patterns(identity) * 2,
     *_patterns(dialogue) * 2,
     *_patterns(fragments) * 2,
+    *(fragments.listed,) * 5,  # single words need more repetitions than those of sentences
 )
 
 
@@ -71,8 +72,9 @@ def demo_tsv() -> str:
 def fixed_pairs() -> list[Pair]:
     """The everyday phrases, also with contractions, and the single words; all for training.
 
-    A word occurs as it is and as a sentence. Each text occurs three times, also without its mark
-    and in lower case: it is learned by heart, which takes more repetitions than there are epochs.
+    A word occurs as it is and as a sentence. Each text also occurs without its mark, as it is and
+    in lower and upper case: it is learned by heart, which takes more repetitions than there are
+    epochs.
     """
     words = fragments.single_words()
     italian_of = dict(words)
@@ -85,6 +87,7 @@ def fixed_pairs() -> list[Pair]:
         unmarked = text.rstrip(".?!")
         italian_of.setdefault(unmarked, in_italian)
         italian_of.setdefault(unmarked.lower(), in_italian)
+        italian_of.setdefault(unmarked.upper(), in_italian)
     return list(italian_of.items())
 
 

@@ -1,7 +1,7 @@
 """Single words, and patterns of short phrases that are not sentences: in lower case, no mark."""
 
 from tools.demo_grammar import frames, lexicon
-from tools.demo_grammar.clauses import Pair
+from tools.demo_grammar.clauses import Pair, capitalized
 from tools.demo_grammar.lexicon import ADJECTIVES, NOUNS, nouns
 from tools.demo_grammar.names import CITIES, city_phrases
 from tools.demo_grammar.phrases import NUMBERS, Nominal, Noun, conjoined, noun_phrase
@@ -34,6 +34,18 @@ def single_words() -> list[Pair]:
     for frame in (*frames.ACTIONS, *frames.JOURNEYS, *frames.GIVING):
         words.setdefault(f"to {frame.verb.english}", frame.verb.italian)
     return list(words.items())
+
+
+SINGLE_WORDS = single_words()
+
+
+def listed(draw: Sampler) -> Pair:
+    """house / red / to eat, sometimes each with a capital"""
+    sides = zip(*draw.sample(SINGLE_WORDS, draw.choice((2, 3))), strict=True)
+    if draw.maybe(0.4):
+        sides = (map(capitalized, words) for words in sides)
+    in_english, in_italian = map(" / ".join, sides)
+    return in_english, in_italian
 
 
 def described(draw: Sampler) -> Pair:

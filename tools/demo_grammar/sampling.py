@@ -100,7 +100,7 @@ class Sampler(Random):
 
     def name(self, known_gender: bool = True) -> Nominal:
         """A person by name, real or invented; for phrases without agreement, of either gender."""
-        return self.choice(NAMES) if self.maybe(0.6) else invented_person(self, known_gender)
+        return self.choice(NAMES) if self.maybe(0.5) else invented_person(self, known_gender)
 
     def city(self) -> Phrase:
         """A city, real or invented."""

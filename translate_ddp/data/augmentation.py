@@ -89,8 +89,9 @@ class Perturbation:
         for lengths_V, change in zip(lengths_KV, CASES, strict=True):
             changed = [change(piece, "") for piece in pieces]
             differ = [n for n, piece in enumerate(pieces) if changed[n] != piece]
-            encoded = self.tokenizer.encode([changed[n] for n in differ])
-            lengths_V[differ] = list(map(len, encoded))
+            # After a mark, the first letters of a piece have no other blank than its own.
+            encoded = self.tokenizer.encode([".", *(f".{changed[n]}" for n in differ)])
+            lengths_V[differ] = [len(ids) - len(encoded[0]) for ids in encoded[1:]]
         return lengths_KV
 
 

@@ -56,7 +56,9 @@ class JsonModel:
         return self._model.decode_batch(rows, skip_special_tokens=False)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        return self.decode([[i] for i in ids])
+        # Decoders may omit the blank of a first token.
+        before = self.decode([[0]])[0]
+        return [text.removeprefix(before) for text in self.decode([[0, i] for i in ids])]
 
     def names(self) -> list[str]:
         return [str(self._model.id_to_token(i)) for i in range(len(self))]
@@ -92,12 +94,13 @@ def train_json(
     }
     if kind == "bpe":
         model = Tokenizer(models.BPE())
-        # For programs that do not normalize text as `data.text` does.
-        model.normalizer = normalizers.NFC()
+        # NFC is for programs that do not normalize text as `data.text` does. With a blank before
+        # it, the first word of a text has the same ids as elsewhere.
+        model.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Prepend(" ")])
         to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         split = pre_tokenizers.Split(WORDS, "isolated")
         model.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
-        model.decoder = decoders.ByteLevel()
+        model.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         trainer = trainers.BpeTrainer(initial_alphabet=alphabet, **settings)
     else:
