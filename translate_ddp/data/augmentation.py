@@ -4,7 +4,7 @@ Both changes are a pure function of seed, epoch and row: they do not depend on r
 where a run was resumed. Validation and translation use neither.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -60,15 +60,14 @@ class Perturbation:
             if 0 < len(ids) < self.seq_len  # without end marker
         }
 
-    def lengths(self, source: Ragged, plain: Lengths, epoch: int) -> Lengths:
+    def lengths(self, source: Ragged, before: Lengths, epoch: int) -> Lengths:
         """The lengths of the training set in an epoch, those of perturbed sources estimated.
 
-        Exact lengths would need all perturbed text in advance. `source` are all sources, `plain`
-        has their lengths as they are.
+        Exact lengths would need all perturbed text in advance. `source` are all sources as they
+        are, `before` has the lengths of those that are not perturbed.
         """
-        found = plain.source.copy()
-        for first in range(0, len(source), ROWS_AT_ONCE):
-            rows = np.arange(first, min(first + ROWS_AT_ONCE, len(source)))
+        found = before.source.copy()
+        for rows in blocks(len(source)):
             draws_NC, _ = draw(self.seed, epoch, rows)
             case_N, _, typos_N, _ = draws_NC.T
             kinds_N = np.searchsorted(CASE_ENDS, case_N, side="right")
@@ -78,8 +77,8 @@ class Perturbation:
                 ends = np.concatenate([[0], np.cumsum(lengths_V[changed.tokens])])
                 found[chosen] = np.diff(ends[changed.offsets]) + 1
             found[rows[typos_N < TYPOS]] += TYPO_TOKENS
-        found = np.where(found <= self.seq_len, found, plain.source)
-        return Lengths(found, plain.target)
+        found = np.where(found <= self.seq_len, found, before.source)
+        return Lengths(found, before.target)
 
     @cached_property
     def _lengths_KV(self) -> np.ndarray:
@@ -114,6 +113,17 @@ class Augmentation:
             source = Ragged.of(changed.get(n, source[n]) for n in range(len(source)))
         return ParallelDataset(source, target)
 
+    def lengths(self, pairs: ParallelDataset, epoch: int) -> Lengths:
+        """About the lengths in an epoch, end markers included, of `pairs`: the training set."""
+        found = Lengths.of(pairs)
+        if self.dropout is not None:
+            for side, lengths in ((SOURCE, found.source), (TARGET, found.target)):
+                for rows in blocks(len(pairs)):
+                    lengths[rows] = self.dropout.lengths(side, rows, epoch) + 1
+        if self.perturbation is not None:
+            found = self.perturbation.lengths(pairs.source, found, epoch)
+        return found
+
     def target_lengths(self, lengths: np.ndarray, rows: np.ndarray, epoch: int) -> np.ndarray:
         """Tokens of the targets that `apply` returns for these rows, end marker included.
 
@@ -122,3 +132,9 @@ class Augmentation:
         if self.dropout is None:
             return lengths
         return self.dropout.lengths(TARGET, rows, epoch) + 1
+
+
+def blocks(count: int) -> Iterator[np.ndarray]:
+    """The rows from 0 to `count`, at most `ROWS_AT_ONCE` at once."""
+    for first in range(0, count, ROWS_AT_ONCE):
+        yield np.arange(first, min(first + ROWS_AT_ONCE, count))

@@ -13,7 +13,7 @@ from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import Lengths, Plan, plan_epoch
 from translate_ddp.data.plan_files import load_or_compute, plan_name
 from translate_ddp.runtime.background import BackgroundThread
-from translate_ddp.settings import BatchConfig
+from translate_ddp.settings import AugmentConfig, BatchConfig
 
 
 class StepSampler:
@@ -33,14 +33,15 @@ class StepSampler:
         world_size: int,
         folder: Path | None = None,
         mix: Mix | None = None,
+        augment: AugmentConfig | None = None,
         lengths_in: Callable[[int], Lengths] | None = None,
     ) -> None:
         """`mix` has the rows of each epoch; without it, every row is drawn once.
 
-        `lengths_in` returns about the lengths of the perturbed pairs in an epoch, if they are.
+        `lengths_in` returns about the lengths of the pairs in an epoch, if `augment` changes them.
         """
         self.lengths, self.config, self.seed = lengths, config, seed
-        self._lengths_in = lengths_in
+        self._augment, self._lengths_in = augment or AugmentConfig(), lengths_in
         self.mix = mix or Mix.of(MixConfig(), [len(lengths.source)], num_epochs=1)
         self.rank, self.world_size, self.folder = rank, world_size, folder
         self._next: tuple[int, Future[Plan]] | None = None
@@ -54,7 +55,7 @@ class StepSampler:
         self.epoch, self.first_step = epoch, first_step
 
     def lengths_in(self, epoch: int) -> Lengths:
-        """The lengths that an epoch is planned with; those of perturbed pairs are estimates."""
+        """The lengths that an epoch is planned with; those of perturbed sources are estimates."""
         return self.lengths if self._lengths_in is None else self._lengths_in(epoch)
 
     def first_plans(self) -> Iterator[Plan]:
@@ -71,7 +72,7 @@ class StepSampler:
         if not self.mix.draws_all_once(epoch):
             inputs += [self.mix.sizes, self.mix.stage(epoch).dataset_weight]
         if self._lengths_in is not None:
-            inputs += ["perturbed"]
+            inputs += [self._augment]
         return load_or_compute(self.folder, plan_name(self.lengths, *inputs), compute)
 
     def _compute(self, epoch: int, ranks: int) -> Plan:

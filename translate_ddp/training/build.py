@@ -183,17 +183,16 @@ def build_mix(config: Config, data: PreparedData) -> Mix:
 def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoader:
     """The loader of this rank's shard of every step."""
     augmentation = build_augmentation(config, data)
-    perturbation = augmentation and augmentation.perturbation
-    lengths = Lengths.of(data.train)
     sampler = StepSampler(
-        lengths,
+        Lengths.of(data.train),
         config.batches,
         seed=config.train.seed,
         rank=world.rank,
         world_size=world.size,
         folder=Path(config.checkpoint.model_folder) / "plans",
         mix=build_mix(config, data),
-        lengths_in=perturbation and partial(perturbation.lengths, data.train.source, lengths),
+        augment=config.augment,
+        lengths_in=augmentation and partial(augmentation.lengths, data.train),
     )
     max_tokens = config.pass_tokens(world.device.type)
     return BatchLoader(data.train, sampler, max_tokens, world.device, augmentation)
