@@ -68,6 +68,14 @@ def train_one_step() -> None:
             optimizer.step()
         assert update.counts.total() < 45, update.counts
 
+        muon = build_optimizer(transformer, OptimizerConfig(optimizer="muon"), torch.bfloat16)
+        skip_if(skipped, muon)
+        muon.step()
+        objective(batch)["loss"].backward()
+        with Launches() as update:
+            muon.step()
+        assert update.counts.total() < 180, update.counts  # for 78 matrices, blocks of four shapes
+
 
 def validate_and_decode() -> None:
     with fake_gpu() as device:

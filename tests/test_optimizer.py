@@ -57,11 +57,12 @@ def test_restored_totals_are_counted_once_by_all_ranks():
     assert float(sum(each.sums["loss"].sum() for each in ranks)) == 6.0
 
 
-def test_learning_rate_falls_to_zero_in_the_cooldown():
-    config = OptimizerConfig(lr=1.0, warmup_steps=4, cooldown=0.25)
-    # After 16 steps the inverse square root gives 4 ** 0.5 / 16 ** 0.5 = 0.5.
-    rates = [learning_rate(15, config, progress) for progress in (0.0, 0.75, 0.8, 0.875, 0.99)]
-    assert rates == pytest.approx([0.5, 0.5, 0.4, 0.25, 0.02])
+def test_linear_schedule_falls_to_zero_at_the_end_of_the_training():
+    config = OptimizerConfig(lr=2.0, warmup_steps=4, schedule="linear")
+    rates = [learning_rate(15, config, progress) for progress in (0.25, 0.5, 0.875, 0.99)]
+    assert rates == pytest.approx([1.5, 1.0, 0.25, 0.02])
+    # The warm-up is the smaller one: 2 of 4 steps, in a training of 8.
+    assert learning_rate(1, config, 0.125) == 1.0
     assert Position(epoch=3, step_in_epoch=5).epochs_done(10) / 4 == 0.875
 
 

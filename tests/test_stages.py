@@ -16,7 +16,7 @@ from translate_ddp.training.optimizer import learning_rate
 
 # 120 pairs per epoch, then 0.5 * 120 + 2.5 * 60 = 210.
 STAGES = [{"epochs": 1, "dataset_weight": [1, 0]}, {"epochs": 2, "dataset_weight": [0.5, 2.5]}]
-COOLDOWN = ["--cooldown", "0.7"]  # the learning rate then depends on the progress of the run
+LINEAR = ["--schedule", "linear"]  # the learning rate then depends on the progress of the run
 
 
 def steps_of_epochs(text: str) -> list[int]:
@@ -46,7 +46,7 @@ def test_stages_are_trained_one_after_the_other(tmp_path: Path):
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an uninterrupted run."""
     run = run_with(tmp_path_factory.mktemp("straight"), stages=STAGES)
-    run.start(*COOLDOWN).succeed()
+    run.start(*LINEAR).succeed()
     return run.folder
 
 
@@ -59,7 +59,7 @@ def test_learning_rate_falls_with_the_pairs_that_are_done(straight: Path):
         epoch = sum(end <= done for end in ends[1:])
         part = (done - ends[epoch]) / (ends[epoch + 1] - ends[epoch])
         progress = (sum(pairs[:epoch]) + part * pairs[epoch]) / sum(pairs)
-        settings = OptimizerConfig(lr=0.002, warmup_steps=20, cooldown=0.7)
+        settings = OptimizerConfig(lr=0.002, warmup_steps=20, schedule="linear")
         assert record["train/lr"] == pytest.approx(learning_rate(done, settings, progress))
 
 
@@ -69,8 +69,8 @@ def test_killed_run_ends_like_the_uninterrupted_one(
 ):
     run = run_with(tmp_path, stages=STAGES)
     first = next(r["step"] for r in records(straight) if "validation/loss" in r)
-    run.start(*COOLDOWN, fault=f"batch:{first + after_first_epoch}=kill").kill_rest()
-    run.start(*COOLDOWN).succeed()
+    run.start(*LINEAR, fault=f"batch:{first + after_first_epoch}=kill").kill_rest()
+    run.start(*LINEAR).succeed()
     assert_same_run(straight, run.folder)
 
 

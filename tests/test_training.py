@@ -23,11 +23,12 @@ from translate_ddp.training.run_facts import describe_ranks
 from translate_ddp.training.updater import StepResult, Updater
 
 
-def test_bf16_with_a_cooldown_trains_and_resumes_exactly(run: Run):
-    straight, bf16 = run.copy("straight"), ["--precision", "bf16", "--cooldown", "0.5"]
-    assert "bf16" in straight.start(*bf16).succeed()
+def test_bf16_with_muon_and_a_linear_schedule_trains_and_resumes_exactly(run: Run):
+    chosen = ["--precision", "bf16", "--optimizer", "muon", "--schedule", "linear"]
+    straight = run.copy("straight")
+    assert "bf16" in straight.start(*chosen, size=2).succeed()
     for flags in (["--max_steps", "8"], []):
-        run.start(*bf16, *flags).succeed()
+        run.start(*chosen, *flags, size=2).succeed()
     assert_same_state(straight.folder, run.folder)
     assert losses(run.folder)[-1] < losses(run.folder)[0]
     model = last_state(run.folder)["model"]

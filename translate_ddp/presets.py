@@ -27,7 +27,7 @@ SMALL: dict[str, Any] = {
 PRESETS: dict[str, dict[str, Any]] = {
     # The embedded demo, in minutes on two CPU cores: the defaults in settings.py, and sources as
     # people will type them to try it.
-    "tiny": {"perturb": True, "num_epochs": 7, "cooldown": 0.3},
+    "tiny": {"perturb": True, "num_epochs": 7, "optimizer": "muon", "schedule": "linear"},
     # Fewer than 100,000 pairs, on a CPU or any GPU: a small model and vocabulary, much
     # regularisation, long training.
     "small": SMALL,

@@ -138,12 +138,14 @@ class LossConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """Of the matrices in the layers; muon learns in fewer steps. All else is updated by adamw."""
     lr: float = 3e-3
     """Peak learning rate."""
     warmup_steps: int = 300
-    """Linear warm-up steps; inverse square root decay follows."""
-    cooldown: float = 0.0
-    """Last part of num_epochs in which the learning rate also falls linearly to 0; 0: none."""
+    """Linear warm-up steps."""
+    schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"
+    """Decay of the learning rate; linear: to 0 at the end of num_epochs."""
     clip_grad_norm: float = 1.0
     """Maximum global gradient norm; 0 disables clipping."""
 
@@ -152,7 +154,6 @@ class OptimizerConfig:
             raise ValueError(f"lr must be positive and finite, but is {self.lr}.")
         check_at_least(1, self, "warmup_steps")
         check_at_least(0, self, "clip_grad_norm")
-        check_probability(self, "cooldown")
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,61 @@
-"""AdamW over the model's parameters, and the learning rate as a pure function of the step."""
+"""The optimizer of the model's parameters, and the learning rate as a function of the step."""
 
 import torch
 from torch import Tensor, nn
 
+from translate_ddp.modeling.transformer import Attention
 from translate_ddp.settings import OptimizerConfig
+from translate_ddp.training.muon import Muon, Shape
 
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
 
 
 def learning_rate(step: int, config: OptimizerConfig, progress: float = 0.0) -> float:
-    """The rate of the update after `step` finished ones: linear warm-up, then inverse square root.
+    """The rate of the update after `step` finished ones: linear warm-up, then decay.
 
-    In the last part `config.cooldown` of the training, of which `progress` is finished, it also
-    falls linearly to 0. Source: Vaswani et al. 2017, eq. 3, scaled so that its peak is `config.lr`.
+    The decay is the inverse square root (Vaswani et al. 2017, eq. 3, scaled so that its peak is
+    `config.lr`), or linear to 0 at the end of the training, of which `progress` is finished.
     """
     update = step + 1
-    rate = config.lr * min(update / config.warmup_steps, (config.warmup_steps / update) ** 0.5)
-    return rate * min(1.0, (1 - progress) / config.cooldown) if config.cooldown else rate
+    is_linear = config.schedule == "linear"
+    decay = 1 - progress if is_linear else (config.warmup_steps / update) ** 0.5
+    return config.lr * min(update / config.warmup_steps, decay)
 
 
-def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
-    """AdamW with weight decay on matrices; `Updater` sets the learning rate before each update."""
-    parameters = list(model.parameters())
-    groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": WEIGHT_DECAY},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=config.lr, betas=BETAS, eps=1e-9, fused=True)
+def build_optimizer(
+    model: nn.Module, config: OptimizerConfig, dtype: torch.dtype = torch.float32
+) -> torch.optim.AdamW:
+    """AdamW with weight decay on matrices, or Muon for the matrices of the layers.
+
+    `Updater` sets the learning rate before each update. `dtype` is that of Muon's products.
+    """
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    vectors = {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0}
+    settings = {"lr": config.lr, "betas": BETAS, "eps": 1e-9, "fused": True}
+    if config.optimizer == "adamw":
+        decayed = {"params": matrices, "weight_decay": WEIGHT_DECAY}
+        return torch.optim.AdamW([decayed, vectors], **settings)
+    blocks = blocks_of_layers(model)
+    embeddings = [p for p in matrices if p not in blocks]
+    others = [{"params": embeddings, "weight_decay": WEIGHT_DECAY}, vectors]
+    return Muon(blocks, others, dtype, **settings)
+
+
+def blocks_of_layers(model: nn.Module) -> dict[Tensor, Shape]:
+    """The matrices of all linear layers, with the shape of the maps that a matrix consists of.
+
+    A matrix of attention holds one map for each head.
+    """
+    modules = list(model.modules())
+    blocks = {m.weight: tuple(m.weight.shape) for m in modules if isinstance(m, nn.Linear)}
+    for module in modules:
+        if isinstance(module, Attention):
+            d_model = len(module.out.weight)
+            width = d_model // module.num_heads
+            blocks[module.query.weight] = blocks[module.key_value.weight] = (width, d_model)
+            blocks[module.out.weight] = (d_model, width)
+    return blocks
 
 
 def allocate_moments(optimizer: torch.optim.Optimizer) -> None:

@@ -14,7 +14,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import Config, CorpusConfig
+from translate_ddp.settings import Config, CorpusConfig, OptimizerConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.start import Start, record_begin
 from translate_ddp.training.state import Run, RunIdentity, RunState
@@ -83,7 +83,7 @@ def resume_run(
 def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix) -> RunIdentity:
     """The settings and data that must be the same when a run resumes.
 
-    They are all settings of the model and the batches except `FREE_SETTINGS`.
+    They are the optimizer, and all settings of the model and the batches except `FREE_SETTINGS`.
     """
     model, plan = (
         {name: value for name, value in config[part].items() if name not in FREE_SETTINGS}
@@ -94,6 +94,7 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
     return RunIdentity(
         always=model
         | {
+            "optimizer": config["optimizer"]["optimizer"],
             "languages": CorpusConfig.of(config["corpus"]).language_pair,
             "tokenizer": data.tokenizer.fingerprint[:12],
             "training data": data.fingerprint[:12],
@@ -110,7 +111,8 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> 
     The message has the settings of the data that are not those in `config`.
     """
     saved = state.run.identity
-    differences = compare(_with_defaults(saved.always, "model"), identity.always)
+    always = {"optimizer": OptimizerConfig().optimizer} | _with_defaults(saved.always, "model")
+    differences = compare(always, identity.always)
     advice = "pass another --model_folder, or --preload '' to start from scratch"
     if state.position.step_in_epoch:
         plan = _with_defaults(saved.within_epoch, "batches")

@@ -33,8 +33,9 @@ def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> lis
         "preset": launch.preset,
         "model": f"{launch.model}, dropout {config['model']['dropout']:g}",
         "": f"{launch.parameters:,} parameters, layers compute in {launch.precision}",
-        "training": f"{epochs}, peak learning rate {optimizer['lr']:g} after "
-        f"{optimizer['warmup_steps']:,} warm-up steps, seed {train['seed']}",
+        "training": f"{epochs}, {optimizer['optimizer']}, peak learning rate {optimizer['lr']:g} "
+        f"after {optimizer['warmup_steps']:,} warm-up steps, {optimizer['schedule']} decay, "
+        f"seed {train['seed']}",
         "steps": f"{size} per step over all ranks, {describe_steps(sampler)}, "
         f"{launch.padding:.1%} padding",
         "corpus": f"{' '.join(dataset_names(config))} {launch.lang_src}-{launch.lang_tgt}: "
