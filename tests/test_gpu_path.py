@@ -74,7 +74,7 @@ def train_one_step() -> None:
         objective(batch)["loss"].backward()
         with Launches() as update:
             muon.step()
-        assert update.counts.total() < 180, update.counts  # for 78 matrices, blocks of four shapes
+        assert update.counts.total() < 180, update.counts  # for 78 matrices of four shapes
 
 
 def validate_and_decode() -> None:

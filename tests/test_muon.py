@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tests.helpers.models import small_model
 from translate_ddp.settings import OptimizerConfig
 from translate_ddp.training import muon
-from translate_ddp.training.muon import Muon, join, orthogonalize, split
+from translate_ddp.training.muon import Muon, orthogonalize
 from translate_ddp.training.optimizer import allocate_moments, build_optimizer, skip_if
 
 RATE = 0.01
@@ -49,8 +49,8 @@ def test_orthogonalized_matrices_have_singular_values_near_one(
         left, _, right = torch.linalg.svd(orthogonal, full_matrices=False)
         matrices.append(scale * (left * values) @ right)
     found = orthogonalize(torch.stack(matrices), dtype)
-    assert found.dtype == torch.float32
-    for orthogonal, matrix in zip(wanted, found, strict=True):
+    assert found.dtype == dtype
+    for orthogonal, matrix in zip(wanted, found.float(), strict=True):
         values = torch.linalg.svdvals(matrix)
         assert 0.6 < values.min() and values.max() < 1.3
         # In the same directions: U^T X V^T is close to the identity.
@@ -61,42 +61,17 @@ def test_matrix_of_zeros_stays_zero():
     assert not orthogonalize(torch.zeros(2, 4, 6), torch.float32).any()
 
 
-@pytest.mark.parametrize("shape", [(6, 8), (3, 8), (6, 2), (2, 4)])
-def test_blocks_are_parts_of_the_matrix_and_join_to_it(shape: tuple[int, int]):
-    matrices = [torch.arange(48.0).view(6, 8), torch.arange(96.0).view(12, 8)]
-    blocks = [split(matrix, shape) for matrix in matrices]
-    assert torch.equal(blocks[1][0], matrices[1][: shape[0], : shape[1]])
-    assert torch.equal(blocks[1][-1], matrices[1][-shape[0] :, -shape[1] :])
-    for found, matrix in zip(join(torch.cat(blocks), matrices), matrices, strict=True):
-        assert torch.equal(found, matrix)
-
-
-def test_each_head_has_an_orthogonal_update_of_its_own():
-    model = small_model()  # two heads of width 16
-    before = copy.deepcopy(model)
-    take_steps(model, build_optimizer(model, CONFIG), range(1))
-    layer, old = (each.decoder_layers[0].cross_attention for each in (model, before))
-    for name in ("query", "key_value", "out"):
-        decayed = old.get_submodule(name).weight * (1 - RATE * 0.3)
-        update = (decayed - layer.get_submodule(name).weight) / (RATE * 0.6 * 32**0.5)
-        heads = update.split(16, dim=1 if name == "out" else 0)
-        assert len(heads) == (4 if name == "key_value" else 2)
-        for head in heads:
-            values = torch.linalg.svdvals(head)
-            assert 0.3 < values.min() and values.max() < 1.3 and len(values) == 16
-
-
 def test_steps_equal_the_published_algorithm(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(muon, "orthogonalize", lambda x, dtype: torch.stack([*map(polar_factor, x)]))
+    monkeypatch.setattr(
+        muon, "orthogonalize", lambda x, dtype: torch.stack([*map(polar_factor, x)])
+    )
     model = nn.Sequential(nn.Linear(6, 4, bias=False), nn.Linear(4, 8, bias=False))
     optimizer = build_optimizer(model, CONFIG)
     expected = [p.detach().clone() for p in model.parameters()]
     momenta = [torch.zeros_like(p) for p in expected]
     for seed in range(3):
         gradients(model, seed)
-        for weight, momentum, parameter in zip(
-            expected, momenta, model.parameters(), strict=True
-        ):
+        for weight, momentum, parameter in zip(expected, momenta, model.parameters(), strict=True):
             assert parameter.grad is not None
             momentum.mul_(0.95).add_(0.05 * parameter.grad)
             update = polar_factor(0.95 * momentum + 0.05 * parameter.grad)  # Nesterov

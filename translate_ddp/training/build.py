@@ -170,7 +170,7 @@ def open_report(config: Config, launch: LaunchFacts | None, trainer: Trainer) ->
 def build_updater(config: Config, model: Transformer, world: World) -> Updater:
     """The updater, with loss, DDP and optimizer."""
     objective = world.replicate(Objective(model, config.loss), config.distributed)
-    optimizer = build_optimizer(model, config.optimizer, model.dtype)
+    optimizer = build_optimizer(model, config.optimizer, model.dtype, world)
     seed, copies = config.train.seed, config.loss.copies
     return Updater(objective, optimizer, config.optimizer, world, seed, copies)
 

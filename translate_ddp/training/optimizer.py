@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from translate_ddp.modeling.transformer import Attention
+from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import OptimizerConfig
-from translate_ddp.training.muon import Muon, Shape
+from translate_ddp.training.muon import Muon
 
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
@@ -24,7 +24,10 @@ def learning_rate(step: int, config: OptimizerConfig, progress: float = 0.0) -> 
 
 
 def build_optimizer(
-    model: nn.Module, config: OptimizerConfig, dtype: torch.dtype = torch.float32
+    model: nn.Module,
+    config: OptimizerConfig,
+    dtype: torch.dtype = torch.float32,
+    world: World | None = None,
 ) -> torch.optim.AdamW:
     """AdamW with weight decay on matrices, or Muon for the matrices of the layers.
 
@@ -36,30 +39,14 @@ def build_optimizer(
     if config.optimizer == "adamw":
         decayed = {"params": matrices, "weight_decay": WEIGHT_DECAY}
         return torch.optim.AdamW([decayed, vectors], **settings)
-    blocks = blocks_of_layers(model)
-    embeddings = [p for p in matrices if p not in blocks]
+    layers = dict.fromkeys(m.weight for m in model.modules() if isinstance(m, nn.Linear))
+    embeddings = [p for p in matrices if p not in layers]
     others = [{"params": embeddings, "weight_decay": WEIGHT_DECAY}, vectors]
-    return Muon(blocks, others, dtype, **settings)
-
-
-def blocks_of_layers(model: nn.Module) -> dict[Tensor, Shape]:
-    """The matrices of all linear layers, with the shape of the maps that a matrix consists of.
-
-    A matrix of attention holds one map for each head.
-    """
-    modules = list(model.modules())
-    blocks = {m.weight: tuple(m.weight.shape) for m in modules if isinstance(m, nn.Linear)}
-    for module in modules:
-        if isinstance(module, Attention):
-            d_model = len(module.out.weight)
-            width = d_model // module.num_heads
-            blocks[module.query.weight] = blocks[module.key_value.weight] = (width, d_model)
-            blocks[module.out.weight] = (d_model, width)
-    return blocks
+    return Muon(list(layers), others, dtype, world or World(), **settings)
 
 
 def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
-    """Allocate the optimizer's state, 8 bytes per parameter, before the first step.
+    """Allocate the optimizer's state, at most 8 bytes per parameter, before the first step.
 
     It changes neither parameters nor state that is already allocated.
     """
