@@ -14,20 +14,20 @@ SMALL: dict[str, Any] = {
     "num_encoder_layers": 4,
     "num_decoder_layers": 4,
     "d_ff": 512,
-    "dropout": 0.3,
+    "dropout": 0.2,
     "vocab_size": 5000,
     "batch_tokens": 4096,
     "optimizer": "muon",
     "lr": 3e-3,
     "warmup_steps": 200,
     "schedule": "linear",
-    "num_epochs": 50,
+    "num_epochs": 45,
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
     # The embedded demo, in minutes on two CPU cores: the defaults in settings.py, and sources as
     # people will type them to try it.
-    "tiny": {"perturb": True, "num_epochs": 7, "optimizer": "muon", "schedule": "linear"},
+    "tiny": {"perturb": True, "num_epochs": 5, "optimizer": "muon", "schedule": "linear"},
     # Fewer than 100,000 pairs, on a CPU or any GPU: a small model and vocabulary, much dropout,
     # long training.
     "small": SMALL,
