@@ -19,7 +19,7 @@ compute + exposed communication, from the model's parameters:
 
 Counted: parameters, FLOP, buckets, and launches (on a simulated GPU, as in tests/test_gpu_path.py).
 Everything else is assumed. Not included: optimizer and input (the same on any number of GPUs),
-stragglers, uneven batches, SimCut (which doubles the work of `small`), and other traffic.
+stragglers, uneven batches, SimCut (which doubles the work), and other traffic.
 """
 
 import functools

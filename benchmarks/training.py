@@ -107,8 +107,7 @@ def main() -> None:
 
 def prepare_task(settings: TrainingBenchmark, work: Path) -> dict[str, Any]:
     """Write the input of the trainers to `work`; return the facts about it for the report."""
-    # The other programs have no SimCut.
-    flags = settings.flags(batch_tokens=settings.batch_tokens, seq_len=SEQ_LEN, simcut=0)
+    flags = settings.flags(batch_tokens=settings.batch_tokens, seq_len=SEQ_LEN, optimizer="adamw")
     corpus = Corpus.prepare(flags, work / "data")
     mean_target = write_task(corpus, flags, work)
     return corpus.facts() | {

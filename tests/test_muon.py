@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.helpers.models import small_model
+from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import OptimizerConfig
 from translate_ddp.training import muon
 from translate_ddp.training.muon import Muon, orthogonalize
@@ -43,7 +44,7 @@ def test_orthogonalized_matrices_have_singular_values_near_one(
 ):
     generator = torch.Generator().manual_seed(0)
     wanted = [polar_factor(torch.randn(shape, generator=generator)) for _ in range(3)]
-    values = torch.linspace(0.2, 1.0, min(shape))
+    values = torch.linspace(0.02, 1.0, min(shape))
     matrices = []
     for scale, orthogonal in zip([1e-3, 1.0, 1e3], wanted, strict=True):
         left, _, right = torch.linalg.svd(orthogonal, full_matrices=False)
@@ -93,6 +94,33 @@ def test_all_but_the_matrices_of_layers_are_updated_by_adamw():
     }
     layers = {n for n, p in model.named_parameters() if p.ndim == 2 and n != "embedding.weight"}
     assert {name for name, equal in same.items() if not equal} == layers
+
+
+@pytest.mark.parametrize("size", [2, 9])
+def test_ranks_orthogonalize_shares_and_add_them(monkeypatch: pytest.MonkeyPatch, size: int):
+    sent: dict[int, list[Tensor]] = {}
+    for ranks in (1, size):
+        for rank in range(ranks):
+            shares = sent[ranks + rank] = []
+            monkeypatch.setattr(
+                World, "sum", lambda _, x, shares=shares: shares.append(x) or x.clone()
+            )
+            model = small_model()
+            optimizer = build_optimizer(model, CONFIG, world=World(rank=rank, size=ranks))
+            take_steps(model, optimizer, range(1))
+    for full, *shares in zip(sent[1], *(sent[size + rank] for rank in range(size)), strict=True):
+        holders = torch.stack([share.flatten(1).any(dim=1) for share in shares]).sum(dim=0)
+        assert holders.tolist() == [1] * len(full)
+        torch.testing.assert_close(torch.stack(shares).sum(dim=0), full)
+
+    totals = iter(sent[1])  # what a rank receives
+    monkeypatch.setattr(World, "sum", lambda _, x: next(totals))
+    of_rank = small_model()
+    alone = copy.deepcopy(of_rank)
+    take_steps(of_rank, build_optimizer(of_rank, CONFIG, world=World(rank=1, size=size)), range(1))
+    monkeypatch.undo()
+    take_steps(alone, build_optimizer(alone, CONFIG), range(1))
+    torch.testing.assert_close(of_rank.state_dict(), alone.state_dict())
 
 
 def test_skipped_step_changes_nothing():

@@ -8,7 +8,7 @@ from pathlib import Path
 from translate_ddp.quantities import size
 from translate_ddp.training.trainer import Trainer
 
-VALUES_PER_PARAMETER = 3  # the weight and the two moments of Adam, in fp32
+VALUES_PER_PARAMETER = 3  # the weight and the two moments of AdamW, in fp32; Muon has one
 
 
 @dataclass(frozen=True)

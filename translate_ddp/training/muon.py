@@ -74,8 +74,7 @@ class Muon(torch.optim.AdamW):
         """`orthogonalize`, of which each rank computes a share: a sum with zeros joins them."""
         own = slice(self.world.rank, None, self.world.size)
         shares_NOI = torch.zeros_like(matrices_NOI, dtype=self.dtype)
-        if len(matrices_NOI[own]):
-            shares_NOI[own] = orthogonalize(matrices_NOI[own], self.dtype)
+        shares_NOI[own] = orthogonalize(matrices_NOI[own], self.dtype)  # maybe of no matrix
         return self.world.sum(shares_NOI).float()
 
     def _momentum(self, parameter: Tensor) -> Tensor:
