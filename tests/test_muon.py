@@ -58,6 +58,13 @@ def test_orthogonalized_matrices_have_singular_values_near_one(
         torch.testing.assert_close(matrix, orthogonal, rtol=0, atol=0.35)
 
 
+@pytest.mark.parametrize("scale", [1e-38, 1e-30, 1e-25, 1e-22, 1e-18, 1e18])
+def test_update_of_any_scale_is_finite(scale: float):
+    matrices = torch.randn(2, 64, 192, generator=torch.Generator().manual_seed(0)) * scale
+    for dtype in (torch.float32, torch.bfloat16):
+        assert torch.linalg.svdvals(orthogonalize(matrices, dtype).float()).max() < 1.3
+
+
 def test_matrix_of_zeros_stays_zero():
     assert not orthogonalize(torch.zeros(2, 4, 6), torch.float32).any()
 

@@ -1,14 +1,18 @@
 """The optimizer, its learning rate and weight decay, and the mean losses between two records."""
 
+from typing import Literal
+
 import pytest
 import torch
 
+from tests.helpers.models import small_model
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import ModelConfig, OptimizerConfig
 from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.optimizer import (
     allocate_moments,
+    allocated_size,
     build_optimizer,
     check_shapes,
     learning_rate,
@@ -99,3 +103,12 @@ def test_moments_of_another_shape_are_rejected():
     optimizer.state[model.bias]["exp_avg"] = torch.zeros(4)
     with pytest.raises(ValueError, match=r"exp_avg is \(4,\), not \(3,\)"):
         check_shapes(optimizer)
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_allocated_size_is_that_of_the_moments(name: Literal["adamw", "muon"]):
+    optimizer = build_optimizer(small_model(), OptimizerConfig(optimizer=name))
+    expected = allocated_size(optimizer)
+    allocate_moments(optimizer)
+    states = optimizer.state.values()
+    assert expected == sum(t.nbytes for s in states for n, t in s.items() if n != "step")

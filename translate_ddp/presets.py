@@ -25,7 +25,7 @@ SMALL: dict[str, Any] = {
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # The embedded demo, in minutes on two CPU cores: the defaults in settings.py, and sources as
+    # The embedded demo, in minutes on two CPU cores: the model of settings.py, and sources as
     # people will type them to try it.
     "tiny": {"perturb": True, "num_epochs": 5, "optimizer": "muon", "schedule": "linear"},
     # Fewer than 100,000 pairs, on a CPU or any GPU: a small model and vocabulary, much dropout,

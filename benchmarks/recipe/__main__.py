@@ -1,7 +1,7 @@
 """Trains a recipe on Multi30k, scores it by a fixed protocol, and records it.
 
     python -m benchmarks.recipe --corpus multi30k --convention tok --name small --seed 1
-    python -m benchmarks.recipe --corpus multi30k --name without-simcut --no_test -- --simcut 0
+    python -m benchmarks.recipe --corpus multi30k --name without-muon --no_test -- --optimizer adamw
     python -m benchmarks.recipe report --corpus multi30k --against small
 
 What follows `--` are flags of train.py. A run that was stopped is resumed by the same command.

@@ -17,6 +17,7 @@ def main() -> None:
         "precision": flags.precision,
         "lr": flags.learning_rate,
         "warmup_steps": flags.warmup_steps,
+        "schedule": "inverse_sqrt",  # that of the other trainers
     }
     data = load_prepared(Path(task.prepared))
     with open_training([*task.flags, *as_flags(own)], data) as training:

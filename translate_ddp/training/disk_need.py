@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from translate_ddp.quantities import size
+from translate_ddp.training.optimizer import allocated_size
 from translate_ddp.training.trainer import Trainer
-
-VALUES_PER_PARAMETER = 3  # the weight and the two moments of AdamW, in fp32; Muon has one
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,8 @@ class DiskNeed:
         for checkpoint in store.list():
             with suppress(FileNotFoundError):  # a stale listing of a network disk
                 free += checkpoint.path.stat().st_size
-        return cls(store.folder, files, store.keep_last > 0, VALUES_PER_PARAMETER * size, free)
+        size += allocated_size(trainer.updater.optimizer)
+        return cls(store.folder, files, store.keep_last > 0, size, free)
 
     @property
     def total_bytes(self) -> int:

@@ -100,7 +100,8 @@ def orthogonalize(matrices_NOI: Tensor, dtype: torch.dtype) -> Tensor:
     is_tall = matrices_NOI.shape[1] > matrices_NOI.shape[2]
     x_NML = matrices_NOI.mT if is_tall else matrices_NOI
     norm_N11 = x_NML.norm(dim=(1, 2), keepdim=True)  # at least the largest singular value
-    x_NML = (x_NML / norm_N11.clamp(min=1e-30)).to(dtype)
+    # Below 1e-15 the squares in a norm underflow, and the iteration of a larger matrix diverges.
+    x_NML = (x_NML / norm_N11.clamp(min=1e-15)).to(dtype)
     for _ in range(ITERATIONS):
         gram_NMM = x_NML @ x_NML.mT
         factor_NMM = torch.baddbmm(gram_NMM, gram_NMM, gram_NMM, beta=b, alpha=c)
