@@ -27,7 +27,13 @@ SMALL: dict[str, Any] = {
 PRESETS: dict[str, dict[str, Any]] = {
     # The embedded demo, in minutes on two CPU cores: the model of settings.py, and sources as
     # people will type them to try it.
-    "tiny": {"perturb": True, "num_epochs": 5, "optimizer": "muon", "schedule": "linear"},
+    "tiny": {
+        "perturb": True,
+        "num_epochs": 5,
+        "warmup_steps": 100,
+        "optimizer": "muon",
+        "schedule": "linear",
+    },
     # Fewer than 100,000 pairs, on a CPU or any GPU: a small model and vocabulary, much dropout,
     # long training.
     "small": SMALL,
