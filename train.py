@@ -74,6 +74,7 @@ from translate_ddp.training.end_message import NO_STEP_LEFT, report_end
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit, describe_languages
 from translate_ddp.training.launch_facts import describe_launch
 from translate_ddp.training.resume import (
+    check_languages,
     describe_changes,
     describe_environment,
     resume_run,
@@ -97,8 +98,10 @@ def train(config: Config, given: Set[str], world: World) -> bool:
     started = time.monotonic()
     check_same_settings(config, world)
     folder, world = lock_run_folder(config.checkpoint.model_folder, world)
-    config, notices = choose_settings(config, given, folder.path / "data", world)
     start, tokenizer = find_start(config.checkpoint, world), ""
+    if start.state is not None:
+        check_languages(start.state, config.corpus)
+    config, notices = choose_settings(config, given, folder.path / "data", world)
     if basis := config.checkpoint.init_from and (start.state or start.initial):
         config = adopt_settings(config, basis, given)
         tokenizer = basis.tokenizer

@@ -132,6 +132,13 @@ def test_another_model_or_tokenizer_is_rejected_with_one_message(finished: Run):
     assert checkpoints(finished.folder) == before
 
 
+def test_other_languages_are_rejected_before_the_corpus_is_read(finished: Run):
+    flags = ["--dataset", "not_there", "--lang_src", "en", "--lang_tgt", "de"]
+    output = finished.start(*flags).fail()
+    assert "belongs to another run:\n  languages: en-it in the checkpoint, en-de now" in output
+    assert "not_there" not in output
+
+
 @pytest.mark.parametrize(
     ("flags", "change"),
     [

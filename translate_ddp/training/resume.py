@@ -33,6 +33,8 @@ DATA_SETTINGS: dict[str, set[str] | None] = {
 # Where a run is and how it was started.
 OF_START = ("model_folder", "preload", "init_from", "preset", "config")
 
+NEW_RUN = "pass another --model_folder, or --preload '' to start from scratch"
+
 MIX = "pairs of an epoch"  # a name in `RunIdentity.within_epoch`
 
 Settings = dict[str, dict[str, Any]]  # part -> setting -> value
@@ -105,6 +107,16 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
     )
 
 
+def check_languages(state: RunState, corpus: CorpusConfig) -> None:
+    """Raise UserError if `state` belongs to a run with other languages.
+
+    `check_same_run` finds this, too, but needs the prepared data, which take long to prepare.
+    """
+    saved = {"languages": state.run.identity.always["languages"]}
+    if differences := compare(saved, {"languages": corpus.language_pair}):
+        raise _another_run(state, differences, NEW_RUN)
+
+
 def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> None:
     """Raise UserError if `state` belongs to a run with another identity.
 
@@ -113,7 +125,7 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> 
     saved = state.run.identity
     always = {"optimizer": OptimizerConfig().optimizer} | _with_defaults(saved.always, "model")
     differences = compare(always, identity.always)
-    advice = "pass another --model_folder, or --preload '' to start from scratch"
+    advice = NEW_RUN
     if state.position.step_in_epoch:
         plan = _with_defaults(saved.within_epoch, "batches")
         plans = [_in_epoch(each, state.position.epoch) for each in (plan, identity.within_epoch)]
@@ -122,12 +134,16 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> 
             advice += " (seed, batch size and weights may change between epochs: --preload EPOCH)"
     if differences:
         differences = _data_settings(state.run.config, config) + differences
-        if file := state.run.config["checkpoint"]["init_from"]:
-            advice = f"pass --init_from {file}, {advice}"
-        table = "".join(f"\n  {line}" for line in differences)
-        raise UserError(
-            f"The checkpoint belongs to another run:{table}\nRestore these settings, {advice}."
-        )
+        raise _another_run(state, differences, advice)
+
+
+def _another_run(state: RunState, differences: list[str], advice: str) -> UserError:
+    if file := state.run.config["checkpoint"]["init_from"]:
+        advice = f"pass --init_from {file}, {advice}"
+    table = "".join(f"\n  {line}" for line in differences)
+    return UserError(
+        f"The checkpoint belongs to another run:{table}\nRestore these settings, {advice}."
+    )
 
 
 def _data_settings(saved: Settings, now: Settings) -> list[str]:
