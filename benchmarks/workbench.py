@@ -125,7 +125,7 @@ def run_clock(training: Training, steps: Iterator[np.ndarray], clock: Clock) -> 
 
 def decided(world: World, flag: bool) -> bool:
     """The flag of rank 0, on every rank: they all stop at the same step."""
-    return bool(world.sum(torch.tensor(int(world.is_main and flag))))
+    return bool(world.sum_(torch.tensor(int(world.is_main and flag))))
 
 
 def time_steps(

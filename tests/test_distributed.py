@@ -60,7 +60,7 @@ def save_results(folder: str) -> None:
     with open_world(DistributedConfig()) as world:
         slow = lambda: time.sleep(1.0) or {"rank": world.rank}  # noqa: E731
         results: dict[str, Any] = {
-            "sum": world.sum(torch.tensor([world.rank, 1.0])).tolist(),
+            "sum": world.sum_(torch.tensor([world.rank, 1.0])).tolist(),
             "gather": world.gather(f"rank {world.rank} è qui" * world.rank),
             "broadcast": world.broadcast(b"\x00bytes" if world.rank == 1 else None, source=1),
             "on_main": world.on_main("slow work", slow),
@@ -118,7 +118,7 @@ def test_work_on_rank_0_is_done_before_that_of_other_nodes(tmp_path: Path):
 def test_single_process_needs_no_launcher_and_no_group():
     with open_world(DistributedConfig()) as world:
         assert (world.rank, world.size, world.backend) == (0, 1, "none")
-        assert world.sum(torch.tensor(5)).item() == 5
+        assert world.sum_(torch.tensor(5)).item() == 5
         assert world.gather("text") == ["text"]
         assert world.on_main("work", lambda: 7) == 7
         assert world.on_main_then_each_node("work", lambda: 7) == [7]

@@ -83,12 +83,11 @@ class World:
         """The index of this rank's node in the results of `on_each_node`."""
         return self.nodes[self.rank] if self.nodes else 0
 
-    def sum(self, tensor: Tensor) -> Tensor:
-        """The elementwise sum over all ranks, in a new tensor."""
-        total = tensor.clone()
+    def sum_(self, tensor: Tensor) -> Tensor:
+        """Replace the tensor by its elementwise sum over all ranks; return it."""
         if self.size > 1:
-            dist.all_reduce(total)
-        return total
+            dist.all_reduce(tensor)
+        return tensor
 
     def gather(self, value: T) -> list[T]:
         """The values of all ranks, in the order of ranks. They are pickled."""

@@ -48,7 +48,7 @@ class StepMeters:
         """Each step's sums over all ranks. A collective: every rank must call it."""
         if not self.sums:
             return {}
-        summed = self.world.sum(torch.stack(list(self.sums.values())))
+        summed = self.world.sum_(torch.stack(list(self.sums.values())))
         return dict(zip(self.sums, summed, strict=True))
 
     def means(self, totals: Mapping[str, Tensor]) -> dict[str, float]:

@@ -75,7 +75,7 @@ class Muon(torch.optim.AdamW):
         own = slice(self.world.rank, None, self.world.size)
         shares_NOI = torch.zeros_like(matrices_NOI, dtype=self.dtype)
         shares_NOI[own] = orthogonalize(matrices_NOI[own], self.dtype)  # maybe of no matrix
-        return self.world.sum(shares_NOI).float()
+        return self.world.sum_(shares_NOI).float()
 
     def _momentum(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]

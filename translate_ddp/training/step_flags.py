@@ -24,7 +24,7 @@ class StepFlags:
     def share(self, not_finite: Tensor, stop: bool, save: bool) -> Tensor:
         """Sum the flags over all ranks; return the sum of `not_finite`, on the device."""
         of_host = [torch.full((), float(flag), device=self.world.device) for flag in (stop, save)]
-        total = self.world.sum(torch.stack([not_finite.float(), *of_host]))
+        total = self.world.sum_(torch.stack([not_finite.float(), *of_host]))
         self._sums[self._shared % 2].start(total)
         self._shared += 1
         return total[0]
