@@ -52,7 +52,7 @@ class BatchConfig:
     batch_tokens: int = 1024
     """Maximum tokens per optimizer step over all ranks: sentences times length of the longest."""
     max_tokens: int = 0
-    """Maximum tokens per forward pass on one device; 0: 4,096 on a CPU, 32,768 on a GPU."""
+    """Maximum tokens per forward pass on one device; 0: 4096 on a CPU, 32768 on a GPU."""
     batch_size: int = 0
     """Sentences per rank and optimizer step, instead of batch_tokens; 0: use batch_tokens."""
     seq_len: int = 256
@@ -247,7 +247,10 @@ class PresetConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """Train a Transformer for translation, in one process or under torchrun."""
+    """Train a Transformer for translation, in one process or under torchrun.
+
+    Defaults are those of --preset, if it is given before --help, otherwise those of the demo.
+    """
 
     run: PresetConfig = field(default_factory=PresetConfig)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)

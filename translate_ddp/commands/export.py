@@ -23,7 +23,7 @@ from translate_ddp.training.checkpoint_name import check_no_digest
 
 @dataclass(frozen=True)
 class ExportConfig:
-    """Write a checkpoint in the format of another program, and prove that it is the same model."""
+    """Write a checkpoint in the format of another program, and verify it against the checkpoint."""
 
     format: Format
     """ctranslate2 or huggingface: a folder; argos: an .argosmodel file; pt: a checkpoint file."""
@@ -32,7 +32,7 @@ class ExportConfig:
     quantization: Quantization = "float32"
     """Weights in ctranslate2 and argos; int8 is accepted by its BLEU, so it needs references."""
     source: str = ""
-    """Sentences for the proof, in any format of training; '': the validation set beside the
+    """Sentences for the verification, in any format of training; '': the validation set beside the
     checkpoint, if it is there."""
     reference: str = ""
     """File of their translations."""

@@ -29,7 +29,10 @@ OTHER_DISK = "Set TMPDIR to a folder on a disk with more space."
 
 @dataclass(frozen=True)
 class InspectConfig:
-    """Describe a corpus before training: rows, defects, vocabulary, preset, training time."""
+    """Describe a corpus before training: rows, defects, vocabulary, preset, training time.
+
+    Without --vocab_size and --batch_tokens, they are those of the preset.
+    """
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     mix: MixConfig = field(default_factory=MixConfig)
