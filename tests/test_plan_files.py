@@ -12,7 +12,7 @@ from translate_ddp.data import plan_files, step_sampler
 from translate_ddp.data.plan import Lengths, Plan, plan_epoch
 from translate_ddp.data.plan_files import load_or_compute, plan_name
 from translate_ddp.data.step_sampler import StepSampler
-from translate_ddp.settings import BatchConfig
+from translate_ddp.settings import AugmentConfig, BatchConfig
 
 LENGTHS = Lengths(np.arange(100) % 30 + 2, np.arange(100) % 28 + 2)
 CONFIG = BatchConfig(batch_tokens=100, seq_len=60)
@@ -163,6 +163,25 @@ def test_samplers_that_share_a_folder_have_the_plans_of_their_own_settings(tmp_p
             shared.set_epoch(epoch)
             alone.set_epoch(epoch)
             assert is_equal(shared.plan, alone.plan)
+
+
+def test_samplers_of_augmented_pairs_share_no_plan_if_seq_len_differs(tmp_path: Path):
+    def plan(seq_len: int, folder: Path | None) -> Plan:
+        augmented = Lengths(np.minimum(2 * LENGTHS.source, seq_len), LENGTHS.target)
+        config = BatchConfig(batch_tokens=100, seq_len=seq_len)
+        return StepSampler(
+            LENGTHS,
+            config,
+            seed=0,
+            rank=0,
+            world_size=1,
+            folder=folder,
+            augment=AugmentConfig(perturb=True),
+            lengths_in=lambda epoch: augmented,
+        ).plan
+
+    assert not is_equal(plan(60, tmp_path), plan(20, None))
+    assert is_equal(plan(20, tmp_path), plan(20, None))
 
 
 def test_plan_of_the_next_epoch_is_computed_during_this_one(

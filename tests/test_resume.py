@@ -68,7 +68,7 @@ def test_changed_validation_is_named():
 
 def test_checkpoint_without_a_newer_setting_has_its_default():
     saved = identity()
-    del saved.always["d_ff"], saved.within_epoch["batch_size"]
+    del saved.always["d_ff"], saved.within_epoch["batch_size"], saved.within_epoch["bpe_dropout"]
     check_same_run(state_of(saved, step_in_epoch=3), identity(), {})
     with pytest.raises(UserError, match="d_ff: 512 in the checkpoint, 9 now") as raised:
         check_same_run(state_of(saved, step_in_epoch=3), identity(model={"d_ff": 9}), {})
@@ -88,6 +88,9 @@ def test_new_model_setting_without_parameters_is_part_of_the_identity():
     [
         ("batches", "batch_tokens"),
         ("batches", "batch_size"),
+        ("batches", "seq_len"),
+        ("augment", "bpe_dropout"),
+        ("augment", "perturb"),
         ("batches", "shuffle"),  # a setting that does not exist yet
         ("train", "seed"),
         ("", "data order"),

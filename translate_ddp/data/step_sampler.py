@@ -72,7 +72,7 @@ class StepSampler:
         if not self.mix.draws_all_once(epoch):
             inputs += [self.mix.sizes, self.mix.stage(epoch).dataset_weight]
         if self._lengths_in is not None:
-            inputs += [self._augment]
+            inputs += [self._augment, self.config.seq_len]
         return load_or_compute(self.folder, plan_name(self.lengths, *inputs), compute)
 
     def _compute(self, epoch: int, ranks: int) -> Plan:

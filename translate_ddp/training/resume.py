@@ -19,8 +19,7 @@ from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.start import Start, record_begin
 from translate_ddp.training.state import Run, RunIdentity, RunState
 
-# seq_len is part of the data's fingerprint; max_tokens only divides a step into passes.
-FREE_SETTINGS = ("dropout", "seq_len", "max_tokens")
+FREE_SETTINGS = ("dropout", "max_tokens")  # max_tokens only divides a step into passes
 
 # What the data on disk depends on: settings by part, None for all of a part.
 DATA_SETTINGS: dict[str, set[str] | None] = {
@@ -85,12 +84,10 @@ def resume_run(
 def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix) -> RunIdentity:
     """The settings and data that must be the same when a run resumes.
 
-    They are the optimizer, and all settings of the model and the batches except `FREE_SETTINGS`.
+    They are the optimizer, and all settings of the model, the batches and the augmentation, on
+    which the lengths of an epoch's pairs depend, except `FREE_SETTINGS`.
     """
-    model, plan = (
-        {name: value for name, value in config[part].items() if name not in FREE_SETTINGS}
-        for part in ("model", "batches")
-    )
+    model, plan = _without_free(config["model"]), _plan_settings(config)
     if plan["batch_size"]:
         plan["world_size"] = world_size  # batch_size counts per rank
     return RunIdentity(
@@ -123,15 +120,18 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> 
     The message has the settings of the data that are not those in `config`.
     """
     saved = state.run.identity
-    always = {"optimizer": OptimizerConfig().optimizer} | _with_defaults(saved.always, "model")
+    # The default of a new setting is what the code did before.
+    defaults = _without_free(Config().to_dict()["model"])
+    always = {"optimizer": OptimizerConfig().optimizer} | defaults | saved.always
     differences = compare(always, identity.always)
     advice = NEW_RUN
     if state.position.step_in_epoch:
-        plan = _with_defaults(saved.within_epoch, "batches")
+        # A version that did not save a setting in the identity did so in the configuration.
+        plan = _plan_settings(state.run.config) | saved.within_epoch
         plans = [_in_epoch(each, state.position.epoch) for each in (plan, identity.within_epoch)]
         if other_plan := compare(*plans):
             differences += other_plan
-            advice += " (seed, batch size and weights may change between epochs: --preload EPOCH)"
+            advice += " (seed, batches, augmentation and weights may change between epochs: --preload EPOCH)"
     if differences:
         differences = _data_settings(state.run.config, config) + differences
         raise _another_run(state, differences, advice)
@@ -165,13 +165,13 @@ def _in_epoch(identity: dict[str, Any], epoch: int) -> dict[str, Any]:
     return {**identity, MIX: weights or "each pair once"}
 
 
-def _with_defaults(saved: dict[str, Any], part: str) -> dict[str, Any]:
-    """The saved settings with the defaults of those that their version did not have.
+def _plan_settings(config: Settings) -> dict[str, Any]:
+    """The settings that the plan of an epoch depends on, but for the seed."""
+    return _without_free(config["batches"]) | config["augment"]
 
-    The default of a new setting must be what the code did before.
-    """
-    defaults = {n: v for n, v in Config().to_dict()[part].items() if n not in FREE_SETTINGS}
-    return defaults | saved
+
+def _without_free(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in FREE_SETTINGS}
 
 
 def compare(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
