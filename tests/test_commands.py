@@ -159,11 +159,10 @@ def test_sentences_of_a_line_are_translated_one_by_one(trained: Path):
 
 def test_line_is_normalized_as_training_text_is(trained: Path):
     translator = Translator.open(str(trained))
-    plain, *others = translator.translate(["sun moon", "\ufeff sun \t moon\r\n", "sun\u2028moon"])
-    assert others == [plain, plain]
-    with_no_break_space = translator.tokenizer.encode(["sun\u00a0moon"])
-    kept = translator._parts(["sun\u00a0moon"], lambda row, message: None)
-    assert kept == ([0], with_no_break_space) != ([0], translator.tokenizer.encode(["sun moon"]))
+    texts = ["sun moon", "\ufeff sun \t moon\r\n", "sun\u2028moon", "\u200esun\u00a0moon\u200b"]
+    plain, *others = translator.translate(texts)
+    assert others == [plain] * 3 and plain
+    assert translator.translate(["\u200b"]) == [""]
 
 
 LONG = "sun moon river tree, " * 100

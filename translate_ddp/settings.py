@@ -22,8 +22,9 @@ Preset = Literal["auto", "tiny", "small", "medium", "base", "big", "fast"]
 @dataclass(frozen=True)
 class TokenizerConfig:
     tokenizer: Literal["bpe", "sentencepiece", "sentencepiece_bpe", "word"] = "bpe"
-    """bpe: byte-level BPE, of any text, in Unicode NFC with single blanks; sentencepiece: unigram,
-    sentencepiece_bpe: BPE, both with an extra; word: words, rare ones are [UNK]."""
+    """bpe: byte-level BPE, of any text, in Unicode NFC with single blanks and no invisible
+    characters; sentencepiece: unigram, sentencepiece_bpe: BPE, both with an extra; word: words,
+    rare ones are [UNK]."""
     vocab_size: int = 4000
     """Maximum vocabulary size, joint for both languages."""
     tokenizer_file: str = ""

@@ -44,7 +44,7 @@ from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CorpusConfig
 
-FORMAT = 3  # of the folder; raise it with every change of the pairs or of their order
+FORMAT = 4  # of the folder; raise it with every change of the pairs or of their order
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 SIDES = range(2)  # source, target

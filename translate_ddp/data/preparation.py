@@ -28,7 +28,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
-FORMAT = 6  # of the prepared folder; raise it with every change, and corpora are prepared again
+FORMAT = 7  # of the prepared folder; raise it with every change, and corpora are prepared again
 SIDES = ("src", "tgt")
 CHECKED_PAIRS = 1000  # with a tokenizer of another program
 

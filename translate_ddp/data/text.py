@@ -3,8 +3,12 @@
 import re
 import unicodedata
 
-BYTE_ORDER_MARK = "\ufeff"
-BLANKS = re.compile(r"[ \t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")  # not no-break or wide spaces
+# No escapes of regular expressions: exported tokenizers use the same patterns in another dialect.
+# Both kinds come with text that is pasted, and split words into bytes that a model hardly knows.
+BLANKS = "[ \t\n\v\f\r\x1c-\x1e\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+# Soft hyphens, zero-width spaces, marks of direction, byte order marks; not the joiners U+200C and
+# U+200D, which Persian and Indic scripts need.
+INVISIBLE = "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
 MAX_MARKS = 1000  # combining marks in a row that are composed as they are
 
 # ISO 639-1, 639-2/B and 639-3 codes of languages that write no blank between words. Chinese and
@@ -20,14 +24,14 @@ UNSPACED = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
 def normalize(text: str) -> str:
     """The text as one line in Unicode NFC: the form in which models read and write, and are scored.
 
-    A run of blanks, tabs and line breaks becomes one blank; byte order marks and white space at the
-    ends are removed. Other white space, such as a no-break space, is kept.
+    A run of blanks, tabs, line breaks, no-break and wide spaces becomes one blank; white space at
+    the ends and invisible characters are removed.
     """
     # Most text has no other blanks than single ones: it is faster to see that than to replace them.
-    # Line breaks, tabs, byte order marks and all white space but the blank are not printable.
+    # Invisible characters and all white space but the blank are not printable.
     if text.isprintable() and "  " not in text:
         return _compose(text).strip(" ")
-    return BLANKS.sub(" ", _compose(text.replace(BYTE_ORDER_MARK, ""))).strip()
+    return re.sub(BLANKS, " ", _compose(re.sub(INVISIBLE, "", text))).strip()
 
 
 def _compose(text: str) -> str:

@@ -11,11 +11,10 @@ from tokenizers import Tokenizer as JsonTokenizer
 
 from translate_ddp.data.json_model import open_json
 from translate_ddp.data.sentencepiece_model import BLANK, SentencePieceModel
-from translate_ddp.data.text import BYTE_ORDER_MARK
+from translate_ddp.data.text import BLANKS, INVISIBLE
 from translate_ddp.data.tokenizer import EOS, PAD, SOS, SPECIAL_TOKENS, UNK, Tokenizer
 
 ROLES = {"pad_token": PAD, "unk_token": UNK, "bos_token": SOS, "eos_token": EOS}
-BLANKS = "[ \t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+"  # of `data.text`, without its escapes
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> JsonTokenizer:
@@ -23,7 +22,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> JsonTokenizer:
     is_other = tokenizer.is_sentencepiece
     model = _from_sentencepiece(tokenizer) if is_other else open_json(tokenizer.text)
     ours = [
-        normalizers.Replace(BYTE_ORDER_MARK, ""),
+        normalizers.Replace(Regex(INVISIBLE), ""),
         normalizers.NFC(),
         normalizers.Replace(Regex(BLANKS), " "),
         normalizers.Strip(),

@@ -131,7 +131,7 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> 
         plans = [_in_epoch(each, state.position.epoch) for each in (plan, identity.within_epoch)]
         if other_plan := compare(*plans):
             differences += other_plan
-            advice += " (seed, batches, augmentation and weights may change between epochs: --preload EPOCH)"
+            advice += " (seed, batches and weights may change between epochs: --preload EPOCH)"
     if differences:
         differences = _data_settings(state.run.config, config) + differences
         raise _another_run(state, differences, advice)
