@@ -40,9 +40,9 @@ def tokenizer() -> Tokenizer:
     return train_tokenizer(lines, TokenizerConfig(vocab_size=320))
 
 
-def echo(seq_len: int = 60, is_bidirectional: bool = True) -> Translator:
+def echo(longest: int = 59, is_bidirectional: bool = True) -> Translator:
     engine: Any = EchoEngine()
-    return Translator(engine, tokenizer(), ("en", "it"), seq_len, None, is_bidirectional)
+    return Translator(engine, tokenizer(), ("en", "it"), longest, None, is_bidirectional)
 
 
 def test_sources_have_the_tag_of_the_target_language():
@@ -61,7 +61,7 @@ def test_scored_sentences_have_their_source_without_the_tag():
 
 
 def test_each_part_of_a_long_sentence_has_the_tag():
-    translator = echo(seq_len=16)
+    translator = echo(longest=15)
     messages: list[str] = []
     text = ", ".join(["sun moon tree"] * 9)
     (found,) = translator.translate([text], report=lambda row, message: messages.append(message))

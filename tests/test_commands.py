@@ -1,5 +1,6 @@
 """The commands and the Python API that use a trained model, and files that they reject."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -170,8 +171,9 @@ LONG = "sun moon river tree, " * 100
 
 def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
     translator = Translator.open(str(trained))
+    limit = 20  # no sentence of its training is as long
+    assert translator.longest_source == limit
     (ids,) = translator.tokenizer.encode([LONG.strip()])
-    limit = 59  # --seq_len 60, end marker included
     messages: list[tuple[int, str]] = []
     rows, parts = translator._parts(
         ["sun", LONG], lambda row, message: messages.append((row, message))
@@ -179,9 +181,9 @@ def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
     assert rows == [0] + [1] * (len(parts) - 1) and sum(parts[1:], []) == ids
     assert all(limit / 2 < len(part) <= limit for part in parts[1:-1])
     assert all(text.endswith(",") for text in translator.tokenizer.decode(parts[1:]))
-    expected = f"a sentence of {len(ids)} tokens, more than the 59 of training, is translated in"
-    assert messages == [(1, f"{expected} {len(parts) - 1} parts.")]
-    with pytest.warns(UserWarning, match=f"Text 1: {expected}") as warned:
+    expected = f"a sentence of {len(ids)} tokens, longer than those of training (up to {limit}), is"
+    assert messages == [(1, f"{expected} translated in {len(parts) - 1} parts.")]
+    with pytest.warns(UserWarning, match=re.escape(f"Text 1: {expected}")) as warned:
         translations = translator.translate(["sun", LONG], 1)
     assert warned[0].filename == __file__
     found = translator.engine.translate(parts, NBestConfig(beam_width=1))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.corpora import corpus_of, write_parallel
 from translate_ddp.data import cleaned_corpus, pair_store
-from translate_ddp.data.dataset import PreparedData, load_prepared
+from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged, load_prepared
 from translate_ddp.data.preparation import prepare
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
@@ -51,6 +51,19 @@ def test_prepared_data_equals_the_corpus_and_is_memory_mapped(
     assert data.dropped == {}
     tokens = data.train.source.tokens
     assert isinstance(tokens, np.memmap) and tokens.dtype == np.int32 and not tokens.flags.writeable
+
+
+def test_longest_source_is_that_of_all_but_one_in_a_thousand(tmp_path: Path):
+    def longest(words: list[int]) -> int:
+        tokens = np.concatenate([np.full(count, 5, np.int32) for count in words])
+        rows = Ragged(tokens, np.cumsum([0, *words]))
+        return replace(data, train=ParallelDataset(rows, rows)).longest_source
+
+    data = prepare_and_load(write_corpus(tmp_path, [("a", "b")], [("c", "d")]), tmp_path / "data")
+    assert longest([30] * 1998 + [90, 99]) == 30
+    assert longest([30] * 1997 + [90, 90, 99]) == 90
+    assert longest([30, 40]) == 40
+    assert longest([3] * 2000) == data.longest_source == 20
 
 
 def test_texts_of_any_length_are_dropped_without_their_tokens(

@@ -54,7 +54,7 @@ class Translator:
         engine: StoredEngine,
         tokenizer: Tokenizer,
         languages: tuple[str, str],
-        seq_len: int,
+        longest_source: int,
         state: RunState | None = None,
         is_bidirectional: bool = False,
     ) -> None:
@@ -62,7 +62,7 @@ class Translator:
         self.lang_src, self.lang_tgt = languages
         self.is_bidirectional = is_bidirectional
         self._prefix = prefix_of(direction_tag(self.lang_tgt, is_bidirectional))
-        self.seq_len = seq_len  # maximum tokens of a sentence in training, [EOS] included
+        self.longest_source = longest_source  # tokens, without [EOS]; longer ones are cut
         self._state = state
 
     @classmethod
@@ -111,9 +111,10 @@ class Translator:
         dtype = choose_dtype(precision or config["train"]["precision"], device)
         model = saved_model(state, len(tokenizer), dtype).to(device, dtype)
         languages = config["corpus"]["lang_src"], config["corpus"]["lang_tgt"]
-        engine, seq_len = TorchEngine(model, device), config["batches"]["seq_len"]
+        longest_source = state.run.longest_source or config["batches"]["seq_len"] - 1
         is_bidirectional = config["corpus"]["bidirectional"]
-        return cls(engine, tokenizer, languages, seq_len, state, is_bidirectional)
+        engine = TorchEngine(model, device)
+        return cls(engine, tokenizer, languages, longest_source, state, is_bidirectional)
 
     @classmethod
     def of_export(
@@ -130,7 +131,7 @@ class Translator:
             found.engine,
             found.tokenizer,
             found.languages,
-            found.seq_len,
+            found.longest_source,
             is_bidirectional=found.is_bidirectional,
         )
 
@@ -141,9 +142,13 @@ class Translator:
                 f"The model translates {self.lang_src} to {self.lang_tgt} only: for both "
                 "directions, train with --bidirectional."
             )
-        languages = self.lang_tgt, self.lang_src
         return Translator(
-            self.engine, self.tokenizer, languages, self.seq_len, self._state, is_bidirectional=True
+            self.engine,
+            self.tokenizer,
+            (self.lang_tgt, self.lang_src),
+            self.longest_source,
+            self._state,
+            is_bidirectional=True,
         )
 
     def encode_sources(self, sentences: Sequence[str]) -> list[list[int]]:
@@ -171,8 +176,8 @@ class Translator:
     @property
     def identity(self) -> list[object]:
         """Hashes and settings on which translations depend, beside those of the search."""
-        languages = [self.lang_src, self.lang_tgt]
-        return [self.engine.fingerprint, self.tokenizer.fingerprint, *languages, self.seq_len]
+        model = [self.engine.fingerprint, self.tokenizer.fingerprint]
+        return [*model, self.lang_src, self.lang_tgt, self.longest_source]
 
     @overload
     def translate(
@@ -270,9 +275,9 @@ class Translator:
     def _parts(self, texts: Sequence[str], report: Report) -> tuple[list[int], list[list[int]]]:
         """The sentences of all texts in parts that fit the model, as ids, and the texts' indices.
 
-        Pairs of more than `seq_len` tokens, end marker included, are not in training.
+        Of a sentence longer than those of training, a model translates only some.
         """
-        limit = self.seq_len - 1
+        limit = self.longest_source
         # An argument of the command line that is not UTF-8 holds lone surrogates.
         valid = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         split = [split_sentences(normalize(text)) for text in valid]
@@ -284,8 +289,8 @@ class Translator:
             if len(found) > 1:
                 report(
                     row,
-                    f"a sentence of {len(ids):,} tokens, more than the {limit:,} of training, is "
-                    f"translated in {len(found)} parts.",
+                    f"a sentence of {len(ids):,} tokens, longer than those of training (up to "
+                    f"{limit:,}), is translated in {len(found)} parts.",
                 )
             parts += found
             rows += [row] * len(found)

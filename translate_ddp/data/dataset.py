@@ -13,6 +13,8 @@ from translate_ddp.data.prepared_folder import SUMMARY_FILE, damage, read_summar
 from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
 from translate_ddp.runtime.files import SyncedFile
 
+MIN_LONGEST = 20
+
 
 @dataclass(frozen=True)
 class Ragged:
@@ -151,6 +153,15 @@ class PreparedData:
     validation_fingerprint: str  # sha256 of those for validation
     sizes: Sequence[int]  # training rows of each dataset, which follow each other
     folder: Path = Path()
+
+    @property
+    def longest_source(self) -> int:
+        """The tokens, without [EOS], that one training source in a thousand exceeds.
+
+        It is at least `MIN_LONGEST`: parts of fewer tokens are no clauses.
+        """
+        usual = np.quantile(self.train.source.lengths, 0.999, method="inverted_cdf")
+        return max(MIN_LONGEST, int(usual))
 
 
 def load_prepared(prepared: Path) -> PreparedData:

@@ -34,6 +34,7 @@ def write_ctranslate2(
         lang_src=lang_src,
         lang_tgt=lang_tgt,
         seq_len=model.seq_len,
+        longest_source=model.longest_source,
         positions=model.positions,
         quantization=quantization,
         model=model.config["model"],

@@ -66,6 +66,10 @@ class TrainedModel:
         return self.config["batches"]["seq_len"]
 
     @property
+    def longest_source(self) -> int:
+        return self.state.run.longest_source
+
+    @property
     def positions(self) -> int:
         """Maximum tokens of a side in formats that store a table of positions."""
         return max(MIN_POSITIONS, length_limit(self.seq_len) + 1)

@@ -35,6 +35,7 @@ class Description:
     notes: list[str]  # what was not
     sha256: str = ""  # of model.bin
     bidirectional: bool = False
+    longest_source: int = 0  # as in `Run`
 
 
 def is_exported(folder: Path) -> bool:
@@ -73,7 +74,7 @@ class Exported(NamedTuple):
     engine: CTranslate2Engine
     tokenizer: Tokenizer
     languages: tuple[str, str]
-    seq_len: int
+    longest_source: int
     is_bidirectional: bool
 
 
@@ -88,7 +89,8 @@ def open_exported(folder: Path, threads: int) -> Exported:
             f"{folder} has the tokenizer of another model: copy it or export the checkpoint again."
         )
     languages = description.lang_src, description.lang_tgt
-    return Exported(engine, tokenizer, languages, description.seq_len, description.bidirectional)
+    longest = description.longest_source or description.seq_len - 1
+    return Exported(engine, tokenizer, languages, longest, description.bidirectional)
 
 
 def check_digest(folder: Path, description: Description) -> str:

@@ -90,6 +90,8 @@ class Run:
     identity: RunIdentity
     history: list[str] = field(default_factory=list)  # names of the checkpoints it wrote
     archives: int = 0  # number of `earlier-NNN` folders when the run got its id
+    # Tokens that few training sources exceed, without [EOS]; 0: not known, but below `seq_len`.
+    longest_source: int = 0
 
 
 @dataclass
