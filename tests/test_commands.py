@@ -71,7 +71,11 @@ def test_validate_scores_files(trained: Path, tmp_path: Path):
     flags = ["--source", str(source), "--model_folder", str(trained)]
     code, output = translate_ddp(tmp_path, "validate", *flags, "--reference", str(reference))
     assert code == 0 and ", 2 sentences: loss " in output, output
-    assert "BLEU signature: nrefs:1" in output
+    assert "BLEU signature: nrefs:1" in output and "several sentences" not in output
+
+    source.write_text("sun. moon\ntree\n")
+    code, output = translate_ddp(tmp_path, "validate", *flags, "--reference", str(reference))
+    assert code == 0 and "1 of the 2 sources have several sentences" in output
 
     code, output = translate_ddp(tmp_path, "validate", *flags)
     assert code == 2 and "--reference" in output

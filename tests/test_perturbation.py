@@ -120,6 +120,8 @@ def test_end_punctuation_of_any_script_is_removed(text: str, expected: str):
         ("en", "مرحبا", "مرحبا", "مرحبا", "مرحبا"),
         ("tr", "Işık İyi diyor", "ışık iyi diyor", "IŞIK İYİ DİYOR", "Işık İyi Diyor"),
         ("az_Latn", "it", "it", "İT", "İt"),
+        ("ka", "ეს არის", "ეს არის", "ᲔᲡ ᲐᲠᲘᲡ", "ეს არის"),  # only whole words have upper case
+        ("en", "ﬁsh", "ﬁsh", "FISH", "Fish"),
         ("en", "ΐ", "ΐ", "Ϊ́", "Ϊ́"),  # composed again as far as Unicode can
     ],
 )

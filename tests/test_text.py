@@ -124,6 +124,11 @@ def test_line_is_split_where_sentences_begin(marked: str):
     assert split_sentences(line) == [sentence.strip() for sentence in expected]
 
 
+@pytest.mark.parametrize(("language", "count"), [("el", 2), ("grc", 2), ("en", 1), ("", 1)])
+def test_semicolon_ends_questions_in_greek(language: str, count: int):
+    assert len(split_sentences("Τι κάνεις; Καλά.", language)) == count
+
+
 @pytest.mark.parametrize(
     "line",
     [

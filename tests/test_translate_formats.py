@@ -111,6 +111,20 @@ def test_rows_without_a_text_are_counted(trained: Path, tmp_path: Path):
     assert second == "" != first == third
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_standard_input_that_is_not_utf8_is_reported_with_its_line(trained: Path, encoding: str):
+    done = subprocess.run(
+        [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)],
+        cwd=ROOT,
+        env=environment(),
+        input="sun\ncaf\u00e9\n".encode(encoding),
+        capture_output=True,
+    )
+    assert done.returncode == 0
+    assert "Line 2: not UTF-8" in done.stderr.decode()
+    assert ("Line 1" in done.stderr.decode()) == (encoding == "utf-16")
+
+
 @pytest.fixture
 def terminal(trained: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The command on a terminal, and the terminal's other end."""

@@ -193,6 +193,10 @@ class TrainConfig:
         check_at_least(0, self, "save_every", "save_every_minutes", "max_minutes")
 
 
+MAX_LENGTH_PENALTY = 10  # beyond, only the length matters, and its power overflows
+MIN_TEMPERATURE = 0.01  # below, the most probable token is drawn, and quotients overflow
+
+
 @dataclass(frozen=True)
 class SearchConfig:
     """Settings of decoding; not of training."""
@@ -204,8 +208,11 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "beam_width")
-        if not math.isfinite(self.length_penalty):
-            raise ValueError(f"length_penalty must be finite, but is {self.length_penalty}.")
+        if not abs(self.length_penalty) <= MAX_LENGTH_PENALTY:  # false for NaN
+            raise ValueError(
+                f"length_penalty must lie in -{MAX_LENGTH_PENALTY} to {MAX_LENGTH_PENALTY}, but is "
+                f"{self.length_penalty}."
+            )
 
 
 @dataclass(frozen=True)
@@ -221,6 +228,11 @@ class NBestConfig(SearchConfig):
         super().__post_init__()
         check_at_least(1, self, "n_best")
         check_at_least(0, self, "temperature", "seed")
+        if 0 < self.temperature < MIN_TEMPERATURE:
+            raise ValueError(
+                f"temperature must be 0 or at least {MIN_TEMPERATURE}, but is {self.temperature}: "
+                "pass --beam_width 1 for the most probable tokens."
+            )
         if not (self.temperature or self.n_best <= self.beam_width):
             raise ValueError(
                 f"n_best {self.n_best} is more than beam_width {self.beam_width}: "

@@ -111,10 +111,9 @@ class Translator:
         dtype = choose_dtype(precision or config["train"]["precision"], device)
         model = saved_model(state, len(tokenizer), dtype).to(device, dtype)
         languages = config["corpus"]["lang_src"], config["corpus"]["lang_tgt"]
-        longest_source = state.run.longest_source or config["batches"]["seq_len"] - 1
-        is_bidirectional = config["corpus"]["bidirectional"]
-        engine = TorchEngine(model, device)
-        return cls(engine, tokenizer, languages, longest_source, state, is_bidirectional)
+        longest = state.run.longest_source or config["batches"]["seq_len"] - 1
+        engine, both = TorchEngine(model, device), config["corpus"]["bidirectional"]
+        return cls(engine, tokenizer, languages, longest, state, is_bidirectional=both)
 
     @classmethod
     def of_export(
@@ -142,14 +141,8 @@ class Translator:
                 f"The model translates {self.lang_src} to {self.lang_tgt} only: for both "
                 "directions, train with --bidirectional."
             )
-        return Translator(
-            self.engine,
-            self.tokenizer,
-            (self.lang_tgt, self.lang_src),
-            self.longest_source,
-            self._state,
-            is_bidirectional=True,
-        )
+        model, languages = (self.engine, self.tokenizer), (self.lang_tgt, self.lang_src)
+        return Translator(*model, languages, self.longest_source, self._state, True)
 
     def encode_sources(self, sentences: Sequence[str]) -> list[list[int]]:
         """The ids of normalized sentences, with the tag of the direction if there are two."""
@@ -280,7 +273,7 @@ class Translator:
         limit = self.longest_source
         # An argument of the command line that is not UTF-8 holds lone surrogates.
         valid = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-        split = [split_sentences(normalize(text)) for text in valid]
+        split = [split_sentences(normalize(text), self.lang_src) for text in valid]
         sentences = [(row, sentence) for row, found in enumerate(split) for sentence in found]
         rows, parts = [], []
         encoded = self.encode_sources([sentence for _, sentence in sentences])

@@ -115,7 +115,7 @@ def _texts(config: TranslateConfig, translator: Translator) -> Iterable[str]:
         return (text or "" for text in open_input(config.input, translator))
     if sys.stdin.isatty():
         return typed_lines(f"{translator.lang_src}-{translator.lang_tgt}")
-    return (line.rstrip("\n") for line in sys.stdin)
+    return stdin_lines()
 
 
 def write_file(config: TranslateConfig) -> None:
@@ -160,6 +160,15 @@ def report_from(start: int) -> Report:
         print_line(printable(f"Line {start + 1 + row}: {message}"), sys.stderr)
 
     return report
+
+
+def stdin_lines() -> Iterator[str]:
+    """The lines of standard input, with a message on stderr for each that is not UTF-8."""
+    report = report_from(0)
+    for row, line in enumerate(sys.stdin):
+        if "\ufffd" in line or "\0" in line:  # of UTF-16, half of the bytes may be 0
+            report(row, "not UTF-8, so its translation may be wrong: convert it with iconv.")
+        yield line.rstrip("\n")
 
 
 def typed_lines(languages: str) -> Iterator[str]:

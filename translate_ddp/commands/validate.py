@@ -1,5 +1,6 @@
 """`python -m translate_ddp validate`: the scores of a model, or of existing translations."""
 
+import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -13,6 +14,7 @@ from translate_ddp.commands.translate import SavedModel
 from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_files, from_training
 from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
+from translate_ddp.data.sentences import split_sentences
 from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import number
@@ -155,6 +157,13 @@ def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> Sy
             f"{pairs.languages[1]}: pass a model of the same languages."
         )
     data = pairs.encoded(translator)
+    if count := sum(len(split_sentences(text, translator.lang_src)) > 1 for text in pairs.sources):
+        print_line(
+            f"{count:,} of the {len(pairs.sources):,} sources have several sentences. Each is "
+            "translated as one, as in training; `translate` splits them. For the scores of its "
+            "translations, pass them as --hypothesis.",
+            sys.stderr,
+        )
     with (
         explain_out_of_memory(translator.engine.device, lambda: "validating", FREE_MEMORY),
         Logbook().progress("validation", total=len(data.pairs)) as progress,

@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 
 from translate_ddp.data.hashing import hashes, uniform
-from translate_ddp.data.text import lower, normalize, upper
+from translate_ddp.data.text import capital, lower, normalize, upper
 
 LOWER, UPPER, TITLE = 0.15, 0.07, 0.05  # a sentence has one of them at most
 NO_END_PUNCTUATION = 0.2  # this and the next two are independent of each other and of the case
@@ -63,7 +63,7 @@ def remove_end_punctuation(text: str) -> str:
 
 def title(text: str, language: str) -> str:
     """The text with the first letter of each word in upper case."""
-    return re.sub(r"(?<!\S)\w", lambda letter: upper(letter[0], language), text)
+    return re.sub(r"(?<!\S)\w", lambda letter: capital(letter[0], language), text)
 
 
 def add_typos(text: str, random: Random) -> str:

@@ -7,17 +7,21 @@ is, but a sentence that is split at an abbreviation is translated wrongly.
 import re
 from collections.abc import Iterable, Sequence
 
-from translate_ddp.data.text import CHINESE, JAPANESE, base_language
+from translate_ddp.data.text import CHINESE, GREEK, JAPANESE, base_language
 
 # Marks that only end sentences; text may go on without a blank. The Burmese U+104A, the Ethiopic
 # U+1361 and the Tibetan U+0F0D also separate phrases.
 FULL_STOPS = "。｡！？।॥؟۔።፧፨։။។៕᠃᠉᱾᱿꯫"
 OPENING = r"\"'“”‘’«»‹›„‚(\[{¿¡「『（【《〈\-–—"
 CLOSING = r"\"'”’»«›‹)\]}」』）】》〉"
-# “ and ‘ close quotations in German, and open them in Chinese. French writes a blank before ».
-SENTENCE_END = re.compile(
-    rf"([.!?…]+|[{FULL_STOPS}][{FULL_STOPS}.!?…]*)"
-    rf"((?:[{CLOSING}]|(?<![{FULL_STOPS}])[“‘]|\s»(?=\s|$))*)(\s*)"
+# The Greek question mark is a semicolon. “ and ‘ close quotations in German, and open them in
+# Chinese. French writes a blank before ».
+SENTENCE_END, GREEK_SENTENCE_END = (
+    re.compile(
+        rf"([{marks}]+|[{FULL_STOPS}][{FULL_STOPS}{marks}]*)"
+        rf"((?:[{CLOSING}]|(?<![{FULL_STOPS}])[“‘]|\s»(?=\s|$))*)(\s*)"
+    )
+    for marks in (".!?…", ".!?…;")
 )
 NEXT = re.compile(rf"[\s{OPENING}]*(\S?)")
 LAST_WORD = re.compile(rf"[^\s{OPENING}]*$")
@@ -42,11 +46,12 @@ UNCASED_ABBREVIATIONS = frozenset(
 CLAUSE_ENDS = frozenset(",;:—–，、；：،؛፣፤၊།·")
 
 
-def split_sentences(line: str) -> list[str]:
+def split_sentences(line: str, language: str = "") -> list[str]:
     """The sentences of a line, without the blanks between them; [] of an empty line."""
     is_cased = line != line.lower()
+    is_greek = base_language(language) in GREEK
     starts = [0]
-    for end in SENTENCE_END.finditer(line):
+    for end in (GREEK_SENTENCE_END if is_greek else SENTENCE_END).finditer(line):
         if _ends_sentence(line, end, is_cased):
             starts.append(end.end())
     parts = (line[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True))

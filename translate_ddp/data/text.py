@@ -17,6 +17,7 @@ CHINESE: frozenset[str] = frozenset("zh zho chi cmn yue wuu lzh".split())
 JAPANESE: frozenset[str] = frozenset(("ja", "jpn"))
 SOUTHEAST_ASIAN: frozenset[str] = frozenset("th tha lo lao km khm my mya bur shn".split())
 TIBETAN: frozenset[str] = frozenset("bo bod tib dz dzo".split())
+GREEK: frozenset[str] = frozenset("el ell gre grc".split())
 DOTTED_I: frozenset[str] = frozenset("tr tur az aze crh gag".split())  # of their own letter: i, ı
 UNSPACED = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
 
@@ -75,3 +76,8 @@ def lower(text: str, language: str) -> str:
 def upper(text: str, language: str) -> str:
     """The text in upper case, as the language writes it."""
     return (text.replace("i", "İ") if base_language(language) in DOTTED_I else text).upper()
+
+
+def capital(letter: str, language: str) -> str:
+    """The letter as it begins a word in title case, which Georgian and ligatures have none of."""
+    return "İ" if letter == "i" and base_language(language) in DOTTED_I else letter.title()

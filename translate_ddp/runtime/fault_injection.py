@@ -110,5 +110,7 @@ def configure_faults(text: str, rank: int) -> None:
 
 def fault_point(point: str, tensors: "Iterable[Tensor]" = ()) -> None:
     """Apply the faults set for this point; some of them change the tensors."""
-    for fault in _faults.get(point, ()):
-        fault.apply(point, list(tensors))
+    if faults := _faults.get(point, ()):
+        held = list(tensors)
+        for fault in faults:
+            fault.apply(point, held)

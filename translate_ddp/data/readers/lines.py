@@ -16,9 +16,10 @@ DAMAGED = "The file may be damaged or incomplete: copy it again."
 
 
 class TextFile:
-    r"""A text file in UTF-8, whose lines end with \n, \r\n or \r, and with no other character.
+    r"""A text file in UTF-8, whose lines end with \n or \r\n, or in a file without \n with \r.
 
-    `str.splitlines` would also split at U+2028 and others, and shift one side of parallel text.
+    `str.splitlines` would also split at U+2028 and others, and shift one side of parallel text. So
+    would a lone \r, which crawled text has within lines.
     Invalid bytes are read as U+FFFD; lines with such bytes are counted, for a notice at the end.
     """
 
@@ -27,6 +28,7 @@ class TextFile:
         self.count = 0  # lines of all blocks so far
         self._advance, self._notices = advance, notices
         self._invalid = InvalidLines(path)
+        self._ends_with_cr = False  # known from the first block on
 
     def blocks(self) -> Iterator[list[str]]:
         """The lines without their ends, about 1 MiB at a time.
@@ -35,7 +37,9 @@ class TextFile:
         or if more than 1% of the lines are not UTF-8.
         """
         for block in self._whole_lines():
-            lines = _split(self._decode(block))
+            lines = self._normalize_ends(self._decode(block)).split("\n")
+            if not lines[-1]:
+                lines.pop()
             self.count += len(lines)
             if self.count > ENOUGH_LINES:
                 self._invalid.check(self.count)
@@ -47,8 +51,9 @@ class TextFile:
         unfinished: list[bytes] = []
         size = 0
         for block in self._bytes():
-            # A \r at the end may be the first half of \r\n.
-            end = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
+            end = block.rfind(b"\n") + 1
+            if self._ends_with_cr:  # a \r at the end of a block may be the first half of \r\n
+                end = max(end, block.rfind(b"\r", 0, len(block) - 1) + 1)
             if end:
                 yield b"".join([*unfinished, block[:end]])
                 unfinished, size = [], 0
@@ -74,6 +79,7 @@ class TextFile:
             if is_first:
                 check_head(self.path, block)
                 block = block.removeprefix(codecs.BOM_UTF8)
+                self._ends_with_cr = b"\n" not in block
             is_first = False
             yield block
 
@@ -81,22 +87,19 @@ class TextFile:
         try:
             return block.decode()
         except UnicodeDecodeError:
-            lines = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-            for number, line in enumerate(lines, self.count + 1):
+            text = self._normalize_ends(block.decode(errors="surrogateescape"))
+            for number, line in enumerate(text.split("\n"), self.count + 1):
                 try:
-                    line.decode()
-                except UnicodeDecodeError:
-                    self._invalid.add(number, line)
+                    line.encode()
+                except UnicodeEncodeError:
+                    self._invalid.add(number, line.encode(errors="surrogateescape"))
             return block.decode(errors="replace")
 
-
-def _split(text: str) -> list[str]:
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines
+    def _normalize_ends(self, text: str) -> str:
+        if "\r" in text:
+            text = text.replace("\r\n", "\n")
+            return text.replace("\r", "\n") if self._ends_with_cr else text
+        return text
 
 
 def read_lines(
