@@ -32,6 +32,7 @@ from benchmarks.recipe.scoring import test_settings as settings_for_test
 from tests.helpers.commands import environment
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.fault_injection import VARIABLE as FAULT_VARIABLE
 
 WORDS = "the a man woman dog plays runs on grass street red blue with ball hat".split()
 
@@ -184,7 +185,15 @@ def test_recipe_is_trained_scored_and_recorded(tmp_path: Path):
     own = ["--convention", "tok", "--name", "full", "--averages", "1", "2"]
     own += ["--length_penalties", "0", "1.5"]
     command = [sys.executable, "-m", "benchmarks.recipe", *as_flags(paths), *own, "--", *flags]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment())
+
+    def run(**changed: str) -> subprocess.CompletedProcess[str]:
+        variables = environment() | changed
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=variables)
+
+    stopped = run(**{FAULT_VARIABLE: "batch:3=term"})
+    assert stopped.returncode == 2 and "train.py ended with code 3" in stopped.stderr
+    assert not (tmp_path / "recipe").exists()
+    done = run()
     assert done.returncode == 0, done.stdout + done.stderr
 
     found = Record.load(tmp_path / "recipe" / "full-tok-1.json")

@@ -12,6 +12,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import write_atomically
 
 POLL_SECONDS = 5.0
+STOPPED = 3  # exit code of train.py after a request to stop: it has saved, but not finished
 
 
 def protocol_flags(convention: Convention, corpus: Path, folder: Path, seed: int) -> list[str]:
@@ -26,6 +27,7 @@ def protocol_flags(convention: Convention, corpus: Path, folder: Path, seed: int
             "seed": seed,
             "keep_last": 10,  # for the averages
             "wandb_mode": "disabled",
+            "preempted_exit_code": STOPPED,
         }
     )
 
@@ -33,7 +35,7 @@ def protocol_flags(convention: Convention, corpus: Path, folder: Path, seed: int
 def train(flags: Sequence[str], processes: int, clock: Path) -> None:
     """Start or resume the run to its end. `clock` holds the seconds of all its processes.
 
-    Raises UserError if the training did not end as planned.
+    Raises UserError if the training failed or was stopped.
     """
     before = float(clock.read_text()) if clock.exists() else 0.0
     begin, code = time.monotonic(), None
