@@ -1,4 +1,4 @@
-"""Defects of text that a pattern shows: markup, wrong encodings, invisible characters.
+"""Defects of text that a pattern shows: markup, wrong encodings, private characters.
 
 It imports little, because every worker process imports it.
 """
@@ -46,11 +46,6 @@ DEFECTS = {
     "private-use characters": Defect(
         re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]"),
         "They have a meaning in one font only: replace or remove them.",
-    ),
-    # Not joiners: emoji and Indic and Persian words have them.
-    "zero-width characters": Defect(
-        re.compile("[\u00ad\u200b\u2060\u2061-\u2064\ufeff]"),
-        "Users will not type them: remove them.",
     ),
     "tokens of another program (@-@, @@, ▁)": Defect(
         re.compile(r"(?:^| )(?:@[-/,.:]@|▁\S|\S+@@) "),
