@@ -29,6 +29,16 @@ def test_names_in_the_file_are_stable():
     assert file["position"]["global_step"] == 7
 
 
+def test_longest_source_of_an_earlier_checkpoint_is_what_seq_len_allows():
+    state = make_state()
+    assert state.longest_source == state.run.config["batches"]["seq_len"] - 1 == 255
+    saved = state.to_dict()
+    saved["run"]["longest_source"] = 44
+    assert RunState.from_dict(saved, "x.pt").longest_source == 44
+    del saved["run"]["longest_source"]
+    assert RunState.from_dict(saved, "x.pt").longest_source == 255
+
+
 @pytest.mark.parametrize(
     ("header", "written_by"),
     [({"format": 1}, "before 0.2.0"), ({"format": 9, "version": "9.1"}, "9.1")],

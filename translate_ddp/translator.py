@@ -111,9 +111,9 @@ class Translator:
         dtype = choose_dtype(precision or config["train"]["precision"], device)
         model = saved_model(state, len(tokenizer), dtype).to(device, dtype)
         languages = config["corpus"]["lang_src"], config["corpus"]["lang_tgt"]
-        longest = state.run.longest_source or config["batches"]["seq_len"] - 1
-        engine, both = TorchEngine(model, device), config["corpus"]["bidirectional"]
-        return cls(engine, tokenizer, languages, longest, state, is_bidirectional=both)
+        engine, longest = TorchEngine(model, device), state.longest_source
+        is_bidirectional = config["corpus"]["bidirectional"]
+        return cls(engine, tokenizer, languages, longest, state, is_bidirectional)
 
     @classmethod
     def of_export(
@@ -141,8 +141,9 @@ class Translator:
                 f"The model translates {self.lang_src} to {self.lang_tgt} only: for both "
                 "directions, train with --bidirectional."
             )
-        model, languages = (self.engine, self.tokenizer), (self.lang_tgt, self.lang_src)
-        return Translator(*model, languages, self.longest_source, self._state, True)
+        languages = self.lang_tgt, self.lang_src
+        longest, state = self.longest_source, self._state
+        return Translator(self.engine, self.tokenizer, languages, longest, state, True)
 
     def encode_sources(self, sentences: Sequence[str]) -> list[list[int]]:
         """The ids of normalized sentences, with the tag of the direction if there are two."""

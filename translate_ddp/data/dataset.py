@@ -13,7 +13,7 @@ from translate_ddp.data.prepared_folder import SUMMARY_FILE, damage, read_summar
 from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
 from translate_ddp.runtime.files import SyncedFile
 
-MIN_LONGEST = 20
+MIN_LONGEST = 20  # tokens; shorter parts of sentences are no clauses
 
 
 @dataclass(frozen=True)
@@ -156,9 +156,9 @@ class PreparedData:
 
     @property
     def longest_source(self) -> int:
-        """The tokens, without [EOS], that one training source in a thousand exceeds.
+        """The tokens, without [EOS], that at most one training source in a thousand exceeds.
 
-        It is at least `MIN_LONGEST`: parts of fewer tokens are no clauses.
+        It is at least `MIN_LONGEST`.
         """
         usual = np.quantile(self.train.source.lengths, 0.999, method="inverted_cdf")
         return max(MIN_LONGEST, int(usual))

@@ -79,5 +79,5 @@ def upper(text: str, language: str) -> str:
 
 
 def capital(letter: str, language: str) -> str:
-    """The letter as it begins a word in title case, which Georgian and ligatures have none of."""
+    """The letter as it begins a word in title case: Fi for ﬁ; a Georgian letter as it is."""
     return "İ" if letter == "i" and base_language(language) in DOTTED_I else letter.title()

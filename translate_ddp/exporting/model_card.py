@@ -25,7 +25,7 @@ inputs = tokenizer(["{tag}A sentence."], return_tensors="pt", padding=True)
 print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
 ```
 
-It translates one sentence at a time, of up to {model.seq_len - 1} tokens."""
+It translates one sentence at a time, of up to {model.longest_source} tokens."""
     if model.tags:
         tags = describe_tags(model)
         usage += f"\n\n{tags[0].upper()}{tags[1:]}."

@@ -67,7 +67,7 @@ class TrainedModel:
 
     @property
     def longest_source(self) -> int:
-        return self.state.run.longest_source
+        return self.state.longest_source
 
     @property
     def positions(self) -> int:

@@ -35,7 +35,7 @@ class Description:
     notes: list[str]  # what was not
     sha256: str = ""  # of model.bin
     bidirectional: bool = False
-    longest_source: int = 0  # as in `Run`
+    longest_source: int = 0  # as in `Run`; 0 in earlier folders
 
 
 def is_exported(folder: Path) -> bool:

@@ -55,7 +55,7 @@ def resume_run(
     config: Settings,
     identity: RunIdentity,
     world: World,
-    longest_source: int = 0,
+    longest_source: int,
 ) -> Resumed:
     """The run of the checkpoint, or a new one; the same on every rank.
 

@@ -90,8 +90,7 @@ class Run:
     identity: RunIdentity
     history: list[str] = field(default_factory=list)  # names of the checkpoints it wrote
     archives: int = 0  # number of `earlier-NNN` folders when the run got its id
-    # Tokens that few training sources exceed, without [EOS]; 0: not known, but below `seq_len`.
-    longest_source: int = 0
+    longest_source: int = 0  # as in `PreparedData`; 0: saved by a version that did not know it
 
 
 @dataclass
@@ -107,6 +106,11 @@ class RunState:
     log_offset: LogOffset
     environment: dict[str, Any]  # see `describe_environment`
     version: str = __version__  # of the code that wrote the file
+
+    @property
+    def longest_source(self) -> int:
+        """The tokens of a source, without [EOS], up to which training had more than a few."""
+        return self.run.longest_source or self.run.config["batches"]["seq_len"] - 1
 
     @property
     def can_resume(self) -> bool:

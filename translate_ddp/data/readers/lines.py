@@ -96,10 +96,8 @@ class TextFile:
             return block.decode(errors="replace")
 
     def _normalize_ends(self, text: str) -> str:
-        if "\r" in text:
-            text = text.replace("\r\n", "\n")
-            return text.replace("\r", "\n") if self._ends_with_cr else text
-        return text
+        text = text.replace("\r\n", "\n")
+        return text.replace("\r", "\n") if self._ends_with_cr else text
 
 
 def read_lines(
