@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from benchmarks.common import ROOT, as_flags
+from benchmarks.time_to_quality import __main__ as main_module
 from benchmarks.time_to_quality import clock as clock_module
 from benchmarks.time_to_quality.__main__ import (
     TimeToQuality,
@@ -127,11 +128,16 @@ def test_a_score_that_is_not_reached_is_a_result():
 def test_records_of_other_settings_are_not_mixed(tmp_path: Path):
     folder = tmp_path / "time_to_quality"
     folder.mkdir()
-    for name in ("Eole, lr 0.001", "translate_ddp, lr 0.002", "translate_ddp, lr 0.001"):
+    names = [
+        "translate_ddp with Muon, lr 0.001",
+        "translate_ddp with Muon, lr 0.002",
+        "translate_ddp with AdamW, lr 0.001",
+        "Eole, lr 0.001",
+    ]
+    for name in names:
         record = {"name": name, "minutes": 60, "flags": ["--dropout", "0.3"]}
         (folder / f"{name}.json").write_text(json.dumps(record))
     protocol = {"minutes": 60, "flags": ["--dropout", "0.3"]}
-    names = ["translate_ddp, lr 0.001", "translate_ddp, lr 0.002", "Eole, lr 0.001"]
     assert list(read_records(tmp_path, protocol)) == names
     with pytest.raises(UserError, match="has minutes 60, not 30: choose another folder"):
         read_records(tmp_path, protocol | {"minutes": 30})
@@ -143,19 +149,38 @@ def test_contestant_is_trained_scored_and_recorded_once(
     flags = [*TINY_RUN, "--dataset", write_corpus(tmp_path)]
     own: dict[str, Any] = {"minutes": 0.02, "every": 0.01, "precision": "fp32", "processes": 1}
     paths: dict[str, Any] = {"results": tmp_path, "work": tmp_path / "work"}
-    chosen = {"learning_rates": 0.002, "only": "translate_ddp"}
+    chosen = {"learning_rates": 0.002, "only": "Muon"}
     command = [sys.executable, "-m", "benchmarks.time_to_quality", *as_flags(own | paths | chosen)]
     done = subprocess.run(
         [*command, "--", *flags], cwd=ROOT, capture_output=True, text=True, env=environment()
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    record = tmp_path / "time_to_quality" / "translate_ddp-lr-0.002.json"
+    record = tmp_path / "time_to_quality" / "translate_ddp-with-Muon-lr-0.002.json"
     content = record.read_text()
     curve = json.loads(content)["curve"]
     assert len(curve) >= 2 and curve[-1]["minutes"] >= 0.02
     assert not list((tmp_path / "work").glob("*lr*"))  # its snapshots are deleted
 
-    settings = TimeToQuality(**own, **paths, learning_rates=(0.002,), only=("translate_ddp",))
+    settings = TimeToQuality(**own, **paths, learning_rates=(0.002,), only=("Muon",))
     run(settings, flags)
-    assert "| translate_ddp, lr 0.002 | - | - |" in capsys.readouterr().out
+    assert "| translate_ddp with Muon, lr 0.002 | - | - |" in capsys.readouterr().out
     assert record.read_text() == content
+
+
+def test_ours_trains_with_the_optimizer_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    commands: list[list[str]] = []
+
+    def train(command: list[str], limit: float) -> None:
+        commands.append(command)
+        Path(command[command.index("--snapshots") + 1]).mkdir(parents=True)
+
+    monkeypatch.setattr(main_module, "run_once", train)
+    monkeypatch.setattr(main_module, "score_snapshots", lambda folder, corpus: CURVE)
+    settings = TimeToQuality(
+        results=tmp_path, work=tmp_path / "work", learning_rates=(0.002,), only=("translate_ddp",)
+    )
+    run(settings, [*TINY_RUN, "--dataset", write_corpus(tmp_path)])
+    optimizers = [command[command.index("--optimizer") + 1] for command in commands]
+    assert optimizers == ["muon", "adamw"]

@@ -4,10 +4,11 @@
         --validation multi30k/val --lang_tgt de --preset small
     python -m benchmarks.time_to_quality --minutes 0.2 --every 0.1 --learning_rates 3e-3  # a trial
 
-What follows `--` are flags of train.py: all of them hold for ours; corpus, vocabulary, model,
-batch_tokens, label smoothing and warm-up for all. Each contestant trains with each learning rate
-for the same time. Its weights are saved every few minutes and scored afterwards, all by one greedy
-decoder and sacreBLEU (cased, 13a). Start-up, the first step, saving and scoring are not counted.
+What follows `--` are flags of train.py: all of them but the optimizer hold for ours; corpus,
+vocabulary, model, batch_tokens, label smoothing and warm-up for all. Ours trains with Muon and with
+AdamW, the others with Adam. Each contestant trains with each learning rate for the same time. Its
+weights are saved every few minutes and scored afterwards, all by one greedy decoder and sacreBLEU
+(cased, 13a). Start-up, the first step, saving and scoring are not counted.
 
 A contestant is recorded when it is scored, and not trained again by a later call. A BLEU that is
 not reached is a result. What is equal and what is not: `benchmarks/README.md`.
@@ -42,8 +43,10 @@ from translate_ddp.errors import UserError, report_errors
 from translate_ddp.pages.charts import Series, lines, standalone
 from translate_ddp.training.metrics import bleu_signature
 
+OPTIMIZERS = {f"{OWN} with Muon": "muon", f"{OWN} with AdamW": "adamw"}  # of ours
 TRANSFORMERS, EOLE = "transformers Seq2SeqTrainer", "Eole"
-MODULES = {OWN: "ours", TRANSFORMERS: "transformers_side", EOLE: "eole_side"}
+MODULES = dict.fromkeys(OPTIMIZERS, "ours")
+MODULES |= {TRANSFORMERS: "transformers_side", EOLE: "eole_side"}
 STARTUP_SECONDS = 300
 PROTOCOL = ("minutes", "every", "precision")  # settings that all records must share
 TITLE = "Training time until a validation BLEU"
@@ -127,6 +130,7 @@ def measure(name: str, settings: TimeToQuality, corpus: Corpus, work: Path) -> d
             "seconds": 60 * settings.minutes,
             "every": 60 * settings.every,
             "precision": settings.precision,
+            "optimizer": OPTIMIZERS.get(side, "adamw"),
             "processes": processes,
             "threads": threads,
         }

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -23,6 +24,8 @@ class Contestant(Flags):
     """Peak learning rate."""
     warmup_steps: int = 500
     """Linear warm-up steps; inverse square root decay follows."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """Of ours; the others have Adam."""
     every: float = 60.0
     """Seconds of training between snapshots."""
     snapshots: Path = Path("snapshots")

@@ -15,6 +15,7 @@ def main() -> None:
     flags, task = read_contestant(__doc__)
     own = {
         "precision": flags.precision,
+        "optimizer": flags.optimizer,
         "lr": flags.learning_rate,
         "warmup_steps": flags.warmup_steps,
         "schedule": "inverse_sqrt",  # that of the other trainers
