@@ -117,11 +117,12 @@ def test_number_of_ranks_and_passes_may_change_within_an_epoch():
         check_same_run(state_of(saved, step_in_epoch=3), now, {})
 
 
-@pytest.mark.parametrize("name", ["world_size", "threads", "torch"])
+@pytest.mark.parametrize("name", ["world_size", "threads", "torch", "numpy"])
 def test_environment_that_changes_the_last_bits_is_one_message(name: str):
-    now = {"world_size": 1, "threads": 2, "max_tokens": 2048, "device": "cpu", "torch": "2.13.0"}
+    now = {"world_size": 1, "threads": 2, "torch": "2.13.0", "numpy": "2.4.0"}
     (message,) = describe_changes(make_state(environment=now | {name: "other"}), {}, now)
-    assert "the results are not equal bit for bit" in message
+    assert "results are not equal bit for bit" in message
+    assert ("The order of the data is the same" in message) == (name != "numpy")
     assert f"{name}: other in the checkpoint, {now[name]} now" in message
     assert describe_changes(make_state(environment=now), {}, now) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from translate_ddp.errors import UserError
@@ -15,21 +16,23 @@ from translate_ddp.training.local_paths import PATHS
 
 
 def check_same_settings(config: Config, world: World) -> None:
-    """Raise UserError if settings, other than paths, or versions of PyTorch differ between ranks.
+    """Raise UserError if settings, other than paths, or versions differ between ranks.
 
-    Different settings would train several models, or one by several plans. Nodes may keep their
+    The versions are those of PyTorch and of NumPy, which draws the plan. Different ones, or
+    different settings, would train several models, or one by several plans. Nodes may keep their
     files in different places; that they hold the same data is checked later.
     """
     parts = config.to_dict().values()
     settings = {name: value for part in parts for name, value in part.items() if name not in PATHS}
     start = {name: getattr(config.checkpoint, name) for name in ("preload", "init_from")}
     settings |= {name: without_path(selection) for name, selection in start.items()}
-    found = world.gather(settings | {"version of PyTorch": str(torch.__version__)})
+    versions = {"version of PyTorch": str(torch.__version__), "version of NumPy": np.__version__}
+    found = world.gather(settings | versions)
     if differences := describe_differences(found):
         table = "".join(f"\n  {line}" for line in differences)
         raise UserError(
             f"The ranks were started with different settings:{table}\n"
-            "Start all of them with the same flags, settings file and version of PyTorch."
+            "Start all of them with the same flags, settings file, PyTorch and NumPy."
         )
 
 

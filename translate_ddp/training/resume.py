@@ -5,6 +5,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from translate_ddp.data.dataset import PreparedData
@@ -205,11 +206,10 @@ def describe_changes(state: RunState, config: Settings, environment: dict[str, A
         )
         messages += [f"Changed: {line}." for line in compare(before, now)]
     if differences := compare(state.environment, environment):
-        messages.append(
-            "The order of the data is the same, but the results are not equal bit for bit: "
-            + "; ".join(differences)
-            + "."
-        )
+        # NumPy draws the order, and may draw another one in another version.
+        same_numpy = state.environment.get("numpy") == environment["numpy"]
+        order = "The order of the data is the same, but the" if same_numpy else "The"
+        messages.append(f"{order} results are not equal bit for bit: {'; '.join(differences)}.")
     return messages
 
 
@@ -222,4 +222,5 @@ def describe_environment(model: Transformer, max_tokens: int, world: World) -> d
         "device": world.device.type,
         "precision": str(model.dtype).removeprefix("torch."),
         "torch": str(torch.__version__),  # a subclass of str, which a safe load rejects
+        "numpy": np.__version__,
     }
