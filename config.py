@@ -125,11 +125,15 @@ def as_flags(path: Path, settings: Settings) -> list[str]:
             raise UserError(f"--config {path}: there is no setting {name!r}; see --help.")
         if name in NESTED:
             continue
-        if isinstance(defaults[name], tuple):  # a flag with several values
-            flags += [f"--{name}", *([value] if isinstance(value, str) else value)]
+        values = [value] if isinstance(value, str) else value
+        if isinstance(defaults[name], tuple) and all_text(values):  # a flag with several values
+            flags += [f"--{name}", *values]
             continue
         if not isinstance(value, str):
-            raise UserError(f"--config {path}: {name} must have one plain value, not {value}.")
+            several = " or a list of them" if isinstance(defaults[name], tuple) else ""
+            raise UserError(
+                f"--config {path}: {name} must have one plain value{several}, not {value}."
+            )
         if isinstance(defaults[name], bool):  # a flag without a value
             if value.lower() not in ("true", "false"):
                 raise UserError(f"--config {path}: {name} must be true or false, not {value}.")
@@ -137,6 +141,10 @@ def as_flags(path: Path, settings: Settings) -> list[str]:
         else:
             flags.append(f"--{name}={value}")  # one argument: a value may begin with a dash
     return flags
+
+
+def all_text(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 def read_nested(path: Path, settings: Settings) -> Settings:

@@ -259,6 +259,8 @@ def test_average_file_is_a_checkpoint_that_can_be_used(four_epochs: Path, tmp_pa
     assert code == 0 and output.splitlines() == opened.translate(LINES)
     with pytest.raises(UserError, match="is an average or an exported file"):
         Translator.open(preload=str(file), average=2)
+    code, output = average(tmp_path, str(file), "--average", "0", "--output", str(file) + ".again")
+    assert code == 2 and "nothing to average" in output and "Wrote" not in output
 
 
 def test_average_file_cannot_be_resumed(copied: Path, run: Run):

@@ -254,7 +254,9 @@ def output_of_wrong(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lr: [1, 2]", "one plain value"),
+        ("lr: [1, 2]", "one plain value, not"),
+        ("dataset: {corpus: a.tsv}", "dataset must have one plain value or a list of them, not"),
+        ("dataset: [{path: a.tsv}]", "dataset must have one plain value or a list of them, not"),
         ("batch_siz: 3", "no setting .batch_siz."),
         ("a: {", "not YAML"),
         ("just words", "name: value"),

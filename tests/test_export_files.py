@@ -95,6 +95,7 @@ def test_exported_file_starts_a_new_run_but_resumes_none(
         ("/home/anna/data/train", "train"),
         ("~/data/train.tsv", "train.tsv"),
         ("../train", "train"),
+        (".", "."),
         ("tests/train", "train"),  # a folder of that name exists here
         ("a/b/train", "train"),
         *((name, name) for name in ("", "500", "0.5%", "opus_books:validation")),
@@ -223,6 +224,9 @@ def test_sentences_are_those_of_the_run_or_of_files_or_random(trained: Path, tmp
     assert {i for ids in found.sources for i in ids} > set(range(4, 200))
     assert min(i for ids in found.sources for i in ids) == 4
     assert [path.name for path in tmp_path.iterdir()] == ["a"]  # nothing was prepared
+    (tmp_path / "a").write_text("sun\n" + "moon " * 2000 + "\n")
+    with pytest.raises(UserError, match="a has a sentence of 2,000 tokens, which is too long"):
+        choose_sentences(model, str(tmp_path / "a"), "", trained)
 
 
 def test_validation_set_of_another_run_on_the_same_training_data_is_not_used(

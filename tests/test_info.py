@@ -12,6 +12,7 @@ from translate_ddp import __version__
 from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import number
 from translate_ddp.settings import Config
+from translate_ddp.training.local_paths import without_paths
 
 
 def rows(output: str) -> dict[str, str]:
@@ -76,3 +77,5 @@ def test_settings_of_the_preset_are_not_changes():
     assert not {"d_model", "dropout"} & changed_settings(config).keys()
     config["corpus"]["dataset"] = "mine"
     assert changed_settings(config)["dataset"] == "mine"
+    demo = Config().to_dict()
+    assert changed_settings(without_paths(demo)) == changed_settings(demo)

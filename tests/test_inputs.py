@@ -36,6 +36,7 @@ def sources(path: str) -> list[str | None]:
         ("a.tsv.gz", "id\ten\n1\tone\n2\tNA\n", ["one", "NA"]),
         ("a.csv", 'it,en\nx,"a, b"\ny,c\n', ["a, b", "c"]),
         ("a.csv", 'src\n"a\nb"\n', ["a\nb"]),
+        ("a.csv", "en,it\na\rb,c\nd,e\n", ["a b", "d"]),
         ("a.jsonl", JSON, ["a {b}", "c"]),
         ("a.jsonl.gz", JSON, ["a {b}", "c"]),
         ("a.jsonl", '{"en": "a"}\n{"en": null}\n{"en": "b"}\n', ["a", None, "b"]),
@@ -98,6 +99,12 @@ def test_missing_side_of_a_pair_is_reported(folder: Path):
     gap = write(folder / "a.jsonl", '{"en": "a", "it": "x"}\n{"en": "b", "it": null}\n')
     with pytest.raises(UserError, match=r"no text in row 2 \(tgt\), and in 1 rows in total"):
         read_given_pairs(gap, "", EN_IT)
+
+
+def test_source_without_pairs_is_reported(folder: Path):
+    for name, content in (("a.tsv", "en\tit\n"), ("a.json", "[]")):
+        with pytest.raises(UserError, match=f"{name} has no pairs"):
+            read_given_pairs(write(folder / name, content), "", EN_IT)
 
 
 def test_parts_of_a_file_in_ascending_order_need_one_reading(folder: Path):

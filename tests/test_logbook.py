@@ -181,6 +181,10 @@ def test_records_up_to_a_step_are_read_as_they_were_logged(tmp_path: Path):
         sink.log(step, scalars)
     sink.close(1.0, failed=False)
     assert sink.records(last_step=20) == logged[:3]
+    with sink.path.open("a") as file:
+        file.write('{"step": 20, "time"\n[]\n{"time": 1.0}\n{"step": 5, "time": 1, "a": "?"}\n')
+    assert sink.records(last_step=20) == logged[:3]  # edited lines are left out
+    sink.path.write_text("".join(sink.path.read_text().splitlines(keepends=True)[:4]))
     numbers = [records(tmp_path)[n]["train/loss"] for n in (0, 1, 3)]
     assert numbers == [2.5, "inf", "nan"]  # JSON lacks the others
 

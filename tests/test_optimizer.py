@@ -51,6 +51,15 @@ def test_restored_meters_have_the_same_means(interval: int, expected: dict[str, 
     assert means(restored) == expected
 
 
+def test_sum_that_is_no_longer_computed_is_not_restored():
+    meters, restored = StepMeters(2, World()), StepMeters(2, World())
+    add(meters, 0, 6.0, 3.0)
+    meters.clear()  # after a log record
+    restored.restore(meters.state(meters.totals()))
+    restored.add(1, {"loss": torch.tensor(9.0)}, tokens=3, skipped=torch.tensor(0.0))
+    assert means(restored) == {"loss": 3.0}
+
+
 def test_restored_totals_are_counted_once_by_all_ranks():
     meters = StepMeters(3, World())
     add(meters, 0, 6.0, 3.0)

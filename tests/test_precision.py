@@ -1,14 +1,19 @@
 """bf16 changes losses and gradients a little, and nothing else; dtypes and warnings by device."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from tests.helpers.models import small_batch, small_model
+from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.precision import choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.device import fix_cuda_kernels
 from translate_ddp.settings import LossConfig
+from translate_ddp.training.checkpoint_file import load
+from translate_ddp.translator import Translator
 
 CPU = torch.device("cpu")
 
@@ -83,6 +88,25 @@ def test_auto_is_bf16_on_cpus_with_its_instructions(monkeypatch: pytest.MonkeyPa
         assert choose_dtype("auto", CPU) == (torch.float32 if name == "avx2" else torch.bfloat16)
         assert choose_dtype("fp32", CPU) == torch.float32
         assert choose_dtype("bf16", CPU) == torch.bfloat16
+
+
+@pytest.mark.parametrize("instructions", ["avx512_bf16", "avx2"])
+@pytest.mark.parametrize("of_training", ["bf16", "auto", "fp32"])
+def test_a_model_is_used_in_bf16_only_where_the_device_has_it(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, of_training: str, instructions: str
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {instructions: True})
+    state = load(next(trained.glob("tmodel_epoch_0001_*")))
+    state.run.config["train"]["precision"] = of_training
+    is_bf16 = instructions == "avx512_bf16" and of_training != "fp32"
+    expected = torch.bfloat16 if is_bf16 else torch.float32
+    assert dtype_of(Translator.of(state, CPU)) == expected
+    assert dtype_of(Translator.of(state, CPU, "bf16")) == torch.bfloat16
+
+
+def dtype_of(translator: Translator) -> torch.dtype:
+    assert isinstance(translator.engine, TorchEngine)
+    return translator.engine.model.dtype
 
 
 def test_fix_cuda_kernels_overrides_defaults_of_torch():

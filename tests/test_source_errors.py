@@ -151,6 +151,10 @@ def test_quote_that_is_never_closed_is_reported_with_its_line(folder: Path, row:
     )
 
 
+def test_folder_of_an_unknown_user_is_reported():
+    assert "cannot be read: Could not determine home directory" in error_of("~nobody.at.all/train")
+
+
 def test_stray_quote_in_csv_is_reported_where_it_would_join_texts(folder: Path):
     assert read(write(folder / "x.csv", 'a,5" disk\n')) == [("a", '5" disk')]
     message = error_of(write(folder / "x.csv", 'a,b\n"c, no end\n"d","e"\n'))

@@ -62,6 +62,7 @@ def test_letters_of_a_word_are_in_the_vocabulary():
     merges = merges_of(MERGES)
     assert [VOCABULARY[i] for i in merges.letters(np.array([9, 7, 8]))] == list("abcdab")
     assert merges.letters(np.array([4, 1])) == []  # [UNK]
+    assert merges.letters(np.array([4, len(VOCABULARY)])) == []  # an added token
 
 
 @pytest.fixture(scope="module")

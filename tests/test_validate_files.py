@@ -121,10 +121,27 @@ def test_unusable_combinations_are_reported(trained: Path, tmp_path: Path, table
         (["--hypothesis", short, "--perturbed"], "--perturbed needs a model"),
         (["--reference", short], "--reference needs --source"),
         (["--comet", "any"], "docs/guide.md"),
+        (["--output", "x.xz"], "not compressed: pass a name without .xz"),
+        (["--model_basename", "a b"], "model_basename may hold"),
     ):
         code, output = translate_ddp(tmp_path, "validate", *words, "--model_folder", str(trained))
         plain = " ".join(output.replace("│", " ").split())
         assert code == 2 and message in plain and "Traceback" not in output, plain
+
+
+@pytest.mark.parametrize("name", ["translate", "score", "info", "average", "export"])
+def test_unusable_names_of_a_model_are_reported(tmp_path: Path, name: str):
+    output = {"average": ["--output", "x.pt"], "export": ["--format", "pt", "--output", "x.pt"]}
+    words = [name, *output.get(name, []), "--model_basename", "a b"]
+    code, shown = translate_ddp(tmp_path, *words)
+    plain = " ".join(shown.replace("│", " ").split())
+    assert code == 2 and "model_basename may hold letters" in plain and "Traceback" not in plain
+
+
+def test_validation_by_several_processes_is_an_error(trained: Path, tmp_path: Path):
+    words = ("validate", "--model_folder", str(trained))
+    output = processes.start(run_translate_ddp, tmp_path, 2, None, words).fail()
+    assert "validate is one process: start it without torchrun" in output
 
 
 def run_in(folder: Path, words: tuple[str, ...]) -> None:

@@ -66,7 +66,7 @@ class CorpusConfig:
             raise ValueError(f"validation is {self.validation}: write the share as {share:g}%.")
         if self.src_column and self.src_column == self.tgt_column:
             raise ValueError(f"Both columns are {self.src_column!r}: they must differ.")
-        if self.validation_pairs(1_000_000) == 0:
+        if self.is_split and not float(self.validation.rstrip("%")):
             raise ValueError(f"validation is {self.validation}, but must be more than 0.")
         if self.tags and len(self.tags) != len(self.dataset):
             raise ValueError(
@@ -113,7 +113,7 @@ class CorpusConfig:
         if not self.is_split:
             return min(max(round(VALIDATION_SHARE * pairs), 1), MAX_VALIDATION_PAIRS)
         number = float(self.validation.rstrip("%"))
-        return round(number * pairs / 100) if "%" in self.validation else int(number)
+        return max(round(number * pairs / 100), 1) if "%" in self.validation else int(number)
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,8 @@ class Translator:
         In the folder of a run, `preload` selects the checkpoint: "latest", "best", an epoch's
         number, or the path of a file. The weights are the average of `average` epochs up to that
         one; 0 is the setting of the run, which does not apply to "best" and to files. `precision`
-        is that of the training, if this device has it, unless it is set. Raises UserError if there
-        is no model that can be used.
+        is that of the training, but fp32 on a device without bf16, unless it is set. Raises
+        UserError if there is no model that can be used.
         """
         set_defaults(os.environ)
         for exported in (preload, path if preload == CheckpointConfig.preload else ""):
@@ -108,7 +108,8 @@ class Translator:
     ) -> "Translator":
         """The model of a checkpoint. Raises ValueError and others if its parts do not fit."""
         tokenizer, config = Tokenizer(state.tokenizer), state.run.config
-        dtype = choose_dtype(precision or config["train"]["precision"], device)
+        of_training = "fp32" if config["train"]["precision"] == "fp32" else "auto"
+        dtype = choose_dtype(precision or of_training, device)
         model = saved_model(state, len(tokenizer), dtype).to(device, dtype)
         languages = config["corpus"]["lang_src"], config["corpus"]["lang_tgt"]
         engine, longest = TorchEngine(model, device), state.longest_source

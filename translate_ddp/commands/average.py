@@ -31,10 +31,11 @@ class AverageConfig:
     preload: str = CheckpointConfig.preload
     """Last checkpoint of the average: latest, best (epoch), an epoch number, or a file."""
     average: int = 0
-    """Epochs to average; 0: as set in training."""
+    """Epochs to average; 0: as set in training (best and files: pass a number)."""
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "average")
+        CheckpointConfig(self.folder, self.model_basename)  # checks both
         check_no_digest(self.output)
 
 
@@ -42,13 +43,13 @@ def run(config: AverageConfig) -> None:
     output = Path(config.output)
     check_new(output)
     store = CheckpointStore(CheckpointConfig(config.folder, config.model_basename))
-    state, _, messages = open_checkpoint(store, config.preload, config.average)
-    for line in messages:
+    opened = open_checkpoint(store, config.preload, config.average)
+    for line in opened.messages:
         print(line, file=sys.stderr)
-    if state.can_resume:
+    if not opened.is_average:
         raise UserError(
             f"There is nothing to average in {store.folder}: it takes a finished epoch, and "
             "--average N with N of at least 2."
         )
-    publish(output, lambda partial: write(partial, state))
+    publish(output, lambda partial: write(partial, opened.state))
     print_line(f"Wrote {output}. To fine-tune it: train.py --init_from {output}")

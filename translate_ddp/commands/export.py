@@ -60,12 +60,12 @@ def run(config: ExportConfig) -> None:
     output, saved = Path(config.output), config.saved
     check_new(output)
     store = CheckpointStore(CheckpointConfig(saved.model_folder, saved.model_basename))
-    state, path, messages = open_checkpoint(store, saved.preload, saved.average)
-    for line in messages:
+    opened = open_checkpoint(store, saved.preload, saved.average)
+    for line in opened.messages:
         print(line, file=sys.stderr)
-    model = TrainedModel.of(state)
-    sentences = choose_sentences(model, config.source, config.reference, path.parent)
-    proof = export(model, config.format, output, sentences, config.quantization, path.parent)
+    model, folder = TrainedModel.of(opened.state), opened.path.parent
+    sentences = choose_sentences(model, config.source, config.reference, folder)
+    proof = export(model, config.format, output, sentences, config.quantization, folder)
     for line in proof.lines:
         print_line(f"Proven: {line}.")
     for line in proof.notes:

@@ -39,6 +39,9 @@ class InfoConfig:
     model_basename: str = CheckpointConfig.model_basename
     """Prefix of the checkpoint names."""
 
+    def __post_init__(self) -> None:
+        CheckpointConfig(model_basename=self.model_basename)  # checks it
+
 
 def run(config: InfoConfig) -> None:
     path = Path(config.file)

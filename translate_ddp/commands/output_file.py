@@ -24,10 +24,12 @@ TIMEOUT_MINUTES = 60.0  # without progress; a large input takes minutes to read
 Compute = Callable[[range, Callable[[int], None]], bytes]  # of rows; it reports numbers of them
 
 
-def check_one_process() -> None:
-    """Raise UserError if a launcher has started several processes."""
+def check_one_process(
+    advice: str = "Several processes write one file together: pass --output FILE.",
+) -> None:
+    """Raise UserError, with the advice, if a launcher has started several processes."""
     if read_launch(os.environ).size > 1:
-        raise UserError("Several processes write one file together: pass --output FILE.")
+        raise UserError(advice)
 
 
 @contextmanager

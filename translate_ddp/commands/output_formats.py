@@ -4,9 +4,11 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Literal
 
 from translate_ddp.console import printable
+from translate_ddp.data.readers.byte_stream import compression_of
 from translate_ddp.modeling.engine import ignore
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translation import Translation
@@ -57,6 +59,12 @@ def as_dict(translation: Translation) -> dict[str, Any]:
 
 def rounded(values: Iterable[float]) -> list[float]:
     return [round(float(value), DECIMALS) for value in values]
+
+
+def check_not_compressed(output: str) -> None:
+    """Raise ValueError if the name of a file for lines has the ending of a compressed one."""
+    if ending := compression_of(Path(output)):
+        raise ValueError(f"--output is not compressed: pass a name without {ending}.")
 
 
 def to_json(value: object) -> str:

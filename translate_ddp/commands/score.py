@@ -14,7 +14,13 @@ from translate_ddp.commands.output_file import (
     open_ranks,
     write_rows,
 )
-from translate_ddp.commands.output_formats import for_stdout, rounded, to_bytes, to_json
+from translate_ddp.commands.output_formats import (
+    check_not_compressed,
+    for_stdout,
+    rounded,
+    to_bytes,
+    to_json,
+)
 from translate_ddp.commands.translate import SavedModel
 from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_files, from_training
 from translate_ddp.console import print_line
@@ -28,6 +34,10 @@ class ScoreConfig(PairsConfig):
     output: str = ""
     """New file for the scores, an object per pair (jsonl); '': standard output."""
     saved: SavedModel = field(default_factory=SavedModel)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_not_compressed(self.output)
 
 
 def run(config: ScoreConfig) -> None:

@@ -20,10 +20,16 @@ from translate_ddp.commands.output_file import (
     open_ranks,
     write_rows,
 )
-from translate_ddp.commands.output_formats import Format, for_stdout, to_bytes, translated_lines
+from translate_ddp.commands.output_formats import (
+    Format,
+    check_not_compressed,
+    for_stdout,
+    to_bytes,
+    translated_lines,
+)
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.inputs import Texts, read_sources
-from translate_ddp.data.readers.tables import file_identity
+from translate_ddp.data.readers.tables import file_identity, is_table
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.settings import NBestConfig
 from translate_ddp.training.checkpoint_name import is_word
@@ -45,6 +51,7 @@ class SavedModel:
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "average")
+        CheckpointConfig(self.model_folder, self.model_basename)  # checks both
 
     @property
     def path(self) -> Path:
@@ -81,8 +88,7 @@ class TranslateConfig:
             raise ValueError("Pass texts or --input, not both.")
         if self.output and not self.input:
             raise ValueError("--output needs --input; write other output with `> FILE`.")
-        if self.output.endswith(".gz"):
-            raise ValueError("--output is not compressed: pass a name without .gz.")
+        check_not_compressed(self.output)
         for line in self.lines:
             if os.path.isfile(line):
                 raise ValueError(
@@ -102,7 +108,7 @@ def run(config: TranslateConfig) -> None:
     translator = config.saved.open(config.reverse)
     is_typed = not (config.lines or config.input) and sys.stdin.isatty()
     for start, texts in chunks(_texts(config, translator), 1 if is_typed else ROWS):
-        report = report_from(start)
+        report = report_from(start, config.input)
         found = translated_lines(translator, texts, config.search, config.format, report)
         for line in for_stdout(found):
             print(line, flush=True)
@@ -130,7 +136,7 @@ def write_file(config: TranslateConfig) -> None:
 
         def compute(part: range, on_done: Callable[[int], None]) -> bytes:
             texts = [text or "" for text in given.part(part)]
-            report = report_from(part.start)
+            report = report_from(part.start, config.input)
             return to_bytes(
                 translated_lines(translator, texts, config.search, config.format, report, on_done)
             )
@@ -153,11 +159,15 @@ def open_input(path: str, translator: Translator) -> Texts:
     return texts
 
 
-def report_from(start: int) -> Report:
-    """A report of messages about texts, `start` of which come before; they count from 1."""
+def report_from(start: int, path: str = "") -> Report:
+    """A report of messages about texts, `start` of which come before; they count from 1.
+
+    Those of a table at `path` are not its lines: it may have a header, or fields of several lines.
+    """
+    unit = "Text" if path and is_table(Path(path)) else "Line"
 
     def report(row: int, message: str) -> None:
-        print_line(printable(f"Line {start + 1 + row}: {message}"), sys.stderr)
+        print_line(printable(f"{unit} {start + 1 + row}: {message}"), sys.stderr)
 
     return report
 

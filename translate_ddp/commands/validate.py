@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from translate_ddp.commands.output_formats import to_bytes
+from translate_ddp.commands.output_file import check_one_process
+from translate_ddp.commands.output_formats import check_not_compressed, to_bytes
 from translate_ddp.commands.translate import SavedModel
 from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_files, from_training
 from translate_ddp.console import print_line
@@ -69,8 +70,7 @@ class ValidateConfig(PairsConfig):
             )
         if self.hypothesis and self.perturbed:
             raise ValueError("--perturbed needs a model: omit --hypothesis.")
-        if self.output.endswith(".gz"):
-            raise ValueError("--output is not compressed: pass a name without .gz.")
+        check_not_compressed(self.output)
         if self.compare and not Path(self.compare).exists():
             raise ValueError(f"--compare {self.compare} does not exist: pass a model or a file.")
         if self.comet and find_spec("comet") is None:
@@ -94,6 +94,7 @@ class System(NamedTuple):
 
 
 def run(config: ValidateConfig) -> None:
+    check_one_process("validate is one process: start it without torchrun.")
     if config.output:
         check_new(Path(config.output))
     translator = config.saved.open(config.reverse) if config.needs_model else None

@@ -68,7 +68,7 @@ def read_given_pairs(
 ) -> tuple[list[str], list[str]]:
     """Sources and references of two files, or of one source as training reads it.
 
-    Raises UserError if they cannot be read, or if a text is missing.
+    Raises UserError if they cannot be read, if a text is missing, or if there are none.
     """
     if reference:
         rows = parallel_rows(Path(source), Path(reference), languages)
@@ -77,6 +77,8 @@ def read_given_pairs(
     else:
         rows = read_pairs(source, languages)
     pairs = list(_checked(rows.read(ignore_progress), rows.notices))
+    if not pairs:
+        raise UserError(f"{source} has no pairs.")
     sources = _without_gaps([src for src, _ in pairs], "src", source)
     return sources, _without_gaps([tgt for _, tgt in pairs], "tgt", reference or source)
 

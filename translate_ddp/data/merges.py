@@ -30,7 +30,10 @@ class Merges:
 
     def letters(self, word: np.ndarray) -> list[int]:
         """The ids of the letters of a word of token ids; [] if one is not in the vocabulary."""
-        text = "".join(self._tokens[token_id] for token_id in word.tolist())
+        tokens = word.tolist()
+        if not self._tokens.keys() >= set(tokens):  # one was added, beside the vocabulary
+            return []
+        text = "".join(self._tokens[token_id] for token_id in tokens)
         found = [self._ids.get(letter, -1) for letter in text]
         return [] if -1 in found else found
 

@@ -109,8 +109,8 @@ def _locate(name: str, languages: Languages, options: SourceOptions) -> Source:
             f"{name} is an address. Download the file and pass its path; a dataset of the hub is"
             " passed by its name, such as Helsinki-NLP/opus_books."
         )
-    path = Path(name).expanduser()
     with explain_read_errors(name, "Check the name and the permissions."):
+        path = Path(name).expanduser()
         found = (
             _demo(name, languages)
             or _one_split(find_table(path, languages, options))

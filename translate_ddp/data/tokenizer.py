@@ -198,6 +198,7 @@ def loss_of(tokenizer: Tokenizer, lines: Sequence[str]) -> str | None:
 
 def _around(text: str, other: str) -> str:
     """The part of `text` around its first difference from `other`, from a blank on."""
-    same = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), 0)
+    pairs = enumerate(zip(text, other, strict=False))
+    same = next((i for i, (a, b) in pairs if a != b), min(len(text), len(other)))
     start = text.rfind(" ", 0, max(same - EXAMPLE_CHARACTERS // 4, 0)) + 1
     return text[start : start + EXAMPLE_CHARACTERS]

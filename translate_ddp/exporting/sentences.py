@@ -10,6 +10,7 @@ from translate_ddp.data.inputs import read_given_pairs, read_texts
 from translate_ddp.data.readers.tables import is_table
 from translate_ddp.data.tagging import prefix_of
 from translate_ddp.data.text import normalize
+from translate_ddp.errors import UserError
 from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.engine import Ids
@@ -33,7 +34,8 @@ class Sentences:
 def choose_sentences(model: TrainedModel, source: str, reference: str, folder: Path) -> Sentences:
     """The texts of the files, else the validation set in the run's folder, else random ids.
 
-    Raises UserError if a file cannot be read, or if the numbers of lines differ.
+    Raises UserError if a file cannot be read, if the numbers of lines differ, or if a sentence is
+    too long for formats that store a table of positions.
     """
     if source:
         found = _from_files(model, source, reference)
@@ -53,7 +55,16 @@ def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
         sources, references = list(map(normalize, texts)), []
     count = f"{len(sources):,} texts of {Path(source).name}"
     tagged = [prefix_of(*model.tags[:1]) + text for text in sources]
-    return Sentences(count, encode(tagged), encode(references), sources, references)
+    found = Sentences(count, encode(tagged), encode(references), sources, references)
+    longest_source, longest_target = (
+        max(map(len, side), default=0) for side in (found.sources, found.targets)
+    )
+    if max(length_limit(longest_source), longest_target) >= model.positions:
+        raise UserError(
+            f"{source} has a sentence of {max(longest_source, longest_target):,} tokens, which is "
+            f"too long for {model.positions:,} positions a side: leave it out."
+        )
+    return found
 
 
 def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:

@@ -13,7 +13,7 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from translate_ddp.errors import UserError
+from translate_ddp.errors import UserError, first_line
 
 MAX_CONNECTIONS = 1000  # further ones: status 503
 
@@ -27,12 +27,17 @@ def bind(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-    except OSError as error:
-        raise UserError(
-            f"The server cannot use {host}, port {port}: {error.strerror}. "
-            "Pass another address or port, or stop the program that uses this one."
-        ) from error
+    except (OSError, UnicodeError) as error:  # UnicodeError: of a name such as `a..b`
+        raise unusable(host, port, error) from error
     return bound
+
+
+def unusable(host: str, port: int, error: OSError | UnicodeError) -> UserError:
+    reason = getattr(error, "strerror", None) or first_line(error)
+    return UserError(
+        f"The server cannot use {host}, port {port}: {reason}. "
+        "Pass another address or port, or stop the program that uses this one."
+    )
 
 
 def url_of(bound: socket.socket) -> str:
@@ -89,6 +94,11 @@ class Server(uvicorn.Server):
         self.on_start = on_start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        for each in sockets or []:
+            try:  # two may have bound to an address, but only one can listen
+                each.listen(self.config.backlog)
+            except OSError as error:
+                raise unusable(*each.getsockname()[:2], error) from error
         await super().startup(sockets)
         self.on_start()
 

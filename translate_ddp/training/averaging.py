@@ -37,6 +37,7 @@ class Opened(NamedTuple):
     state: RunState
     path: Path
     messages: Lines
+    is_average: bool = False  # made here, not stored in the file
 
 
 def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opened:
@@ -76,7 +77,7 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
         run=replace(newest.run, history=[checkpoint.path.name for checkpoint in used]),
     )
     messages.append(f"Averaged epochs: {listed(checkpoint.epoch for checkpoint in used)}.")
-    return Opened(averaged, used[-1].path, messages)
+    return Opened(averaged, used[-1].path, messages, is_average=True)
 
 
 def last_epochs(folder: Path, history: Sequence[str], count: int) -> tuple[Checkpoints, Lines]:

@@ -26,7 +26,7 @@ def without_paths(config: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
     for part, settings in config.items():
         paths = {name: defaults[part][name] for name in PATHS if name in settings}
         cleaned[part] = settings | paths
-    cleaned["corpus"]["dataset"] = list(map(public_name, dataset_names(config)))
+    cleaned["corpus"]["dataset"] = tuple(map(public_name, dataset_names(config)))
     cleaned["corpus"]["validation"] = public_name(config["corpus"]["validation"])
     return cleaned
 
@@ -43,4 +43,4 @@ def public_name(corpus: str) -> str:
     """
     path = Path(corpus).expanduser()
     is_hub_name = corpus.count(os.sep) == 1 and not path.is_absolute() and corpus[0] != "."
-    return corpus if is_hub_name and not path.parent.exists() else path.name
+    return corpus if is_hub_name and not path.parent.exists() else path.name or corpus

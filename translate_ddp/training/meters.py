@@ -61,8 +61,7 @@ class StepMeters:
 
     def clear(self) -> None:
         self.tokens.zero_()
-        for sums in self.sums.values():
-            sums.zero_()
+        self.sums.clear()  # not only zeros: a resumed run may have another loss
 
     def state(self, totals: Mapping[str, Tensor]) -> dict[str, Any]:
         """What `restore` needs: the `totals` over all ranks, and the tokens."""

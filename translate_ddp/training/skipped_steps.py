@@ -39,7 +39,7 @@ def count_skipped(
         if position.skipped_in_a_row == MAX_SKIPPED_STEPS:
             raise UserError(
                 f"Loss or gradient was not finite in {MAX_SKIPPED_STEPS} steps in a row, the last "
-                f"of them {step}: none was saved. Resume with a lower --lr or more --warmup_steps."
+                f"of them {step}. Resume with a lower --lr or more --warmup_steps."
             )
 
 

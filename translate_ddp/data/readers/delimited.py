@@ -42,7 +42,8 @@ def read_csv(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -
 def _parse_csv(file: TextFile) -> Iterator[tuple[list[list[str]], list[int]]]:
     """Rows of fields, and the number of the line in which each begins."""
     csv.field_size_limit(MAX_FIELD)
-    lines = (f"{line}\n" for block in file.blocks() for line in block)
+    # A lone \r is a blank in text, but an error of `csv`.
+    lines = (line.replace("\r", " ") + "\n" for block in file.blocks() for line in block)
     sample = list(islice(lines, SAMPLE_LINES))
     # The last row then shows whether a quote is still open.
     lines = chain(sample, lines, [END])

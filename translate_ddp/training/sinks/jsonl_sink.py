@@ -51,13 +51,17 @@ class JsonlSink(Sink):
             )
 
     def records(self, last_step: int) -> list[tuple[int, dict[str, float]]]:
-        """Step and scalars of every line up to `last_step`."""
+        """Step and scalars of every line up to `last_step`; a line that was edited may be left out.
+
+        A file that does not match the checkpoint may have such lines, and later ones.
+        """
         found = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
-            step, _ = record.pop("step"), record.pop("time")
-            if step <= last_step:  # a file that does not match the checkpoint may have later ones
-                found.append((step, {name: float(value) for name, value in record.items()}))
+        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError, KeyError, TypeError, AttributeError):
+                record = json.loads(line)
+                step, _ = record.pop("step"), record.pop("time")
+                if step <= last_step:
+                    found.append((step, {name: float(value) for name, value in record.items()}))
         return found
 
     def offset(self) -> LogOffset:
