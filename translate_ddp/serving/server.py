@@ -98,7 +98,8 @@ class Server(uvicorn.Server):
             try:  # two may have bound to an address, but only one can listen
                 each.listen(self.config.backlog)
             except OSError as error:
-                raise unusable(*each.getsockname()[:2], error) from error
+                host, port = each.getsockname()[:2]
+                raise unusable(host, port, error) from error
         await super().startup(sockets)
         self.on_start()
 
