@@ -155,7 +155,7 @@ def read_nested(path: Path, settings: Settings) -> Settings:
             found["stages"] = tuple(map(_stage, settings["stages"]))
         if "tags" in settings:
             tags = settings["tags"]
-            if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+            if not all_text(tags):
                 raise ValueError
             found["tags"] = tuple(tags)
     except (ValueError, TypeError, KeyError, AttributeError) as error:

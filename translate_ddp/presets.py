@@ -144,5 +144,10 @@ def changed_settings(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         for part, settings in config.items()
         if part not in PARTS_OMITTED
         for name, value in settings.items()
-        if value != usual.get(name)
+        if as_tuple(value) != as_tuple(usual.get(name))
     }
+
+
+def as_tuple(value: Any) -> Any:
+    """A list, as YAML files and exported checkpoints have it, as the tuple of the settings."""
+    return tuple(value) if isinstance(value, list) else value

@@ -87,19 +87,11 @@ def settings(record: RunRecord) -> Rows:
     if not record.launches:  # a version that did not record them
         names = {part: asdict(value).keys() for part, value in vars(Config()).items()}
         parts = {
-            part: {
-                name: _as_setting(record.settings[name])
-                for name in of_part
-                if name in record.settings
-            }
+            part: {name: record.settings[name] for name in of_part if name in record.settings}
             for part, of_part in names.items()
         }
         changed = changed_settings(parts)
     return [(name, flag_text(value)) for name, value in changed.items()]
-
-
-def _as_setting(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def all_settings(record: RunRecord) -> Rows:

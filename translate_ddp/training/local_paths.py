@@ -26,7 +26,7 @@ def without_paths(config: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
     for part, settings in config.items():
         paths = {name: defaults[part][name] for name in PATHS if name in settings}
         cleaned[part] = settings | paths
-    cleaned["corpus"]["dataset"] = tuple(map(public_name, dataset_names(config)))
+    cleaned["corpus"]["dataset"] = list(map(public_name, dataset_names(config)))
     cleaned["corpus"]["validation"] = public_name(config["corpus"]["validation"])
     return cleaned
 
