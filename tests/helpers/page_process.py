@@ -4,6 +4,7 @@ import os
 import time
 from pathlib import Path
 
+UNKNOWN = -1  # niceness
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -12,7 +13,7 @@ def write_report(folder: Path) -> None:
     adjustment = int(Path("/proc/self/oom_score_adj").read_text())
     groups = Path("/proc/self/autogroup")  # absent where the kernel does not have them
     is_set = groups.exists() and os.geteuid() == 0  # others may set few in a second
-    shares = int(groups.read_text().split()[-1]) if is_set else 19
+    shares = int(groups.read_text().split()[-1]) if is_set else UNKNOWN
     facts = (
         os.getpid(),
         shares,

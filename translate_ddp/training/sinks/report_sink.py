@@ -1,6 +1,6 @@
 """The record from which the report of a run is made, and the process that makes report.html.
 
-`run_record` has what the files hold. The process runs beside the training, at the lowest priority.
+`run_record` has what the files hold. Beside the training, the process has the lowest priority.
 """
 
 import errno
@@ -43,6 +43,7 @@ PICTURES = 3  # of them at most, whose attention is kept
 PAGE_SECONDS = 600  # after which the kernel ends the process
 END_SECONDS = 10.0  # maximum wait for it at the end of the run
 KILL_SECONDS = 1.0
+LOWEST_PRIORITY = 19
 
 # With the modules of this process, also in a folder with a file named as one of them. The alarm
 # ends it even if it hangs and this process is gone; a lack of memory ends it first of all. Where
@@ -50,11 +51,11 @@ KILL_SECONDS = 1.0
 COMMAND = """
 import os, signal, sys
 signal.alarm({seconds})
-os.nice(19)
+os.nice({nice})
 sys.path[:] = {path}
 from contextlib import suppress
 from pathlib import Path
-for name, value in (("oom_score_adj", "1000"), ("autogroup", "19")):
+for name, value in (("oom_score_adj", "1000"), ("autogroup", "{nice}")):
     with suppress(OSError):
         Path("/proc/self", name).write_text(value)
 from {module} import write_report
@@ -89,7 +90,7 @@ class ReportSink(Sink):
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         if any(name.startswith("validation/") for name in scalars):
-            self._start()  # now: metrics.jsonl has the scores
+            self._start(LOWEST_PRIORITY)  # now: metrics.jsonl has the scores
 
     def validated(self, step: int, rows: Sequence[Sample]) -> None:
         self._write(lambda: self._keep(step, rows))
@@ -107,7 +108,7 @@ class ReportSink(Sink):
         self._is_closed = True
         self._write(self._end)
         self._kill()  # it writes the page of the last validation, without the end
-        self._start()
+        self._start(nice=0)  # the training has ended, and the run waits for the page
         self._wait(min(seconds, END_SECONDS))
 
     # --- the record ---
@@ -167,11 +168,14 @@ class ReportSink(Sink):
 
     # --- the process that writes the page ---
 
-    def _start(self) -> None:
-        """Start the process, unless an earlier one is running: the next validation starts one."""
+    def _start(self, nice: int) -> None:
+        """Start the process, unless an earlier one is running: the next validation starts one.
+
+        `nice` is added to the niceness of the training.
+        """
         if self._is_running():
             return
-        code = COMMAND.format(seconds=PAGE_SECONDS, path=sys.path, module=MODULE)
+        code = COMMAND.format(seconds=PAGE_SECONDS, nice=nice, path=sys.path, module=MODULE)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", code, str(self.folder.absolute())],
