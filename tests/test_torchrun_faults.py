@@ -63,8 +63,7 @@ def test_run_whose_torchrun_was_killed_continues_like_an_uninterrupted_one(
     run.assert_uninterrupted(2)
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
-@pytest.mark.parametrize("options", [[], [HANDLED]])
+@pytest.mark.parametrize(("number", "options"), [(signal.SIGUSR1, []), (signal.SIGUSR2, [HANDLED])])
 def test_run_whose_torchrun_received_a_signal_continues_like_an_uninterrupted_one(
     run: Run, jobs: list[Torchrun], number: signal.Signals, options: list[str]
 ):

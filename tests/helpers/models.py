@@ -17,12 +17,17 @@ VOCABULARY = 40
 
 
 def small_model(
-    dtype: torch.dtype = torch.float32, dropout: float = 0.0, d_model: int = 32
+    dtype: torch.dtype = torch.float32, dropout: float = 0.0, d_model: int = 32, layers: int = 2
 ) -> Transformer:
     """The same weights at each call."""
     torch.manual_seed(0)
     config = ModelConfig(
-        d_model=d_model, num_heads=d_model // 16, d_ff=2 * d_model, dropout=dropout
+        d_model=d_model,
+        num_heads=d_model // 16,
+        d_ff=2 * d_model,
+        num_encoder_layers=layers,
+        num_decoder_layers=layers,
+        dropout=dropout,
     )
     return Transformer(config, VOCABULARY, dtype=dtype)
 
