@@ -13,7 +13,7 @@ import torch
 from config import Config
 from tests.helpers import processes
 from tests.helpers.faults import Run
-from tests.helpers.runs import checkpoints, last_state, metrics
+from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
 from tests.helpers.states import make_state
 from translate_ddp.corpus_settings import CorpusConfig, MixConfig
 from translate_ddp.data.mix import Mix
@@ -221,6 +221,21 @@ def test_run_that_goes_back_archives_what_followed_and_gets_a_new_id(finished: R
     assert second not in (first, run_id(other.folder))
     finished.start("--num_epochs", "3").succeed()
     assert run_id(folder) == second
+
+
+@pytest.mark.parametrize("flags", [[], ["--max_steps", "2"]])
+def test_finished_run_that_is_preloaded_into_another_folder_is_saved_there(
+    run: Run, flags: list[str]
+):
+    run.start(*flags).succeed()
+    other = run.copy("other")
+    newest = run.folder / checkpoints(run.folder)[0]
+    output = other.start(*flags, "--preload", str(newest)).succeed()
+    assert "This run has finished" in output and f"--model_folder {other.folder} " in output
+    assert (other.folder / other.status["checkpoint"]).exists()
+    assert_same_state(other.folder, run.folder)
+    again = other.start(*flags).succeed()
+    assert "Resuming from" in again and len(checkpoints(other.folder)) == 1
 
 
 def test_validation_at_max_steps_is_kept_when_the_run_goes_on(run: Run):

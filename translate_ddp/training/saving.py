@@ -28,7 +28,7 @@ class RunSaver:
         message: Callable[[str], None],
     ) -> None:
         self.store, self.folder, self.world = store, folder, world
-        self.saved_step, self.saved_name = -1, ""  # of the last file
+        self.saved_step, self.saved_name = -1, ""  # of the last file in the folder
         self._message = message
         self._failures = 0  # in a row
         self._saved_at = time.monotonic()
@@ -38,8 +38,10 @@ class RunSaver:
         return self.world.is_main and 0 < minutes <= (time.monotonic() - self._saved_at) / 60
 
     def resume(self, step: int, name: str) -> None:
-        """The run continues from the file `name`, saved at `step`."""
-        self.saved_step, self.saved_name = step, name
+        """The run continues from the file `name`, saved at `step`, maybe in another folder."""
+        path = self.store.folder / name
+        if self.world.on_main("looking for the checkpoint", path.exists):
+            self.saved_step, self.saved_name = step, name
 
     def save(
         self, state: Callable[[], RunState], step: int, epoch: int | None, *, is_last: bool

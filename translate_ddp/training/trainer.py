@@ -79,8 +79,10 @@ class Trainer:
 
     def fit(self) -> bool:
         """Train from `position` to the end of the run. Returns False if it was stopped before."""
-        if self.is_finished() and not self.position.step_in_epoch:
-            return True
+        if self.is_finished():
+            self._save()  # its checkpoint may be in another folder
+            if not self.position.step_in_epoch:
+                return True
         # Compilation may take longer than the timeout.
         self.watchdog.enter_phase("warming up", has_timeout=not self.config.compile)
         self.updater.warm_up(self.loader.largest_step())
