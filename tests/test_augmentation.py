@@ -134,14 +134,13 @@ def test_without_augmentation_passes_are_in_the_order_of_the_plan(flags: list[st
         assert step.target_tokens == Lengths.of(data.train).target[step.rows].sum()
 
 
-@pytest.mark.parametrize("size", [1, 2])
-def test_resume_after_kill_within_an_epoch_gives_same_weights(run: Run, size: int):
+def test_resume_after_kill_within_an_epoch_gives_same_weights(run: Run):
     run.flags += BOTH
     straight = run.copy("straight")
-    straight.start(size=size).succeed()
-    run.start(size=size, fault="batch:7@0=kill").kill_rest()
+    straight.start(size=2).succeed()
+    run.start(size=2, fault="batch:7@0=kill").kill_rest()
     assert 0 < last_state(run.folder)["position"]["step_in_epoch"]
-    output = run.start(size=size).succeed()
+    output = run.start(size=2).succeed()
     assert "Resuming from" in output and "Changed" not in output
     assert_same_run(straight.folder, run.folder)
 

@@ -76,11 +76,10 @@ def state_in(file: Path) -> dict[str, Any]:
     return load(file).to_dict()
 
 
-@pytest.mark.parametrize("size", [1, 2])
 def test_new_run_has_the_weights_and_the_loss_of_the_file(
-    child: Run, file: Path, other_corpus: list[str], tmp_path: Path, size: int
+    child: Run, file: Path, other_corpus: list[str], tmp_path: Path
 ):
-    output = child.start(*UNCHANGED, size=size).succeed()
+    output = child.start(*UNCHANGED, size=2).succeed()
     assert output.count(f"New run with the weights, model settings and tokenizer of {file}") == 1
     assert (
         output.count("The weights of --init_from were trained for en-it, this run is for en-de.")
@@ -109,20 +108,19 @@ def test_run_learns_from_the_file_on(child: Run):
     assert len(losses) == 4 and losses[-1] < 0.8 * losses[0]
 
 
-@pytest.mark.parametrize("size", [1, 2])
-def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: Path, size: int):
+def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: Path):
     straight = Run(child.flags, tmp_path / "straight", child.uninterrupted, None)
-    straight.start(size=size).succeed()
-    child.start(size=size, fault="batch:6=kill").kill_rest()
+    straight.start(size=2).succeed()
+    child.start(size=2, fault="batch:6=kill").kill_rest()
     file.unlink()
-    output = child.start(size=size).succeed()
+    output = child.start(size=2).succeed()
     assert f"Resuming from {child.folder}/tmodel_step_00000004-" in output
     assert f"--init_from {file} is for new runs: it was not read." in output
     assert "Changed" not in output and "This run has finished" not in output
     assert_same_run(straight.folder, child.folder)
     # The settings that the run has written are usable as they are.
     yaml = child.folder / "config.yaml"
-    again = processes.train(["--config", str(yaml)], child.folder, size).succeed()
+    again = processes.train(["--config", str(yaml)], child.folder, size=2).succeed()
     assert again.index("This run has finished: raise --num_epochs") < again.index("Finished at")
 
 

@@ -17,7 +17,10 @@ def write_source(folder: Path, kind: str) -> str:
         return write_parallel(folder / "x", [(line, line) for line in LINES])
     if kind == "shards":
         for part in "ab":
-            write(folder / f"x-{part}.tsv.gz", "".join(f"{line}\t{line}\n" for line in LINES))
+            write(
+                folder / f"x-{part}.tsv.gz",
+                "".join(f"{line}\t{line}\n" for line in LINES[:100_000]),
+            )
         return str(folder / "x-*")
     if kind == "parquet":
         write_parquet(folder / "x.parquet", *({"en": line, "de": line} for line in LINES[:50_000]))

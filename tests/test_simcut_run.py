@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from config import parse
 from tests.helpers.corpora import write_parallel
 from tests.helpers.faults import Run
@@ -14,12 +12,11 @@ from translate_ddp.training.build import build_loader, prepare_data
 SIMCUT = ["--simcut", "3"]
 
 
-@pytest.mark.parametrize("size", [1, 2])
-def test_killed_run_resumes_exactly(run: Run, size: int):
+def test_killed_run_resumes_exactly(run: Run):
     straight = run.copy("straight")
-    straight.start(*SIMCUT, size=size).succeed()
-    run.start(*SIMCUT, size=size, fault="batch:7@0=kill").kill_rest()
-    run.start(*SIMCUT, size=size).succeed()
+    straight.start(*SIMCUT, size=2).succeed()
+    run.start(*SIMCUT, size=2, fault="batch:7@0=kill").kill_rest()
+    run.start(*SIMCUT, size=2).succeed()
     assert_same_run(straight.folder, run.folder)
     logged = [record for record in records(run.folder) if "train/loss" in record]
     assert logged and all(record["train/divergence"] > 0 for record in logged)
