@@ -16,7 +16,7 @@ from typing import Any
 import tyro
 
 from translate_ddp import __version__
-from translate_ddp.commands.command_line import given_flags, silence
+from translate_ddp.commands.command_line import expand_home, given_flags, silence
 from translate_ddp.corpus_settings import Stage
 from translate_ddp.errors import UserError
 from translate_ddp.presets import PRESETS, choose_preset, with_values
@@ -40,7 +40,7 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
     the defaults of a small corpus, until `with_preset`. Raises UserError for an unusable YAML file,
     and SystemExit, with code 2 and one message, for unusable flags.
     """
-    flags = list(arguments)
+    flags = expand_home(arguments)
     if "--version" in flags:
         if prints:
             print(f"translate_ddp {__version__}")
@@ -49,7 +49,7 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
     if chosen.config:
         settings = read_yaml(Path(chosen.config))
         nested = read_nested(Path(chosen.config), settings)
-        flags = as_flags(Path(chosen.config), settings) + flags
+        flags = expand_home(as_flags(Path(chosen.config), settings)) + flags
         chosen = _read_choices(flags)
     preset = choose_preset(chosen.preset, tuple(chosen.dataset))
     with nullcontext() if prints else silence():
@@ -104,7 +104,9 @@ def read_yaml(path: Path) -> Settings:
     import yaml  # here: --help does not need it
 
     try:
-        settings = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        text = path.read_text(encoding="utf-8")
+        settings = yaml.load(text, Loader=yaml.BaseLoader)
+        nodes = yaml.compose(text, Loader=yaml.BaseLoader)
     except OSError as error:
         raise UserError(
             f"--config {path} cannot be read: {error.strerror}. Pass a YAML file."
@@ -113,6 +115,11 @@ def read_yaml(path: Path) -> Settings:
         raise UserError(f"--config {path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(settings, dict):
         raise UserError(f"--config {path} must hold lines of the form `name: value`.")
+    names = [name.value for name, _ in nodes.value]
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise UserError(f"--config {path} holds {', '.join(sorted(repeated))} twice.")
+    if "config" in settings:
+        raise UserError(f"--config {path} holds config: a file cannot name another file.")
     return settings
 
 

@@ -280,7 +280,7 @@ def test_average_file_cannot_be_resumed(copied: Path, run: Run):
         ("taken.pt", [], "taken.pt exists already"),
         ("missing/a.pt", [], "There is no folder"),
         ("tmodel_step_00000099-0a1b2c3d.pt", [], "ends like the checksum"),
-        ("model-20261123.pt", [], "ends like the checksum"),  # which `check` would call damaged
+        ("a.pt", ["--preload", "1"], "it takes two finished epochs"),
         ("a.pt", ["--average", "0"], "nothing to average"),  # the setting of the run is 1
         ("a.pt", ["--average", "-1"], "average must be at least 0"),
         ("a.pt", ["--preload", "7"], "No checkpoint of epoch 7"),

@@ -257,6 +257,8 @@ def output_of_wrong(
         ("lr: [1, 2]", "one plain value, not"),
         ("dataset: {corpus: a.tsv}", "dataset must have one plain value or a list of them, not"),
         ("dataset: [{path: a.tsv}]", "dataset must have one plain value or a list of them, not"),
+        ("lr: 1\nseed: 3\nlr: 2", "holds lr twice"),
+        ("config: base.yaml", "a file cannot name another file"),
         ("batch_siz: 3", "no setting .batch_siz."),
         ("a: {", "not YAML"),
         ("just words", "name: value"),

@@ -27,6 +27,7 @@ def test_other_languages_and_directions_than_those_of_the_file_are_named(
 ):
     state = Translator.open(str(trained)).state
     corpus = replace(CorpusConfig.of(state.run.config["corpus"]), **now)
+    state.run.config["corpus"]["of_another_version"] = 1
     found = describe_languages(corpus, state)
     assert len(found) == len(message) and all(map(str.endswith, found, message))
 

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp COMMAND`, or `translate-ddp COMMAND`: use a trained model."""
+"""`python -m translate_ddp COMMAND`, or `translate-ddp COMMAND`: all but the training."""
 
 # ruff: noqa: E402
 import gc
@@ -27,6 +27,7 @@ from translate_ddp.commands import (
     validate,
 )
 from translate_ddp.commands.command_line import parse
+from translate_ddp.console import open_closed_streams
 from translate_ddp.errors import report_errors
 from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
 from translate_ddp.runtime.launcher import is_first_process, read_launch
@@ -46,13 +47,21 @@ COMMANDS = {
 }
 
 
+def first_line(text: str | None) -> str:
+    return (text or "").partition("\n")[0]
+
+
 def main() -> None:
+    open_closed_streams()
     name, *flags = sys.argv[1:] or [""]
     if name == "--version":
         print(f"translate_ddp {__version__}")
         sys.exit()
     if name not in COMMANDS:
-        lines = [f"  {command:<10} {config.__doc__}" for command, (config, _) in COMMANDS.items()]
+        lines = [
+            f"  {command:<10} {first_line(config.__doc__)}"
+            for command, (config, _) in COMMANDS.items()
+        ]
         usage = "\n".join([USAGE, *lines])
         if name in ("-h", "--help"):
             print(usage)

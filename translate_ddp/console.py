@@ -16,6 +16,13 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def open_closed_streams() -> None:
+    """Open the null device in place of standard streams that are closed, as by `<&-`."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+
+
 def print_line(line: str, file: TextIO | None = None) -> None:
     """Print a line to stdout, or to `file`, above any progress bar. A closed one is no error."""
     from tqdm import tqdm  # here: --help does not need it

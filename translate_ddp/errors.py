@@ -1,15 +1,18 @@
 """Errors that the user can act on, and how they are reported."""
 
+import errno
 import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from translate_ddp.console import printable
 
 # Other ranks exit this much later, so that rank 0 can print: a launcher ends all ranks after one.
 EXIT_DELAY_SECONDS = 0.5
+# Of a path, or of a disk, that the user chose.
+NOT_USABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
 
 
 class UserError(Exception):
@@ -47,22 +50,33 @@ def type_and_line(error: BaseException) -> str:
     return name if line == name else f"{name}: {line}"
 
 
+def _print(error: UserError) -> None:
+    with suppress(OSError):  # its disk may be full
+        sys.stdout.flush()
+    lines = [printable(line) for line in f"error: {error}".split("\n")]
+    print("\n".join(lines), file=sys.stderr, flush=True)
+
+
 @contextmanager
 def report_errors(prints: bool = True) -> Iterator[None]:
-    """Print a `UserError` without traceback, and exit with code 2.
+    """Print a `UserError` without traceback, and exit with code 2; also a path that is not usable.
 
     `prints` is false off rank 0, which prints for all ranks.
     """
     try:
         yield
     except UserError as error:
-        sys.stdout.flush()
         if prints or error.this_rank_only:
-            lines = [printable(line) for line in f"error: {error}".split("\n")]
-            print("\n".join(lines), file=sys.stderr, flush=True)
+            _print(error)
         else:
             time.sleep(EXIT_DELAY_SECONDS)
         # Not sys.exit: the destructor of an open process group may abort the process.
+        os._exit(2)
+    except OSError as error:
+        if error.errno not in NOT_USABLE:
+            raise
+        place = error.filename or "The output"
+        _print(UserError(f"{place} cannot be used: {error.strerror}."))
         os._exit(2)
     except SystemExit as error:
         if error.code and not prints:  # unusable flags, which rank 0 reports

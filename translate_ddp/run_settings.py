@@ -33,6 +33,8 @@ class CheckpointConfig:
             )
         if not self.model_folder:
             raise ValueError("model_folder is empty: pass a folder.")
+        if re.search("[\ud800-\udfff]", self.model_folder):  # torch could not read its files
+            raise ValueError("model_folder has a name that is not UTF-8: pass another folder.")
         check_at_least(1, self, "average")
         check_at_least(0, self, "keep_last")
 

@@ -1,5 +1,6 @@
 """`python -m translate_ddp average`: write the average of the last epochs to a file."""
 
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,10 +47,10 @@ def run(config: AverageConfig) -> None:
     opened = open_checkpoint(store, config.preload, config.average)
     for line in opened.messages:
         print(line, file=sys.stderr)
-    if not opened.is_average:
+    if not opened.is_average or len(opened.state.run.history) < 2:
         raise UserError(
-            f"There is nothing to average in {store.folder}: it takes a finished epoch, and "
-            "--average N with N of at least 2."
+            f"There is nothing to average in {store.folder}: it takes two finished epochs, "
+            "and --average N with N of at least 2."
         )
     publish(output, lambda partial: write(partial, opened.state))
-    print_line(f"Wrote {output}. To fine-tune it: train.py --init_from {output}")
+    print_line(f"Wrote {output}. To fine-tune it: train.py --init_from {shlex.quote(str(output))}")

@@ -26,6 +26,8 @@ class CheckConfig:
 
 def run(config: CheckConfig) -> None:
     folder = Path(config.folder)
+    if folder.is_file():
+        raise UserError(f"{folder} is a file: pass its folder, {folder.absolute().parent}")
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}: pass the --model_folder of a run.")
     checkpoints = [found for path in folder.iterdir() if (found := parse_name(path))]

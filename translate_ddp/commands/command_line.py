@@ -13,6 +13,7 @@ from translate_ddp.errors import UserError
 
 C = TypeVar("C")
 FLAG = re.compile(r"--[^\s=]*(=|\Z)")
+HOME = re.compile(r"(--[^\s=]*=)(~(?:/.*)?)", re.DOTALL)
 
 
 def parse(config: type[C], arguments: Sequence[str], prog: str, prints: bool = True) -> C:
@@ -20,7 +21,7 @@ def parse(config: type[C], arguments: Sequence[str], prog: str, prints: bool = T
 
     Raises UserError for a repeated flag, and SystemExit, with a message, for unusable flags.
     """
-    flags, others = separate(arguments, set(switches(config)), set(lists(config)))
+    flags, others = separate(expand_home(arguments), set(switches(config)), set(lists(config)))
     with nullcontext() if prints else silence():
         return tyro.cli(
             config,
@@ -67,6 +68,14 @@ def separate(
         awaits_value = not equals and name not in without_value
         takes_all = awaits_value and name in with_values
     return flags, others
+
+
+def expand_home(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the home folder in place of `~` in `--name=~/x`, where shells leave it."""
+    return [
+        f"{found[1]}{os.path.expanduser(found[2])}" if (found := HOME.fullmatch(each)) else each
+        for each in arguments
+    ]
 
 
 def given_flags(arguments: Sequence[str]) -> set[str]:

@@ -62,7 +62,7 @@ def _folders(names: Sequence[str]) -> list[Path]:
         raise UserError("A folder is given twice: pass it once.")
     for folder in folders:
         if folder.is_file():
-            raise UserError(f"{folder} is a file: pass the folder of the run, {folder.parent}.")
+            raise UserError(f"{folder} is a file: pass its folder, {folder.absolute().parent}")
         if not folder.is_dir():
             raise UserError(f"There is no folder {folder}: pass the --model_folder of a run.")
     return folders

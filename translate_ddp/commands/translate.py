@@ -3,6 +3,7 @@
 import io
 import itertools
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -92,8 +93,8 @@ class TranslateConfig:
         for line in self.lines:
             if os.path.isfile(line):
                 raise ValueError(
-                    f"{line} is a file: pass --input {line} to translate it, or write the text to "
-                    "standard input."
+                    f"{line} is a file: pass --input {shlex.quote(line)} to translate it, or "
+                    "write the text to standard input."
                 )
 
 
@@ -176,9 +177,11 @@ def stdin_lines() -> Iterator[str]:
     """The lines of standard input, with a message on stderr for each that is not UTF-8."""
     report = report_from(0)
     for row, line in enumerate(sys.stdin):
+        if row == 0:
+            line = line.removeprefix("\ufeff")  # byte order mark
         if "\ufffd" in line or "\0" in line:  # of UTF-16, half of the bytes may be 0
             report(row, "not UTF-8, so its translation may be wrong: convert it with iconv.")
-        yield line.rstrip("\n")
+        yield line.removesuffix("\n").removesuffix("\r")
 
 
 def typed_lines(languages: str) -> Iterator[str]:

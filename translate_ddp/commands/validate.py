@@ -99,6 +99,8 @@ def run(config: ValidateConfig) -> None:
         check_new(Path(config.output))
     translator = config.saved.open(config.reverse) if config.needs_model else None
     pairs = read_pairs(config, translator)
+    # First: what is compared may not be usable, and translating takes long.
+    baseline = open_system(config.compare, pairs, config.search) if config.compare else None
     if config.hypothesis:
         system = from_hypothesis(config.hypothesis, pairs)
     else:
@@ -112,8 +114,7 @@ def run(config: ValidateConfig) -> None:
         translate = partial(translator.translate, **asdict(config.search))
         for line in describe_robustness(translate, *pairs):
             print_line(line)
-    if config.compare:
-        baseline = open_system(config.compare, pairs, config.search)
+    if baseline is not None:
         for line in describe_comparison(system, baseline, pairs):
             print_line(line)
 

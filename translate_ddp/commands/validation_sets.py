@@ -102,6 +102,10 @@ def prepare_again(translator: Translator, folder: Path) -> PreparedData:
         problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
         raise UserError(f"{problem}: {PASS_FILES}.") from error
     tokenizer = store_tokenizer(translator.tokenizer.text, folder, corpus.language_pair)
-    return load_prepared(
-        prepare(corpus, tokenizer, config["batches"]["seq_len"], folder, shown=False)
-    )
+    try:
+        path = prepare(corpus, tokenizer, config["batches"]["seq_len"], folder, shown=False)
+    except UserError as error:
+        raise UserError(
+            f"The corpus of the training cannot be read here: {PASS_FILES}.\n{error}"
+        ) from error
+    return load_prepared(path)

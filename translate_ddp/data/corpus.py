@@ -28,6 +28,7 @@ from translate_ddp.data.cleaning import (
 )
 from translate_ddp.data.pair_store import Pair, PairStore, batched_rows, to_pairs
 from translate_ddp.data.prepared_folder import (
+    SUMMARY_FILE,
     Summary,
     abandon,
     is_usable,
@@ -90,7 +91,8 @@ def clean_corpus(
 def delete_cleaned(folder: Path) -> None:
     """Delete all cleaned corpora below `folder`, also those that interrupted starts have left."""
     for cleaned in folder.glob(f"{CLEANED}*"):
-        abandon(cleaned)
+        if (cleaned / SUMMARY_FILE).exists():  # else it is not of this program
+            abandon(cleaned)
     remove_abandoned(folder)
 
 

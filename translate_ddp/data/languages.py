@@ -57,6 +57,10 @@ TWO_LETTERS = {
 }
 
 
+ENGLISH_NAMES = {name.casefold() for name in NAMES.values()}
+CODES = NAMES.keys() | THREE_LETTERS.keys() | TWO_LETTERS.keys()
+
+
 def spellings(code: str) -> list[str]:
     """The code, and the other ISO 639 codes of the language: de, deu and ger, in any order."""
     two = TWO_LETTERS.get(code, code)
@@ -67,6 +71,15 @@ def spellings(code: str) -> list[str]:
 def column_names(code: str) -> list[str]:
     """What a column of the language is usually called: its codes, and its English name."""
     return [*spellings(code), language_name(code)]
+
+
+def is_language(text: str) -> bool:
+    """Whether the text is an English name of a language, in any case, or a code such as it or IT.
+
+    `It` is a word.
+    """
+    is_code = text.casefold() in CODES and text in (text.lower(), text.upper())
+    return is_code or text.casefold() in ENGLISH_NAMES
 
 
 def language_name(code: str) -> str:

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import io
 import os
+import re
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from translate_ddp.runtime.files import write_atomically
 
 LOCK_NAME = ".lock"
 LOCK_SECONDS = 60.0  # then the holder hangs, or the disk's lock server
+NAME = re.compile(r"\.?plan-[0-9a-f]+\.npz(\.[0-9a-f]{32})?")  # also of partial files
 KEPT_PLANS = 2  # the newest, beside a new one: of the current and the last epoch
 
 
@@ -69,7 +71,7 @@ def _write(path: Path, plan: Plan) -> None:
 
 def _delete_old(folder: Path) -> None:
     """Delete all but the newest plans, also the partial files of killed processes."""
-    files = [file for file in folder.iterdir() if file.name != LOCK_NAME]
+    files = [file for file in folder.iterdir() if NAME.fullmatch(file.name)]
     files.sort(key=lambda file: file.stat().st_mtime)
     for file in files[:-KEPT_PLANS]:
         file.unlink()

@@ -13,7 +13,13 @@ from typing import Any, Literal
 
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
-from translate_ddp.run_record import STATUS_FILE
+from translate_ddp.run_record import (
+    EVENTS_FILE,
+    METRICS_FILE,
+    RECORD_FILES,
+    SETTINGS_FILE,
+    STATUS_FILE,
+)
 from translate_ddp.runtime.files import delete_partial_files, explain_write_errors, write_atomically
 from translate_ddp.runtime.heartbeat import heartbeat
 
@@ -44,6 +50,7 @@ class RunFolder:
         """
         with explain_write_errors(self.path, "Choose another --model_folder."):
             self.path.mkdir(parents=True, exist_ok=True)
+            self._check_files()
             # It stays open: the kernel releases the lock with the process, however that ends.
             descriptor = os.open(
                 self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600
@@ -58,6 +65,20 @@ class RunFolder:
             # closed.
             write_atomically(self.path / HOLDER_FILE, json.dumps(mine))
             return rank
+
+    def _check_files(self) -> None:
+        """Raise UserError if a run would replace a file that is not of a run."""
+        names = [path.name for path in self.path.iterdir()]
+        if {LOCK_FILE, METRICS_FILE, EVENTS_FILE} & set(names) or any(
+            name.endswith(".pt") for name in names
+        ):
+            return  # a run has used the folder, or its files were copied to it
+        written = {*RECORD_FILES, STATUS_FILE, SETTINGS_FILE}
+        if found := sorted(written & set(names)):
+            raise UserError(
+                f"{self.path} is not the folder of a run, but holds {', '.join(found)}, and a run "
+                "writes files of these names: pass another --model_folder."
+            )
 
     def _wait_for_lock(self, descriptor: int) -> bool:
         """True once this process has the lock; False if another one of this start has it."""

@@ -148,6 +148,8 @@ class CheckpointStore:
                 "Restore one, or start from scratch with --preload ''."
             )
         if not damaged:
+            if Path(preload).is_dir() and not preload.isdecimal():
+                return UserError(f"{preload} is a folder: pass it as --model_folder.")
             place = f"of epoch {preload}" if preload.isdecimal() else f"at {preload}"
             return UserError(f"No checkpoint {place}: {self._contents(self.list())}")
         if preload.isdecimal():

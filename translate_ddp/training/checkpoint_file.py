@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import pickle
 import zipfile
 from pathlib import Path
 from typing import IO, Any, cast
@@ -24,6 +25,8 @@ def damage(path: Path) -> str | None:
     """
     if not (path.exists() or path.is_symlink()):
         return MISSING
+    if path.is_dir():
+        return "it is a folder, not a file"
     if not path.is_file():  # opening a pipe or a device would never end
         return "it is not a regular file"
     sha256 = hashlib.sha256()
@@ -48,6 +51,10 @@ def load(path: Path, name: str = "", *, mapped: bool = False) -> RunState:
     try:
         _reject_compression(path)
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except pickle.UnpicklingError as error:  # its text proposes to run the file's code
+        raise UserError(
+            f"{name} is not a checkpoint of translate_ddp: it is of another program, or damaged."
+        ) from error
     except Exception as error:  # torch raises exceptions of many types
         raise UserError(
             f"{name} is not a checkpoint of translate_ddp: {first_line(error)}"

@@ -47,7 +47,7 @@ def is_word(preload: str) -> bool:
 
 def digest_in(name: str) -> str:
     """The start of the sha256 in the name of a checkpoint, or ""."""
-    match = re.search(rf"-([0-9a-f]{{{DIGEST_CHARACTERS},}})\.pt$", name)
+    match = re.search(rf"_step_\d{{8,}}-([0-9a-f]{{{DIGEST_CHARACTERS}}})\.pt$", name)
     return match[1] if match else ""
 
 

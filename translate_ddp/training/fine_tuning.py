@@ -54,13 +54,14 @@ def describe_languages(corpus: CorpusConfig, state: RunState) -> list[str]:
 
     Its weights then know other text, or other tags before it, than those of this run.
     """
-    saved = CorpusConfig.of(state.run.config["corpus"])
-    if (saved.languages, saved.bidirectional) == (corpus.languages, corpus.bidirectional):
-        return []
+    # Not all settings: those of another version may be others.
     before, now = (
-        f"{each.lang_src}-{each.lang_tgt}{' in both directions' * each.bidirectional}"
-        for each in (saved, corpus)
+        f"{each['lang_src']}-{each['lang_tgt']}"
+        f"{' in both directions' * each.get('bidirectional', False)}"
+        for each in (state.run.config["corpus"], vars(corpus))
     )
+    if before == now:
+        return []
     return [f"The weights of --init_from were trained for {before}, this run is for {now}."]
 
 

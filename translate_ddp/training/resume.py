@@ -1,6 +1,7 @@
 """Continues the run of a checkpoint: checks that it is the same run, and archives other files."""
 
 import hashlib
+import shlex
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
@@ -150,7 +151,7 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> 
 
 def _another_run(state: RunState, differences: list[str], advice: str) -> UserError:
     if file := state.run.config["checkpoint"]["init_from"]:
-        advice = f"pass --init_from {file}, {advice}"
+        advice = f"pass --init_from {shlex.quote(file)}, {advice}"
     table = "".join(f"\n  {line}" for line in differences)
     return UserError(
         f"The checkpoint belongs to another run:{table}\nRestore these settings, {advice}."

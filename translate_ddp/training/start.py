@@ -1,6 +1,7 @@
 """The checkpoint that a run starts from: at a new start that of `--preload`, else the newest."""
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def find_start(settings: CheckpointConfig, world: World) -> Start:
     if state is not None and not state.can_resume:
         raise UserError(
             f"{path} is an average or an exported file, which has no optimizer state to resume "
-            f"with: start a new run from it with --init_from {path} and another --model_folder."
+            f"with: start a new run from it with --init_from {shlex.quote(str(path))} and another "
+            "--model_folder."
         )
     if state is not None and init_from:
         messages.append(f"--init_from {init_from} is for new runs: it was not read.")

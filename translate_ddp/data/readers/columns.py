@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from translate_ddp.data.languages import column_names
+from translate_ddp.data.languages import column_names, is_language
 from translate_ddp.data.read_errors import list_names
 from translate_ddp.data.rows import Languages, SourceOptions
 from translate_ddp.errors import UserError
@@ -48,6 +48,13 @@ class Wanted:
             if len(set(names)) == len(found):
                 return names
         return None
+
+    def is_header(self, cells: Sequence[str]) -> bool:
+        """Whether a row without the columns names languages: a wanted one, or only others."""
+        usual = {name for language in self.languages for name in column_names(language)}
+        named = {cell.casefold() for cell in cells if cell in usual or is_language(cell)}
+        is_wanted = any(name.casefold() in named for name in usual)
+        return is_wanted or len(named) == len(cells) > 1
 
     def require(self, available: Sequence[str], source: str | Path) -> list[str]:
         """The names of the columns. Raises UserError if one is missing."""

@@ -160,7 +160,7 @@ class Table:
         given = self.wanted.given
         if all(name.isdecimal() and 1 <= int(name) <= self.width for name in given):
             return [int(name) - 1 for name in given]
-        if not any(given) and not set(self.wanted.languages) & set(cells):
+        if not any(given) and not self.wanted.is_header(cells):
             if self.width == len(self.wanted.sides):
                 return list(range(self.width))
             if self.width == 2:

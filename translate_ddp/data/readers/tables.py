@@ -31,6 +31,7 @@ READERS: dict[str, Reader] = {
     ".tmx": read_tmx,
 }
 COMPRESSIONS = tuple(DECOMPRESSORS)
+DOCUMENTS = (".xlsx", ".xls", ".ods", ".docx", ".doc", ".odt", ".pdf")
 ARCHIVES = (".tar", ".tgz", ".zip", ".bz2", ".7z", ".rar")
 
 
@@ -73,6 +74,8 @@ def _describe_other(path: Path, languages: Languages) -> str:
         return f"{path} must be unpacked first: pass the files that it holds."
     if start := common_start(path, languages):
         return f"{path} is one side of parallel text: pass the start of both file names, {start}."
+    if plain.suffix.lower() in DOCUMENTS:
+        return f"{path} is a document: save it as CSV in UTF-8, with source and target in columns."
     return (
         f"{path} does not end in {list_names(READERS)} (or {list_names(COMPRESSIONS)} of them)."
         " If it has source and target in each line, with a tab between them, rename it to"
@@ -88,7 +91,7 @@ def reader_of(path: Path) -> Reader:
 def check_file(path: Path) -> None:
     """Raise UserError if the file does not exist, is empty, or cannot be read by its name."""
     if not path.is_file():
-        raise UserError(f"There is no file {path}.")
+        raise UserError(f"{path} is a folder." if path.is_dir() else f"There is no file {path}.")
     if path.stat().st_size == 0:
         raise UserError(f"{path} is empty.")
     if compression_of(path) and reader_of(path) is read_parquet:
