@@ -13,9 +13,9 @@ from translate_ddp.errors import UserError
 from translate_ddp.exporting import argos
 from translate_ddp.exporting.ctranslate2_folder import write_files
 from translate_ddp.exporting.export import export
-from translate_ddp.exporting.proof import NotTheSame
 from translate_ddp.exporting.sentences import choose_sentences
 from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.exporting.verification import NotTheSame
 from translate_ddp.settings import NBestConfig
 
 ctranslate2: Any = pytest.importorskip("ctranslate2")

@@ -15,9 +15,9 @@ from translate_ddp.data.tokenizer import PAD, SOS, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.exporting import ctranslate2 as ctranslate2_module
 from translate_ddp.exporting import ctranslate2_folder
-from translate_ddp.exporting.ctranslate2_folder import prove_ctranslate2, write_files
+from translate_ddp.exporting.ctranslate2_folder import verify_ctranslate2, write_files
 from translate_ddp.exporting.export import export
-from translate_ddp.exporting.proof import NotTheSame
+from translate_ddp.exporting.verification import NotTheSame
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.engine import Engine
@@ -172,15 +172,15 @@ def test_damaged_folder_is_one_error(exported: Path):
         Translator.open(str(exported))
 
 
-def test_int8_is_proven_with_rounded_weights_and_bleu(trained: Path, tmp_path: Path):
+def test_int8_is_verified_with_rounded_weights_and_bleu(trained: Path, tmp_path: Path):
     model, sentences = trained_model(trained), validation_set(trained)
     before = {name: tensor.clone() for name, tensor in model.state.model.items()}
-    proof = export(model, "ctranslate2", tmp_path / "int8", sentences, "int8")
+    verification = export(model, "ctranslate2", tmp_path / "int8", sentences, "int8")
     assert all((before[name] == tensor).all() for name, tensor in model.state.model.items())
-    equal, translations, bleu = proof.lines
+    equal, translations, bleu = verification.lines
     assert equal.startswith("with weights rounded to int8, log-probabilities of")
     assert "of the exported model" in bleu and "p = " in bleu
-    assert proof.scores and proof.bleu_signature.startswith("nrefs:1")
+    assert verification.scores and verification.bleu_signature.startswith("nrefs:1")
     full = tmp_path / "full"
     full.mkdir()
     write_files(full, model, "float32")
@@ -199,9 +199,9 @@ def test_float16_is_not_verified_without_a_gpu(
 ):
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 0)
     model, sentences = trained_model(trained), validation_set(trained)
-    proof = export(model, "ctranslate2", tmp_path / "half", sentences, "float16")
-    assert proof.notes == ["float16 was written, not verified: it needs a GPU"]
-    assert not proof.lines and not proof.scores
+    verification = export(model, "ctranslate2", tmp_path / "half", sentences, "float16")
+    assert verification.notes == ["float16 was written, not verified: it needs a GPU"]
+    assert not verification.lines and not verification.scores
     assert len(Translator.open(str(tmp_path / "half")).translate(LINES)) == len(LINES)
 
 
@@ -215,7 +215,7 @@ def test_folder_with_any_flipped_weight_is_rejected(
         folder.mkdir()
         write_files(folder, flipped(model, name), quantization)
         with pytest.raises(NotTheSame, match="sentence"):
-            prove_ctranslate2(folder, model, sentences, quantization)
+            verify_ctranslate2(folder, model, sentences, quantization)
 
 
 def test_rejected_export_leaves_no_folder(

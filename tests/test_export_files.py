@@ -19,13 +19,13 @@ from translate_ddp.commands.export import ExportConfig
 from translate_ddp.commands.translate import SavedModel
 from translate_ddp.errors import UserError
 from translate_ddp.exporting import checkpoint_file
-from translate_ddp.exporting.checkpoint_file import prove_checkpoint, write_checkpoint
+from translate_ddp.exporting.checkpoint_file import verify_checkpoint, write_checkpoint
 from translate_ddp.exporting.export import export
-from translate_ddp.exporting.proof import (
-    NotTheSame,
-    Proof,
-)
 from translate_ddp.exporting.sentences import Sentences, choose_sentences
+from translate_ddp.exporting.verification import (
+    NotTheSame,
+    Verification,
+)
 from translate_ddp.runtime.new_file import publish, write_new
 from translate_ddp.training.checkpoint_file import write as write_state
 from translate_ddp.training.local_paths import public_name
@@ -121,10 +121,10 @@ def test_file_with_a_flipped_weight_is_not_the_same(trained: Path, tmp_path: Pat
     model, file = trained_model(trained), tmp_path / "x.pt"
     write_checkpoint(file, flipped(model, "decoder_norm.bias"))
     with pytest.raises(NotTheSame, match=r"the weights decoder_norm\.bias are others"):
-        prove_checkpoint(file, model)
+        verify_checkpoint(file, model)
 
 
-def test_failed_proof_leaves_nothing(
+def test_failed_verification_leaves_nothing(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     model = trained_model(trained)
@@ -146,7 +146,7 @@ def test_existing_output_is_not_touched(tmp_path: Path, kind: str):
     else:
         output.symlink_to("nowhere")
 
-    def write(path: Path) -> Proof:
+    def write(path: Path) -> Verification:
         raise AssertionError("nothing may be computed")
 
     with pytest.raises(UserError, match="output exists already: delete it, or pass another"):
@@ -157,10 +157,10 @@ def test_existing_output_is_not_touched(tmp_path: Path, kind: str):
 def test_output_that_appears_during_the_export_is_kept(tmp_path: Path):
     output = tmp_path / "output"
 
-    def write(path: Path) -> Proof:
+    def write(path: Path) -> Verification:
         path.mkdir()
         output.write_text("of another process")
-        return Proof([])
+        return Verification([])
 
     with pytest.raises(UserError, match="exists already"):
         publish(output, write)
@@ -168,7 +168,7 @@ def test_output_that_appears_during_the_export_is_kept(tmp_path: Path):
 
 
 def test_missing_folder_and_full_disk_are_one_error(tmp_path: Path):
-    def write(path: Path) -> Proof:
+    def write(path: Path) -> Verification:
         path.mkdir()
         raise OSError(28, "No space left on device")
 
@@ -197,7 +197,7 @@ def test_file_that_the_disk_has_no_space_for_is_one_error(tmp_path: Path):
     [
         (["--format", "pt", "--output", "x"], "that ends in .pt"),
         (["--format", "argos", "--output", "x.zip"], "that ends in .argosmodel"),
-        (["--format", "pt", "--output", "x-0123abcd.pt"], "like the checksum"),
+        (["--format", "pt", "--output", "x_step_00000008-0123abcd.pt"], "like the checksum"),
         (["--format", "pt", "--output", "x.pt", "--quantization", "int8"], "not for pt"),
         (["--format", "pt", "--output", "x.pt", "--reference", "y"], "needs --source"),
     ],

@@ -24,11 +24,11 @@ from translate_ddp.errors import UserError
 from translate_ddp.exporting import huggingface
 from translate_ddp.exporting.export import export
 from translate_ddp.exporting.fast_tokenizer import tokenizer_json
-from translate_ddp.exporting.huggingface import prove_huggingface
-from translate_ddp.exporting.proof import NotTheSame
+from translate_ddp.exporting.huggingface import verify_huggingface
 from translate_ddp.exporting.sentences import choose_sentences
 from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.exporting.training_figure import training_figure
+from translate_ddp.exporting.verification import NotTheSame
 from translate_ddp.settings import NBestConfig, TokenizerConfig
 from translate_ddp.training.state import LogOffset, Position
 
@@ -159,7 +159,7 @@ def test_folder_with_any_flipped_weight_is_rejected(exported: Path, trained: Pat
             changed[2] *= -1  # a position that is used
         safetensors.save_file(tensors | {name: changed}, file, metadata={"format": "pt"})
         with pytest.raises(NotTheSame, match="sentence"):
-            prove_huggingface(exported, model, sentences)
+            verify_huggingface(exported, model, sentences)
 
 
 def test_rejected_export_leaves_no_folder(

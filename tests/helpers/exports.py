@@ -1,4 +1,4 @@
-"""Trained models to export, and changed ones that a proof must reject."""
+"""Trained models to export, and changed ones that a verification must reject."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp export`: a trained model for other programs, proven to be the same."""
+"""`python -m translate_ddp export`: a trained model for other programs, verified to be the same."""
 
 import sys
 from dataclasses import dataclass, field
@@ -65,11 +65,11 @@ def run(config: ExportConfig) -> None:
         print(line, file=sys.stderr)
     model, folder = TrainedModel.of(opened.state), opened.path.parent
     sentences = choose_sentences(model, config.source, config.reference, folder)
-    proof = export(model, config.format, output, sentences, config.quantization, folder)
-    for line in proof.lines:
-        print_line(f"Proven: {line}.")
-    for line in proof.notes:
+    verification = export(model, config.format, output, sentences, config.quantization, folder)
+    for line in verification.lines:
+        print_line(f"Verified: {line}.")
+    for line in verification.notes:
         print_line(f"Note: {line}.")
-    if proof.bleu_signature:
-        print_line(f"BLEU signature: {proof.bleu_signature}")
+    if verification.bleu_signature:
+        print_line(f"BLEU signature: {verification.bleu_signature}")
     print_line(f"Wrote {output}.")

@@ -110,7 +110,7 @@ def describe_export(folder: Path) -> Rows:
         *_sizes(found.model, found.parameters, read_tokenizer(folder)),
         ("trained", f"to epoch {found.epoch}, step {found.step:,}"),
         ("scores", scores),
-        *(("proven", line) for line in found.proven),
+        *(("verified", line) for line in found.verified),
         *(("note", line) for line in found.notes),
         ("data", f"fingerprint {found.data or '?'}"),
         ("versions", f"translate_ddp {version}"),

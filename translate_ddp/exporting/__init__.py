@@ -1,1 +1,1 @@
-"""Writes trained models in the formats of other programs, with a proof that they are the same."""
+"""Writes trained models in the formats of other programs, and verifies that they are the same."""

@@ -16,13 +16,13 @@ from translate_ddp.errors import UserError
 from translate_ddp.exporting.ctranslate2 import Quantization
 from translate_ddp.exporting.ctranslate2_folder import (
     check_references,
-    prove_ctranslate2,
+    verify_ctranslate2,
     write_files,
 )
 from translate_ddp.exporting.model_card import argos_card
-from translate_ddp.exporting.proof import NotTheSame, Proof
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.exporting.verification import NotTheSame, Verification
 
 PACKAGE_VERSION = "1.0"
 ARGOS_VERSION = "1.9.0"  # the first that needs no other files beside these
@@ -30,8 +30,8 @@ ARGOS_VERSION = "1.9.0"  # the first that needs no other files beside these
 
 def write_argos(
     file: Path, model: TrainedModel, sentences: Sentences, quantization: Quantization
-) -> Proof:
-    """Write the package, and prove from the file that its model is the same.
+) -> Verification:
+    """Write the package, and verify from the file that its model is the same.
 
     Raises NotTheSame if it is not, UserError if its tokenizer is not a SentencePiece model.
     """
@@ -54,18 +54,18 @@ def write_argos(
         write_files(model_folder, model, quantization)
         (model_folder.parent / "sentencepiece.model").write_bytes(model.tokenizer.file)
         _zip(file, Path(scratch), root)
-        proof = prove_argos(file, model, sentences, quantization)
+        verification = verify_argos(file, model, sentences, quantization)
         texts = {
             "metadata.json": json.dumps(metadata(model), indent=4, ensure_ascii=False),
-            "README.md": argos_card(model, proof),
+            "README.md": argos_card(model, verification),
         }
         with zipfile.ZipFile(file, "a") as package:
             for name, text in texts.items():
                 package.writestr(f"{root}/{name}", text)
     if not SentencePieceModel(model.tokenizer.file).adds_blank:
         note = "Argos Translate joins sentences without a blank with this SentencePiece model"
-        return replace(proof, notes=[*proof.notes, note])
-    return proof
+        return replace(verification, notes=[*verification.notes, note])
+    return verification
 
 
 def metadata(model: TrainedModel) -> dict[str, str]:
@@ -80,9 +80,9 @@ def metadata(model: TrainedModel) -> dict[str, str]:
     }
 
 
-def prove_argos(
+def verify_argos(
     file: Path, model: TrainedModel, sentences: Sentences, quantization: Quantization
-) -> Proof:
+) -> Verification:
     """Raises NotTheSame if a model in the package differs from the checkpoint's."""
     with tempfile.TemporaryDirectory(dir=file.parent, prefix=f"{file.name}.") as scratch:
         with zipfile.ZipFile(file) as package:
@@ -90,7 +90,7 @@ def prove_argos(
         (root,) = Path(scratch).iterdir()
         if (root / "sentencepiece.model").read_bytes() != model.tokenizer.file:
             raise NotTheSame("it has another SentencePiece model")
-        return prove_ctranslate2(root / "model", model, sentences, quantization)
+        return verify_ctranslate2(root / "model", model, sentences, quantization)
 
 
 def _zip(file: Path, folder: Path, root: str) -> None:

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import torch
 
-from translate_ddp.exporting.proof import NotTheSame, Proof
 from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.exporting.verification import NotTheSame, Verification
 from translate_ddp.training.checkpoint_file import load, write
 from translate_ddp.training.local_paths import without_paths
 from translate_ddp.training.state import LogOffset, RunState
 
 
-def write_checkpoint(file: Path, model: TrainedModel) -> Proof:
-    """Write the file, and prove that it holds the same model. Raises NotTheSame if it does not."""
+def write_checkpoint(file: Path, model: TrainedModel) -> Verification:
+    """Write the file, and verify that it holds the same model. Raises NotTheSame if it does not."""
     write(file, stripped(model.state))
-    return prove_checkpoint(file, model)
+    return verify_checkpoint(file, model)
 
 
 def stripped(state: RunState) -> RunState:
@@ -24,7 +24,7 @@ def stripped(state: RunState) -> RunState:
     return replace(state, optimizer={}, meters={}, run=run, log_offset=LogOffset())
 
 
-def prove_checkpoint(file: Path, model: TrainedModel) -> Proof:
+def verify_checkpoint(file: Path, model: TrainedModel) -> Verification:
     """Raises NotTheSame if the weights or the tokenizer in the file are others."""
     found, expected = load(file), model.state
     if found.tokenizer != expected.tokenizer:
@@ -34,4 +34,4 @@ def prove_checkpoint(file: Path, model: TrainedModel) -> Proof:
     for name, tensor in expected.model.items():
         if not torch.equal(found.model[name], tensor):
             raise NotTheSame(f"the weights {name} are others")
-    return Proof([f"{len(found.model)} tensors and the tokenizer are equal"])
+    return Verification([f"{len(found.model)} tensors and the tokenizer are equal"])

@@ -1,4 +1,4 @@
-"""Writes a CTranslate2 folder that `Translator.open` opens, and proves that it is the same."""
+"""Writes a CTranslate2 folder that `Translator.open` opens, and verifies that it is the same."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,9 +7,14 @@ from pathlib import Path
 from translate_ddp.errors import UserError
 from translate_ddp.exporting.ctranslate2 import Quantization, rounded_to_int8, write_model
 from translate_ddp.exporting.model_card import describe_tags
-from translate_ddp.exporting.proof import Proof, proof_of, prove_equal, prove_quality
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.exporting.verification import (
+    Verification,
+    verification_of,
+    verify_equal,
+    verify_quality,
+)
 from translate_ddp.extras import import_extra
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
 from translate_ddp.modeling.exported_folder import Description, describe, tokenizer_file
@@ -19,16 +24,16 @@ from translate_ddp.runtime.launcher import Launch
 
 def write_ctranslate2(
     folder: Path, model: TrainedModel, sentences: Sentences, quantization: Quantization
-) -> Proof:
-    """Fill the folder, which must exist, and prove that it is the same model.
+) -> Verification:
+    """Fill the folder, which must exist, and verify that it is the same model.
 
-    Raises NotTheSame if it is not, UserError if the proof needs references and there are none.
+    Raises NotTheSame if it is not, UserError if references are needed and missing.
     """
     check_references(sentences, quantization)
     write_files(folder, model, quantization)
-    proof = prove_ctranslate2(folder, model, sentences, quantization)
+    verification = verify_ctranslate2(folder, model, sentences, quantization)
     if model.tags:
-        proof = replace(proof, notes=[*proof.notes, describe_tags(model)])
+        verification = replace(verification, notes=[*verification.notes, describe_tags(model)])
     position, (lang_src, lang_tgt) = model.state.position, model.languages
     description = Description(
         lang_src=lang_src,
@@ -42,15 +47,15 @@ def write_ctranslate2(
         epoch=position.current_epoch,
         step=position.global_step,
         data=model.data,
-        scores=proof.scores,
-        bleu_signature=proof.bleu_signature,
-        proven=proof.lines,
-        notes=proof.notes,
+        scores=verification.scores,
+        bleu_signature=verification.bleu_signature,
+        verified=verification.lines,
+        notes=verification.notes,
         bidirectional=model.is_bidirectional,
     )
     describe(folder, description)
     (folder / tokenizer_file(model.tokenizer)).write_bytes(model.tokenizer.file)
-    return proof
+    return verification
 
 
 def write_files(folder: Path, model: TrainedModel, quantization: Quantization) -> None:
@@ -60,7 +65,7 @@ def write_files(folder: Path, model: TrainedModel, quantization: Quantization) -
 
 
 def check_references(sentences: Sentences, quantization: Quantization) -> None:
-    """Raise UserError if BLEU is part of the proof, and there are no references."""
+    """Raise UserError if BLEU is part of the verification, and there are no references."""
     if computes(quantization) and quantization != "float32" and not sentences.references:
         raise UserError(
             f"--quantization {quantization} is accepted by its BLEU, which needs references: pass "
@@ -75,9 +80,9 @@ def computes(quantization: Quantization) -> bool:
     return quantization in library.get_supported_compute_types(device)
 
 
-def prove_ctranslate2(
+def verify_ctranslate2(
     folder: Path, model: TrainedModel, sentences: Sentences, quantization: Quantization
-) -> Proof:
+) -> Verification:
     """Raises NotTheSame if the folder's model differs from the checkpoint.
 
     An int8 model is compared in fp32 with the checkpoint whose weights are rounded to int8; then
@@ -90,15 +95,15 @@ def prove_ctranslate2(
     if quantization != "float16":
         weights = rounded_to_int8(model.state.model) if quantization == "int8" else None
         exported = CTranslate2Engine(folder, model.positions, threads, "float32", "cpu")
-        translations, lines = prove_equal(model.engine(weights), exported, sentences)
+        translations, lines = verify_equal(model.engine(weights), exported, sentences)
     if quantization == "int8":
         lines = [f"with weights rounded to int8, {line}" for line in lines]
     if quantization != "float32" and computes(quantization):
         exported = CTranslate2Engine(folder, model.positions, threads)
-        translations, more = prove_quality(
+        translations, more = verify_quality(
             model.engine(), exported, sentences, model.tokenizer, language
         )
         lines += more
     if translations is None:
-        return Proof([], notes=["float16 was written, not verified: it needs a GPU"])
-    return proof_of(translations, lines, sentences, decode, language)
+        return Verification([], notes=["float16 was written, not verified: it needs a GPU"])
+    return verification_of(translations, lines, sentences, decode, language)

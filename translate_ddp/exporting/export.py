@@ -1,4 +1,4 @@
-"""Exports a trained model: writes beside the output, proves, and then publishes by one rename."""
+"""Exports a trained model: writes beside the output, verifies, and then publishes by one rename."""
 
 from pathlib import Path
 from typing import Literal
@@ -8,9 +8,9 @@ from translate_ddp.exporting.checkpoint_file import write_checkpoint
 from translate_ddp.exporting.ctranslate2 import Quantization
 from translate_ddp.exporting.ctranslate2_folder import write_ctranslate2
 from translate_ddp.exporting.huggingface import write_huggingface
-from translate_ddp.exporting.proof import Proof
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.exporting.verification import Verification
 from translate_ddp.runtime.new_file import publish
 
 Format = Literal["ctranslate2", "huggingface", "argos", "pt"]
@@ -24,7 +24,7 @@ def export(
     sentences: Sentences,
     quantization: Quantization = "float32",
     run_folder: Path | None = None,
-) -> Proof:
+) -> Verification:
     """Write `output`, a folder or file that must not exist, if it is the same model.
 
     The card of a Hugging Face model shows the training, if `run_folder` has its metrics.
@@ -33,7 +33,7 @@ def export(
     full.
     """
 
-    def write(path: Path) -> Proof:
+    def write(path: Path) -> Verification:
         if form == "pt":
             return write_checkpoint(path, model)
         if form == "argos":

@@ -11,10 +11,15 @@ from translate_ddp.exporting.fast_tokenizer import as_text, tokenizer_config, to
 from translate_ddp.exporting.huggingface_engine import HuggingFaceEngine
 from translate_ddp.exporting.model_card import huggingface_card
 from translate_ddp.exporting.pegasus import pegasus_config, pegasus_weights
-from translate_ddp.exporting.proof import NotTheSame, Proof, proof_of, prove_equal
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.exporting.training_figure import FILE, training_figure
+from translate_ddp.exporting.verification import (
+    NotTheSame,
+    Verification,
+    verification_of,
+    verify_equal,
+)
 from translate_ddp.extras import import_extra
 from translate_ddp.settings import SearchConfig
 
@@ -28,8 +33,8 @@ def write_huggingface(
     sentences: Sentences,
     name: str,
     run_folder: Path | None = None,
-) -> Proof:
-    """Fill the folder, which must exist, and prove that it is the same model.
+) -> Verification:
+    """Fill the folder, which must exist, and verify that it is the same model.
 
     `name` is that of the model in its card, which shows the training if `run_folder` has its
     metrics.
@@ -47,13 +52,13 @@ def write_huggingface(
     (folder / "tokenizer.json").write_text(fast, encoding="utf-8")
     settings = tokenizer_config(model.tokenizer, model.seq_len)
     _write_json(folder / "tokenizer_config.json", settings)
-    proof = prove_huggingface(folder, model, sentences)
+    verification = verify_huggingface(folder, model, sentences)
     figure = training_figure(run_folder, model.state) if run_folder else ""
     if figure:
         (folder / FILE).write_text(figure, encoding="utf-8")
-    card = huggingface_card(model, proof, name, FILE if figure else "")
+    card = huggingface_card(model, verification, name, FILE if figure else "")
     (folder / "README.md").write_text(card, encoding="utf-8")
-    return proof
+    return verification
 
 
 def generation_config(model: TrainedModel) -> dict[str, Any]:
@@ -71,7 +76,7 @@ def generation_config(model: TrainedModel) -> dict[str, Any]:
     }
 
 
-def prove_huggingface(folder: Path, model: TrainedModel, sentences: Sentences) -> Proof:
+def verify_huggingface(folder: Path, model: TrainedModel, sentences: Sentences) -> Verification:
     """Raises NotTheSame if the folder's model or tokenizer differs from the checkpoint's."""
     try:
         exported = HuggingFaceEngine(folder)
@@ -86,10 +91,10 @@ def prove_huggingface(folder: Path, model: TrainedModel, sentences: Sentences) -
     known = [[i for i in row if i != UNK] for row in ids]
     if exported.decode(known) != model.tokenizer.decode(known):
         raise NotTheSame("its tokenizer decodes other text")
-    translations, lines = prove_equal(model.engine(), exported, sentences)
+    translations, lines = verify_equal(model.engine(), exported, sentences)
     lines = [f"ids of {len(texts):,} texts are equal", *lines]
     language = model.languages[1]
-    return proof_of(translations, lines, sentences, exported.decode, language)
+    return verification_of(translations, lines, sentences, exported.decode, language)
 
 
 def _check_ids(

@@ -1,4 +1,4 @@
-"""Reads an exported folder with `transformers`, an extra, to prove that it is the same model."""
+"""Reads an exported folder with `transformers`, an extra, to verify that it is the same model."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

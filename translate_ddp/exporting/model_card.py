@@ -4,13 +4,15 @@ from translate_ddp import __version__
 from translate_ddp.data.languages import language_name
 from translate_ddp.data.tagging import prefix_of
 from translate_ddp.data.text import base_language
-from translate_ddp.exporting.proof import Proof
 from translate_ddp.exporting.trained_model import TrainedModel
+from translate_ddp.exporting.verification import Verification
 from translate_ddp.training.local_paths import dataset_names, public_name
 from translate_ddp.training.metrics import UNITS
 
 
-def huggingface_card(model: TrainedModel, proof: Proof, name: str, figure: str = "") -> str:
+def huggingface_card(
+    model: TrainedModel, verification: Verification, name: str, figure: str = ""
+) -> str:
     """The card of a folder for `transformers`, with the header that the hub reads.
 
     `figure` is the file beside it that shows the training; "": there is none.
@@ -34,15 +36,15 @@ It translates one sentence at a time, of up to {model.longest_source} tokens."""
     header = (
         f"---\nlanguage:\n{languages}library_name: transformers\npipeline_tag: translation\n---"
     )
-    sections = [header, _body(model, proof)]
+    sections = [header, _body(model, verification)]
     if figure:
         sections.append(f"## Training\n\n![Loss and scores during the training]({figure})")
     return "\n\n".join([*sections, f"## Use\n\n{usage}\n"])
 
 
-def argos_card(model: TrainedModel, proof: Proof) -> str:
+def argos_card(model: TrainedModel, verification: Verification) -> str:
     """The README.md of a package for Argos Translate."""
-    return f"{_body(model, proof)}\n"
+    return f"{_body(model, verification)}\n"
 
 
 def describe_tags(model: TrainedModel) -> str:
@@ -52,7 +54,7 @@ def describe_tags(model: TrainedModel) -> str:
     return f"other programs must write a tag and a blank before each sentence: {', '.join(tags)}"
 
 
-def _body(model: TrainedModel, proof: Proof) -> str:
+def _body(model: TrainedModel, verification: Verification) -> str:
     source, target = map(language_name, model.languages)
     to = "and" if model.is_bidirectional else "to"
     shape, position = model.shape, model.state.position
@@ -68,16 +70,18 @@ def _body(model: TrainedModel, proof: Proof) -> str:
         f"Made with translate_ddp {__version__}",
     ]
     listed = "\n".join(f"- {fact}" for fact in facts)
-    sections = [f"# {source} {to} {target}", listed, f"## Scores\n\n{_scores(proof)}"]
-    if proof.lines or proof.notes:
-        proven = "\n".join(f"- {line}" for line in [*proof.lines, *proof.notes])
-        sections.append(f"## Compared with the checkpoint\n\n{proven}")
+    sections = [f"# {source} {to} {target}", listed, f"## Scores\n\n{_scores(verification)}"]
+    if verification.lines or verification.notes:
+        verified = "\n".join(f"- {line}" for line in [*verification.lines, *verification.notes])
+        sections.append(f"## Compared with the checkpoint\n\n{verified}")
     return "\n\n".join(sections)
 
 
-def _scores(proof: Proof) -> str:
-    if not proof.scores:
+def _scores(verification: Verification) -> str:
+    if not verification.scores:
         return "Not measured."
-    rows = [f"| {name} | {value:.4g} | {UNITS[name]} |" for name, value in proof.scores.items()]
+    rows = [
+        f"| {name} | {value:.4g} | {UNITS[name]} |" for name, value in verification.scores.items()
+    ]
     table = "\n".join(["| metric | score | unit |", "|---|---:|---|", *rows])
-    return f"{table}\n\nGreedy translations. BLEU signature: {proof.bleu_signature}"
+    return f"{table}\n\nGreedy translations. BLEU signature: {verification.bleu_signature}"

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,11 +31,11 @@ class Description:
     data: str  # the start of the fingerprint of the training data
     scores: dict[str, float]  # of the exported model's greedy translations; empty: not known
     bleu_signature: str
-    proven: list[str]  # what was compared with the checkpoint
-    notes: list[str]  # what was not
+    notes: list[str]  # what was not compared with the checkpoint
     sha256: str = ""  # of model.bin
     bidirectional: bool = False
     longest_source: int = 0  # as in `Run`; 0 in earlier folders
+    verified: list[str] = field(default_factory=list)  # what was compared
 
 
 def is_exported(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The proof that two engines compute the same model, without other libraries."""
+"""The verification that two engines compute the same model, without other libraries."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 
 from tests.helpers.exports import flipped, trained_model, validation_set
-from translate_ddp.exporting.proof import (
+from translate_ddp.exporting.verification import (
     NotTheSame,
-    prove_equal,
-    prove_quality,
     translate_greedily,
+    verify_equal,
+    verify_quality,
 )
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.modeling.search import Hypothesis
 
 
-def test_proof_rejects_every_flipped_weight(trained: Path):
+def test_verification_rejects_every_flipped_weight(trained: Path):
     model, sentences = trained_model(trained), validation_set(trained)
     own = model.engine()
-    found, lines = prove_equal(own, model.engine(), sentences)
+    found, lines = verify_equal(own, model.engine(), sentences)
     assert found == translate_greedily(own, sentences) and "are equal" in lines[1]
     for name in model.state.model:
         with pytest.raises(NotTheSame, match="sentence"):
-            prove_equal(own, flipped(model, name).engine(), sentences)
+            verify_equal(own, flipped(model, name).engine(), sentences)
 
 
 class Changed(TorchEngine):
@@ -47,7 +47,7 @@ def test_other_translation_is_accepted_only_at_a_tie(
     for ids in ([*best[:-1], best[-1] + 1], best[:-1], [*best, 7]):
         other.rows = {0: ids}
         with pytest.raises(NotTheSame, match="greedy translations of sentence 1 differ from token"):
-            prove_equal(own, other, sentences)
+            verify_equal(own, other, sentences)
     log_probs = TorchEngine.log_probs
 
     def tied(self: TorchEngine, sources: list, targets: list) -> list[np.ndarray]:
@@ -55,7 +55,7 @@ def test_other_translation_is_accepted_only_at_a_tie(
         return [np.zeros_like(p) for p in found] if len(sources) == 1 else found
 
     monkeypatch.setattr(TorchEngine, "log_probs", tied)
-    _, lines = prove_equal(own, other, sentences)
+    _, lines = verify_equal(own, other, sentences)
     assert "are equal, but 1 that differ at two best tokens" in lines[1]
 
 
@@ -68,8 +68,8 @@ def test_model_that_loses_more_than_half_a_bleu_is_rejected(trained: Path):
     perfect, other = (Changed(own.model, own.device) for _ in range(2))
     perfect.rows = dict(enumerate(ids))
     other.rows = perfect.rows | {0: ids[1]}  # another word in one of 400 sentences
-    _, (line,) = prove_quality(perfect, other, many, model.tokenizer, "it")
+    _, (line,) = verify_quality(perfect, other, many, model.tokenizer, "it")
     assert line.startswith("BLEU 100.00 of the checkpoint, 99.9") and "(p = 0." in line
     other.rows = perfect.rows | dict.fromkeys(range(0, 40, 2), ids[1])
     with pytest.raises(NotTheSame, match=r"BLEU 100\.00 .* a loss of more than 0\.5"):
-        prove_quality(perfect, other, many, model.tokenizer, "it")
+        verify_quality(perfect, other, many, model.tokenizer, "it")

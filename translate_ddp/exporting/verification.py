@@ -20,7 +20,7 @@ Translations = list[list[int]]
 
 
 @dataclass(frozen=True)
-class Proof:
+class Verification:
     """What was compared, and the scores of the exported model if there are references."""
 
     lines: list[str]
@@ -42,7 +42,7 @@ def translate_greedily(engine: Engine, sentences: Sentences) -> Translations:
     return [best.ids for (best,) in engine.translate(sentences.sources, GREEDY)]
 
 
-def prove_equal(
+def verify_equal(
     model: Engine, exported: Engine, sentences: Sentences
 ) -> tuple[Translations, list[str]]:
     """The greedy translations of the exported model, and lines that say what is equal.
@@ -106,7 +106,7 @@ def _first_difference(one: Sequence[int], other: Sequence[int]) -> int:
     return next(place for place, (token, token_2) in pairs if token != token_2)
 
 
-def prove_quality(
+def verify_quality(
     model: Engine, exported: Engine, sentences: Sentences, tokenizer: Tokenizer, language: str
 ) -> tuple[Translations, list[str]]:
     """The greedy translations of the exported model, and lines on its BLEU beside the model's.
@@ -126,17 +126,17 @@ def prove_quality(
     return theirs, [line]
 
 
-def proof_of(
+def verification_of(
     translations: Translations,
     lines: list[str],
     sentences: Sentences,
     decode: Callable[[Translations], list[str]],
     language: str,
-) -> Proof:
-    """The proof with the scores of the exported model's translations."""
+) -> Verification:
+    """The verification with the scores of the exported model's translations."""
     if not sentences.references:
-        return Proof(lines)
+        return Verification(lines)
     scores = score_texts(
         sentences.source_texts, decode(translations), sentences.references, language
     )
-    return Proof(lines, scores, bleu_signature(language))
+    return Verification(lines, scores, bleu_signature(language))
