@@ -49,6 +49,10 @@ def score_line(output: str) -> str:
 def test_table_and_two_files_give_the_same_scores(trained: Path, tmp_path: Path, table: str):
     folder = ["--model_folder", str(trained)]
     by_table = command(tmp_path, "validate", "--source", table, *folder)
+    rows = zip(REFERENCES, SOURCES, strict=True)
+    named = lines(tmp_path / "x.tsv", ["text\ttranslation", *map("\t".join, rows)])
+    flags = ["--source", named, "--src_column", "translation", "--tgt_column", "text", *folder]
+    assert score_line(command(tmp_path, "validate", *flags)) == score_line(by_table)
     source = lines(tmp_path / "a.en", SOURCES)
     files = ["--source", source, "--reference", lines(tmp_path / "a.it", REFERENCES)]
     assert score_line(command(tmp_path, "validate", *files, *folder)) == score_line(by_table)
@@ -124,6 +128,7 @@ def test_unusable_combinations_are_reported(trained: Path, tmp_path: Path, table
         (["--source", table, *languages], "A model has its languages"),
         (["--hypothesis", short, "--perturbed"], "--perturbed needs a model"),
         (["--reference", short], "--reference needs --source"),
+        (["--src_column", "a"], "for a --source with both sides"),
         (["--comet", "any"], "docs/guide.md"),
         (["--output", "x.xz"], "not compressed: pass a name without .xz"),
         (["--model_basename", "a b"], "model_basename may hold"),

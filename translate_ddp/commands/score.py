@@ -22,7 +22,7 @@ from translate_ddp.commands.output_formats import (
     to_json,
 )
 from translate_ddp.commands.translate import SavedModel
-from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_files, from_training
+from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_training
 from translate_ddp.console import print_line
 from translate_ddp.translator import Translator
 
@@ -82,8 +82,7 @@ def write_file(config: ScoreConfig) -> None:
 def read_pairs(config: ScoreConfig, translator: Translator) -> Pairs:
     if not config.source:
         return from_training(config.saved, translator)
-    languages = translator.lang_src, translator.lang_tgt
-    return from_files(config.source, config.reference, languages)
+    return config.read((translator.lang_src, translator.lang_tgt))
 
 
 def scored_lines(translator: Translator, pairs: Pairs, part: range) -> list[str]:

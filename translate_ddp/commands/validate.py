@@ -12,7 +12,7 @@ from typing import NamedTuple
 from translate_ddp.commands.output_file import check_one_process
 from translate_ddp.commands.output_formats import check_not_compressed, to_bytes
 from translate_ddp.commands.translate import SavedModel
-from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_files, from_training
+from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_training
 from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.sentences import split_sentences
@@ -121,10 +121,9 @@ def run(config: ValidateConfig) -> None:
 
 def read_pairs(config: ValidateConfig, translator: Translator | None) -> Pairs:
     if translator is None:
-        return from_files(config.source, config.reference, (config.lang_src, config.lang_tgt))
+        return config.read((config.lang_src, config.lang_tgt))
     if config.source:
-        languages = translator.lang_src, translator.lang_tgt
-        return from_files(config.source, config.reference, languages)
+        return config.read((translator.lang_src, translator.lang_tgt))
     return from_training(config.saved, translator)
 
 

@@ -16,6 +16,7 @@ from translate_ddp.data.dataset import (
 )
 from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.preparation import prepare
+from translate_ddp.data.rows import SourceOptions
 from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.settings import CorpusConfig
@@ -36,12 +37,26 @@ class PairsConfig:
     the validation set of the training run."""
     reference: str = ""
     """File of their translations, unless --source has them."""
+    src_column: str = ""
+    """Column of --source that holds the sources: a name, or a number from 1 on; '': the usual
+    names."""
+    tgt_column: str = ""
+    """Column of --source that holds the references."""
     reverse: bool = False
     """Use the other direction of a model of --bidirectional."""
 
     def __post_init__(self) -> None:
         if self.reference and not self.source:
             raise ValueError("--reference needs --source.")
+        if (self.src_column or self.tgt_column) and (self.reference or not self.source):
+            raise ValueError("--src_column and --tgt_column are for a --source with both sides.")
+
+    def read(self, languages: tuple[str, str]) -> "Pairs":
+        """The pairs of `source`, or of it and `reference`. Raises UserError if it is unusable."""
+        options = SourceOptions(self.src_column, self.tgt_column)
+        sides = read_given_pairs(self.source, self.reference, languages, options)
+        sources, references = (list(map(normalize, side)) for side in sides)
+        return Pairs(sources, references, languages)
 
 
 class Pairs(NamedTuple):
@@ -55,13 +70,6 @@ class Pairs(NamedTuple):
         sides = self.sources, self.references
         ids = translator.encode_sources(sides[0]), translator.tokenizer.encode(sides[1])
         return ValidationSet(ParallelDataset(*map(Ragged.of, ids)), *sides, self.languages[1])
-
-
-def from_files(source: str | Path, reference: str | Path, languages: tuple[str, str]) -> Pairs:
-    """The pairs of one source or of two files. Raises UserError if they cannot be read."""
-    sides = read_given_pairs(str(source), str(reference), languages)
-    sources, references = (list(map(normalize, side)) for side in sides)
-    return Pairs(sources, references, languages)
 
 
 def from_training(saved: SavedModel, translator: Translator) -> Pairs:

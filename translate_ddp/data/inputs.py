@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from translate_ddp.data.readers.parallel import parallel_rows, read_side
 from translate_ddp.data.readers.tables import check_file, is_table
-from translate_ddp.data.rows import Languages, ignore_progress
-from translate_ddp.data.sources import read_pairs
+from translate_ddp.data.rows import Languages, SourceOptions, ignore_progress
+from translate_ddp.data.sources import NO_OPTIONS, read_pairs
 from translate_ddp.errors import UserError
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def read_texts(path: Path, side: str, language: str) -> list[str]:
 
 
 def read_given_pairs(
-    source: str, reference: str, languages: Languages
+    source: str, reference: str, languages: Languages, options: SourceOptions = NO_OPTIONS
 ) -> tuple[list[str], list[str]]:
     """Sources and references of two files, or of one source as training reads it.
 
@@ -75,7 +75,7 @@ def read_given_pairs(
     elif Path(source).is_file() and not is_table(Path(source)):
         raise UserError(f"{source} has one text per line: pass their translations as --reference.")
     else:
-        rows = read_pairs(source, languages)
+        rows = read_pairs(source, languages, options)
     pairs = list(_checked(rows.read(ignore_progress), rows.notices))
     if not pairs:
         raise UserError(f"{source} has no pairs.")
