@@ -153,7 +153,7 @@ def test_unusable_file_is_one_message(child: Run, file: Path, tmp_path: Path):
     shutil.rmtree(child.folder / "data", ignore_errors=True)
     file.unlink()
     file.mkdir()
-    assert "it is not a regular file" in child.start().fail()
+    assert "it is a folder, not a file" in child.start().fail()
     assert not checkpoints(child.folder)
 
 

@@ -67,7 +67,7 @@ def test_a_file_that_is_no_page_of_ours_is_not_replaced(runs: list[str], content
     ("words", "message"),
     [
         (["nowhere"], "There is no folder nowhere"),
-        (["one/metrics.jsonl"], "one/metrics.jsonl is a file: pass the folder of the run, one"),
+        (["one/metrics.jsonl"], "one/metrics.jsonl is a file: pass its folder, .*/one$"),
         (["one", "./one"], "given twice"),
         (["."], r"\. holds no metrics.jsonl: pass the --model_folder"),
         (["one", "two", "--output", "one"], "--output one is a folder"),

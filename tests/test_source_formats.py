@@ -136,32 +136,10 @@ def test_columns_of_a_table_without_header_are_numbered(folder: Path):
     assert "first row is 7, one, 0.5, eins" in error_of(source, src_column="2", tgt_column="5")
 
 
-@pytest.mark.parametrize(
-    "header", ["English\tFrench", "EN\tFR", "fr\tit", "French\tItalian", "de\tIT"]
-)
-def test_header_of_other_languages_is_no_pair(folder: Path, header: str):
-    source = write(folder / "x.tsv", f"{header}\n" + "".join("\t".join(p) + "\n" for p in PAIRS))
-    message = error_of(source)
-    assert "has no columns en and de: its first row is" in message and "--src_column" in message
-    assert read(source, src_column="1", tgt_column="2")[-3:] == PAIRS
-
-
-@pytest.mark.parametrize("row", ["It\tEs", "No\tNo", "no\tno", "so\tdann", "He is\tDe"])
-def test_words_that_are_codes_of_languages_are_a_pair(folder: Path, row: str):
-    assert read(write(folder / "x.tsv", f"{row}\n")) == [tuple(row.split("\t"))]
-
-
 def test_columns_change_the_identity_of_a_source(folder: Path):
     source = write(folder / "x.tsv", TSV)
     options = SourceOptions(src_column="de", tgt_column="en")
     assert source_identity(source, EN_DE, options) != source_identity(source, EN_DE, NO_OPTIONS)
-
-
-@pytest.mark.parametrize("header", ["EN\tDE", "English\tGerman", "english\tGERMAN", "SRC\tTGT"])
-def test_columns_are_found_in_any_case_and_by_the_names_of_languages(folder: Path, header: str):
-    # Such a header was once a pair.
-    assert read(write(folder / "x.tsv", TSV.replace("en\tde", header))) == PAIRS
-    assert read(write(folder / "y.tsv", TSV), ("EN", "DE")) == PAIRS
 
 
 def test_header_of_columns_chosen_by_number_is_no_pair(folder: Path):
