@@ -42,6 +42,8 @@ def test_share_of_unknown_characters_is_that_counted_by_hand():
     tokenizer = train_tokenizer(["a a a a", "é é é é"], config)
     # Both are one token each, as is the blank before one of them.
     assert fit(["a é a"], tokenizer).startswith("0.0% of the corpus's ")
+    assert fit(["xyz"], tokenizer).endswith("A token has 1.0 characters on average.")
+    assert fit(["a a"], tokenizer).endswith("A token has 2.0 characters on average.")  # " a"
     # U+5B57 has three bytes that no merge joins: 3 of 4 tokens on each side.
     assert fit(["a字"], tokenizer).startswith("75.0% of the corpus's 8 tokens ")
     words = train_tokenizer(["sun sun moon moon"], TokenizerConfig("word"))

@@ -25,14 +25,8 @@ def test_killed_run_resumes_exactly(run: Run):
 def test_pass_holds_half_of_the_pairs(tmp_path: Path):
     corpus = write_parallel(tmp_path / "train", [(f"one {n}", f"eins {n}") for n in range(100)])
     flags = ["--dataset", corpus, "--lang_src", "en", "--lang_tgt", "de", "--preset", "tiny"]
-    flags += [
-        "--max_tokens",
-        "300",
-        "--validation",
-        "10",
-        "--model_folder",
-        str(tmp_path / "model"),
-    ]
+    flags += ["--max_tokens", "300", "--seq_len", "100", "--validation", "10"]
+    flags += ["--model_folder", str(tmp_path / "model")]
     most = []
     for further in ([], SIMCUT):
         config = parse([*flags, *further])

@@ -97,6 +97,7 @@ def test_languages_that_write_no_blanks_between_words(code: str, expected: bool)
         "“Really?” he said. |“Yes.” |Then he left. |(Maybe.) |The end",
         "- Hello. |- Hi there. |What?! |No",
         "hello there. |how are you? |no. |i am fine",
+        "Where is she? |she is not here, is she?! |No",
         "They sold apples etc. |Then Acme Inc. |They left",
         "He was born in 1999. |She has 3.5 litres. |See a.b@example.com. |Bye.",
         "¿Quién es? |¡Hola! |Él vino.",
@@ -122,6 +123,15 @@ def test_languages_that_write_no_blanks_between_words(code: str, expected: bool)
 def test_line_is_split_where_sentences_begin(marked: str):
     line, expected = marked.replace("|", ""), marked.split("|")
     assert split_sentences(line) == [sentence.strip() for sentence in expected]
+
+
+@pytest.mark.parametrize(
+    "marked", ["I have 2 dogs and he has 3. |She has 4. |Good.", "1. Go home. |I am 25. |You too"]
+)
+def test_number_ends_a_sentence_where_ordinals_have_no_period(marked: str):
+    line, expected = marked.replace("|", ""), [part.strip() for part in marked.split("|")]
+    assert split_sentences(line, "en") == split_sentences(line, "fr_CA") == expected
+    assert len(split_sentences(line, "de")) == len(split_sentences(line)) < len(expected)
 
 
 @pytest.mark.parametrize(("language", "count"), [("el", 2), ("grc", 2), ("en", 1), ("", 1)])
@@ -195,6 +205,10 @@ def test_long_sentence_is_cut_after_a_clause_else_a_word_else_anywhere():
     assert parts("aa bb, cc dd", 10) == ["aa bb,", " cc dd"]
     assert parts("a, bb cc dd", 10) == ["a, bb cc", " dd"]  # the clause is too short
     assert parts("aa bb cc", 7) == ["aa bb", " cc"]
+    assert parts("aa! b, cc dd", 11) == ["aa! b,", " cc dd"]  # the sentence is too short
+    assert parts("aa bb? cc, dd", 11) == ["aa bb?", " cc, dd"]
+    assert parts("aa bb 3.5 dd", 9) == ["aa bb 3.5", " dd"]
+    assert parts("一二三。四，五六", 7) == ["一二三。", "四，五六"]
     assert parts("abcdefgh", 3) == ["abc", "def", "gh"]
     assert parts("一二，三四五", 4) == ["一二，", "三四五"]
     assert parts("ab", 1) == ["a", "b"]

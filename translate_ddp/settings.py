@@ -262,7 +262,8 @@ class PresetConfig:
 class Config:
     """Train a Transformer for translation, in one process or under torchrun.
 
-    Defaults are those of --preset, if it is given before --help, otherwise those of the demo.
+    Defaults are those of --preset if it is given before --help; otherwise those of small with
+    --dataset, and those of the demo without.
     """
 
     run: PresetConfig = field(default_factory=PresetConfig)
@@ -285,6 +286,12 @@ class Config:
             raise ValueError(
                 f"bpe_dropout drops merges of byte-level BPE, but the tokenizer is {kind}: "
                 "pass --tokenizer bpe or --bpe_dropout 0."
+            )
+        copies = self.loss.copies
+        if self.batches.max_tokens and self.batches.seq_len * copies > self.batches.max_tokens:
+            raise ValueError(
+                f"seq_len {self.batches.seq_len}, which simcut doubles, is more than max_tokens "
+                f"{self.batches.max_tokens}: lower --seq_len or raise --max_tokens."
             )
         self.mix.check(self.corpus.dataset, self.train.num_epochs)
 

@@ -18,7 +18,7 @@ from translate_ddp.data.tokenizer import UNK, Tokenizer
 
 SOURCE, TARGET = range(2)
 
-ROWS_AT_ONCE = 1 << 20  # bounds the memory
+ROWS_AT_ONCE = 1 << 17  # bounds the memory
 TYPO_TOKENS = 3  # that typos add to a sentence: usually 0 to 4
 
 

@@ -43,46 +43,55 @@ UNCASED_ABBREVIATIONS = frozenset(
     tel usw vol
     """.split()
 )
+# Languages that write ordinal numbers with a period: "am 3. Oktober". "" is not known.
+ORDINAL_PERIODS = frozenset(
+    " bs cs da de et eu fi fo hr hu is lb lt lv nb nn no pl sk sl sr sv tr".split(" ")
+)
 CLAUSE_ENDS = frozenset(",;:—–，、；：،؛፣፤၊།·")
 
 
 def split_sentences(line: str, language: str = "") -> list[str]:
     """The sentences of a line, without the blanks between them; [] of an empty line."""
     is_cased = line != line.lower()
-    is_greek = base_language(language) in GREEK
+    base = base_language(language)
+    has_ordinals, is_greek = base in ORDINAL_PERIODS, base in GREEK
     starts = [0]
     for end in (GREEK_SENTENCE_END if is_greek else SENTENCE_END).finditer(line):
-        if _ends_sentence(line, end, is_cased):
+        if _ends_sentence(line, end, is_cased, has_ordinals):
             starts.append(end.end())
     parts = (line[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True))
     return [part.strip() for part in parts if part.strip()]
 
 
-def _ends_sentence(line: str, end: re.Match[str], is_cased: bool) -> bool:
-    """Whether the next sentence begins after `end`, of a line with or without upper case."""
+def _ends_sentence(line: str, end: re.Match[str], is_cased: bool, has_ordinals: bool) -> bool:
+    """Whether the next sentence begins after `end`.
+
+    `is_cased`: the line has upper case; `has_ordinals`: so does the language, with a period.
+    """
     stop, closing, blank = end.groups()
     if stop[0] in FULL_STOPS:
         return bool(blank) or not closing  # 「行く。」と言った is one sentence
     following = NEXT.match(line, end.end())
     first = following[1] if following else ""
-    if not blank or not first.isalnum() or (is_cased and first.islower()):
+    if not blank or not first.isalnum():
         return False
+    if is_cased and first.islower():  # as people type; but not in: "Really?" he said
+        return "?" in stop and not closing
     before = line[max(0, end.start() - LONGEST_ABBREVIATION) : end.start()]
-    word = LAST_WORD.search(before)
-    return stop != "." or not (
-        first.isdigit() or _is_abbreviation(word[0] if word else "", is_cased)
-    )
+    word = found[0] if (found := LAST_WORD.search(before)) else ""
+    if len(word) <= 2 and word.isdigit() and (has_ordinals or word == line[: end.start()]):
+        return stop != "."  # also the number of an item: "1. Go home"
+    return stop != "." or not (first.isdigit() or _is_abbreviation(word, is_cased))
 
 
 def _is_abbreviation(word: str, is_cased: bool) -> bool:
-    """Whether a period after this word belongs to it, as in Dr., J., U.S., 3. and XIV."""
+    """Whether a period after this word belongs to it, as in Dr., J., U.S. and XIV."""
     if "." in word:
         return all(len(part) <= 2 and not part.isdigit() for part in word.split("."))
     return (
         word.lower() in ABBREVIATIONS
         or (not is_cased and word in UNCASED_ABBREVIATIONS)
         or (len(word) == 1 and word.lower() != word.upper())
-        or (len(word) <= 2 and word.isdigit())
         or re.fullmatch("[IVXLC]{2,}|[\u0e00-\u0eff]+", word) is not None  # Thai and Lao use no "."
     )
 
@@ -94,7 +103,7 @@ def join_sentences(sentences: Iterable[str], language: str) -> str:
 
 
 def cut(tokens: Sequence[str], limit: int) -> list[slice]:
-    """Slices of at most `limit` tokens: up to the end of a clause, else of a word or a character.
+    """Slices of at most `limit` tokens: to the end of a sentence, else clause, word or character.
 
     Each but the last has more than half of the limit.
     """
@@ -105,7 +114,8 @@ def cut(tokens: Sequence[str], limit: int) -> list[slice]:
     return [slice(start, end) for start, end in zip(starts, [*starts[1:], None], strict=True)]
 
 
-def _rank(before: str, after: str) -> tuple[bool, bool, bool]:
+def _rank(before: str, after: str) -> tuple[bool, bool, bool, bool]:
     """How well text may be cut between two tokens. U+FFFD is the text of a part of a character."""
-    is_end = before.rstrip()[-1:] in CLAUSE_ENDS
-    return is_end, after[:1].isspace(), not after.startswith("\ufffd")
+    last, is_blank = before.rstrip()[-1:], after[:1].isspace()
+    ends_sentence = last != "" and (last in FULL_STOPS or (is_blank and last in ".!?…"))
+    return ends_sentence, last in CLAUSE_ENDS, is_blank, not after.startswith("\ufffd")

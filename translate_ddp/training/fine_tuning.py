@@ -83,18 +83,21 @@ def store_tokenizer(text: str, folder: Path, languages: str) -> TokenizerConfig:
 
 
 def describe_fit(pairs: ParallelDataset, tokenizer: Tokenizer) -> str:
-    """How much of a corpus the vocabulary cannot spell in whole characters."""
+    """How well a vocabulary fits a corpus: what it cannot spell, and the length of its tokens."""
     pieces = tokenizer.pieces(range(len(tokenizer)))
     # A token that holds only some bytes of a character is decoded to U+FFFD.
     is_part = np.array(["\ufffd" in piece for piece in pieces])
     is_part[UNK] = True
+    characters = np.array([len(piece) for piece in pieces])
     sides = (pairs.source.tokens, pairs.target.tokens)
-    parts, total = 0, 0
+    parts = length = total = 0
     for tokens in sides:
         for start in range(0, len(tokens), 2**20):  # of a corpus that may exceed the memory
-            parts += int(is_part[tokens[start : start + 2**20]].sum())
+            some = tokens[start : start + 2**20]
+            parts += int(is_part[some].sum())
+            length += int(characters[some].sum())
         total += len(tokens)
     return (
         f"{parts / total:.1%} of the corpus's {total:,} tokens are [UNK] or parts of characters "
-        "that are not in the vocabulary."
+        f"that are not in the vocabulary. A token has {length / total:.1f} characters on average."
     )
