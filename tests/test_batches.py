@@ -244,7 +244,6 @@ def test_every_rank_warms_up_with_a_pass_as_large_as_its_largest(
     ("wrong", "named"),
     [
         ({"seq_len": 500, "batch_tokens": 400}, "batch_tokens"),
-        ({"seq_len": 500, "batch_tokens": 900, "max_tokens": 400}, "max_tokens"),
         ({"batch_size": -1}, "batch_size"),
         ({"seq_len": 1}, "seq_len"),
     ],

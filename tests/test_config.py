@@ -229,6 +229,7 @@ def test_run_writes_its_configuration_to_the_model_folder(uninterrupted: Callabl
         (["--precision", "fp8"], "--precision"),
         (["--num_heads", "7"], "multiple of num_heads"),
         (["--seq_len", "9000"], "batch_tokens"),
+        (["--max_tokens", "200"], "seq_len 256 is more than max_tokens 200"),
         (["--simcut", "3", "--max_tokens", "300"], "which simcut doubles"),
         (["--lang_src", "it"], "must differ"),
         (["--preset", "huge"], "--preset"),

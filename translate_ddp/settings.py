@@ -67,11 +67,6 @@ class BatchConfig:
                 f"seq_len {self.seq_len} is more than batch_tokens {self.batch_tokens}: "
                 "lower --seq_len or raise --batch_tokens."
             )
-        if self.max_tokens and self.seq_len > self.max_tokens:
-            raise ValueError(
-                f"seq_len {self.seq_len} is more than max_tokens {self.max_tokens}: "
-                "lower --seq_len or raise --max_tokens."
-            )
 
     def pass_tokens(self, device_type: str) -> int:
         """`max_tokens`, or its default on a device of that type."""
@@ -287,11 +282,12 @@ class Config:
                 f"bpe_dropout drops merges of byte-level BPE, but the tokenizer is {kind}: "
                 "pass --tokenizer bpe or --bpe_dropout 0."
             )
-        copies = self.loss.copies
-        if self.batches.max_tokens and self.batches.seq_len * copies > self.batches.max_tokens:
+        copies, seq_len, most = self.loss.copies, self.batches.seq_len, self.batches.max_tokens
+        if most and copies * seq_len > most:
+            doubled = ", which simcut doubles," if copies > 1 else ""
             raise ValueError(
-                f"seq_len {self.batches.seq_len}, which simcut doubles, is more than max_tokens "
-                f"{self.batches.max_tokens}: lower --seq_len or raise --max_tokens."
+                f"seq_len {seq_len}{doubled} is more than max_tokens {most}: lower --seq_len or "
+                "raise --max_tokens."
             )
         self.mix.check(self.corpus.dataset, self.train.num_epochs)
 
