@@ -1,5 +1,6 @@
 """The commands and the Python API that use a trained model, and files that they reject."""
 
+import io
 import re
 import shutil
 import subprocess
@@ -55,6 +56,11 @@ def test_translate_reads_standard_input_also_if_it_is_not_utf8(trained: Path):
     translations = Translator.open(str(trained)).translate(lines)
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode() == "".join(f"{line}\n" for line in translations)
+
+
+def test_standard_input_may_be_written_on_windows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("\ufeffone\r\ntwo \r\n\r\nlast"))
+    assert list(translate.stdin_lines()) == ["one", "two ", "", "last"]
 
 
 def test_validate_repeats_the_scores_of_the_training_run(trained: Path, tmp_path: Path):

@@ -126,7 +126,8 @@ def test_line_is_split_where_sentences_begin(marked: str):
 
 
 @pytest.mark.parametrize(
-    "marked", ["I have 2 dogs and he has 3. |She has 4. |Good.", "1. Go home. |I am 25. |You too"]
+    "marked",
+    ["I have 2 dogs and he has 3. |She has 4. |Good.", "1. Go home. |I am 25. |You too. 2. Go"],
 )
 def test_number_ends_a_sentence_where_ordinals_have_no_period(marked: str):
     line, expected = marked.replace("|", ""), [part.strip() for part in marked.split("|")]

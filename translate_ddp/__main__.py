@@ -47,10 +47,6 @@ COMMANDS = {
 }
 
 
-def first_line(text: str | None) -> str:
-    return (text or "").partition("\n")[0]
-
-
 def main() -> None:
     open_closed_streams()
     name, *flags = sys.argv[1:] or [""]
@@ -58,10 +54,8 @@ def main() -> None:
         print(f"translate_ddp {__version__}")
         sys.exit()
     if name not in COMMANDS:
-        lines = [
-            f"  {command:<10} {first_line(config.__doc__)}"
-            for command, (config, _) in COMMANDS.items()
-        ]
+        docs = {command: config.__doc__ or "" for command, (config, _) in COMMANDS.items()}
+        lines = [f"  {command:<10} {doc.splitlines()[0]}" for command, doc in docs.items()]
         usage = "\n".join([USAGE, *lines])
         if name in ("-h", "--help"):
             print(usage)

@@ -50,10 +50,10 @@ def type_and_line(error: BaseException) -> str:
     return name if line == name else f"{name}: {line}"
 
 
-def _print(error: UserError) -> None:
+def _print(text: str) -> None:
     with suppress(OSError):  # its disk may be full
         sys.stdout.flush()
-    lines = [printable(line) for line in f"error: {error}".split("\n")]
+    lines = [printable(line) for line in f"error: {text}".split("\n")]
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 
@@ -67,16 +67,17 @@ def report_errors(prints: bool = True) -> Iterator[None]:
         yield
     except UserError as error:
         if prints or error.this_rank_only:
-            _print(error)
+            _print(str(error))
         else:
             time.sleep(EXIT_DELAY_SECONDS)
         # Not sys.exit: the destructor of an open process group may abort the process.
         os._exit(2)
     except OSError as error:
-        if error.errno not in NOT_USABLE:
+        is_output = error.filename is None and error.errno == errno.ENOSPC
+        if not is_output and (error.filename is None or error.errno not in NOT_USABLE):
             raise
-        place = error.filename or "The output"
-        _print(UserError(f"{place} cannot be used: {error.strerror}."))
+        place = "The output" if is_output else error.filename
+        _print(f"{place} cannot be used: {error.strerror}.")
         os._exit(2)
     except SystemExit as error:
         if error.code and not prints:  # unusable flags, which rank 0 reports

@@ -79,8 +79,11 @@ def _ends_sentence(line: str, end: re.Match[str], is_cased: bool, has_ordinals: 
         return "?" in stop and not closing
     before = line[max(0, end.start() - LONGEST_ABBREVIATION) : end.start()]
     word = found[0] if (found := LAST_WORD.search(before)) else ""
-    if len(word) <= 2 and word.isdigit() and (has_ordinals or word == line[: end.start()]):
-        return stop != "."  # also the number of an item: "1. Go home"
+    if len(word) <= 2 and word.isdigit():
+        preceding = before[: -len(word)].rstrip()
+        is_item = not preceding or preceding[-1] in ".!?…:"  # "1. Go home. 2. Rest"
+        if has_ordinals or is_item:
+            return stop != "."
     return stop != "." or not (first.isdigit() or _is_abbreviation(word, is_cased))
 
 
