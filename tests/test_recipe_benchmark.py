@@ -236,7 +236,9 @@ def test_report_compares_by_name_over_all_seeds(tmp_path: Path, capsys: pytest.C
     for seed in (1, 2):
         write_record(tmp_path, "full", seed, 0.1, ["val", TEST])
     write_record(tmp_path, "without-x", 1, 0.4, ["val"])
-    write_recipe_report(RecipeReport(results=tmp_path, corpus=tmp_path, against="full"))
+    write_recipe_report(
+        RecipeReport(results=tmp_path, corpus=tmp_path, against=("full", "without-x"))
+    )
     shown = capsys.readouterr().out
     records = {record.stem: record for record in load_records(tmp_path / "recipe")}
     full = [records[f"full-tok-{seed}"] for seed in (1, 2)]
@@ -245,5 +247,12 @@ def test_report_compares_by_name_over_all_seeds(tmp_path: Path, capsys: pytest.C
     scores = [found.validation_score(found.chosen) for found in [*full, records["without-x-tok-1"]]]
     difference = scores[2] - (scores[0] + scores[1]) / 2
     assert f"| tok, without-x | {difference:+.2f} |" in shown
+    assert f"| tok, full | {-difference:+.2f} |" in shown
+    titles = [f"Difference to {name}, BLEU" for name in ("full", "without-x")]
+    assert [line for line in shown.splitlines() if line.startswith("## ")] == [
+        f"## {title}" for title in titles
+    ]
+    figure = (tmp_path / "recipe.svg").read_text(encoding="utf-8")
+    assert all(title in figure for title in titles)
     with pytest.raises(UserError, match="no record of 'y', only of full, without-x"):
-        write_recipe_report(RecipeReport(results=tmp_path, corpus=tmp_path, against="y"))
+        write_recipe_report(RecipeReport(results=tmp_path, corpus=tmp_path, against=("y",)))

@@ -2,7 +2,7 @@
 
     python -m benchmarks.recipe --corpus multi30k --convention tok --name small --seed 1
     python -m benchmarks.recipe --corpus multi30k --name without-muon --no_test -- --optimizer adamw
-    python -m benchmarks.recipe report --corpus multi30k --against small
+    python -m benchmarks.recipe report --corpus multi30k --against old-default small
 
 What follows `--` are flags of train.py. A run that was stopped is resumed by the same command.
 `report` makes tables and a figure of all records. The protocol: `docs/recipe.md`.
@@ -39,7 +39,7 @@ class RecipeBenchmark(Settings):
     convention: Literal["tok", "raw"] = "raw"
     """tok: `.lc.norm.tok` files, BLEU of tokens as given; raw: cased text, sacreBLEU 13a."""
     name: str = "default"
-    """Name of the recipe; leave-one-out runs are named without-PART."""
+    """Name of the recipe, such as without-muon."""
     seed: int = 1
     """Seed of the training."""
     model_root: Path = Path("weights/recipe")

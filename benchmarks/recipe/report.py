@@ -1,7 +1,7 @@
-"""Tables and a figure of all records: scores by recipe, and differences to one of them."""
+"""Tables and a figure of all records: scores by recipe, and differences to some of them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +31,8 @@ Differences = dict[str, dict[str, Difference]]  # "convention, name" -> split ->
 class RecipeReport(Settings):
     corpus: Path = Path("multi30k")
     """Folder of the references, as for the training."""
-    against: str = ""
-    """Recipe with which all others are compared; '': no comparison."""
+    against: tuple[str, ...] = ()
+    """Recipes with each of which all others are compared."""
 
 
 def write_recipe_report(settings: RecipeReport) -> None:
@@ -43,24 +43,26 @@ def write_recipe_report(settings: RecipeReport) -> None:
         runs[record.convention, record.name].append(record)
     if not runs:
         raise UserError(f"{folder} holds no record: run `python -m benchmarks.recipe` first.")
-    if settings.against and all(name != settings.against for _, name in runs):
-        names = ", ".join(sorted({name for _, name in runs}))
-        raise UserError(f"There is no record of {settings.against!r}, only of {names}.")
-    differences = compare_all(runs, settings) if settings.against else {}
-    title = f"Difference to {settings.against}, BLEU"
-    records = [record for found in runs.values() for record in found]
+    names = sorted({name for _, name in runs})
+    for name in settings.against:
+        if name not in names:
+            raise UserError(f"There is no record of {name!r}, only of {', '.join(names)}.")
+    found = {name: compare_all(runs, name, settings) for name in settings.against}
+    charts = [bars(title(name), interval_bars(each)) for name, each in found.items()]
+    records = [record for each in runs.values() for record in each]
     write_report(
         "recipe",
         TITLE,
-        [
-            Row(f"{convention}, {name}", summary(found))
-            for (convention, name), found in runs.items()
-        ],
+        [Row(f"{convention}, {name}", summary(each)) for (convention, name), each in runs.items()],
         folder=settings.results,
-        raw={key: {s: vars(d) for s, d in found.items()} for key, found in differences.items()},
-        notes=[NOTE, *comparison(title, differences), *origins(records)],
-        figure=figure(differences, title) if differences else "",
+        raw={name: as_values(each) for name, each in found.items()},
+        notes=[NOTE, *comparisons(found), *origins(records)],
+        figure=standalone(*charts) if charts else "",
     )
+
+
+def title(against: str) -> str:
+    return f"Difference to {against}, BLEU"
 
 
 def summary(records: Sequence[Record]) -> Values:
@@ -96,12 +98,12 @@ def over_seeds(
     return mean if least == most else f"{mean} ({least} to {most})"
 
 
-def compare_all(runs: Runs, settings: RecipeReport) -> Differences:
+def compare_all(runs: Runs, against: str, settings: RecipeReport) -> Differences:
     """The differences of all recipes to `against`, on each split that both have translated."""
     found: Differences = {}
     for (convention, name), records in runs.items():
-        baseline = runs.get((convention, settings.against), [])
-        if name == settings.against or not baseline:
+        baseline = runs.get((convention, against), [])
+        if name == against or not baseline:
             continue
         splits = {}
         for split in (VALIDATION, TEST):
@@ -121,19 +123,26 @@ def count(records: Sequence[Record], split: str, settings: RecipeReport) -> list
     return [sentence_counts(metric, r.translations(folder, split), references) for r in records]
 
 
-def comparison(title: str, differences: Differences) -> list[str]:
-    """The table of the differences, as notes of the report."""
-    if not differences:
+def as_values(differences: Differences) -> dict[str, dict[str, dict[str, float]]]:
+    return {key: {s: vars(d) for s, d in found.items()} for key, found in differences.items()}
+
+
+def comparisons(found: Mapping[str, Differences]) -> list[str]:
+    """A table for each recipe that others are compared with, as notes of the report."""
+    if not found:
         return []
-    rows = [
-        Row(key, {k: v for split, d in found.items() for k, v in shown_difference(split, d)})
-        for key, found in differences.items()
-    ]
+    notes = []
+    for against, differences in found.items():
+        rows = [
+            Row(key, {k: v for split, d in splits.items() for k, v in shown_difference(split, d)})
+            for key, splits in differences.items()
+        ]
+        notes += [f"## {title(against)}", table(rows)]
     note = (
         f"Intervals of 95 % and two-sided p by paired bootstrap over the sentences, "
         f"{RESAMPLES:,} resamples, all seeds with the same sentences."
     )
-    return [f"## {title}", table(rows), note]
+    return [*notes, note]
 
 
 def shown_difference(split: str, found: Difference) -> list[tuple[str, str]]:
@@ -155,11 +164,10 @@ def origins(records: Sequence[Record]) -> list[str]:
     return [f"Signatures: {', '.join(signatures)}."] + [f"Trained on: {m}." for m in machines]
 
 
-def figure(differences: Differences, title: str) -> str:
+def interval_bars(differences: Differences) -> list[Bar]:
     """A bar for each recipe and split, with its 95 % interval."""
-    items = [
+    return [
         Bar(f"{name}, {split}", d.mean, f"{d.mean:+.2f}", d.low, d.high, color=int(split == TEST))
         for name, splits in differences.items()
         for split, d in splits.items()
     ]
-    return standalone(bars(title, items))
