@@ -39,7 +39,7 @@ from translate_ddp.errors import UserError
 
 COMMANDS = (
     "gpu.__main__ recipe.__main__ training decoding profile curves scaling quality neighbours "
-    "control_plane startup demo serving time_to_quality.__main__ preparation".split()
+    "control_plane startup demo scripts serving time_to_quality.__main__ preparation".split()
 )
 PEERS = ("ctranslate2", "eole", "pyonmttok", "transformers")
 
