@@ -49,10 +49,10 @@ def test_translate_reads_standard_input_also_if_it_is_not_utf8(trained: Path):
         [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)],
         cwd=ROOT,
         env=environment() | {"LC_ALL": "C", "PYTHONUTF8": "0"},
-        input=b"sun moon river\n\ncaf\xe9\nstone bird fish wolf tree",
+        input=b"sun moon\rriver\n\ncaf\xe9\nstone bird fish wolf tree",
         capture_output=True,
     )
-    lines = ["sun moon river", "", "caf\ufffd", "stone bird fish wolf tree"]
+    lines = ["sun moon\rriver", "", "caf\ufffd", "stone bird fish wolf tree"]
     translations = Translator.open(str(trained)).translate(lines)
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode() == "".join(f"{line}\n" for line in translations)

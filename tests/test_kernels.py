@@ -133,6 +133,11 @@ def test_cast_without_foreach_copy_gives_same_bits(monkeypatch: pytest.MonkeyPat
         assert cast.dtype == torch.bfloat16 and torch.equal(cast, expected)
 
 
+def test_dropout_mask_of_almost_all_elements_drops_them():
+    mask = dropout_mask(torch.empty(1000), 0.999999)
+    assert float((mask == 0).float().mean()) > 0.99
+
+
 def test_dropout_mask_has_its_rate_and_mean():
     torch.manual_seed(0)
     like = torch.empty(333, 1001)

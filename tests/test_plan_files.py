@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from translate_ddp.corpus_settings import MixConfig
 from translate_ddp.data import plan_files, step_sampler
+from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import Lengths, Plan, plan_epoch
 from translate_ddp.data.plan_files import load_or_compute, plan_name
 from translate_ddp.data.step_sampler import StepSampler
@@ -187,7 +189,8 @@ def test_samplers_of_augmented_pairs_share_no_plan_if_seq_len_differs(tmp_path: 
 def test_plan_of_the_next_epoch_is_computed_during_this_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    mine = sampler(tmp_path)
+    mix = Mix.of(MixConfig(), [len(LENGTHS.source)], num_epochs=4)
+    mine = StepSampler(LENGTHS, CONFIG, seed=0, rank=0, world_size=2, folder=tmp_path, mix=mix)
     for epoch in range(3):
         mine.set_epoch(epoch)
         assert is_equal(mine.plan, compute(epoch))
@@ -197,6 +200,9 @@ def test_plan_of_the_next_epoch_is_computed_during_this_one(
         with monkeypatch.context() as patch:
             patch.setattr(step_sampler, "plan_epoch", not_needed)
             mine.set_epoch(epoch + 1)
+    monkeypatch.setattr(step_sampler, "plan_epoch", not_needed)
+    iter(mine)
+    assert mine._next[0] == 3  # the last epoch: no other follows  # pyright: ignore[reportPrivateUsage]
 
 
 def test_error_of_the_background_computation_reaches_the_sampler(monkeypatch: pytest.MonkeyPatch):

@@ -203,6 +203,11 @@ def test_lines_of_unequal_parallel_text_are_counted_to_the_end(folder: Path):
         ('{"en": "a", "de": "b"}\n' + '{"en":' * 50_000 + "\n", "line 2 is no JSON"),
         ('[{"en": "a", "de": "b"},\n{"en": "c"', "object in line 2 is no JSON, or incomplete"),
         ('[{"en": "a", "de": "b"}', "object in line 1 is no JSON, or incomplete"),
+        (
+            '[{"en": "a", "de": "b"}\n]\n[{"en": "c", "de": "d"}]\n',
+            "the end of its array in line 2",
+        ),
+        ('[{"en": "a", "de": "b"}]' + " " * 2_000_000 + "x", "the end of its array in line 1"),
     ],
 )
 def test_invalid_json_is_reported_with_its_line(folder: Path, content: str, expected: str):

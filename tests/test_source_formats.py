@@ -1,5 +1,6 @@
 """What each format keeps as text, and the names under which files and columns are found."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import datasets
@@ -8,10 +9,12 @@ import pytest
 from pyarrow.parquet import write_table
 
 from tests.helpers.corpora import EN_DE, error_of, read, write, write_parallel
+from translate_ddp.data.corpus import corpus_signature
 from translate_ddp.data.readers.arrow import dataset_rows
 from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.rows import SourceOptions, ignore_progress
-from translate_ddp.data.sources import NO_OPTIONS, source_identity
+from translate_ddp.data.sources import NO_OPTIONS, read_pairs, source_identity
+from translate_ddp.settings import CorpusConfig
 
 PAIR = Wanted.pair(EN_DE, SourceOptions())
 
@@ -89,6 +92,24 @@ def test_shards_of_parallel_text_are_joined_in_order(folder: Path, pattern: str)
         assert f"there is only {folder / 'part-1.en.gz'}" in error_of(folder / pattern)
 
 
+@pytest.mark.parametrize("names", [["a.en", "a.de"], ["a.en", "a.de", "b.en", "b.de"]])
+def test_other_files_of_a_pattern_are_named(folder: Path, names: list[str]):
+    for name in [*names, "c.tsv", "notes.txt"]:
+        write(folder / name, "text\n")
+    rows = read_pairs(f"{folder}/*", EN_DE)
+    for _ in range(2):
+        assert list(rows.read(ignore_progress)) == [("text", "text")] * (len(names) // 2)
+        assert rows.notices == [
+            f"Not read of {folder}/*: c.tsv, notes.txt, no parallel text in en and de."
+        ]
+
+
+def test_shard_that_is_a_link_without_a_file_is_an_error(folder: Path):
+    write(folder / "part-0.tsv", TSV)
+    (folder / "part-1.tsv").symlink_to(folder / "moved.tsv")
+    assert f"There is no file {folder / 'part-1.tsv'}" in error_of(folder / "part-*.tsv")
+
+
 def test_shards_of_tables_are_joined_in_order(folder: Path):
     for number in (1, 0, 2):
         write(folder / f"part-{number}.tsv.gz", "de\ten\n" + "\t".join(PAIRS[number][::-1]))
@@ -136,10 +157,10 @@ def test_columns_of_a_table_without_header_are_numbered(folder: Path):
     assert "first row is 7, one, 0.5, eins" in error_of(source, src_column="2", tgt_column="5")
 
 
-def test_columns_change_the_identity_of_a_source(folder: Path):
-    source = write(folder / "x.tsv", TSV)
-    options = SourceOptions(src_column="de", tgt_column="en")
-    assert source_identity(source, EN_DE, options) != source_identity(source, EN_DE, NO_OPTIONS)
+def test_columns_change_the_signature_of_a_corpus(folder: Path):
+    corpus = CorpusConfig(dataset=(write(folder / "x.tsv", TSV),), lang_tgt="de")
+    swapped = replace(corpus, src_column="de", tgt_column="en")
+    assert corpus_signature(swapped) != corpus_signature(corpus)
 
 
 def test_header_of_columns_chosen_by_number_is_no_pair(folder: Path):

@@ -12,6 +12,7 @@ import pytest
 from datasets import config
 
 from tests.helpers.corpora import (
+    EN_DE,
     corpus_error,
     corpus_of,
     error_of,
@@ -148,6 +149,17 @@ def test_error_for_folder_without_corpus_lists_its_files(folder: Path):
 def test_folder_with_brackets_in_its_name_is_no_pattern(folder: Path):
     write_parallel(folder / "corpus[1]" / "train", numbered_pairs(3))
     assert read(folder / "corpus[1]") == numbered_pairs(3)
+
+
+def test_test_set_of_a_folder_is_read_on_request_only(folder: Path):
+    write_parallel(folder / "train", numbered_pairs(3))
+    before = source_identity(str(folder), EN_DE, SourceOptions())
+    write(folder / "test.en", "its translation is secret\n")
+    assert read(folder) == numbered_pairs(3)
+    assert source_identity(str(folder), EN_DE, SourceOptions()) == before
+    assert f"there is only {folder / 'test.en'}" in error_of(f"{folder}:test")
+    write(folder / "test.de", "it came\n")
+    assert read(f"{folder}:test") == [("its translation is secret", "it came")]
 
 
 def test_source_without_train_split_requires_a_name(folder: Path):

@@ -16,7 +16,10 @@ from tests.helpers.commands import run_translate_ddp, translate_ddp
 from tests.helpers.runs import records, validations
 from translate_ddp.commands.average import AverageConfig
 from translate_ddp.commands.info import InfoConfig
+from translate_ddp.commands.score import scored_lines
 from translate_ddp.commands.translate import SavedModel
+from translate_ddp.commands.validation_sets import Pairs
+from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.translator import Translator
 
 SOURCES = ["sun moon", "tree {river} fish", "wolf stone moon bird", "river", "fish sun sun"]
@@ -192,6 +195,16 @@ def test_scores_of_the_validation_set_give_its_loss(trained: Path, tmp_path: Pat
         assert "".join(row["tokens"]) == f" {row['reference']}"
         assert row["log_prob"] == pytest.approx(sum(row["log_probs"]), abs=1e-5)
         assert row["score"] == pytest.approx(row["log_prob"] / len(row["tokens"]), abs=1e-5)
+
+
+def test_scores_report_each_finished_batch(trained: Path):
+    translator = Translator.open(str(trained))
+    assert isinstance(translator.engine, TorchEngine)
+    translator.engine.max_tokens = 1
+    done: list[int] = []
+    pairs = Pairs(SOURCES, REFERENCES, (translator.lang_src, translator.lang_tgt))
+    scored_lines(translator, pairs, range(len(SOURCES)), done.append)
+    assert done == [1] * len(SOURCES)
 
 
 def test_scores_of_a_table_equal_those_of_the_engine(trained: Path, tmp_path: Path, table: str):

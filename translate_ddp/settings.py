@@ -186,6 +186,8 @@ class TrainConfig:
         check_at_least(1, self, "num_epochs", "log_every")
         check_at_least(0, self, "max_steps", "seed", "validate_every", "patience")
         check_at_least(0, self, "save_every", "save_every_minutes", "max_minutes")
+        if self.seed >= 2**63:  # hashes of rows take a signed integer of 64 bits
+            raise ValueError(f"seed must be below 2**63, but is {self.seed}.")
 
 
 MAX_LENGTH_PENALTY = 10  # beyond, only the length matters, and its power overflows

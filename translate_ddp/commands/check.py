@@ -51,7 +51,7 @@ def verify(checkpoint: Checkpoint) -> str:
     if problem := damage(checkpoint.path):
         return problem
     try:
-        load(checkpoint.path, "it")
+        load(checkpoint.path, "it", mapped=True)
     except UserError as error:
         return str(error)
     return "ok"

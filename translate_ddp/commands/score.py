@@ -24,6 +24,7 @@ from translate_ddp.commands.output_formats import (
 from translate_ddp.commands.translate import SavedModel
 from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_training
 from translate_ddp.console import print_line
+from translate_ddp.modeling.engine import ignore
 from translate_ddp.translator import Translator
 
 
@@ -64,9 +65,7 @@ def write_file(config: ScoreConfig) -> None:
         pairs = on_every_rank(world, "reading", lambda: read_pairs(config, translator))
 
         def compute(part: range, on_done: Callable[[int], None]) -> bytes:
-            data = to_bytes(scored_lines(translator, pairs, part))
-            on_done(len(part))
-            return data
+            return to_bytes(scored_lines(translator, pairs, part, on_done))
 
         def identity() -> list[object]:
             digest = hashlib.sha256("\n".join(pairs.sources + pairs.references).encode())
@@ -85,13 +84,21 @@ def read_pairs(config: ScoreConfig, translator: Translator) -> Pairs:
     return config.read((translator.lang_src, translator.lang_tgt))
 
 
-def scored_lines(translator: Translator, pairs: Pairs, part: range) -> list[str]:
-    """An object of each pair: its texts, log-probability and mean, and those of its tokens."""
+def scored_lines(
+    translator: Translator,
+    pairs: Pairs,
+    part: range,
+    on_done: Callable[[int], None] = ignore,
+) -> list[str]:
+    """An object of each pair: its texts, log-probability and mean, and those of its tokens.
+
+    `on_done` receives the number of pairs of each finished batch.
+    """
     rows = slice(part.start, part.stop)
     texts = [side[rows] for side in (pairs.sources, pairs.references)]
     sources = translator.encode_sources(texts[0])
     targets = translator.tokenizer.encode(texts[1])
-    log_probs = map(rounded, translator.engine.log_probs(sources, targets))
+    log_probs = map(rounded, translator.engine.log_probs(sources, targets, on_done))
     return [
         to_json(
             {

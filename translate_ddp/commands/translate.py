@@ -99,10 +99,11 @@ class TranslateConfig:
 
 
 def run(config: TranslateConfig) -> None:
-    # UTF-8, whatever the locale. An invalid byte becomes one replacement character.
-    for stream in (sys.stdin, sys.stdout):
+    # UTF-8, whatever the locale. An invalid byte becomes one replacement character. Only newlines
+    # end the lines of the input, as those of files.
+    for stream, newline in ((sys.stdin, "\n"), (sys.stdout, None)):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="replace")
+            stream.reconfigure(encoding="utf-8", errors="replace", newline=newline)
     if config.output:
         return write_file(config)
     check_one_process()

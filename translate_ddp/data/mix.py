@@ -47,6 +47,10 @@ class Mix:
         return found
 
     @property
+    def num_epochs(self) -> int:
+        return sum(stage.epochs for stage in self.stages)
+
+    @property
     def first_epochs(self) -> list[int]:
         """The number of epochs before each stage."""
         return [0, *accumulate(stage.epochs for stage in self.stages[:-1])]

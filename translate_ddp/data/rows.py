@@ -38,9 +38,9 @@ def make_rows(
     return Rows(name, size, rows, notices)
 
 
-def join_rows(name: str, parts: Sequence[Rows]) -> Rows:
-    """The rows of all parts, in order."""
-    if len(parts) == 1:
+def join_rows(name: str, parts: Sequence[Rows], notice: str = "") -> Rows:
+    """The rows of all parts, in order. `notice` is the first of the notices, if it is not ''."""
+    if len(parts) == 1 and not notice:
         return parts[0]
     notices: list[str] = []
 
@@ -50,7 +50,7 @@ def join_rows(name: str, parts: Sequence[Rows]) -> Rows:
             notices.extend(part.notices)
 
     def read(advance: Advance) -> Iterator[Row]:
-        notices.clear()
+        notices[:] = [notice] if notice else []
         return chain.from_iterable(batches(advance))
 
     return Rows(name, sum(part.size for part in parts), read, notices)

@@ -63,7 +63,7 @@ def find_splits(source: str, languages: Languages, options: SourceOptions) -> Ma
     """
     name, split = _name_and_split(source)
     with library_call():
-        splits = _locate(name, languages, options).splits()
+        splits = _locate(name, split, languages, options).splits()
     if split and split not in splits:
         raise UserError(f"{name} has no split {split!r}; it has {list_names(splits)}.")
     return {split: splits[split]} if split else splits
@@ -94,8 +94,7 @@ def source_identity(source: str, languages: Languages, options: SourceOptions) -
     Raises UserError if there is no such source.
     """
     name, split = _name_and_split(source)
-    columns = [options.src_column, options.tgt_column] if options != NO_OPTIONS else []
-    return [split, *columns, *_locate(name, languages, options).identity]
+    return [split, *_locate(name, split, languages, options).identity]
 
 
 def _name_and_split(source: str) -> tuple[str, str]:
@@ -103,7 +102,7 @@ def _name_and_split(source: str) -> tuple[str, str]:
     return (name, split) if name and split.isidentifier() else (source, "")
 
 
-def _locate(name: str, languages: Languages, options: SourceOptions) -> Source:
+def _locate(name: str, split: str, languages: Languages, options: SourceOptions) -> Source:
     if "://" in name:
         raise UserError(
             f"{name} is an address. Download the file and pass its path; a dataset of the hub is"
@@ -116,7 +115,7 @@ def _locate(name: str, languages: Languages, options: SourceOptions) -> Source:
             or _one_split(find_table(path, languages, options))
             or _one_split(find_parallel(path.parent, path.name, languages))
             or _find_shards(path, languages, options)
-            or _find_folder(path, languages, options)
+            or _find_folder(path, split, languages, options)
             or _find_on_hub(name, languages, options)
         )
         if found is None:
@@ -174,14 +173,18 @@ def _find_shards(path: Path, languages: Languages, options: SourceOptions) -> So
     return _one_split(found)
 
 
-def _find_folder(folder: Path, languages: Languages, options: SourceOptions) -> Source | None:
+def _find_folder(
+    folder: Path, split: str, languages: Languages, options: SourceOptions
+) -> Source | None:
     if not folder.is_dir():
         return None
-    found = ((split, _find_split(folder, split, languages, options)) for split in SPLIT_STEMS)
-    held = {split: part for split, part in found if part is not None}
+    # A training reads no test set: one may have its sources only.
+    names = [name for name in SPLIT_STEMS if name != "test" or name == split]
+    found = ((name, _find_split(folder, name, languages, options)) for name in names)
+    held = {name: part for name, part in found if part is not None}
     if "train" in held:
         identity = [line for part in held.values() for line in part.identity]
-        return Source(identity, lambda: {split: part.rows() for split, part in held.items()})
+        return Source(identity, lambda: {name: part.rows() for name, part in held.items()})
     src, tgt = languages
     advice = (
         f"It holds {list_names(sorted(path.name for path in folder.iterdir()))}: neither"

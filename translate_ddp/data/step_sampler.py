@@ -88,9 +88,11 @@ class StepSampler:
         return shard(groups, self.rank, self.world_size)
 
     def __iter__(self) -> Iterator[list[np.ndarray]]:
-        if self._next is None or self._next[0] != self.epoch + 1:
+        following = self.epoch + 1
+        is_planned = self._next is not None and self._next[0] == following
+        if following < self.mix.num_epochs and not is_planned:
             thread = BackgroundThread("plan of the next epoch")
-            self._next = self.epoch + 1, thread.submit(partial(self._plan, self.epoch + 1))
+            self._next = following, thread.submit(partial(self._plan, following))
             thread.close(timeout=0)  # it ends after this call
         return map(self.plan.groups, range(self.first_step, len(self.plan)))
 

@@ -205,7 +205,8 @@ def dropout_mask(like: Tensor, p: float) -> Tensor:
     """
     draws = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     bits = draws.view(torch.int16)[: like.numel()].view(like.shape)
-    kept = torch.ge(bits, round(p * 2**16) - 2**15, out=torch.empty_like(like))
+    dropped = min(round(p * 2**16), 2**16 - 1)  # of all values of 16 bits
+    kept = torch.ge(bits, dropped - 2**15, out=torch.empty_like(like))
     return kept.mul_(1 / (1 - p))
 
 

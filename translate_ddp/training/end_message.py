@@ -55,7 +55,9 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
     if position.best_epoch:
         score = number(position.best_score)
         best = f" Best finished epoch: {position.best_epoch}, {position.best_metric} {score}."
-    options = "" if str(folder) == "weights" else f" --model_folder {shlex.quote(str(folder))}"
+    options = ""
+    if str(folder) != CheckpointConfig.model_folder:
+        options += f" --model_folder {shlex.quote(str(folder))}"
     basename = trainer.saver.store.basename
     if basename != CheckpointConfig.model_basename:
         options += f" --model_basename {shlex.quote(basename)}"

@@ -4,6 +4,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,8 @@ def _array(path: Path, advance: Advance) -> Iterator[list[Any]]:
     """The elements of an array, which may all be in one line."""
     decoder = json.JSONDecoder()
     text, line, is_closed = "", 1, False  # the text that is not parsed yet, and where it begins
-    for number, block in enumerate(_decoded(path, advance)):
+    blocks = _decoded(path, advance)
+    for number, block in enumerate(blocks):
         text += block if number else block.lstrip().removeprefix("[")
         values: list[Any] = []
         place = 0
@@ -93,6 +95,11 @@ def _array(path: Path, advance: Advance) -> Iterator[list[Any]]:
         if values:
             yield values
         if is_closed:
+            if any(rest.strip() for rest in chain([text.removeprefix("]")], blocks)):
+                raise UserError(
+                    f"{path} cannot be read: text follows the end of its array in line {line:,}. "
+                    "Write all objects into one array, or one object per line."
+                )
             return
     raise UserError(
         f"{path} cannot be read: the object in line {line:,} is no JSON, or incomplete."

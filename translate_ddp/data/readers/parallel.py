@@ -125,14 +125,21 @@ def find_shards(pattern: str, languages: Languages, options: SourceOptions) -> L
     Of parallel text, it may match both files of each pair or one. Raises UserError if they cannot
     be read together.
     """
-    matches = sorted(path for path in map(Path, glob.glob(pattern)) if path.is_file())
+    matches = sorted(path for path in map(Path, glob.glob(pattern)) if not path.is_dir())
     if not matches:
         return None
+    others: list[Path] = []
     if all(map(is_table, matches)):
+        for path in matches:
+            check_file(path)  # a link may have no target
         found = [find_table(path, languages, options) for path in matches]
     else:
-        starts = dict.fromkeys(filter(None, (common_start(p, languages) for p in matches)))
-        found = [find_parallel(path.parent, path.name, languages) for path in starts]
+        starts = [common_start(path, languages) for path in matches]
+        others = [path for path, start in zip(matches, starts, strict=True) if start is None]
+        found = [
+            find_parallel(start.parent, start.name, languages)
+            for start in dict.fromkeys(filter(None, starts))
+        ]
     parts = [part for part in found if part is not None]
     if not parts:
         raise UserError(
@@ -140,4 +147,8 @@ def find_shards(pattern: str, languages: Languages, options: SourceOptions) -> L
             f" parallel text in {' and '.join(languages)}."
         )
     identity = [line for part in parts for line in part.identity]
-    return Located(identity, lambda: join_rows(pattern, [part.rows() for part in parts]))
+    notice = ""
+    if others:
+        names = list_names(path.name for path in others)
+        notice = f"Not read of {pattern}: {names}, no parallel text in {' and '.join(languages)}."
+    return Located(identity, lambda: join_rows(pattern, [part.rows() for part in parts], notice))
