@@ -1,5 +1,7 @@
 """The command line of the commands: texts that look like flags, and flags given twice."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,16 @@ def test_unusable_command_line_of_other_ranks_prints_nothing(capfd: pytest.Captu
     with pytest.raises(SystemExit):
         parse(TranslateConfig, ["--beam_width", "0"], "translate", prints=False)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("words", [["--version"], ["report", "--help"], ["inspect", "--help"]])
+def test_commands_without_a_model_do_not_import_torch(words: list[str]):
+    program = (
+        "import atexit, sys\n"
+        "from translate_ddp.__main__ import main\n"
+        f"sys.argv[1:] = {words}\n"
+        "atexit.register(lambda: print('torch' in sys.modules))\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "False", done.stderr

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.helpers.commands import ROOT
-from translate_ddp.__main__ import COMMANDS
+from translate_ddp.__main__ import COMMANDS, load
 from translate_ddp.commands.command_line import parse
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
-CONFIGS = [config for config, _ in COMMANDS.values()]
+CONFIGS = [load(name)[0] for name in COMMANDS]
 # Of torchrun, pip, pytest, Slurm, the hub's client and the benchmarks.
 OTHER_FLAGS = set(
     "--nproc_per_node --nnodes --node_rank --master_addr --master_port --rdzv-backend --rdzv-id "

@@ -13,19 +13,11 @@ from translate_ddp.runtime.environment import check_platform, set_defaults
 check_platform()
 set_defaults(os.environ)
 
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
 from translate_ddp import __version__
-from translate_ddp.commands import (
-    average,
-    check,
-    export,
-    info,
-    inspect,
-    report,
-    score,
-    serve,
-    translate,
-    validate,
-)
 from translate_ddp.commands.command_line import parse
 from translate_ddp.console import open_closed_streams
 from translate_ddp.errors import report_errors
@@ -33,18 +25,25 @@ from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
 from translate_ddp.runtime.launcher import is_first_process, read_launch
 
 USAGE = "usage: python -m translate_ddp COMMAND [--help]; to train: torchrun train.py"
+# The module in `commands/`, which has `run`, and its settings.
 COMMANDS = {
-    "inspect": (inspect.InspectConfig, inspect.run),
-    "translate": (translate.TranslateConfig, translate.run),
-    "validate": (validate.ValidateConfig, validate.run),
-    "score": (score.ScoreConfig, score.run),
-    "average": (average.AverageConfig, average.run),
-    "check": (check.CheckConfig, check.run),
-    "serve": (serve.ServeConfig, serve.run),
-    "export": (export.ExportConfig, export.run),
-    "info": (info.InfoConfig, info.run),
-    "report": (report.ReportConfig, report.run),
+    "inspect": "InspectConfig",
+    "translate": "TranslateConfig",
+    "validate": "ValidateConfig",
+    "score": "ScoreConfig",
+    "average": "AverageConfig",
+    "check": "CheckConfig",
+    "serve": "ServeConfig",
+    "export": "ExportConfig",
+    "info": "InfoConfig",
+    "report": "ReportConfig",
 }
+
+
+def load(name: str) -> tuple[type, Callable[[Any], None]]:
+    """The settings and the function of a command. No other is imported, as not all need torch."""
+    module = import_module(f"translate_ddp.commands.{name}")
+    return getattr(module, COMMANDS[name]), module.run
 
 
 def main() -> None:
@@ -54,7 +53,7 @@ def main() -> None:
         print(f"translate_ddp {__version__}")
         sys.exit()
     if name not in COMMANDS:
-        docs = {command: config.__doc__ or "" for command, (config, _) in COMMANDS.items()}
+        docs = {command: load(command)[0].__doc__ or "" for command in COMMANDS}
         lines = [f"  {command:<10} {doc.splitlines()[0]}" for command, doc in docs.items()]
         usage = "\n".join([USAGE, *lines])
         if name in ("-h", "--help"):
@@ -63,11 +62,11 @@ def main() -> None:
         problem = f"error: There is no command {name!r}.\n" if name else ""
         print(problem + usage, file=sys.stderr)
         sys.exit(2)
-    config, run = COMMANDS[name]
     prints = is_first_process(os.environ)
     with report_errors(prints):
         try:
             configure_faults(os.environ.get(VARIABLE, ""), read_launch(os.environ).rank)
+            config, run = load(name)
             run(parse(config, flags, f"python -m translate_ddp {name}", prints))
         except BrokenPipeError:
             os._exit(0)  # the reader has closed the pipe, as in `translate | head`
