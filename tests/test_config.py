@@ -232,7 +232,7 @@ def test_run_writes_its_configuration_to_the_model_folder(uninterrupted: Callabl
         (["--max_tokens", "200"], "seq_len 256 is more than max_tokens 200"),
         (["--simcut", "3", "--max_tokens", "300"], "which simcut doubles"),
         (["--lang_src", "it"], "must differ"),
-        (["--seed", str(2**63)], "seed must be below 2**63"),
+        (["--seed", str(2**63)], "seed must lie in 0 to 2**63 - 1"),
         (["--preset", "huge"], "--preset"),
     ],
 )

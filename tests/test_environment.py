@@ -46,9 +46,10 @@ def test_defaults_are_set_before_torch_is_imported():
         "sys.meta_path.insert(0, Finder())\n"
     )
     clean = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-    for module in ("train", "translate_ddp.__main__", "benchmarks.workbench"):
-        command = [sys.executable, "-c", f"{program}import {module}"]
-        done = subprocess.run(command, env=clean, capture_output=True, text=True)
+    command = "translate_ddp.__main__, translate_ddp.commands.average"
+    for module in ("train", command, "translate_ddp.translator", "benchmarks.workbench"):
+        words = [sys.executable, "-c", f"{program}import {module}"]
+        done = subprocess.run(words, env=clean, capture_output=True, text=True)
         assert done.stdout.strip() == str(environment.SPIN_COUNT), (module, done.stderr)
 
 

@@ -16,7 +16,7 @@ from tests.helpers.runs import assert_same_tree, last_state, steps
 from tests.helpers.states import make_state
 from translate_ddp.commands import export as command
 from translate_ddp.commands.export import ExportConfig
-from translate_ddp.commands.translate import SavedModel
+from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.errors import UserError
 from translate_ddp.exporting import checkpoint_file
 from translate_ddp.exporting.checkpoint_file import verify_checkpoint, write_checkpoint

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.corpora import (
+    EN_DE,
     corpus_of,
     error_of,
     numbered_pairs,
@@ -16,6 +17,8 @@ from tests.helpers.corpora import (
     write_parallel,
     write_parquet,
 )
+from translate_ddp.data.rows import ignore_progress
+from translate_ddp.data.sources import read_pairs
 
 
 def test_parallel_text_is_read_by_common_prefix(folder: Path):
@@ -182,3 +185,21 @@ def test_changed_file_is_read_again(folder: Path):
     assert read(source)[0] == ("old", "alt")
     write(folder / "x.jsonl", '{"en": "new", "de": "neu"}\n{"en": 5, "de": "x"}\n')
     assert read(source)[0] == ("new", "neu")
+
+
+@pytest.mark.parametrize("names", [["a.en", "a.de"], ["a.en", "a.de", "b.en", "b.de"]])
+def test_other_files_of_a_pattern_are_named(folder: Path, names: list[str]):
+    for name in [*names, "c.tsv", "notes.txt"]:
+        write(folder / name, "text\n")
+    rows = read_pairs(f"{folder}/*", EN_DE)
+    for _ in range(2):
+        assert list(rows.read(ignore_progress)) == [("text", "text")] * (len(names) // 2)
+        assert rows.notices == [
+            f"Not read of {folder}/*: c.tsv, notes.txt, no parallel text in en and de."
+        ]
+
+
+def test_shard_that_is_a_link_without_a_file_is_an_error(folder: Path):
+    write(folder / "part-0.tsv", "en\tde\none\teins\n")
+    (folder / "part-1.tsv").symlink_to(folder / "moved.tsv")
+    assert f"There is no file {folder / 'part-1.tsv'}" in error_of(folder / "part-*.tsv")

@@ -200,13 +200,13 @@ def test_plan_of_the_next_epoch_is_computed_during_this_one(
         with monkeypatch.context() as patch:
             patch.setattr(step_sampler, "plan_epoch", not_needed)
             mine.set_epoch(epoch + 1)
-    monkeypatch.setattr(step_sampler, "plan_epoch", not_needed)
-    iter(mine)
-    assert mine._next[0] == 3  # the last epoch: no other follows  # pyright: ignore[reportPrivateUsage]
+    iter(mine)  # the last epoch: no other follows
+    assert mine._next and mine._next[0] == 3  # pyright: ignore[reportPrivateUsage]
 
 
 def test_error_of_the_background_computation_reaches_the_sampler(monkeypatch: pytest.MonkeyPatch):
-    mine = sampler(None)
+    mix = Mix.of(MixConfig(), [len(LENGTHS.source)], num_epochs=2)
+    mine = StepSampler(LENGTHS, CONFIG, seed=0, rank=0, world_size=2, mix=mix)
 
     def fail(*_: object, **__: object) -> Plan:
         raise MemoryError

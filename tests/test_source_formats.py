@@ -13,7 +13,7 @@ from translate_ddp.data.corpus import corpus_signature
 from translate_ddp.data.readers.arrow import dataset_rows
 from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.rows import SourceOptions, ignore_progress
-from translate_ddp.data.sources import NO_OPTIONS, read_pairs, source_identity
+from translate_ddp.data.sources import NO_OPTIONS, source_identity
 from translate_ddp.settings import CorpusConfig
 
 PAIR = Wanted.pair(EN_DE, SourceOptions())
@@ -90,24 +90,6 @@ def test_shards_of_parallel_text_are_joined_in_order(folder: Path, pattern: str)
     (folder / "part-1.de").unlink()
     if pattern != "part-*.de":
         assert f"there is only {folder / 'part-1.en.gz'}" in error_of(folder / pattern)
-
-
-@pytest.mark.parametrize("names", [["a.en", "a.de"], ["a.en", "a.de", "b.en", "b.de"]])
-def test_other_files_of_a_pattern_are_named(folder: Path, names: list[str]):
-    for name in [*names, "c.tsv", "notes.txt"]:
-        write(folder / name, "text\n")
-    rows = read_pairs(f"{folder}/*", EN_DE)
-    for _ in range(2):
-        assert list(rows.read(ignore_progress)) == [("text", "text")] * (len(names) // 2)
-        assert rows.notices == [
-            f"Not read of {folder}/*: c.tsv, notes.txt, no parallel text in en and de."
-        ]
-
-
-def test_shard_that_is_a_link_without_a_file_is_an_error(folder: Path):
-    write(folder / "part-0.tsv", TSV)
-    (folder / "part-1.tsv").symlink_to(folder / "moved.tsv")
-    assert f"There is no file {folder / 'part-1.tsv'}" in error_of(folder / "part-*.tsv")
 
 
 def test_shards_of_tables_are_joined_in_order(folder: Path):

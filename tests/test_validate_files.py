@@ -16,8 +16,8 @@ from tests.helpers.commands import run_translate_ddp, translate_ddp
 from tests.helpers.runs import records, validations
 from translate_ddp.commands.average import AverageConfig
 from translate_ddp.commands.info import InfoConfig
+from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.commands.score import scored_lines
-from translate_ddp.commands.translate import SavedModel
 from translate_ddp.commands.validation_sets import Pairs
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.translator import Translator

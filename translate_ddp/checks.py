@@ -19,3 +19,9 @@ def check_port(port: int) -> None:
     """Raise ValueError if there is no such port to listen on."""
     if not 0 <= port < 2**16:
         raise ValueError(f"port must lie in 0 to {2**16 - 1}, but is {port}.")
+
+
+def check_seed(seed: int) -> None:
+    """Raise ValueError if `data.hashing`, which takes 64 bits with a sign, cannot take it."""
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed must lie in 0 to 2**63 - 1, but is {seed}.")

@@ -128,7 +128,7 @@ def with_values(config: Config, values: dict[str, Any]) -> Config:
     return replace(config, **parts)  # at once: parts are checked against each other
 
 
-# Settings that say where and how a run was started, of no interest to others.
+# Settings of where and how a run was started, of no interest to others.
 PARTS_OMITTED = ("checkpoint", "logbook", "distributed", "run")
 
 

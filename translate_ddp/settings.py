@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from translate_ddp.checks import check_at_least, check_probability
+from translate_ddp.checks import check_at_least, check_probability, check_seed
 from translate_ddp.corpus_settings import CorpusConfig, MixConfig
 from translate_ddp.run_settings import CheckpointConfig, DistributedConfig, LogbookConfig
 
@@ -163,8 +163,7 @@ class TrainConfig:
     precision: Precision = "auto"
     """Precision of the layers; weights stay fp32. auto: bf16 where the device has it, else fp32."""
     compile: bool = False
-    """Compile the model with torch.compile, which takes a minute at the start. With DDP, torch 2.11
-    compiles again for each length."""
+    """Use torch.compile: a minute at the start; with DDP and torch 2.11 again for each length."""
     log_every: int = 20
     """Steps between records of the training metrics."""
     validate_every: int = 0
@@ -184,10 +183,9 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "num_epochs", "log_every")
-        check_at_least(0, self, "max_steps", "seed", "validate_every", "patience")
+        check_at_least(0, self, "max_steps", "validate_every", "patience")
         check_at_least(0, self, "save_every", "save_every_minutes", "max_minutes")
-        if self.seed >= 2**63:  # hashes of rows take a signed integer of 64 bits
-            raise ValueError(f"seed must be below 2**63, but is {self.seed}.")
+        check_seed(self.seed)
 
 
 MAX_LENGTH_PENALTY = 10  # beyond, only the length matters, and its power overflows

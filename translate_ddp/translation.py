@@ -1,10 +1,12 @@
 """Translations of texts, which consist of translations of their sentences."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
+OnMessage = Callable[[int, str], None]  # of the index of a text, and a message about it
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,11 @@ class Translation:
         """The mean log-probability of a token, in nats, at most 0; 0 of an empty text."""
         log_probs = [value for sentence in self.sentences for value in sentence.log_probs]
         return sum(log_probs) / max(len(log_probs), 1)
+
+
+def as_warning(row: int, message: str) -> None:
+    """A message of the Python API."""
+    warnings.warn(f"Text {row}: {message}", stacklevel=4)  # the line that calls `translate`
 
 
 def in_texts(on_done: Callable[[int], None], texts: int, parts: int) -> Callable[[int], None]:

@@ -7,15 +7,20 @@ translator.translate(["The old doctor reads the letter."])
 translator.translate(["The old doctor reads the letter."], n_best=3)
 """
 
+# ruff: noqa: E402
 import os
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import overload
 
+from translate_ddp.runtime.environment import set_defaults
+
+set_defaults(os.environ)
+
 import torch
 
+from translate_ddp.console import print_line, printable
 from translate_ddp.data.sentences import cut, join_sentences, split_sentences
 from translate_ddp.data.tagging import direction_tag, prefix_of
 from translate_ddp.data.text import normalize
@@ -29,21 +34,14 @@ from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import fix_cuda_kernels
-from translate_ddp.runtime.environment import set_defaults
 from translate_ddp.runtime.launcher import read_launch
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import NBestConfig, Precision
-from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.open_checkpoint import open_checkpoint
 from translate_ddp.training.saved_model import saved_model
 from translate_ddp.training.state import RunState
-from translate_ddp.translation import Sentence, Translation, by_row, in_texts
-
-Report = Callable[[int, str], None]  # the index of a text, and a message
-
-
-def warn_of_text(row: int, message: str) -> None:
-    warnings.warn(f"Text {row}: {message}", stacklevel=4)  # the line that calls `translate`
+from translate_ddp.translation import OnMessage, Sentence, Translation, as_warning, by_row, in_texts
 
 
 class Translator:
@@ -82,7 +80,6 @@ class Translator:
         is that of the training, but fp32 on a device without bf16, unless it is set. Raises
         UserError if there is no model that can be used.
         """
-        set_defaults(os.environ)
         for exported in (preload, path if preload == CheckpointConfig.preload else ""):
             if exported and is_exported(Path(exported)):
                 return cls.of_export(Path(exported), average, precision)
@@ -92,7 +89,7 @@ class Translator:
         store = CheckpointStore(CheckpointConfig(path, model_basename))
         opened = open_checkpoint(store, preload, average)
         for line in opened.messages:
-            print(line, file=sys.stderr)
+            print_line(printable(line), sys.stderr)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
             with explain_out_of_memory(device, lambda: f"loading {opened.path}", FREE_MEMORY):
@@ -180,7 +177,7 @@ class Translator:
         texts: Sequence[str],
         beam_width: int = ...,
         length_penalty: float = ...,
-        report: Report = ...,
+        report: OnMessage = ...,
         on_done: Callable[[int], None] = ...,
     ) -> list[str]: ...
 
@@ -190,7 +187,7 @@ class Translator:
         texts: Sequence[str],
         beam_width: int = ...,
         length_penalty: float = ...,
-        report: Report = ...,
+        report: OnMessage = ...,
         on_done: Callable[[int], None] = ...,
         *,
         n_best: int,
@@ -203,7 +200,7 @@ class Translator:
         texts: Sequence[str],
         beam_width: int = NBestConfig.beam_width,
         length_penalty: float = NBestConfig.length_penalty,
-        report: Report = warn_of_text,
+        report: OnMessage = as_warning,
         on_done: Callable[[int], None] = ignore,
         *,
         n_best: int | None = None,
@@ -243,7 +240,7 @@ class Translator:
         decode = self.tokenizer.decode
         scored = iter(
             Sentence(
-                self._untagged(source),
+                source.strip().removeprefix(self._prefix.strip()).strip(),
                 target.strip(),
                 [*self.tokenizer.pieces(ids), ""],
                 p.tolist(),
@@ -258,16 +255,13 @@ class Translator:
         )
         return [[next(scored) for _ in n_best] for n_best in found]
 
-    def _untagged(self, source: str) -> str:
-        return source.strip().removeprefix(self._prefix.strip()).strip()
-
     def _translation(self, sentences: list[Sentence]) -> Translation:
         return Translation(self._join([sentence.text for sentence in sentences]), sentences)
 
     def _join(self, sentences: Sequence[str]) -> str:
         return join_sentences(map(normalize, sentences), self.lang_tgt)
 
-    def _parts(self, texts: Sequence[str], report: Report) -> tuple[list[int], list[list[int]]]:
+    def _parts(self, texts: Sequence[str], report: OnMessage) -> tuple[list[int], list[list[int]]]:
         """The sentences of all texts in parts that fit the model, as ids, and the texts' indices.
 
         Of a sentence longer than those of training, a model translates only some.

@@ -11,8 +11,8 @@ from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.settings import TokenizerConfig
-from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.open_checkpoint import open_checkpoint
 
 NO_RUN = Path("no-run")  # a folder that is not there
 

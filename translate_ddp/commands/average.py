@@ -9,14 +9,14 @@ from typing import Annotated
 import tyro
 
 from translate_ddp.checks import check_at_least
-from translate_ddp.console import print_line
+from translate_ddp.console import print_line, printable
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.new_file import check_new, publish
-from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import write
 from translate_ddp.training.checkpoint_name import check_no_digest
+from translate_ddp.training.open_checkpoint import open_checkpoint
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run(config: AverageConfig) -> None:
     store = CheckpointStore(CheckpointConfig(config.folder, config.model_basename))
     opened = open_checkpoint(store, config.preload, config.average)
     for line in opened.messages:
-        print(line, file=sys.stderr)
+        print_line(printable(line), sys.stderr)
     if not opened.is_average or len(opened.state.run.history) < 2:
         raise UserError(
             f"There is nothing to average in {store.folder}: it takes two finished epochs, "

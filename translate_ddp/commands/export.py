@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from translate_ddp.commands.translate import SavedModel
-from translate_ddp.console import print_line
+from translate_ddp.commands.saved_model import SavedModel
+from translate_ddp.console import print_line, printable
 from translate_ddp.exporting.ctranslate2 import Quantization
 from translate_ddp.exporting.export import FILE_FORMATS, Format, export
 from translate_ddp.exporting.sentences import choose_sentences
@@ -16,9 +16,9 @@ from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.launcher import Launch
 from translate_ddp.runtime.new_file import check_new
-from translate_ddp.training.averaging import open_checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_name import check_no_digest
+from translate_ddp.training.open_checkpoint import open_checkpoint
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def run(config: ExportConfig) -> None:
     store = CheckpointStore(CheckpointConfig(saved.model_folder, saved.model_basename))
     opened = open_checkpoint(store, saved.preload, saved.average)
     for line in opened.messages:
-        print(line, file=sys.stderr)
+        print_line(printable(line), sys.stderr)
     model, folder = TrainedModel.of(opened.state), opened.path.parent
     sentences = choose_sentences(model, config.source, config.reference, folder)
     verification = export(model, config.format, output, sentences, config.quantization, folder)

@@ -22,9 +22,8 @@ from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import damage, load
 from translate_ddp.training.local_paths import dataset_names
-from translate_ddp.training.metrics import bleu_signature
+from translate_ddp.training.metrics import bleu_signature, with_units
 from translate_ddp.training.run_facts import describe_sizes
-from translate_ddp.training.sinks.console_sink import with_units
 from translate_ddp.training.state import FORMAT, RunState
 
 Rows = list[tuple[str, str]]
@@ -67,6 +66,7 @@ def describe_file(path: Path, config: InfoConfig) -> Rows:
 
 
 def describe_state(state: RunState) -> Rows:
+    """The table of a checkpoint: data, model, training, best epoch and scores."""
     config, position = state.run.config, state.position
     language = config["corpus"]["lang_tgt"]
     changed = [f"{name} {value}" for name, value in changed_settings(config).items()]

@@ -11,8 +11,8 @@ from translate_ddp.console import printable
 from translate_ddp.data.readers.byte_stream import compression_of
 from translate_ddp.modeling.engine import ignore
 from translate_ddp.settings import NBestConfig
-from translate_ddp.translation import Translation
-from translate_ddp.translator import Report, Translator
+from translate_ddp.translation import OnMessage, Translation
+from translate_ddp.translator import Translator
 
 Format = Literal["text", "jsonl"]
 DECIMALS = 6  # of log-probabilities: fewer differ between machines
@@ -23,7 +23,7 @@ def translated_lines(
     texts: Sequence[str],
     search: NBestConfig,
     format: Format,
-    report: Report,
+    report: OnMessage,
     on_done: Callable[[int], None] = ignore,
 ) -> list[str]:
     """`search.n_best` lines of each text, best first; as jsonl one line of each text."""

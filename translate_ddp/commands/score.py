@@ -21,7 +21,7 @@ from translate_ddp.commands.output_formats import (
     to_bytes,
     to_json,
 )
-from translate_ddp.commands.translate import SavedModel
+from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_training
 from translate_ddp.console import print_line
 from translate_ddp.modeling.engine import ignore

@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, field
 
 from translate_ddp.checks import check_at_least, check_port
-from translate_ddp.commands.translate import SavedModel
+from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.console import print_line
 from translate_ddp.extras import SERVER, check_server
 from translate_ddp.serving.limits import LimitsConfig

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import tyro
 
-from translate_ddp.checks import check_at_least
 from translate_ddp.commands.output_file import (
     ROWS,
     check_one_process,
@@ -28,42 +27,13 @@ from translate_ddp.commands.output_formats import (
     to_bytes,
     translated_lines,
 )
+from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.inputs import Texts, read_sources
 from translate_ddp.data.readers.tables import file_identity, is_table
-from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.settings import NBestConfig
-from translate_ddp.training.checkpoint_name import is_word
-from translate_ddp.translator import Report, Translator
-
-
-@dataclass(frozen=True)
-class SavedModel:
-    """Settings that select a checkpoint."""
-
-    model_folder: str = CheckpointConfig.model_folder
-    """Folder of a run or of an exported model, or a checkpoint file."""
-    model_basename: str = CheckpointConfig.model_basename
-    """Prefix of the checkpoint names."""
-    preload: str = CheckpointConfig.preload
-    """Checkpoint in the folder: latest, best (epoch), an epoch number; or the path of a model."""
-    average: int = 0
-    """Epochs to average, up to that one; 0: as set in training (best and files: no average)."""
-
-    def __post_init__(self) -> None:
-        check_at_least(0, self, "average")
-        CheckpointConfig(self.model_folder, self.model_basename)  # checks both
-
-    @property
-    def path(self) -> Path:
-        """The folder or the file that `open` reads."""
-        folder = Path(self.model_folder)
-        return folder if folder.is_file() or is_word(self.preload) else Path(self.preload)
-
-    def open(self, reverse: bool = False) -> Translator:
-        """The model, or its other direction. Raises UserError if there is none."""
-        found = Translator.open(self.model_folder, self.preload, self.model_basename, self.average)
-        return found.reverse() if reverse else found
+from translate_ddp.translation import OnMessage
+from translate_ddp.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -161,7 +131,7 @@ def open_input(path: str, translator: Translator) -> Texts:
     return texts
 
 
-def report_from(start: int, path: str = "") -> Report:
+def report_from(start: int, path: str = "") -> OnMessage:
     """A report of messages about texts, `start` of which come before; they count from 1.
 
     Those of a table at `path` are not its lines: it may have a header, or fields of several lines.

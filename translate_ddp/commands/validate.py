@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from translate_ddp.commands.output_file import check_one_process
 from translate_ddp.commands.output_formats import check_not_compressed, to_bytes
-from translate_ddp.commands.translate import SavedModel
+from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_training
 from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
@@ -26,9 +26,9 @@ from translate_ddp.settings import NBestConfig, SearchConfig
 from translate_ddp.training.bootstrap import compare, score_intervals
 from translate_ddp.training.comet_metric import comet_score
 from translate_ddp.training.logbook import Logbook, shown_samples
-from translate_ddp.training.metrics import SLOW_METRICS, bleu_signature, score_texts
+from translate_ddp.training.metrics import SLOW_METRICS, bleu_signature, score_texts, with_units
 from translate_ddp.training.robustness import describe_robustness
-from translate_ddp.training.sinks.console_sink import sample_lines, with_units
+from translate_ddp.training.sinks.console_sink import sample_lines
 from translate_ddp.training.validation import samples_of, validate
 from translate_ddp.translator import Translator
 
@@ -66,7 +66,7 @@ class ValidateConfig(PairsConfig):
             )
         if self.reverse and not self.needs_model:
             raise ValueError(
-                "--reverse is for models: --lang_src and --lang_tgt say the direction."
+                "--reverse is for models: --lang_src and --lang_tgt select the direction."
             )
         if self.hypothesis and self.perturbed:
             raise ValueError("--perturbed needs a model: omit --hypothesis.")

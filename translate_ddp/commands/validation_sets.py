@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from translate_ddp.commands.translate import SavedModel
+from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.data.dataset import (
     ParallelDataset,
     PreparedData,

@@ -2,6 +2,8 @@
 
 Both changes are a pure function of seed, epoch and row: they do not depend on ranks, passes or on
 where a run was resumed. Validation and translation use neither.
+
+Axes: N rows, C draws of a row, K cases, V tokens of the vocabulary.
 """
 
 from collections.abc import Iterator, Mapping
@@ -96,6 +98,8 @@ class Perturbation:
 
 @dataclass(frozen=True)
 class Augmentation:
+    """The changes of training pairs in each epoch, of which at least one is not None."""
+
     perturbation: Perturbation | None
     dropout: SubwordDropout | None
 

@@ -32,6 +32,7 @@ class CleanedRows:
 
 
 def clean_rows(clean: Cleaner, rows: Sequence[Row]) -> CleanedRows:
+    """The usable pairs of the rows, and the numbers and examples of the others by reason."""
     result = CleanedRows(b"", np.empty(0, dtype=RECORD), len(rows))
     lines, numbers = [], []
     for row in rows:

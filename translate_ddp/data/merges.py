@@ -1,6 +1,8 @@
 """Byte pair encoding with dropped merges, of many words at once (Provilkov et al. 2020).
 
 Libraries draw from generators that cannot be seeded, or not reproducibly across processes.
+
+Axes: N words, L letters or tokens of a word.
 """
 
 import json

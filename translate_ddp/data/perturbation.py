@@ -2,6 +2,8 @@
 
 A model that has seen only edited text may answer such input with nonsense. The kinds and rates are
 those of the modifiers of mozilla/translations. The target is not changed.
+
+Axes: N rows, C draws of a row.
 """
 
 import re
@@ -37,7 +39,7 @@ def draw(seed: int, epoch: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def perturb(text: str, draws: Sequence[float] | np.ndarray, key: int, language: str) -> str:
-    """The text changed as its four draws in [0, 1) say; `key` chooses places and letters."""
+    """The text changed according to its four draws in [0, 1); `key` chooses places and letters."""
     case, punctuation, typos, noise = draws
     if noise < NOISE:
         text = add_noise(text, Random(key))

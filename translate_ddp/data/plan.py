@@ -42,7 +42,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of an epoch: every row once. Few large arrays, about 5 bytes per row.
+    """The steps of an epoch: every drawn row once. Few large arrays, about 5 bytes per row.
 
     Step i has the groups `steps[i]` to `steps[i + 1]`. Group g has `counts[g]` rows of similar
     length, from `starts[g]` in `rows`; a pass holds rows of one group.
@@ -168,12 +168,12 @@ def _deal(
     """
     num_strata = max(STRATA, groups_of_step)
     strata = np.array_split(np.arange(num_groups), num_strata)
-    table_RS = np.full((len(strata[0]), num_strata), -1)  # rounds, strata; -1: no group is left
+    table = np.full((len(strata[0]), num_strata), -1)  # rounds x strata; -1: no group is left
     for stratum, groups in enumerate(strata):
-        table_RS[: len(groups), stratum] = random.permutation(groups)
+        table[: len(groups), stratum] = random.permutation(groups)
     first_half = np.arange(num_strata // 2)
     opposites = np.stack([first_half, num_strata - 1 - first_half], axis=1).flatten()
-    steps = table_RS[:, opposites].reshape(len(table_RS), -1, groups_of_step)
+    steps = table[:, opposites].reshape(len(table), -1, groups_of_step)
     turns = random.permuted(np.broadcast_to(np.arange(steps.shape[1]), steps.shape[:2]), axis=1)
     steps = np.take_along_axis(steps, turns[:, :, None], axis=1).reshape(-1, groups_of_step)
     counts = (steps >= 0).sum(axis=1)

@@ -36,7 +36,7 @@ ABBREVIATIONS = frozenset(
     vgl vs śp św κα κος гр им проф св тов ул акад доц д-р د أ डॉ श्री प्रो ডা ডঃ
     """.split()
 )
-# Words that may also end a sentence. The case of the next word tells, if the line has upper case.
+# Words that may also end a sentence. The case of the next word decides, if the line has upper case.
 UNCASED_ABBREVIATIONS = frozenset(
     """
     approx apr aug co corp dec dept ecc etc feb fig inc jan jr jul jun ltd nov oct pp sep sept sq

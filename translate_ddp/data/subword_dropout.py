@@ -3,6 +3,8 @@
 Words (the tokenizer's pre-tokens) are segmented at preparation: each word type several times, with
 dropped merges. A step only chooses among them, by a hash, so that it costs little and a resumed
 run chooses the same.
+
+Axes: N words, L letters or tokens of a word.
 """
 
 import hashlib

@@ -112,7 +112,7 @@ def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Raises UserError if there is no usable tokenizer at `path`."""
+    """The tokenizer in a file. Raises UserError if there is no usable one at `path`."""
     try:
         return Tokenizer(text_of(path.read_bytes()))
     except FileNotFoundError as error:

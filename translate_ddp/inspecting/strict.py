@@ -43,7 +43,7 @@ class StrictCleaning(Cleaning):
 
         try:
             self._read(Rows(f"{name}, with strict rules", end - start, read))
-        except NoUsablePairs:  # every pair is dropped, which the report says
+        except NoUsablePairs:  # every pair is dropped, as the report shows
             self._bounds.append(len(self._store))
 
 

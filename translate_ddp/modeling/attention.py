@@ -22,12 +22,12 @@ def cross_attention(
     device = model.embedding.weight.device
     source_1S = torch.tensor([[*source_ids, EOS]], device=device)
     target_1T = torch.tensor([[SOS, *target_ids]], device=device)
-    weights: list[Tensor] = []
+    weights_1HTS: list[Tensor] = []  # of each layer
 
     # The model's own attention does not return its weights.
     def record(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
         assert isinstance(layer, Attention)
-        weights.append(attention_weights(layer, *inputs[:2]))
+        weights_1HTS.append(attention_weights(layer, *inputs[:2]))
 
     was_training = model.training
     with ExitStack() as stack, torch.inference_mode():
@@ -37,7 +37,7 @@ def cross_attention(
             stack.enter_context(attention.register_forward_pre_hook(record))
         model.eval()
         model.decode(target_1T, *model.encode(source_1S))
-    return torch.stack(weights).mean(dim=(0, 1, 2)).cpu()
+    return torch.stack(weights_1HTS).mean(dim=(0, 1, 2)).cpu()
 
 
 def attention_weights(attention: Attention, x_1TD: Tensor, k_1HSK: Tensor) -> Tensor:

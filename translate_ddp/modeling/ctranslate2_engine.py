@@ -59,7 +59,7 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """As `Engine.translate`; an empty source has empty translations.
 
-        Raises UserError if a source is too long for the model, or if `config` asks for samples: the
+        Raises UserError if a source is too long for the model, or if `config` requests samples: the
         library's random numbers depend on its threads and on earlier calls.
         """
         if config.temperature:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,56 @@ def longest_first(
     return [rows.tolist() for rows in group_by_tokens(order, lengths, max_tokens)]
 
 
+@dataclass
+class BatchSearch:
+    """Searches batches of rows of the sources, in halves where the memory does not suffice.
+
+    Threads share it: `max_tokens` is lowered to the size that fits.
+    """
+
+    start: Callable[[Tensor], SearchState]
+    sources: Sequence[Sequence[int] | np.ndarray]
+    device: torch.device
+    config: NBestConfig
+    max_tokens: int  # of a batch, padding and hypotheses included
+
+    def search_in_memory(self, rows: list[int]) -> list[list[Hypothesis]]:
+        """As `search`, but in halves if the memory does not suffice for all rows at once."""
+        width, is_sample = self.config.rows_per_sentence, bool(self.config.temperature)
+        length = len(self.sources[rows[0]])  # the longest
+        tokens = len(rows) * (length + 1) * width
+        name = f"{width} samples" if is_sample else f"a beam of {width}"
+        where = f"a sentence of {length} tokens with {name}"
+        flag = "--n_best" if is_sample else "--beam_width"
+        advice = f"lower {flag}" if width > 1 else FREE_MEMORY
+        if len(rows) == 1 or tokens <= self.max_tokens:
+            try:
+                with explain_out_of_memory(self.device, lambda: where, advice):
+                    return self.search(rows)
+            except OutOfMemory:
+                if len(rows) == 1:
+                    raise
+                # Later batches of this size are halved without a try.
+                self.max_tokens = tokens - 1
+        # Outside of the handler, whose traceback keeps the tensors of the failed search alive.
+        half = len(rows) // 2
+        return self.search_in_memory(rows[:half]) + self.search_in_memory(rows[half:])
+
+    def search(self, rows: list[int]) -> list[list[Hypothesis]]:
+        config, device, width = self.config, self.device, self.config.rows_per_sentence
+        sentences = [np.asarray(self.sources[row], dtype=np.int64) for row in rows]
+        limits = [length_limit(len(sentence)) for sentence in sentences]
+        with torch.inference_mode():
+            state = self.start(pad(Ragged.of(sentences), last=EOS).to(device))
+            if config.temperature:
+                seeds = [[config.seed, *sentence.tolist()] for sentence in sentences]
+                return sample(state, limits, device, seeds, width, config.temperature)
+            if width > 1:
+                found = beam(state, limits, device, width, config.length_penalty)
+                return [hypotheses[: config.n_best] for hypotheses in found]
+            return [[hypothesis] for hypothesis in greedy(state, limits, device)]
+
+
 def decode_n_best(
     start: Callable[[Tensor], SearchState],
     sources: Sequence[Sequence[int] | np.ndarray],
@@ -62,46 +113,11 @@ def decode_n_best(
     scores are NaN.
     """
     outputs: dict[int, list[Hypothesis]] = {}
-    width = config.rows_per_sentence
-
-    def search(rows: list[int]) -> list[list[Hypothesis]]:
-        sentences = [np.asarray(sources[row], dtype=np.int64) for row in rows]
-        limits = [length_limit(len(sentence)) for sentence in sentences]
-        with torch.inference_mode():
-            state = start(pad(Ragged.of(sentences), last=EOS).to(device))
-            if config.temperature:
-                seeds = [[config.seed, *sentence.tolist()] for sentence in sentences]
-                return sample(state, limits, device, seeds, width, config.temperature)
-            if width > 1:
-                found = beam(state, limits, device, width, config.length_penalty)
-                return [hypotheses[: config.n_best] for hypotheses in found]
-            return [[hypothesis] for hypothesis in greedy(state, limits, device)]
-
-    def search_in_memory(rows: list[int]) -> list[list[Hypothesis]]:
-        """As `search`, but in halves if the memory does not suffice for all rows at once."""
-        nonlocal max_tokens
-        length = len(sources[rows[0]])  # the longest
-        tokens = len(rows) * (length + 1) * width
-        search_name = f"{width} samples" if config.temperature else f"a beam of {width}"
-        where = f"a sentence of {length} tokens with {search_name}"
-        flag = "--n_best" if config.temperature else "--beam_width"
-        advice = f"lower {flag}" if width > 1 else FREE_MEMORY
-        if len(rows) == 1 or tokens <= max_tokens:
-            try:
-                with explain_out_of_memory(device, lambda: where, advice):
-                    return search(rows)
-            except OutOfMemory:
-                if len(rows) == 1:
-                    raise
-                max_tokens = tokens - 1  # later batches of this size are halved without a try
-        # Outside of the handler, whose traceback keeps the tensors of the failed search alive.
-        half = len(rows) // 2
-        return search_in_memory(rows[:half]) + search_in_memory(rows[half:])
-
-    batches = longest_first(sources, max_tokens, width)
+    batches = longest_first(sources, max_tokens, config.rows_per_sentence)
     num_threads = min(torch.get_num_threads() if device.type == "cpu" else 1, len(batches))
+    search = BatchSearch(start, sources, device, config, max_tokens)
     with thread_map(num_threads) as apply:
-        for rows, found in zip(batches, apply(search_in_memory, batches), strict=True):
+        for rows, found in zip(batches, apply(search.search_in_memory, batches), strict=True):
             outputs |= zip(rows, found, strict=True)
             on_done(len(rows))
     return [outputs[row] for row in range(len(sources))]

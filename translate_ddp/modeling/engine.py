@@ -22,6 +22,8 @@ def ignore(count: int) -> None:
 
 
 class Engine(Protocol):
+    """A trained model: translations and log-probabilities from token ids to token ids."""
+
     @property
     def device(self) -> torch.device:
         """The device of its weights."""

@@ -140,6 +140,7 @@ def attention_written_out(
     is_causal: bool,
     dropout: float = 0.0,
 ) -> Tensor:
+    """`attention` as products and a softmax of its own, without PyTorch's function."""
     # With one query, as in decoding, oneDNN would compile a product for each number of positions.
     is_single = q_BHTK.shape[2] == 1
     q_BHTK = q_BHTK * q_BHTK.shape[-1] ** -0.5

@@ -112,7 +112,7 @@ class Peers:
         self._store.set("stop", reason)
 
     def claim_survey(self) -> bool:
-        """Whether this rank is the first to ask; it then has to find out why the run ends."""
+        """Whether this rank is the first to claim it: it then has to find out why the run ends."""
         return self._store.compare_set("surveyor", "", str(self.rank)).decode() == str(self.rank)
 
     def survey(

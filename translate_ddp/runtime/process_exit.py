@@ -89,7 +89,7 @@ class ProcessExit:
         """Let only the calling thread end the process; another thread goes no further."""
         is_main = threading.current_thread() is threading.main_thread()
         if not self._lock.acquire(blocking=is_main):
-            sys.exit()  # ends this thread alone
+            sys.exit()  # ends only this thread
 
     def _claim(self, termination: Termination) -> tuple[Termination, bool]:
         """The termination that the run reports, and whether ranks agree: not without a store."""

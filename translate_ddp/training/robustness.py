@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 from translate_ddp.data.perturbation import END_PUNCTUATION, remove_end_punctuation
 from translate_ddp.data.text import lower, separates_words, upper
-from translate_ddp.training.metrics import score_texts
-from translate_ddp.training.sinks.console_sink import with_units
+from translate_ddp.training.metrics import score_texts, with_units
 
 # Functions of a source and its language.
 VARIANTS: dict[str, Callable[[str, str], str]] = {

@@ -21,11 +21,10 @@ from translate_ddp.training import due
 from translate_ddp.training.averaging import average_run, listed, loaded
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.meters import StepMeters, Throughput
-from translate_ddp.training.metrics import find_metric
+from translate_ddp.training.metrics import find_metric, with_units
 from translate_ddp.training.optimizer import check_shapes
 from translate_ddp.training.resume import describe_environment
 from translate_ddp.training.saving import RunSaver, check_weights
-from translate_ddp.training.sinks.console_sink import with_units
 from translate_ddp.training.skipped_steps import count_skipped
 from translate_ddp.training.state import Position, Run, RunState
 from translate_ddp.training.updater import StepResult, Updater

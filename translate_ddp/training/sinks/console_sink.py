@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from translate_ddp.console import print_line, printable
-from translate_ddp.quantities import number
 from translate_ddp.training.logbook import Sample, Sink, shown_samples
-from translate_ddp.training.metrics import UNITS
+from translate_ddp.training.metrics import with_units
 
 SAMPLE_CHARACTERS = 200  # shown of a sentence
 WITH_VALIDATION = ("loss", "tokens_per_second")  # of training, in the line of a validation
@@ -44,15 +43,6 @@ def validation_line(
     where = f"step {step:,}" if epoch is None else f"epoch {math.ceil(epoch)}, step {step:,}"
     line = f"{where}: validation {with_units(validation)}"
     return f"{line}; training {with_units(training)}" if training else line
-
-
-def with_units(scalars: Mapping[str, float]) -> str:
-    return ", ".join(
-        f"{number(value)} {UNITS[name]}"
-        if name == "tokens_per_second"
-        else f"{name} {number(value)} {UNITS.get(name, '')}".rstrip()
-        for name, value in scalars.items()
-    )
 
 
 def sample_lines(rows: Sequence[Sample]) -> list[str]:
