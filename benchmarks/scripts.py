@@ -15,9 +15,9 @@ from tokenizers import Tokenizer, pre_tokenizers, trainers
 from benchmarks.common import Settings, Values, read_settings
 from benchmarks.report import Row, write_report
 from translate_ddp.data.json_model import train_json
-from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS
 from translate_ddp.errors import report_errors
+from translate_ddp.text import normalize
 
 VOCAB_SIZE = 2000
 HELD_OUT = 5  # one combination of so many

@@ -14,9 +14,9 @@ from tests.helpers.commands import ROOT, environment, translate_ddp
 from tests.helpers.runs import last_state, steps, validations
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.commands import translate
-from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError
 from translate_ddp.settings import NBestConfig
+from translate_ddp.text import normalize
 from translate_ddp.translator import Translator
 
 LINES = ["sun moon river", "", "tree", " \t", "stone bird fish wolf tree", "caf\udce9 ☃"]

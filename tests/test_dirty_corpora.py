@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.dirty_corpora import DirtyCorpora, write_corpora
 from tests.helpers.corpora import corpus_error, corpus_of, read_corpus
-from translate_ddp.data.text import normalize
+from translate_ddp.text import normalize
 
 PAIRS = 400
 

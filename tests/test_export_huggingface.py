@@ -18,7 +18,6 @@ from tests.helpers.exports import (
     with_sentencepiece,
 )
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
-from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import EOS, UNK, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.exporting import huggingface
@@ -30,6 +29,7 @@ from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.exporting.training_figure import training_figure
 from translate_ddp.exporting.verification import NotTheSame
 from translate_ddp.settings import NBestConfig, TokenizerConfig
+from translate_ddp.text import normalize
 from translate_ddp.training.state import LogOffset, Position
 
 transformers: Any = pytest.importorskip("transformers")

@@ -13,7 +13,6 @@ from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import last_state, validations
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import EOS, SOS, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import length_limit
@@ -22,6 +21,7 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import ModelConfig, TokenizerConfig
+from translate_ddp.text import normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.metrics import (
     METRICS,

@@ -1,8 +1,10 @@
 """The package's metadata in pyproject.toml, and private interfaces of libraries that it uses."""
 
+import ast
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -83,3 +85,19 @@ def test_private_interface_exists(library: str, module: str, names: str):
         missing = f"{library} {version(library)} has no {module}.{names}: the fallback is used"
         assert hasattr(found, name), missing
         found = getattr(found, name)
+
+
+def test_imports_between_parts_of_the_package_run_one_way():
+    """A part is a folder of the package, or a module beside them."""
+    imports: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE.name):
+                names = (node.module or "").split(".")
+                imports.setdefault(part, set()).add(names[1] if len(names) > 1 else names[0])
+    for part, imported in imports.items():
+        imported.discard(part)
+    order = [*TopologicalSorter(imports).static_order()]  # raises CycleError
+    assert order.index("runtime") < order.index("data") < order.index("modeling")
+    assert order.index("modeling") < order.index("training") < order.index("translator")

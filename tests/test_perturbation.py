@@ -18,9 +18,9 @@ from translate_ddp.data.perturbation import (
 )
 from translate_ddp.data.plan import Lengths
 from translate_ddp.data.sources import DEMO
-from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.settings import TokenizerConfig
+from translate_ddp.text import normalize
 
 LINES = ["The old Doctor reads the letter.", "il dottore legge", "Здравствуй, мир!"] * 3
 NEVER = 0.999

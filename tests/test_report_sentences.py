@@ -6,11 +6,11 @@ import pytest
 import sacrebleu
 
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
-from translate_ddp.data.text import normalize
 from translate_ddp.pages.page import MAX_CHARACTERS
 from translate_ddp.reporting import sentences
 from translate_ddp.reporting.sentences import by_length, marked, split_words, worst
 from translate_ddp.run_record import TextRow
+from translate_ddp.text import normalize
 
 RANDOM = random.Random(0)
 WORDS = "the old man reads a long letter in his garden and then goes home".split()

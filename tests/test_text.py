@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 
 from translate_ddp.data.sentences import cut, join_sentences, split_sentences
-from translate_ddp.data.text import normalize, separates_words
+from translate_ddp.text import normalize, separates_words
 
 # Format characters (Unicode's category Cf) without visible ones, tags and the joiners of letters.
 INVISIBLE = {

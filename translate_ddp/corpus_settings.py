@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from tyro.conf import Fixed, Suppress
 
-from translate_ddp.data.text import normalize
+from translate_ddp.text import normalize
 
 CleanLevel = Literal["none", "safe", "strict"]
 NUMBER_OR_SHARE = re.compile(r"\d+|\d+(\.\d+)?%")

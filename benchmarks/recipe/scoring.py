@@ -5,8 +5,8 @@ from pathlib import Path
 
 from benchmarks.recipe.convention import Convention
 from benchmarks.recipe.record import Scored, Setting, best
-from translate_ddp.data.text import normalize
 from translate_ddp.settings import NBestConfig
+from translate_ddp.text import normalize
 from translate_ddp.translator import Translator
 
 Texts = Sequence[str]

@@ -16,13 +16,13 @@ from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_trai
 from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.sentences import split_sentences
-from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import number
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.new_file import check_new, write_new
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import NBestConfig, SearchConfig
+from translate_ddp.text import normalize
 from translate_ddp.training.bootstrap import compare, score_intervals
 from translate_ddp.training.comet_metric import comet_score
 from translate_ddp.training.logbook import Logbook, shown_samples

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from translate_ddp.commands.saved_model import SavedModel
+from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.dataset import (
     ParallelDataset,
     PreparedData,
@@ -16,10 +17,9 @@ from translate_ddp.data.dataset import (
 )
 from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.preparation import prepare
-from translate_ddp.data.rows import SourceOptions
-from translate_ddp.data.text import normalize
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.settings import CorpusConfig
+from translate_ddp.text import normalize
 from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.local_paths import dataset_names
 from translate_ddp.training.validation import ValidationSet

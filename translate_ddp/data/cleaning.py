@@ -16,7 +16,7 @@ from translate_ddp.data.pair_rules import (
     remove_addresses,
 )
 from translate_ddp.data.scripts import count_letters, main_scripts
-from translate_ddp.data.text import normalize
+from translate_ddp.text import normalize
 
 Level = Literal["none", "safe", "strict"]
 

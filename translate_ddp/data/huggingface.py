@@ -13,21 +13,14 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.data.readers.arrow import dataset_rows, read_parquet
 from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.readers.delimited import read_csv, read_tsv
 from translate_ddp.data.readers.json_rows import read_json
 from translate_ddp.data.readers.tables import find_table, reader_of
-from translate_ddp.data.rows import (
-    Advance,
-    Languages,
-    Row,
-    Rows,
-    SourceOptions,
-    ignore_progress,
-    join_rows,
-)
+from translate_ddp.data.rows import Advance, Languages, Row, Rows, ignore_progress, join_rows
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.background import BackgroundThread
 from translate_ddp.runtime.heartbeat import library_call

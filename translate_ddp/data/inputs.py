@@ -8,9 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.readers.parallel import parallel_rows, read_side
 from translate_ddp.data.readers.tables import check_file, is_table
-from translate_ddp.data.rows import Languages, SourceOptions, ignore_progress
+from translate_ddp.data.rows import Languages, ignore_progress
 from translate_ddp.data.sources import NO_OPTIONS, read_pairs
 from translate_ddp.errors import UserError
 

@@ -94,7 +94,7 @@ def train_json(
     }
     if kind == "bpe":
         model = Tokenizer(models.BPE())
-        # NFC is for programs that do not normalize text as `data.text` does. With a blank before
+        # NFC is for programs that do not normalize text as `text.py` does. With a blank before
         # it, the first word of a text has the same ids as elsewhere.
         model.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Prepend(" ")])
         to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)

@@ -1,6 +1,6 @@
 """Names of languages, and the codes of two and three letters that ISO 639 gives to them."""
 
-from translate_ddp.data.text import base_language
+from translate_ddp.text import base_language
 
 NAMES = {
     entry[:2]: entry[3:]

@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 
 from translate_ddp.data.hashing import hashes, uniform
-from translate_ddp.data.text import capital, lower, normalize, upper
+from translate_ddp.text import capital, lower, normalize, upper
 
 LOWER, UPPER, TITLE = 0.15, 0.07, 0.05  # a sentence has one of them at most
 NO_END_PUNCTUATION = 0.2  # this and the next two are independent of each other and of the case

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from translate_ddp.corpus_settings import SourceOptions as SourceOptions
-
 Languages = tuple[str, str]  # source, target
 Row = tuple[str | None, str | None]  # source and target as stored; None: not text
 Columns = Sequence[Sequence[str | None]]  # of equal lengths: those of some rows

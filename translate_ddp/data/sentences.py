@@ -7,7 +7,7 @@ is, but a sentence that is split at an abbreviation is translated wrongly.
 import re
 from collections.abc import Iterable, Sequence
 
-from translate_ddp.data.text import CHINESE, GREEK, JAPANESE, base_language
+from translate_ddp.text import CHINESE, GREEK, JAPANESE, base_language
 
 # Marks that only end sentences; text may go on without a blank. The Burmese U+104A, the Ethiopic
 # U+1361 and the Tibetan U+0F0D also separate phrases.

@@ -13,12 +13,12 @@ from typing import Protocol
 
 from translate_ddp.data.json_model import JsonModel, train_json
 from translate_ddp.data.sentencepiece_model import SentencePieceModel, train_sentencepiece
-from translate_ddp.data.text import normalize
 from translate_ddp.data.training_sample import sample
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.heartbeat import library_call
 from translate_ddp.settings import TokenizerConfig
+from translate_ddp.text import normalize
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
 PAD, UNK, SOS, EOS = range(4)

@@ -1,6 +1,6 @@
 """Our tokenizers as a tokenizer.json for `transformers`, with the same ids for any text.
 
-It also normalizes text as `data.text` does, and appends the end marker.
+It also normalizes text as `text.py` does, and appends the end marker.
 """
 
 import json
@@ -11,8 +11,8 @@ from tokenizers import Tokenizer as JsonTokenizer
 
 from translate_ddp.data.json_model import open_json
 from translate_ddp.data.sentencepiece_model import BLANK, SentencePieceModel
-from translate_ddp.data.text import BLANKS, INVISIBLE
 from translate_ddp.data.tokenizer import EOS, PAD, SOS, SPECIAL_TOKENS, UNK, Tokenizer
+from translate_ddp.text import BLANKS, INVISIBLE
 
 ROLES = {"pad_token": PAD, "unk_token": UNK, "bos_token": SOS, "eos_token": EOS}
 

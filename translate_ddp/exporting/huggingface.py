@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import EOS, PAD, SOS, UNK
 from translate_ddp.errors import UserError
 from translate_ddp.exporting.fast_tokenizer import as_text, tokenizer_config, tokenizer_json
@@ -22,6 +21,7 @@ from translate_ddp.exporting.verification import (
 )
 from translate_ddp.extras import import_extra
 from translate_ddp.settings import SearchConfig
+from translate_ddp.text import normalize
 
 # Text that a tokenizer could take for special tokens, or normalize in another way.
 ODD_TEXTS = ["[EOS]", "a [EOS] b [PAD] [SOS] [UNK]", " two  blanks\tand\na line ", "e\u0301", "😀"]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from translate_ddp.data.scripts import MIXED, count_letters, main_scripts
-from translate_ddp.data.text import base_language
+from translate_ddp.text import base_language
 
 # Languages that are written in one script. `main_scripts` has the names of the scripts.
 LANGUAGES_OF_SCRIPT = {

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from translate_ddp.data.text import separates_words
 from translate_ddp.inspecting.findings import of, percent
 from translate_ddp.inspecting.inspection import Inspection
 from translate_ddp.pages.table import Table
+from translate_ddp.text import separates_words
 
 SIDES = range(2)
 FREQUENT_CHARACTERS = 20

@@ -10,10 +10,10 @@ from itertools import groupby
 import numpy as np
 
 from translate_ddp.data.scripts import script_of
-from translate_ddp.data.text import normalize
 from translate_ddp.pages.page import MAX_CHARACTERS
 from translate_ddp.reporting.thinning import few
 from translate_ddp.run_record import TextRow
+from translate_ddp.text import normalize
 from translate_ddp.training.metrics import bleu, chrf
 
 UNSPACED_SCRIPTS = ("CJK", "KANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")

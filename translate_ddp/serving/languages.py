@@ -3,7 +3,7 @@
 import re
 
 from translate_ddp.data.languages import language_name
-from translate_ddp.data.text import base_language
+from translate_ddp.text import base_language
 
 ALIASES = {"zt": "zh-Hant", "pb": "pt-BR"}  # codes of LibreTranslate's models
 CHINESE_SCRIPTS = {"tw": "hant", "hk": "hant", "mo": "hant", "cn": "hans", "sg": "hans"}

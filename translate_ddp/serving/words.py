@@ -4,7 +4,7 @@ import math
 from itertools import pairwise
 from typing import NamedTuple
 
-from translate_ddp.data.text import normalize, separates_words
+from translate_ddp.text import normalize, separates_words
 from translate_ddp.translation import Translation
 
 

@@ -6,7 +6,7 @@ the variable SACREBLEU_SEED.
 
 from typing import Any, NamedTuple
 
-from translate_ddp.data.text import normalize
+from translate_ddp.text import normalize
 from translate_ddp.training.metrics import Texts, bleu_of
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from translate_ddp.data.text import (
+from translate_ddp.errors import UserError
+from translate_ddp.quantities import number
+from translate_ddp.text import (
     CHINESE,
     JAPANESE,
     UNSPACED,
@@ -14,8 +16,6 @@ from translate_ddp.data.text import (
     normalize,
     separates_words,
 )
-from translate_ddp.errors import UserError
-from translate_ddp.quantities import number
 
 if TYPE_CHECKING:
     import sacrebleu

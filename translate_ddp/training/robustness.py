@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from translate_ddp.data.perturbation import END_PUNCTUATION, remove_end_punctuation
-from translate_ddp.data.text import lower, separates_words, upper
+from translate_ddp.text import lower, separates_words, upper
 from translate_ddp.training.metrics import score_texts, with_units
 
 # Functions of a source and its language.

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset, PreparedData
-from translate_ddp.data.text import normalize
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.engine import Engine, ignore
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import GREEDY, NBestConfig, ValidateOn
+from translate_ddp.text import normalize
 from translate_ddp.training.logbook import Sample
 from translate_ddp.training.metrics import Texts, score_texts
 

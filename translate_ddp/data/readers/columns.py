@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.languages import column_names, is_language
 from translate_ddp.data.read_errors import list_names
-from translate_ddp.data.rows import Languages, SourceOptions
+from translate_ddp.data.rows import Languages
 from translate_ddp.errors import UserError
 
 OTHER_NAMES = {"src": "source", "tgt": "target"}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.languages import spellings
 from translate_ddp.data.read_errors import list_names
 from translate_ddp.data.readers.columns import Wanted
@@ -20,15 +21,7 @@ from translate_ddp.data.readers.tables import (
     reader_of,
     size_of,
 )
-from translate_ddp.data.rows import (
-    Advance,
-    Columns,
-    Languages,
-    Row,
-    Rows,
-    SourceOptions,
-    join_rows,
-)
+from translate_ddp.data.rows import Advance, Columns, Languages, Row, Rows, join_rows
 from translate_ddp.errors import UserError
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.read_errors import list_names
 from translate_ddp.data.readers.arrow import count_parquet_rows, read_parquet
 from translate_ddp.data.readers.byte_stream import (
@@ -17,7 +18,7 @@ from translate_ddp.data.readers.json_rows import read_json
 from translate_ddp.data.readers.lines import read_lines
 from translate_ddp.data.readers.parallel_names import common_start
 from translate_ddp.data.readers.tmx import read_tmx
-from translate_ddp.data.rows import Advance, Columns, Languages, Rows, SourceOptions, make_rows
+from translate_ddp.data.rows import Advance, Columns, Languages, Rows, make_rows
 from translate_ddp.errors import UserError
 
 Reader = Callable[[Path, Wanted, Advance, list[str]], Iterator[Columns]]
