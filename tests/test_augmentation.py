@@ -55,6 +55,14 @@ def steps_of(flags: list[str], size: int = 1, first_step: int = 0) -> list[Pairs
     return [sum(map(pairs_of, batches), Counter()) for batches in steps]
 
 
+@pytest.mark.parametrize("augment", [["--perturb"], BOTH[1:]])
+def test_seed_chooses_the_changes(flags: list[str], augment: list[str]):
+    one, other = (sum(steps_of([*flags, *augment, "--seed", n]), Counter()) for n in ("1", "2"))
+    plain = sum(steps_of(flags), Counter())
+    assert one.total() == other.total() == plain.total()
+    assert all(changes.total() for changes in (one - other, one - plain, other - plain))
+
+
 @pytest.mark.parametrize("augment", [BOTH, ["--perturb"], BOTH[1:]])
 def test_steps_are_the_same_for_any_ranks_passes_and_resumes(flags: list[str], augment: list[str]):
     expected = steps_of([*flags, *augment])

@@ -217,6 +217,19 @@ def test_signature_changes_with_files_and_settings(folder: Path):
         corpus_signature(corpus_of(source, "", "de", "en")),
         corpus_signature(corpus_of(str(folder))),
         corpus_signature(corpus_of(f"{folder}:train")),
+        *(
+            corpus_signature(replace(config, **changed))
+            for changed in (
+                {"clean": "none"},
+                {"clean": "strict"},
+                {"src_column": "1", "tgt_column": "2"},
+                {"src_column": "2", "tgt_column": "1"},
+                {"revision": "main"},
+                {"bidirectional": True},
+                {"validation": "1"},
+                {"validation": "1%"},
+            )
+        ),
     ]
     assert corpus_signature(config) == signatures[0]
     write_parallel(folder / "train", numbered_pairs(3))  # the same bytes, written later

@@ -148,6 +148,28 @@ def test_pairs_over_seq_len_are_dropped_and_counted(tmp_path: Path):
         prepare(config, SMALL, 2, tmp_path / "data")
 
 
+def test_texts_of_validation_are_those_of_its_tokens(tmp_path: Path):
+    validation = [("x", "y"), ("z " * 90, "z"), ("v", "w"), ("u", "t " * 90), ("s", "r")]
+    config = write_corpus(tmp_path, [("a b", "c d"), ("e f", "g h")], validation)
+    data = prepare_and_load(config, tmp_path / "data", seq_len=30)
+    assert data.validation_sources == ["x", "v", "s"]
+    for side, texts in (
+        (data.validation.source, data.validation_sources),
+        (data.validation.target, data.validation_references),
+    ):
+        assert data.tokenizer.decode([side[row].tolist() for row in range(len(side))]) == texts
+
+
+def test_replaced_tokenizer_file_is_used(config: CorpusConfig, tmp_path: Path, pairs: Pairs):
+    file = tmp_path / "tokenizer.json"
+    given = TokenizerConfig(vocab_size=300, tokenizer_file=str(file))
+    before = prepare(config, given, 100, tmp_path / "data")
+    other = train_tokenizer([source for source, _ in pairs] * 2, TokenizerConfig(vocab_size=320))
+    file.write_text(other.text)
+    after = prepare(config, given, 100, tmp_path / "data")
+    assert after != before and load_prepared(after).tokenizer.text == other.text
+
+
 def test_seq_len_counts_the_end_marker(tmp_path: Path):
     train = [("a b", "c d"), ("abcdefgh", "x"), ("abcdefghi", "y")]
     config = write_corpus(tmp_path, train, [("q", "r")])

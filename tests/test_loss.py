@@ -8,8 +8,9 @@ import torch.nn.functional as F
 
 from tests.helpers.models import small_batch, small_model
 from translate_ddp.data.batches import empty_batch
-from translate_ddp.data.tokenizer import UNK
+from translate_ddp.data.tokenizer import SPECIAL_TOKENS, UNK
 from translate_ddp.modeling import fused_losses, kernels
+from translate_ddp.modeling import loss as loss_module
 from translate_ddp.modeling.loss import Objective, cut, simcut_loss, token_loss
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import LossConfig, ModelConfig
@@ -182,3 +183,20 @@ def test_empty_pass_with_simcut_gives_zero_gradient_for_every_parameter():
     sums["loss"].backward()
     assert all(float(value.detach()) == 0.0 for value in sums.values())
     assert not any(p.grad is None or p.grad.any() for p in objective.parameters())
+
+
+def test_simcut_trains_on_the_pairs_as_they_are_and_compares_those_with_cut_inputs(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(loss_module, "CUT_PROBABILITY", 0.5)
+    objective, batch = Objective(small_model(), LossConfig(simcut=1.0)).train(), small_batch()
+    seen: list[torch.Tensor] = []
+    objective.model.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs))
+    objective(batch)
+    for both, given in zip(seen, (batch.source_BS, batch.target_BT), strict=True):
+        plain, changed = both.chunk(2)
+        assert torch.equal(plain, given)
+        differs = changed != given
+        assert 0 < differs.sum() < (given >= len(SPECIAL_TOKENS)).sum()
+        assert (changed[differs] == UNK).all()
+        assert (given[differs] >= len(SPECIAL_TOKENS)).all()

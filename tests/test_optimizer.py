@@ -1,5 +1,6 @@
 """The optimizer, its learning rate and weight decay, and the mean losses between two records."""
 
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -76,6 +77,8 @@ def test_linear_schedule_falls_to_zero_at_the_end_of_the_training():
     assert rates == pytest.approx([1.5, 1.0, 0.25, 0.02])
     # The warm-up is the smaller one: 2 of 4 steps, in a training of 8.
     assert learning_rate(1, config, 0.125) == 1.0
+    # A training may end within the warm-up; its rate falls nevertheless.
+    assert learning_rate(49, replace(config, warmup_steps=100), 0.9) == pytest.approx(0.2)
     assert Position(epoch=3, step_in_epoch=5).epochs_done(10) / 4 == 0.875
 
 

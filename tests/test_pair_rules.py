@@ -120,6 +120,8 @@ def test_sides_of_very_different_length_are_dropped(src: str, tgt: str, differs:
         ("at 8 pm", "um 20 Uhr", False),
         ("5 dogs at 3 pm", "fünf Hunde um 15:00", False),
         ("at 12:30 am", "um 0:30 Uhr", False),
+        ("at 12 am", "um 24 Uhr", False),
+        ("at 13 am", "um 25 Uhr", True),
         ("in the 1990s", "in den 90er Jahren", False),
         ("the 21st century", "das 21. Jahrhundert", False),
         ("the 20th century", "XX век", False),

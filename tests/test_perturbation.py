@@ -13,6 +13,7 @@ from translate_ddp.data.perturbation import (
     UPPER,
     add_noise,
     add_typos,
+    draw,
     perturb,
     remove_end_punctuation,
 )
@@ -72,6 +73,13 @@ def test_epochs_and_seeds_perturb_other_rows(tokenizer: Tokenizer):
         Perturbation(tokenizer, 256, seed, {"": "en"}).apply(source, rows, 0) for seed in (1, 2)
     )
     assert one.keys() != other.keys()
+
+
+def test_epochs_and_seeds_choose_other_places_and_letters():
+    rows = np.arange(50)
+    keys = [draw(seed, epoch, rows)[1] for seed, epoch in ((0, 0), (0, 1), (1, 0), (0, 0))]
+    assert (keys[0] == keys[3]).all()
+    assert len({*keys[0].tolist(), *keys[1].tolist(), *keys[2].tolist()}) == 150
 
 
 def test_row_is_perturbed_alike_among_any_other_rows(tokenizer: Tokenizer):

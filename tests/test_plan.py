@@ -88,6 +88,13 @@ def test_lengths_vary_within_a_step_nearly_as_in_the_corpus(budget: int, least: 
     assert np.mean(variances) > least * CORPUS.target.var()
 
 
+def test_step_of_two_groups_has_a_long_and_a_short_one():
+    planned = plan(batch_tokens=4096)
+    pairs = [groups for groups in steps_of(planned) if len(groups) == 2]
+    means = np.array([[CORPUS.longest_side[rows].mean() for rows in pair] for pair in pairs])
+    assert np.corrcoef(means.min(axis=1), means.max(axis=1))[0, 1] < -0.5
+
+
 def test_four_consecutive_steps_of_one_group_have_all_lengths():
     planned = plan(batch_tokens=1024)
     rounds = [

@@ -2,7 +2,7 @@
 
 import os
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -43,24 +43,27 @@ def test_a_stored_plan_is_read_instead_of_computed(tmp_path: Path):
     assert is_equal(load_or_compute(tmp_path / "plans", NAME, not_needed), first)
 
 
-def test_processes_at_the_same_time_compute_a_plan_once(tmp_path: Path):
-    computed, begun = [], threading.Event()
+def test_plan_that_another_is_computing_is_awaited(tmp_path: Path):
+    begun, others_wait = threading.Event(), threading.Event()
+    plans: list[Plan] = []
 
     def slowly() -> Plan:
         begun.set()
-        computed.append(time.sleep(0.3))
+        assert others_wait.wait(60)
         return compute()
 
-    plans: list[Plan] = []
-    threads = [
-        threading.Thread(target=lambda: plans.append(load_or_compute(tmp_path, NAME, slowly)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    def start(work: Callable[[], Plan]) -> threading.Thread:
+        run = threading.Thread(target=lambda: plans.append(load_or_compute(tmp_path, NAME, work)))
+        run.start()
+        return run
+
+    first = start(slowly)
+    assert begun.wait(60)
+    others = [start(not_needed) for _ in range(3)]
+    others[0].join(0.3)  # time to begin a second computation, if nothing prevented it
+    others_wait.set()
+    for thread in (first, *others):
         thread.join()
-    assert len(computed) == 1
     assert len(plans) == 4
     assert all(is_equal(plan, compute()) for plan in plans)
 
@@ -147,8 +150,10 @@ def test_names_differ_with_everything_that_a_plan_depends_on():
     assert plan_name(LENGTHS, 1, 2) in names
 
 
-def sampler(folder: Path | None, config: BatchConfig = CONFIG, seed: int = 0) -> StepSampler:
-    return StepSampler(LENGTHS, config, seed=seed, rank=0, world_size=2, folder=folder)
+def sampler(
+    folder: Path | None, config: BatchConfig = CONFIG, seed: int = 0, size: int = 2
+) -> StepSampler:
+    return StepSampler(LENGTHS, config, seed=seed, rank=0, world_size=size, folder=folder)
 
 
 def test_samplers_that_share_a_folder_have_the_plans_of_their_own_settings(tmp_path: Path):
@@ -161,15 +166,17 @@ def test_samplers_that_share_a_folder_have_the_plans_of_their_own_settings(tmp_p
     ]
     for config, seed in settings:
         for epoch in (0, 1):
-            shared, alone = sampler(tmp_path, config, seed), sampler(None, config, seed)
-            shared.set_epoch(epoch)
-            alone.set_epoch(epoch)
-            assert is_equal(shared.plan, alone.plan)
+            for size in (2, 4):
+                shared, alone = (sampler(f, config, seed, size) for f in (tmp_path, None))
+                shared.set_epoch(epoch)
+                alone.set_epoch(epoch)
+                assert is_equal(shared.plan, alone.plan)
 
 
-def test_samplers_of_augmented_pairs_share_no_plan_if_seq_len_differs(tmp_path: Path):
-    def plan(seq_len: int, folder: Path | None) -> Plan:
-        augmented = Lengths(np.minimum(2 * LENGTHS.source, seq_len), LENGTHS.target)
+def test_samplers_of_augmented_pairs_share_no_plan_if_settings_differ(tmp_path: Path):
+    def plan(seq_len: int, folder: Path | None, dropout: float = 0.1) -> Plan:
+        longer = (LENGTHS.source * (1 + 10 * dropout)).astype(int)
+        augmented = Lengths(np.minimum(longer, seq_len), LENGTHS.target)
         config = BatchConfig(batch_tokens=100, seq_len=seq_len)
         return StepSampler(
             LENGTHS,
@@ -178,12 +185,14 @@ def test_samplers_of_augmented_pairs_share_no_plan_if_seq_len_differs(tmp_path: 
             rank=0,
             world_size=1,
             folder=folder,
-            augment=AugmentConfig(perturb=True),
+            augment=AugmentConfig(bpe_dropout=dropout),
             lengths_in=lambda epoch: augmented,
         ).plan
 
     assert not is_equal(plan(60, tmp_path), plan(20, None))
     assert is_equal(plan(20, tmp_path), plan(20, None))
+    assert not is_equal(plan(60, tmp_path), plan(60, None, 0.5))
+    assert is_equal(plan(60, tmp_path, 0.5), plan(60, None, 0.5))
 
 
 def test_plan_of_the_next_epoch_is_computed_during_this_one(

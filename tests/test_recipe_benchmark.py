@@ -32,7 +32,9 @@ from benchmarks.recipe.scoring import test_settings as settings_for_test
 from tests.helpers.commands import environment
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.errors import UserError
+from translate_ddp.presets import with_preset
 from translate_ddp.runtime.fault_injection import VARIABLE as FAULT_VARIABLE
+from translate_ddp.settings import Config
 
 WORDS = "the a man woman dog plays runs on grass street red blue with ball hat".split()
 
@@ -210,6 +212,17 @@ def test_recipe_is_trained_scored_and_recorded(tmp_path: Path):
         assert bleu == pytest.approx(score)
     metrics = (tmp_path / "models" / "full-tok-1" / "metrics.jsonl").read_text().splitlines()
     assert found.steps == json.loads(metrics[-1])["step"]
+
+
+@pytest.mark.parametrize("stem", ["small-tok-1", "small-raw-3"])
+def test_preset_small_is_the_recipe_that_was_measured(stem: str):
+    measured = Record.load(ROOT / f"benchmarks/results/recipe/{stem}.json")
+    preset = with_preset(Config(), "small", set()).to_dict()
+    for part in ("model", "loss", "optimizer", "tokenizer"):
+        assert measured.config[part] == preset[part]
+    for name in ("batch_tokens", "batch_size", "seq_len"):
+        assert measured.config["batches"][name] == preset["batches"][name]
+    assert measured.config["train"]["num_epochs"] == preset["train"]["num_epochs"]
 
 
 def write_record(folder: Path, name: str, seed: int, share: float, splits: list[str]) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.corpora import corpus_of, write_parallel
-from translate_ddp.data.dataset import PreparedData, load_prepared
+from translate_ddp.data import subword_dropout
+from translate_ddp.data.dataset import PreparedData, Ragged, load_prepared
 from translate_ddp.data.merges import MAX_LETTERS, Merges
 from translate_ddp.data.preparation import prepare
 from translate_ddp.data.subword_dropout import VARIANTS, SubwordDropout, prepare_dropout
@@ -133,6 +134,11 @@ def test_row_that_would_be_too_long_is_segmented_plainly(folder: Path, data: Pre
     found = dropout.segment(1, np.array([0, row, 1]), epoch)
     assert found[1].tolist() == data.train.target[row].tolist()
     assert found[0].tolist() != data.train.target[0].tolist()  # the others are not affected
+    # The [EOS] counts: a row of as many tokens as seq_len is too long.
+    changed = int(long.lengths(1, np.array([row]), epoch)[0])
+    for seq_len, expected in ((changed, length), (changed + 1, changed)):
+        dropout = SubwordDropout(folder, seq_len, seed=0)
+        assert dropout.lengths(1, np.array([row]), epoch).tolist() == [expected]
 
 
 def test_words_are_segmented_alike_in_any_selection_of_rows(folder: Path):
@@ -155,13 +161,28 @@ def test_no_dropout_and_full_dropout_bound_the_lengths(prepared: Path, data: Pre
     assert plain.tokens.tolist() == data.train.source.take(rows).tokens.tolist()
 
 
+def test_most_frequent_words_of_both_sides_have_variants(
+    prepared: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(subword_dropout, "MAX_TYPES", 4)
+    folder = prepare_dropout(prepared, 0.25)
+    counts: Counter[str] = Counter()
+    for side in (data.train.source, data.train.target):
+        texts = data.tokenizer.decode([side[row].tolist() for row in range(len(side))])
+        counts.update(word for text in texts for word in text.replace(":", " ").split())
+    tokens = Ragged.open(folder / "segmentations")
+    chosen = np.flatnonzero(np.load(folder / "first.npy") >= 0).tolist()
+    words = data.tokenizer.decode([tokens[word].tolist() for word in chosen])
+    assert {word.strip() for word in words} == {word for word, _ in counts.most_common(4)}
+
+
 def test_folder_is_written_once_for_each_probability(
     prepared: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    other = prepare_dropout(prepared, 0.3)
-    assert other != folder
+    others = [prepare_dropout(prepared, p) for p in (0.3, 0.21)]
+    assert len({folder, *others}) == 3
     monkeypatch.delattr("translate_ddp.data.subword_dropout.Merges")
-    assert (prepare_dropout(prepared, 0.2), prepare_dropout(prepared, 0.3)) == (folder, other)
+    assert [prepare_dropout(prepared, p) for p in (0.2, 0.3, 0.21)] == [folder, *others]
 
 
 def test_error_for_a_tokenizer_without_merges_or_that_loses_text(tmp_path: Path):

@@ -7,6 +7,7 @@ import torch
 
 from tests.helpers.models import random_ids as ids
 from tests.helpers.models import small_model
+from translate_ddp.modeling import kernels
 from translate_ddp.modeling.transformer import Transformer, sinusoids
 from translate_ddp.presets import PRESETS
 from translate_ddp.settings import ModelConfig
@@ -63,6 +64,48 @@ def test_sinusoids_are_those_of_the_paper_with_sines_first():
             angle = position / 10000 ** (2 * i / 6)
             assert encoding_TD[row, i].item() == pytest.approx(math.sin(angle), abs=1e-6)
             assert encoding_TD[row, 3 + i].item() == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_embeddings_sublayers_attention_weights_and_feed_forward_have_dropout(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    dropped: list[tuple[int, ...]] = []
+
+    def record(input: torch.Tensor, p: float, residual: torch.Tensor | None = None) -> torch.Tensor:
+        assert p == 0.3
+        dropped.append(tuple(input.shape))
+        return input if residual is None else residual + input
+
+    monkeypatch.setattr(kernels, "drop", record)
+    model = small_model(dropout=0.3, layers=2)
+    (batch, s, t, d, heads) = (3, 5, 7, 32, 2)
+    source, target = (batch, s, d), (batch, t, d)
+    encoder_layer = [(batch, heads, s, s), source, (batch, s, 2 * d), source]
+    decoder_layer = [(batch, heads, t, t), target, (batch, heads, t, s), target]
+    decoder_layer += [(batch, t, 2 * d), target]
+    model(ids(batch, s), ids(batch, t))
+    assert dropped == [source, *encoder_layer * 2, target, *decoder_layer * 2]
+    dropped.clear()
+    model.eval()(ids(batch, s), ids(batch, t))
+    assert dropped == []
+
+
+def test_initial_weights_have_the_spread_of_glorot_and_embeddings_that_of_the_paper():
+    model = small_model(d_model=256)
+    for name, parameter in model.named_parameters():
+        if name == "embedding.weight":
+            assert float(parameter.detach().std()) == pytest.approx(256**-0.5, rel=0.03)
+        elif parameter.ndim == 1:
+            is_scale = name.endswith("norm.weight")
+            assert parameter.tolist() == [1.0 if is_scale else 0.0] * len(parameter), name
+        else:
+            blocks = parameter.chunk(2) if "key_value" in name else [parameter]
+            for block in blocks:  # uniform in +-sqrt(6 / (inputs + outputs))
+                limit = math.sqrt(6 / sum(block.shape))
+                assert 0.99 * limit < float(block.detach().abs().max()) <= limit, name
+                assert float(block.detach().std()) == pytest.approx(
+                    limit / math.sqrt(3), rel=0.03
+                ), name
 
 
 def counted_by_hand(d: int, ff: int, layers: int, vocabulary: int) -> int:

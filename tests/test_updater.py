@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -61,10 +62,15 @@ def step_of(*passes: Batch, tokens: int = 4) -> Step:
 STEP = step_of(batch(*ROWS))
 
 
-def make_updater(dropout: float = 0.0, world: World | None = None, seed: int = 0) -> Updater:
+def make_updater(
+    dropout: float = 0.0,
+    world: World | None = None,
+    seed: int = 0,
+    config: OptimizerConfig = CONFIG,
+) -> Updater:
     objective = SquaredError(dropout)
-    optimizer = build_optimizer(objective, CONFIG)
-    return Updater(objective, optimizer, CONFIG, world or World(), seed)
+    optimizer = build_optimizer(objective, config)
+    return Updater(objective, optimizer, config, world or World(), seed)
 
 
 def weights(updater: Updater) -> list[Tensor]:
@@ -99,6 +105,14 @@ def test_steps_equal_plain_pytorch():
         assert result.norm.item() == pytest.approx(norm.item(), rel=1e-6)  # before clipping
         assert result.tokens == STEP.target_tokens and not result.skipped
         assert updater.position == Position(step_in_epoch=update, global_step=update)
+
+
+def test_clip_grad_norm_of_0_does_not_clip():
+    updaters = [make_updater(config=replace(CONFIG, clip_grad_norm=c)) for c in (0.0, 1e9)]
+    for _ in range(2):
+        norms = [updater.step(STEP).norm.item() for updater in updaters]
+        assert norms[0] == norms[1] > 1
+    assert_same_weights(*updaters)
 
 
 def test_passes_accumulate_exactly():

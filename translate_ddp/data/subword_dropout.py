@@ -88,7 +88,7 @@ def prepare_dropout(prepared: Path, probability: float) -> Path:
 
 def dropout_folder(prepared: Path, probability: float) -> Path:
     """Where `prepare_dropout` stores the segmentations: inside the prepared corpus."""
-    return prepared / f"bpe_dropout_{probability:g}_v{FORMAT}"
+    return prepared / f"bpe_dropout_{probability}_v{FORMAT}"
 
 
 def dropout_fingerprint(folder: Path) -> str:
