@@ -120,6 +120,19 @@ def test_missing_and_damaged_epochs_are_left_out_with_a_message(
     assert last == "Averaged epochs: 4."
 
 
+def test_epochs_that_the_run_has_deleted_are_one_message(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+):
+    for epoch in (1, 2):
+        epoch_file(copied, epoch).unlink()
+    assert_average(Translator.open(str(copied), average=4), copied, 3, 4)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == (
+        f"Not in the average: 2 epochs of 1 to 2, whose files in {copied} do not exist."
+    )
+    assert last == "Averaged epochs: 3, 4."
+
+
 def test_files_of_another_run_and_of_other_folders_are_left_out(copied: Path, tmp_path: Path):
     other = epoch_file(copied, 3)
     other.rename(copied / other.name.replace("tmodel", "other"))
@@ -280,7 +293,7 @@ def test_average_file_cannot_be_resumed(copied: Path, run: Run):
         ("taken.pt", [], "taken.pt exists already"),
         ("missing/a.pt", [], "There is no folder"),
         ("tmodel_step_00000099-0a1b2c3d.pt", [], "ends like the checksum"),
-        ("a.pt", ["--preload", "1"], "it takes two finished epochs"),
+        ("a.pt", ["--preload", "1"], "pass --average N with N of at least 2"),
         ("a.pt", ["--average", "0"], "nothing to average"),  # the setting of the run is 1
         ("a.pt", ["--average", "-1"], "average must be at least 0"),
         ("a.pt", ["--preload", "7"], "No checkpoint of epoch 7"),

@@ -183,7 +183,7 @@ def test_shares_are_never_rounded_to_nothing_or_all():
 
 
 def test_lines_that_are_not_utf8_are_one_problem(tmp_path: Path):
-    pairs = sentences(300)
+    pairs = sentences(600)
     inspected(tmp_path, pairs)
     path = tmp_path / "train.de"
     path.write_bytes(path.read_bytes() + "Straße\n".encode("latin-1"))
@@ -196,7 +196,7 @@ def test_lines_that_are_not_utf8_are_one_problem(tmp_path: Path):
     (tmp_path / "again").mkdir()
     found = inspect(corpus, lambda _: (config, "small"), tmp_path / "again", 0, shown=False)
     (only,) = find_problems(found)
-    assert "first line 301" in only.what and "iconv -f" in only.what
+    assert "first line 601" in only.what and "iconv -f" in only.what
     assert found.reports[0].dropped == {"invalid unicode": 1}
 
 

@@ -192,6 +192,28 @@ def test_error_for_unreachable_hub_gives_three_ways_out():
     assert "HF_HUB_OFFLINE=1" in text and "hf download" in text and "files of your own" in text
 
 
+@pytest.mark.parametrize("name", ["corpus", "copus"])
+def test_error_for_unreachable_hub_lists_local_files_of_similar_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    for path in ("corpus.en_US", "corpus.de_DE", "notes.md"):
+        write(folder / path, "text\n")
+    monkeypatch.chdir(folder)
+    text = error_of(name)
+    assert f"nor the two files {name}.en and {name}.de" in text
+    assert "The current folder holds corpus.de_DE, corpus.en_US." in text
+    assert "does not answer" in text
+    assert "current folder" not in error_of("elsewhere")
+
+
+def test_folder_of_lines_without_the_names_of_splits_is_no_corpus(folder: Path):
+    for name in ("source.txt", "target.txt"):
+        write(folder / name, "text\n")
+    text = error_of(folder)
+    assert "It holds source.txt, target.txt: neither train.en and train.de" in text
+    assert "column" not in text
+
+
 def test_silent_hub_times_out(monkeypatch: pytest.MonkeyPatch):
     # Behind a firewall that drops packets, `load_dataset` hangs for minutes.
     monkeypatch.setattr(huggingface, "HUB_TIMEOUT_SECONDS", 0.2)

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.corpora import error_of, read, write
+from tests.helpers.corpora import EN_DE, error_of, read, write
+from translate_ddp.corpus_settings import SourceOptions
+from translate_ddp.data.rows import ignore_progress
+from translate_ddp.data.sources import read_pairs
 
 PAIRS = [("one", "eins"), ("two", "zwei"), ("three", "drei")]
 ROWS = "".join(f"{en}\t{de}\n" for en, de in PAIRS)
@@ -25,6 +28,23 @@ def test_header_of_other_languages_is_no_pair(folder: Path, header: str):
     message = error_of(source)
     assert "has no columns en and de: its first row is" in message and "--src_column" in message
     assert read(source, src_column="1", tgt_column="2")[-3:] == PAIRS
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_first_row_that_may_be_a_header_is_named(folder: Path, ending: str):
+    table = f"Deutscher_Text\tText\n{ROWS}"
+    source = write(folder / f"x.{ending}", table)
+    rows = read_pairs(source, EN_DE)
+    assert list(rows.read(ignore_progress)) == [("Deutscher_Text", "Text"), *PAIRS]
+    assert rows.notices == [
+        f"{source}: its first row, Deutscher_Text, Text, is read as a pair. If it is a header, "
+        "pass its names as --src_column and --tgt_column."
+    ]
+    swapped = SourceOptions(src_column="Text", tgt_column="Deutscher_Text")
+    rows = read_pairs(source, EN_DE, swapped)
+    assert list(rows.read(ignore_progress)) == [pair[::-1] for pair in PAIRS] and not rows.notices
+    rows = read_pairs(write(folder / f"y.{ending}", "a bird\tein Vogel\n"), EN_DE)
+    assert list(rows.read(ignore_progress)) == [("a bird", "ein Vogel")] and not rows.notices
 
 
 @pytest.mark.parametrize("row", ["It\tEs", "No\tNo", "no\tno", "so\tdann", "He is\tDe"])

@@ -107,7 +107,7 @@ def test_line_breaks_of_a_model_do_not_break_the_line(
 def test_rows_without_a_text_are_counted(trained: Path, tmp_path: Path):
     (tmp_path / "a.jsonl").write_text('{"en": "sun"}\n{"en": null}\n{"en": "sun"}\n')
     output = run(trained, tmp_path, "--input", str(tmp_path / "a.jsonl"))
-    assert "a.jsonl has 1 rows without a text: their translations are empty." in output
+    assert "a.jsonl without a text: 1. Their translations are empty." in output
     *_, first, second, third = output.split("\n")[:-1]
     assert second == "" != first == third
 

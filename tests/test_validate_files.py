@@ -115,11 +115,34 @@ def test_model_is_compared_with_another_checkpoint(trained: Path, tmp_path: Path
     flags = ["--source", table, "--model_folder", str(trained)]
     with_file = command(tmp_path, "validate", *flags, "--compare", str(first))
     by_itself = command(tmp_path, "validate", "--source", table, "--preload", str(first))
-    baseline = next(line for line in with_file.splitlines() if line.startswith("epoch 1, "))
+    baseline = next(
+        line for line in with_file.splitlines() if line.startswith(f"{first} (epoch 1, ")
+    )
     scores = score_line(by_itself).partition(", chrf++")[0]
-    assert baseline.partition(": ")[2] == scores
+    assert baseline.rpartition(": ")[2] == scores
     same = command(tmp_path, "validate", *flags, "--compare", str(trained))
     assert "BLEU +0 (p = 1.000), chrf +0 (p = 1.000)" in same
+
+
+def test_perturbed_sources_are_not_split_as_those_of_the_scores_above(
+    trained: Path, tmp_path: Path
+):
+    texts = ["sun. moon.", "tree", "", "wolf. bird! fish?"]
+    source = lines(tmp_path / "s.en", texts)
+    flags = ["--source", source, "--reference", source, "--model_folder", str(trained)]
+    output = command(tmp_path, "validate", *flags, "--perturbed")
+    above = re.search(r"BLEU \S+, chrf \S+, cer \S+", score_line(output))
+    unchanged = next(line for line in output.splitlines() if line.startswith("unchanged: "))
+    assert above and above[0] in unchanged and "Warning" not in output
+
+
+def test_translation_of_an_empty_source_is_empty(trained: Path, tmp_path: Path):
+    source = lines(tmp_path / "s.en", ["sun moon", "", "tree"])
+    output = str(tmp_path / "out.it")
+    flags = ["--source", source, "--reference", source, "--model_folder", str(trained)]
+    command(tmp_path, "validate", *flags, "--output", output)
+    first, empty, last = Path(output).read_text().split("\n")[:3]
+    assert empty == "" and first and last
 
 
 def test_unusable_combinations_are_reported(trained: Path, tmp_path: Path, table: str):

@@ -144,8 +144,12 @@ class Translator:
         return Translator(self.engine, self.tokenizer, languages, longest, state, True)
 
     def encode_sources(self, sentences: Sequence[str]) -> list[list[int]]:
-        """The ids of normalized sentences, with the tag of the direction if there are two."""
-        return self.tokenizer.encode([self._prefix + sentence for sentence in sentences])
+        """The ids of normalized sentences, with the tag of the direction if there are two.
+
+        An empty one has none.
+        """
+        ids = iter(self.tokenizer.encode([self._prefix + each for each in sentences if each]))
+        return [next(ids) if each else [] for each in sentences]
 
     @property
     def name(self) -> str:

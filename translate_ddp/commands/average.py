@@ -49,8 +49,8 @@ def run(config: AverageConfig) -> None:
         print_line(printable(line), sys.stderr)
     if not opened.is_average or len(opened.state.run.history) < 2:
         raise UserError(
-            f"There is nothing to average in {store.folder}: it takes two finished epochs, "
-            "and --average N with N of at least 2."
+            f"There is nothing to average in {store.folder}: pass --average N with N of at least "
+            "2. It takes as many finished epochs."
         )
     publish(output, lambda partial: write(partial, opened.state))
     print_line(f"Wrote {output}. To fine-tune it: train.py --init_from {shlex.quote(str(output))}")

@@ -125,7 +125,7 @@ def open_input(path: str, translator: Translator) -> Texts:
     texts = read_sources(Path(path), translator.lang_src)
     if texts.missing:
         print_line(
-            f"{path} has {texts.missing:,} rows without a text: their translations are empty.",
+            f"Rows of {path} without a text: {texts.missing:,}. Their translations are empty.",
             sys.stderr,
         )
     return texts

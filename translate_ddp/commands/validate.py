@@ -2,7 +2,7 @@
 
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -111,7 +111,7 @@ def run(config: ValidateConfig) -> None:
     if config.output:
         write_new(Path(config.output), to_bytes(system.predictions))
     if config.perturbed and translator is not None:
-        translate = partial(translator.translate, **asdict(config.search))
+        translate = partial(translate_whole, translator, NBestConfig(**asdict(config.search)))
         for line in describe_robustness(translate, *pairs):
             print_line(line)
     if baseline is not None:
@@ -133,7 +133,8 @@ def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
         translator = Translator.open(path)
         if translator.is_bidirectional and translator.lang_tgt != pairs.languages[1]:
             translator = translator.reverse()
-        return from_model(translator, pairs, search)
+        found = from_model(translator, pairs, search)
+        return found._replace(name=f"{path} ({found.name})")  # both may be of the same epoch
     return from_hypothesis(path, pairs)
 
 
@@ -179,6 +180,13 @@ def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> Sy
             on_decoded=progress.advance,
         )
     return System(translator.name, result.predictions, result.scores)
+
+
+def translate_whole(translator: Translator, search: NBestConfig, texts: Sequence[str]) -> list[str]:
+    """The translations of texts that are not split into sentences, as `from_model` scores them."""
+    sources = translator.encode_sources([normalize(text) for text in texts])
+    found = translator.engine.translate(sources, search)
+    return list(map(normalize, translator.tokenizer.decode([best.ids for best, *_ in found])))
 
 
 def report(system: System, pairs: Pairs, comet: str) -> Iterator[str]:

@@ -40,8 +40,8 @@ HUB_TIMEOUT_SECONDS = 5.0
 WAYS_OUT = (
     "Ways out: (1) run once on a machine with network, then here with a copy of its HF_HOME and"
     " HF_HUB_OFFLINE=1; (2) run there `hf download --repo-type dataset {name} --local-dir DIR` (if"
-    " it is a dataset script add `--revision refs/convert/parquet`), copy DIR here and pass"
-    " --dataset DIR; (3) pass files of your own (docs/data.md)."
+    " it is a dataset script add `--revision refs/convert/parquet`), copy DIR here and pass DIR in"
+    " its place; (3) pass files of your own (docs/data.md)."
 )
 
 
@@ -75,6 +75,8 @@ def read_copy(
     with explain_read_errors(folder, advice), TemporaryDirectory() as cache:
         part = _repository_part(str(folder), languages)
         builder = load_dataset_builder(str(folder), cache_dir=cache, **part)
+        if builder.name == "text":  # files of lines, which have no columns
+            raise UserError(f"{folder} is no corpus. {advice}")
         held = cast("Mapping[str, list[str]]", builder.config.data_files)
         files = {str(split): [Path(path) for path in held[split]] for split in held}
     return {

@@ -136,10 +136,17 @@ def _describe_missing(path: Path, languages: Languages) -> str:
     missing = f"There is no file or folder {path}, nor the two files {sides} (plain or {endings})."
     if not path.parent.is_dir():
         return f"{missing} There is no folder {path.parent} either."
-    names = sorted(entry.name for entry in path.parent.iterdir())
-    similar = get_close_matches(path.name, names) or names
+    names = similar_names(path) or sorted(entry.name for entry in path.parent.iterdir())
     folder = "The current folder" if path.parent == Path() else path.parent
-    return f"{missing} {folder} holds {list_names(similar)}."
+    return f"{missing} {folder} holds {list_names(names)}."
+
+
+def similar_names(path: Path) -> list[str]:
+    """The entries beside a missing path whose names begin with its name or resemble it."""
+    names = sorted(entry.name for entry in path.parent.iterdir())
+    stems = {name: name.partition(".")[0] for name in names}
+    similar = get_close_matches(path.name, {*names, *stems.values()})
+    return [name for name in names if name in similar or stems[name] in similar]
 
 
 def _demo(name: str, languages: Languages) -> Source | None:
@@ -219,4 +226,13 @@ def _find_on_hub(name: str, languages: Languages, options: SourceOptions) -> Sou
         return None
     full_name = HUB_ALIASES.get(name, name)
     identity = [full_name, options.revision] if options.revision else [full_name]
-    return Source(identity, lambda: read_hub(full_name, languages, options))
+
+    def splits() -> Mapping[str, Rows]:
+        try:
+            return read_hub(full_name, languages, options)
+        except UserError as error:
+            if slash or not similar_names(Path(name)):
+                raise
+            raise UserError(f"{_describe_missing(Path(name), languages)}\n{error}") from error
+
+    return Source(identity, splits)

@@ -29,6 +29,7 @@ SWAPPED, MIN_EVIDENCE = 0.8, 10  # share of the pairs that show an order, and nu
 MAX_OTHER_LETTERS = 0.05  # of a script that the language has not; Latin is in text of all
 MIN_REPETITIONS = 20
 MIN_VALIDATION_PAIRS = 100
+MIN_TRAINING_PAIRS = 500
 MAX_DAYS = 3
 MAX_UNKNOWN, MAX_BYTES = 0.005, 0.02  # shares of the tokens of validation
 
@@ -60,8 +61,10 @@ KEPT = {  # the same for kept pairs that strict rules would drop; the first thre
         "Pass --clean strict; check that the lines of both sides belong together.",
     ),
     URLS_DIFFER: (0.05, "Pass --clean strict."),
-    NEAR_DUPLICATE: (0.1, "Pass --clean strict."),
+    NEAR_DUPLICATE: (0.1, "If they add nothing, as copies, pass --clean strict."),
 }
+
+OTHER_LOOKS = {NEAR_DUPLICATE: "differ from another only in digits, punctuation and case"}
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,8 @@ def _order(found: Inspection) -> Iterator[Finding]:
         yield Finding(
             f"The columns are swapped: {of(texts.swapped, evidence)} pairs with clear languages "
             f"have {tgt} as source and {src} as target",
-            "Swap --src_column and --tgt_column, or the names of the files.",
+            "Swap the names of the files; of a table, pass the columns as --src_column and "
+            "--tgt_column.",
             examples,
         )
     elif texts.swapped > MIN_SWAPPED_SHARE * len(texts):
@@ -157,7 +161,8 @@ def _kept(found: Inspection) -> Iterator[Finding]:
         count = strict.dropped.get(reason, 0)
         if count and count >= minimum * strict.rows:
             yield Finding(
-                f"{of(count, strict.rows)} kept pairs look wrong ({reason})",
+                f"{of(count, strict.rows)} kept pairs {OTHER_LOOKS.get(reason, 'look wrong')} "
+                f"({reason})",
                 advice,
                 tuple(strict.examples[reason]),
             )
@@ -180,6 +185,11 @@ def _lengths(found: Inspection) -> Iterator[Finding]:
     elif over > 0.01:
         yield Finding(
             f"{over:.1%} of the pairs have over {batches.seq_len} tokens", "Raise --seq_len."
+        )
+    if found.pairs < MIN_TRAINING_PAIRS:
+        yield Finding(
+            f"A model learns little from so few training pairs ({found.pairs:,})",
+            "Look for more, as on opus.nlpl.eu, or fine-tune a model with --init_from.",
         )
     if found.validation_pairs < MIN_VALIDATION_PAIRS:
         yield Finding(

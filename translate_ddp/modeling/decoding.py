@@ -104,7 +104,8 @@ def decode_n_best(
 ) -> list[list[Hypothesis]]:
     """`config.n_best` translations of each source, in the order of the sources.
 
-    Those of a beam search are best first, samples in the order in which they were drawn.
+    Those of a beam search are best first, samples in the order in which they were drawn. Those of
+    an empty source are empty.
 
     `start` encodes a padded batch, source_BS, and returns the state before the first target token.
     Sources of similar length form a batch of up to `max_tokens` tokens, padding and beams included.
@@ -113,14 +114,19 @@ def decode_n_best(
     scores are NaN.
     """
     outputs: dict[int, list[Hypothesis]] = {}
-    batches = longest_first(sources, max_tokens, config.rows_per_sentence)
+    filled = [source for source in sources if len(source)]
+    if empty := len(sources) - len(filled):
+        on_done(empty)
+    batches = longest_first(filled, max_tokens, config.rows_per_sentence)
     num_threads = min(torch.get_num_threads() if device.type == "cpu" else 1, len(batches))
-    search = BatchSearch(start, sources, device, config, max_tokens)
+    search = BatchSearch(start, filled, device, config, max_tokens)
     with thread_map(num_threads) as apply:
         for rows, found in zip(batches, apply(search.search_in_memory, batches), strict=True):
             outputs |= zip(rows, found, strict=True)
             on_done(len(rows))
-    return [outputs[row] for row in range(len(sources))]
+    found = iter([outputs[row] for row in range(len(filled))])
+    nothing = [Hypothesis([], score=None)] * config.n_best
+    return [next(found) if len(source) else nothing for source in sources]
 
 
 @contextmanager

@@ -37,8 +37,17 @@ def last_epochs(folder: Path, history: Sequence[str], count: int) -> tuple[Check
     # The history comes from a file: its names must not lead to another folder.
     named = [parse_name(folder / Path(name).name) for name in history]
     epochs = {c.epoch: c for c in named if c is not None and c.epoch is not None}
-    intact, messages = [], []
-    for _, checkpoint in sorted(epochs.items())[-count:]:
+    chosen = sorted(epochs.items())[-count:]
+    messages = []
+    deleted = [epoch for epoch, checkpoint in chosen if not checkpoint.path.exists()]
+    if len(deleted) > 1:  # a run keeps the last ones only
+        messages.append(
+            f"Not in the average: {len(deleted)} epochs of {deleted[0]} to {deleted[-1]}, whose "
+            f"files in {folder} do not exist."
+        )
+        chosen = [(epoch, checkpoint) for epoch, checkpoint in chosen if epoch not in deleted]
+    intact = []
+    for _, checkpoint in chosen:
         if problem := damage(checkpoint.path):
             messages.append(f"Not in the average: {checkpoint.path}: {problem}.")
         else:

@@ -166,6 +166,8 @@ class CheckpointStore:
         return str(newest.position.best_epoch)
 
     def _contents(self, held: Checkpoints) -> str:
+        if not self.folder.is_dir():
+            return f"There is no folder {self.folder}: train first, or pass the folder of a run."
         if not held:
             return (
                 f"{self.folder} holds no checkpoint named {self.basename}_*. "

@@ -26,7 +26,7 @@ END = "\0end of file\0"  # a field that no file has
 
 def read_tsv(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -> Iterator[Columns]:
     """The wanted columns of a table. Raises UserError, with the line, if it cannot be read."""
-    file, table = TextFile(path, advance, notices), Table(path, wanted)
+    file, table = TextFile(path, advance, notices), Table(path, wanted, notices)
     for lines in file.blocks():
         rows = [line.split("\t") for line in lines]
         yield table.columns(rows, range(file.count - len(lines) + 1, file.count + 1))
@@ -34,7 +34,7 @@ def read_tsv(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -
 
 def read_csv(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -> Iterator[Columns]:
     """The wanted columns of a table. Raises UserError, with the line, if it cannot be read."""
-    file, table = TextFile(path, advance, notices), Table(path, wanted)
+    file, table = TextFile(path, advance, notices), Table(path, wanted, notices)
     for rows, lines in _parse_csv(file):
         yield table.columns(rows, lines)
 
@@ -95,8 +95,8 @@ def _separator(lines: list[str]) -> str:
 class Table:
     """The columns of rows of fields, chosen by the first row."""
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
-        self.path, self.wanted = path, wanted
+    def __init__(self, path: Path, wanted: Wanted, notices: list[str]) -> None:
+        self.path, self.wanted, self._notices = path, wanted, notices
         self.width = 0  # of the first row
         self._places: list[int] = []
 
@@ -162,6 +162,11 @@ class Table:
             return [int(name) - 1 for name in given]
         if not any(given) and not self.wanted.is_header(cells):
             if self.width == len(self.wanted.sides):
+                if self.width == 2 and all(map(str.isidentifier, cells)):  # names, or words
+                    self._notices.append(
+                        f"{self.path}: its first row, {list_names(cells)}, is read as a pair. If "
+                        "it is a header, pass its names as --src_column and --tgt_column."
+                    )
                 return list(range(self.width))
             if self.width == 2:
                 return [("src", "tgt").index(side) for side in self.wanted.sides]
