@@ -1,6 +1,6 @@
 """The optimizer, its learning rate and weight decay, and the mean losses between two records."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Literal
 
 import pytest
@@ -18,6 +18,7 @@ from translate_ddp.training.optimizer import (
     check_shapes,
     learning_rate,
 )
+from translate_ddp.training.start_message import describe_rate
 from translate_ddp.training.state import Position
 
 
@@ -75,10 +76,24 @@ def test_linear_schedule_falls_to_zero_at_the_end_of_the_training():
     config = OptimizerConfig(lr=2.0, warmup_steps=4, schedule="linear")
     rates = [learning_rate(15, config, progress) for progress in (0.25, 0.5, 0.875, 0.99)]
     assert rates == pytest.approx([1.5, 1.0, 0.25, 0.02])
-    # The warm-up is the smaller one: 2 of 4 steps, in a training of 8.
-    assert learning_rate(1, config, 0.125) == 1.0
-    # A training may end within the warm-up; its rate falls nevertheless.
-    assert learning_rate(49, replace(config, warmup_steps=100), 0.9) == pytest.approx(0.2)
+    # The warm-up is the smaller one: 2 of 4 steps, in a training of 80.
+    assert learning_rate(1, config, 1 / 80) == 1.0
+
+
+def test_warm_up_of_a_linear_schedule_takes_a_fifth_of_the_training_at_most():
+    config = OptimizerConfig(lr=2.0, warmup_steps=100, schedule="linear")
+    rates = [learning_rate(step, config, step / 50) for step in range(50)]
+    assert rates[:4] == pytest.approx([0.02, 0.2, 0.4, 0.6])
+    assert max(rates) == pytest.approx(2 * 0.82) and rates.index(max(rates)) == 9
+    assert rates[10:] == pytest.approx([2 * (1 - step / 50) for step in range(10, 50)])
+    long = [learning_rate(step, config, step / 1000) for step in range(1000)]
+    assert long[:90] == pytest.approx([2 * (step + 1) / 100 for step in range(90)])
+    # That of a schedule without an end stays as it is set.
+    endless = replace(config, schedule="inverse_sqrt")
+    assert learning_rate(49, endless, 0.9) == 1.0
+
+
+def test_finished_part_is_that_of_the_position():
     assert Position(epoch=3, step_in_epoch=5).epochs_done(10) / 4 == 0.875
 
 
@@ -124,3 +139,19 @@ def test_allocated_size_is_that_of_the_moments(name: Literal["adamw", "muon"]):
     allocate_moments(optimizer)
     states = optimizer.state.values()
     assert expected == sum(t.nbytes for s in states for n, t in s.items() if n != "step")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "steps", "expected"),
+    [
+        ("inverse_sqrt", 1000, "peak learning rate 0.003 after 300 warm-up steps, inverse_sqrt"),
+        ("linear", 2000, "peak learning rate 0.003 after 300 warm-up steps, linear decay"),
+        ("linear", 90, "peak learning rate 0.003 after 18 warm-up steps, linear decay"),
+        ("inverse_sqrt", 90, "learning rate up to 0.0009 only, as all 90 steps are within the 300"),
+    ],
+)
+def test_start_message_has_the_highest_rate_of_a_training(
+    schedule: Literal["linear", "inverse_sqrt"], steps: int, expected: str
+):
+    settings = asdict(OptimizerConfig(schedule=schedule))
+    assert describe_rate(settings, steps).startswith(expected)

@@ -139,7 +139,7 @@ class OptimizerConfig:
     lr: float = 3e-3
     """Peak learning rate."""
     warmup_steps: int = 300
-    """Linear warm-up steps."""
+    """Linear warm-up steps; with a linear schedule at most a fifth of the training."""
     schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"
     """Decay of the learning rate; linear: to 0 at the end of num_epochs."""
     clip_grad_norm: float = 1.0

@@ -8,6 +8,7 @@ from translate_ddp.settings import OptimizerConfig
 from translate_ddp.training.muon import Muon
 
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
+MAX_WARMUP = 0.2  # of a training whose end the schedule knows
 WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
 
 
@@ -15,12 +16,14 @@ def learning_rate(step: int, config: OptimizerConfig, progress: float = 0.0) -> 
     """The rate of the update after `step` finished ones: linear warm-up, then decay.
 
     The decay is the inverse square root (Vaswani et al. 2017, eq. 3, scaled so that its peak is
-    `config.lr`), or linear to 0 at the end of the training, of which `progress` is finished.
+    `config.lr`), or linear to 0 at the end of the training, of which `progress` is finished. Then
+    the warm-up takes at most `MAX_WARMUP` of the training: with few pairs, that has few steps.
     """
     update = step + 1
-    is_linear = config.schedule == "linear"
-    decay = 1 - progress if is_linear else (config.warmup_steps / update) ** 0.5
-    return config.lr * min(update / config.warmup_steps, decay)
+    warm = update / config.warmup_steps
+    if config.schedule == "linear":
+        return config.lr * min(max(warm, progress / MAX_WARMUP), 1 - progress)
+    return config.lr * min(warm, (config.warmup_steps / update) ** 0.5)
 
 
 def build_optimizer(

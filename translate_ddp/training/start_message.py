@@ -1,19 +1,21 @@
 """The message at the start of a run: model, data, steps, ranks, disk and warnings."""
 
+import math
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from translate_ddp.data.mix import Mix
-from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.modeling.precision import precision_warning
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.disk_need import DiskNeed
 from translate_ddp.training.local_paths import dataset_names
+from translate_ddp.training.optimizer import MAX_WARMUP
 from translate_ddp.training.resume import Settings
 from translate_ddp.training.trainer import Trainer
 
@@ -26,6 +28,9 @@ def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> lis
     size = f"at most {batches['batch_tokens']:,} tokens"
     if batches["batch_size"]:
         size = f"{batches['batch_size'] * world.size} sentences"
+    steps = [len(plan) for plan in sampler.first_plans()]  # of an epoch of each stage
+    stages = zip(steps, sampler.mix.stages, strict=True)
+    total = sum(count * stage.epochs for count, stage in stages)
     epochs = f"{train['num_epochs']} epochs"
     if train["patience"]:
         epochs = f"at most {epochs} (patience {train['patience']})"
@@ -33,10 +38,9 @@ def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> lis
         "preset": launch.preset,
         "model": f"{launch.model}, dropout {config['model']['dropout']:g}",
         "": f"{launch.parameters:,} parameters, layers compute in {launch.precision}",
-        "training": f"{epochs}, {optimizer['optimizer']}, peak learning rate {optimizer['lr']:g} "
-        f"after {optimizer['warmup_steps']:,} warm-up steps, {optimizer['schedule']} decay, "
+        "training": f"{epochs}, {optimizer['optimizer']}, {describe_rate(optimizer, total)}, "
         f"seed {train['seed']}",
-        "steps": f"{size} per step over all ranks, {describe_steps(sampler)}, "
+        "steps": f"{size} per step over all ranks, {describe_steps(steps, sampler.mix)}, "
         f"{launch.padding:.1%} padding",
         "corpus": f"{' '.join(dataset_names(config))} {launch.lang_src}-{launch.lang_tgt}: "
         f"{launch.train_pairs:,} training and {launch.validation_pairs:,} validation pairs",
@@ -56,15 +60,26 @@ def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> lis
     return lines + describe_warnings(train["precision"], world) + need.warnings()
 
 
-def describe_steps(sampler: StepSampler) -> str:
+def describe_rate(optimizer: Mapping[str, Any], steps: int) -> str:
+    """The learning rate of a training of so many steps: its highest, and the schedule."""
+    rate, warmup, schedule = (optimizer[name] for name in ("lr", "warmup_steps", "schedule"))
+    if schedule == "linear":
+        warmup = min(warmup, math.ceil(MAX_WARMUP * steps))
+    if steps < warmup:
+        return (
+            f"learning rate up to {rate * steps / warmup:.2g} only, as all {steps:,} steps are "
+            f"within the {warmup:,} warm-up steps (lower --warmup_steps or --batch_tokens)"
+        )
+    return f"peak learning rate {rate:g} after {warmup:,} warm-up steps, {schedule} decay"
+
+
+def describe_steps(counts: Sequence[int], mix: Mix) -> str:
     """The steps per epoch, of each stage."""
-    counts = [f"{len(plan):,}" for plan in sampler.first_plans()]
     if len(counts) == 1:
-        return f"{counts[0]} steps per epoch"
-    stages = zip(counts, sampler.mix.stages, strict=True)
-    return (
-        f"{', then '.join(f'{n} in {stage.epochs} epochs' for n, stage in stages)} steps per epoch"
-    )
+        return f"{counts[0]:,} steps per epoch"
+    stages = zip(counts, mix.stages, strict=True)
+    parts = (f"{count:,} in {stage.epochs} epochs" for count, stage in stages)
+    return f"{', then '.join(parts)} steps per epoch"
 
 
 def describe_mix(mix: Mix, names: list[str]) -> dict[str, str]:
