@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -38,6 +39,29 @@ def test_only_stop_signals_stop_and_handlers_are_restored(number: int):
         assert signal.getsignal(number) is handler
     finally:
         signal.signal(number, before)
+
+
+def stop_at_the_start() -> None:
+    is_ending, is_training = threading.Event(), threading.Event()
+
+    def close_record(seconds: float) -> None:
+        is_ending.set()
+        is_training.wait(0.5)
+
+    with open_watchdog() as watchdog:
+        watchdog.exit.close_record = close_record
+        os.kill(os.getpid(), signal.SIGTERM)
+        is_ending.wait()
+        watchdog.begin_training()
+        is_training.set()
+        print("a step", flush=True)
+        time.sleep(3600)
+
+
+def test_process_that_was_stopped_at_its_start_takes_no_step(tmp_path: Path):
+    job = processes.start(stop_at_the_start, tmp_path, 1)
+    assert job.wait() == [0]
+    assert "Stopped before the first step" in job.text() and "a step" not in job.text()
 
 
 def hang() -> None:

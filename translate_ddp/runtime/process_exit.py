@@ -47,6 +47,10 @@ class ProcessExit:
         self.write_flight_recorder: Callable[[], str] = lambda: ""  # of NCCL; returns its path
         self._lock = threading.Lock()
 
+    @property
+    def has_begun(self) -> bool:
+        return self._lock.locked()
+
     def end(self, termination: Termination, error: BaseException | None = None) -> NoReturn:
         """Exit with the code of this termination, or of that which another rank has claimed before.
 

@@ -84,8 +84,13 @@ class Watchdog:
         self._awaited = ()
 
     def begin_training(self, max_minutes: float = 0.0) -> None:
-        """From now on there is something to save; stop `max_minutes` after the start, if not 0."""
+        """From now on there is something to save; stop `max_minutes` after the start, if not 0.
+
+        Does not return if the process is ending, as it was stopped before.
+        """
         self.stage = "training"
+        if self.exit.has_begun:
+            threading.Event().wait()
         if max_minutes:
             self._stop_at = self._started_at + 60 * max_minutes
 
