@@ -136,12 +136,12 @@ def _describe_missing(path: Path, languages: Languages) -> str:
     missing = f"There is no file or folder {path}, nor the two files {sides} (plain or {endings})."
     if not path.parent.is_dir():
         return f"{missing} There is no folder {path.parent} either."
-    names = similar_names(path) or sorted(entry.name for entry in path.parent.iterdir())
+    names = _similar_names(path) or sorted(entry.name for entry in path.parent.iterdir())
     folder = "The current folder" if path.parent == Path() else path.parent
     return f"{missing} {folder} holds {list_names(names)}."
 
 
-def similar_names(path: Path) -> list[str]:
+def _similar_names(path: Path) -> list[str]:
     """The entries beside a missing path whose names begin with its name or resemble it."""
     names = sorted(entry.name for entry in path.parent.iterdir())
     stems = {name: name.partition(".")[0] for name in names}
@@ -231,7 +231,7 @@ def _find_on_hub(name: str, languages: Languages, options: SourceOptions) -> Sou
         try:
             return read_hub(full_name, languages, options)
         except UserError as error:
-            if slash or not similar_names(Path(name)):
+            if slash or not _similar_names(Path(name)):
                 raise
             raise UserError(f"{_describe_missing(Path(name), languages)}\n{error}") from error
 

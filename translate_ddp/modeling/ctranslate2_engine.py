@@ -57,7 +57,7 @@ class CTranslate2Engine:
     def translate(
         self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore
     ) -> list[list[Hypothesis]]:
-        """As `Engine.translate`; an empty source has empty translations.
+        """As `Engine.translate`.
 
         Raises UserError if a source is too long for the model, or if `config` requests samples: the
         library's random numbers depend on its threads and on earlier calls.

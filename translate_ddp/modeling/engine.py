@@ -34,7 +34,8 @@ class Engine(Protocol):
     ) -> list[list[Hypothesis]]:
         """`config.n_best` translations of each source, best first; samples as they were drawn.
 
-        `on_done` receives the number of sentences of each finished batch.
+        Those of an empty source are empty. `on_done` receives the number of sentences of each
+        finished batch.
         """
         ...
 

@@ -30,7 +30,7 @@ class Average(NamedTuple):
 
 
 def last_epochs(folder: Path, history: Sequence[str], count: int) -> tuple[Checkpoints, Lines]:
-    """The intact checkpoints of the last `count` epochs of a run, and a message for each other.
+    """The intact checkpoints of the last `count` epochs of a run, and messages about the others.
 
     `history` has the names of the run's checkpoints; they are in `folder`.
     """
@@ -39,19 +39,17 @@ def last_epochs(folder: Path, history: Sequence[str], count: int) -> tuple[Check
     epochs = {c.epoch: c for c in named if c is not None and c.epoch is not None}
     chosen = sorted(epochs.items())[-count:]
     messages = []
-    deleted = [epoch for epoch, checkpoint in chosen if not checkpoint.path.exists()]
-    if len(deleted) > 1:  # a run keeps the last ones only
-        messages.append(
-            f"Not in the average: {len(deleted)} epochs of {deleted[0]} to {deleted[-1]}, whose "
-            f"files in {folder} do not exist."
-        )
-        chosen = [(epoch, checkpoint) for epoch, checkpoint in chosen if epoch not in deleted]
-    intact = []
-    for _, checkpoint in chosen:
-        if problem := damage(checkpoint.path):
+    intact, deleted = [], []  # a run keeps the last ones only
+    for epoch, checkpoint in chosen:
+        if not checkpoint.path.exists():
+            deleted.append(epoch)
+        elif problem := damage(checkpoint.path):
             messages.append(f"Not in the average: {checkpoint.path}: {problem}.")
         else:
             intact.append(checkpoint)
+    if deleted:
+        names = listed(deleted)
+        messages.insert(0, f"Not in the average: epochs {names}, whose files are not in {folder}.")
     return intact, messages
 
 

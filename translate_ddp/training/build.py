@@ -221,7 +221,7 @@ def build_trainer(
     logbook: Logbook,
     world: World,
 ) -> Trainer:
-    """The trainer of a run, at its start: `resume` restores a checkpoint into it."""
+    """The trainer of a run, at its start; `Trainer.restore` continues a checkpoint."""
     return Trainer(
         config=config.train,
         model=model,
