@@ -56,6 +56,7 @@ if __name__ == "__main__":
 
 from translate_ddp.data.corpus import count_pairs
 from translate_ddp.data.tokenizer import existing_size
+from translate_ddp.quantities import counted
 from translate_ddp.run_record import SETTINGS_FILE
 from translate_ddp.runtime.distributed import World, open_world, record
 from translate_ddp.runtime.files import write_atomically
@@ -152,7 +153,7 @@ def choose_settings(
         pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
         preset = choose_preset("auto", config.corpus.dataset, pairs)
         config = with_preset(config, preset, given)
-        notices = [f"Chose --preset {preset} for {pairs:,} training pairs."]
+        notices = [f"Chose --preset {preset} for {counted(pairs, 'training pair')}."]
     vocab_size = max(size, config.tokenizer.vocab_size)
     return replace(config, tokenizer=replace(config.tokenizer, vocab_size=vocab_size)), notices
 

@@ -141,6 +141,11 @@ def test_numbers_of_axes_are_short_and_those_of_points_exact():
     assert shown == ["0", "0.1235", "36.27", "1,780", "12,346", "71,200", "nan"]
 
 
+def test_counts_of_one_are_singular():
+    shown = [quantities.counted(count, "pair") for count in (0, 1, 2, 1200)]
+    assert shown == ["0 pairs", "1 pair", "2 pairs", "1,200 pairs"]
+
+
 def test_charts_escape_all_text():
     series = [Series(HOSTILE, [1, 2], [1, 2]), Series("b", [1, 2], [1, 2])]
     marks = [Mark(1, "saved", HOSTILE)]

@@ -6,6 +6,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 pair`, `1,200 pairs`: the count and the noun, whose plural ends in s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def describe_seconds(seconds: float) -> str:
     """`45 s`, `2 min 5 s` or `3 h 20 min`."""
     minutes, rest = divmod(round(seconds), 60)

@@ -25,6 +25,7 @@ from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_training
 from translate_ddp.console import print_line
 from translate_ddp.modeling.engine import ignore
+from translate_ddp.quantities import counted
 from translate_ddp.translator import Translator
 
 
@@ -124,4 +125,5 @@ def add(lines: Iterable[str], total: float = 0.0, tokens: int = 0) -> tuple[floa
 
 def describe(pairs: int, total: float, tokens: int) -> None:
     loss = -total / max(tokens, 1)
-    print_line(f"{pairs:,} pairs, {tokens:,} tokens: {loss:.6f} nats/token", sys.stderr)
+    size = f"{counted(pairs, 'pair')}, {counted(tokens, 'token')}"
+    print_line(f"{size}: {loss:.6f} nats/token", sys.stderr)

@@ -17,7 +17,7 @@ from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.sentences import split_sentences
 from translate_ddp.errors import UserError
-from translate_ddp.quantities import number
+from translate_ddp.quantities import counted, number
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.new_file import check_new, write_new
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
@@ -197,7 +197,7 @@ def report(system: System, pairs: Pairs, comet: str) -> Iterator[str]:
     scores = system.scores | score_texts(*texts, lang_tgt, SLOW_METRICS)
     if comet:
         scores["comet"] = comet_score(comet, *texts)
-    yield f"{system.name}, {len(references):,} sentences: {with_units(scores)}"
+    yield f"{system.name}, {counted(len(references), 'sentence')}: {with_units(scores)}"
     intervals = score_intervals(system.predictions, references, lang_tgt)
     shown = (f"{name} {number(i.mean)} ± {number(i.half_width)}" for name, i in intervals.items())
     yield f"95% intervals by {BOOTSTRAP}: {', '.join(shown)}"

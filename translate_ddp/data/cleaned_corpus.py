@@ -15,6 +15,7 @@ from translate_ddp.console import printable
 from translate_ddp.data.clean_rows import EXAMPLES
 from translate_ddp.data.pair_store import BATCH_PAIRS, Pair, PairStore, to_lines, to_pairs
 from translate_ddp.data.prepared_folder import Summary, read_summary
+from translate_ddp.quantities import counted
 
 KEPT_FILE, VALIDATION_FILE = "kept.npy", "validation.tsv"
 LINE_CHARACTERS = 100
@@ -43,7 +44,8 @@ class Report:
         """What was dropped and why, with an example of each reason; then the notices."""
         if not self.dropped:
             return list(map(printable, self.notices))
-        lines = [f"{self.source}: {self.rows:,} rows, {self.kept:,} pairs kept. Dropped:"]
+        size = f"{counted(self.rows, 'row')}, {counted(self.kept, 'pair')} kept"
+        lines = [f"{self.source}: {size}. Dropped:"]
         for reason, rows in self.dropped.items():
             shown = (f"{src} | {tgt}" for src, tgt in self.examples.get(reason, [])[:1])
             lines.append(f"{rows:>12,}  {reason:<22}  {''.join(shown)}"[:LINE_CHARACTERS].rstrip())

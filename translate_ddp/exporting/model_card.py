@@ -5,6 +5,7 @@ from translate_ddp.data.languages import language_name
 from translate_ddp.data.tagging import prefix_of
 from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.exporting.verification import Verification
+from translate_ddp.quantities import counted
 from translate_ddp.text import base_language
 from translate_ddp.training.local_paths import dataset_names, public_name
 from translate_ddp.training.metrics import UNITS
@@ -65,7 +66,8 @@ def _body(model: TrainedModel, verification: Verification) -> str:
         f"{shape.num_decoder_layers} decoder layers, width {shape.d_model}, feed-forward "
         f"{shape.d_ff}, {shape.num_heads} heads; {model.parameters:,} parameters",
         f"Vocabulary: {len(model.tokenizer):,} tokens, joint for both languages",
-        f"Training: {position.current_epoch} epochs, {position.global_step:,} steps, on {corpus}, "
+        f"Training: {counted(position.current_epoch, 'epoch')}, "
+        f"{counted(position.global_step, 'step')}, on {corpus}, "
         f"fingerprint {model.data or 'unknown'}",
         f"Made with translate_ddp {__version__}",
     ]

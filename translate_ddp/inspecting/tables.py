@@ -9,6 +9,7 @@ import numpy as np
 from translate_ddp.inspecting.findings import of, percent
 from translate_ddp.inspecting.inspection import Inspection
 from translate_ddp.pages.table import Table
+from translate_ddp.quantities import counted
 from translate_ddp.text import separates_words
 
 SIDES = range(2)
@@ -113,7 +114,7 @@ def training_rows(found: Inspection) -> list[tuple[str, str]]:
     about = "about " if found.is_sample else ""
     preset = config.run.preset
     if preset == found.suggested_preset:
-        preset += f", which --preset auto chooses for {found.pairs:,} training pairs"
+        preset += f", which --preset auto chooses for {counted(found.pairs, 'training pair')}"
     else:
         preset += f"; --preset auto would choose {found.suggested_preset}"
     layers = f"{model.num_encoder_layers} + {model.num_decoder_layers} layers"
@@ -128,9 +129,10 @@ def training_rows(found: Inspection) -> list[tuple[str, str]]:
         rows.append(("padding", f"{epoch.padding:.1%} of the positions"))
     if (seconds := found.training_seconds) is not None and pace is not None:
         epochs = config.train.num_epochs
-        time = f"about {duration(seconds)} for {epochs} epochs of {duration(seconds / epochs)}"
+        length = f"{counted(epochs, 'epoch')} of {duration(seconds / epochs)}"
+        time = f"about {duration(seconds)} for {length}"
+        steps = counted(pace.steps, "training step")
         rows.append(("time", f"{time}, without validation and saving"))
-        steps = "1 training step" if pace.steps == 1 else f"{pace.steps} training steps"
         rows.append(("", f"Estimate for one process on {pace.device} in {pace.precision}, from"))
         rows.append(("", f"{steps}: {pace.tokens_per_second:,.0f} tokens/s of both sides"))
     return rows

@@ -20,6 +20,7 @@ from translate_ddp.inspecting.tables import (
     vocabulary_line,
     vocabulary_table,
 )
+from translate_ddp.quantities import counted
 
 COLUMNS = 100
 MAX_SOURCES = 5  # whose rows are shown
@@ -65,7 +66,8 @@ def _rows(found: Inspection) -> Iterator[str]:
         yield from _wrapped(f"{name}: {read} rows, {kept} kept; dropped: {dropped}", "  ", "      ")
     if len(found.reports) > MAX_SOURCES:
         yield f"  and {len(found.reports) - MAX_SOURCES} more sources: see --html"
-    yield f"  used: {found.pairs:,} training pairs, {found.validation_pairs:,} validation pairs"
+    validation = counted(found.validation_pairs, "validation pair")
+    yield f"  used: {counted(found.pairs, 'training pair')}, {validation}"
     reports = [*found.reports, *([found.strict] if found.strict else [])]
     examples = {
         why: pairs[0] for report in reports for why, pairs in report.examples.items() if pairs

@@ -15,6 +15,7 @@ import numpy as np
 import yaml
 
 from translate_ddp.errors import first_line
+from translate_ddp.quantities import counted
 from translate_ddp.run_record import (
     EVENTS,
     EVENTS_FILE,
@@ -195,7 +196,7 @@ def _read_lines(
 
 
 def _were(count: int, what: str) -> str:
-    return f"1 {what} was" if count == 1 else f"{count:,} {what}s were"
+    return f"{counted(count, what)} {'was' if count == 1 else 'were'}"
 
 
 def read_object(

@@ -11,6 +11,7 @@ import torch
 
 from translate_ddp.data.mix import Mix
 from translate_ddp.modeling.precision import precision_warning
+from translate_ddp.quantities import counted
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.disk_need import DiskNeed
@@ -31,7 +32,7 @@ def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> lis
     steps = [len(plan) for plan in sampler.first_plans()]  # of an epoch of each stage
     stages = zip(steps, sampler.mix.stages, strict=True)
     total = sum(count * stage.epochs for count, stage in stages)
-    epochs = f"{train['num_epochs']} epochs"
+    epochs = counted(train["num_epochs"], "epoch")
     if train["patience"]:
         epochs = f"at most {epochs} (patience {train['patience']})"
     rows = {
@@ -43,7 +44,8 @@ def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> lis
         "steps": f"{size} per step over all ranks, {describe_steps(steps, sampler.mix)}, "
         f"{launch.padding:.1%} padding",
         "corpus": f"{' '.join(dataset_names(config))} {launch.lang_src}-{launch.lang_tgt}: "
-        f"{launch.train_pairs:,} training and {launch.validation_pairs:,} validation pairs",
+        f"{launch.train_pairs:,} training and "
+        f"{counted(launch.validation_pairs, 'validation pair')}",
         **describe_mix(sampler.mix, dataset_names(config)),
         "dropped": dropped or "none",
         "vocabulary": f"{launch.vocab_size:,}",
@@ -76,9 +78,9 @@ def describe_rate(optimizer: Mapping[str, Any], steps: int) -> str:
 def describe_steps(counts: Sequence[int], mix: Mix) -> str:
     """The steps per epoch, of each stage."""
     if len(counts) == 1:
-        return f"{counts[0]:,} steps per epoch"
+        return f"{counted(counts[0], 'step')} per epoch"
     stages = zip(counts, mix.stages, strict=True)
-    parts = (f"{count:,} in {stage.epochs} epochs" for count, stage in stages)
+    parts = (f"{count:,} in {counted(stage.epochs, 'epoch')}" for count, stage in stages)
     return f"{', then '.join(parts)} steps per epoch"
 
 

@@ -16,6 +16,7 @@ from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.readers.lines import TextFile
 from translate_ddp.data.rows import Advance, Columns
 from translate_ddp.errors import UserError
+from translate_ddp.quantities import counted
 
 BATCH_ROWS = 10_000
 MAX_FIELD = 2**24  # characters; the parser takes 4 bytes for each
@@ -119,8 +120,8 @@ class Table:
             return True
         if any(map(str.strip, row)):
             raise UserError(
-                f"{self.path} cannot be read: line {line:,} has {count_fields(len(row))}, but the"
-                f" first row has {self.width}. {self._advice}"
+                f"{self.path} cannot be read: line {line:,} has {counted(len(row), 'field')}, "
+                f"but the first row has {self.width}. {self._advice}"
             )
         return False
 
@@ -186,7 +187,3 @@ class Table:
             "Choose languages that it names, name columns src and tgt there, or pass --src_column"
             f" and --tgt_column: {flags}."
         )
-
-
-def count_fields(count: int) -> str:
-    return "1 field" if count == 1 else f"{count:,} fields"
