@@ -64,18 +64,20 @@ def test_printable_escapes_what_could_control_a_terminal(text: str, shown: str):
     assert printable(text) == shown
 
 
+THREE_STEPS = """
+    for step in range(3):
+        logbook.message("a message")
+        logbook.log(step, {"validation/loss": 1.0})
+"""
+
+
 def test_closed_stdout_does_not_end_the_run(tmp_path: Path):
     # `train.py | head -1`: also the flush at exit must not turn the exit code into 120.
-    script = """
-        for step in range(3):
-            logbook.message("a message")
-            logbook.log(step, {"validation/loss": 1.0})
-    """
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
         ended = subprocess.run(
-            child(tmp_path, script),
+            child(tmp_path, THREE_STEPS),
             env=environment(tmp_path),
             stdout=write_end,
             stderr=subprocess.PIPE,
@@ -83,6 +85,19 @@ def test_closed_stdout_does_not_end_the_run(tmp_path: Path):
     finally:
         os.close(write_end)
     assert (ended.returncode, ended.stderr) == (0, b"")
+    assert len(records(tmp_path / "run")) == 3
+
+
+def test_full_disk_behind_stdout_is_reported_once_and_does_not_end_the_run(tmp_path: Path):
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            child(tmp_path, THREE_STEPS),
+            env=environment(tmp_path),
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    message = b"Nothing more is printed to standard output: No space left on device.\n"
+    assert (ended.returncode, ended.stderr) == (0, message)
     assert len(records(tmp_path / "run")) == 3
 
 

@@ -24,7 +24,11 @@ def open_closed_streams() -> None:
 
 
 def print_line(line: str, file: TextIO | None = None) -> None:
-    """Print a line to stdout, or to `file`, above any progress bar. A closed one is no error."""
+    """Print a line to stdout, or to `file`, above any progress bar.
+
+    An unusable stdout ends no training: a closed one is no error, and any other, such as a file on
+    a full disk, is reported on stderr once.
+    """
     from tqdm import tqdm  # here: --help does not need it
 
     stream = file or sys.stdout
@@ -33,5 +37,8 @@ def print_line(line: str, file: TextIO | None = None) -> None:
     try:
         with tqdm.external_write_mode():
             print(line, file=stream, flush=True)
-    except OSError:  # as in `train.py | head`: the flush at exit must not fail either
+    except OSError as error:  # as in `train.py | head`: the flush at exit must not fail either
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            reason = error.strerror or error
+            print_line(f"Nothing more is printed to standard output: {reason}.", sys.stderr)
