@@ -31,7 +31,7 @@ def test_stages_are_trained_one_after_the_other(tmp_path: Path):
     assert f"120 of {tmp_path}/one + 0 of {tmp_path}/two, then 60 of " in output
     ends = steps_of_epochs(output)
     first = ends[0]
-    assert f"{first} in 1 epochs, then {ends[1] - first} in 2 epochs steps per epoch" in output
+    assert f"{first} in 1 epoch, then {ends[1] - first} in 2 epochs steps per epoch" in output
     assert f"epoch 1/3 100% {first}/{first}" in output
     assert f"epoch 3/3 100% {ends[2] - ends[1]}/{ends[2] - ends[1]}" in output
     assert last_state(run.folder)["position"]["epoch"] == 3
