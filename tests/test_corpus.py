@@ -164,6 +164,20 @@ def test_number_of_validation_pairs_is_taken_from_training_also_beside_a_validat
         assert sorted(corpus.train + corpus.validation) == sorted(pairs)
 
 
+@pytest.mark.parametrize("name", ["validation", "valid", "val", "dev"])
+def test_validation_split_of_a_hub_dataset_may_have_any_usual_name(folder: Path, name: str):
+    pairs, valid = numbered_pairs(100), [("other", "andere")]
+    for split, rows in (("train", pairs), (name, valid)):
+        lines = (json.dumps({"en": en, "de": de}) + "\n" for en, de in rows)
+        write(folder / f"data/{split[0]}.jsonl", "".join(lines))
+    splits = "".join(f"  - {{split: {s}, path: data/{s[0]}.jsonl}}\n" for s in ("train", name))
+    configs = f"configs:\n- config_name: default\n  data_files:\n{splits}"
+    write(folder / "README.md", f"---\n{configs}---\n")
+    corpus = read_corpus(corpus_of(str(folder)))
+    assert corpus.train == pairs
+    assert corpus.validation == valid
+
+
 @pytest.mark.parametrize("validation", ["3", "100", "100%"])
 def test_validation_of_all_pairs_raises(folder: Path, validation: str):
     # Training on the single pair that was left once began without a notice.

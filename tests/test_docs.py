@@ -25,7 +25,7 @@ OTHER_FLAGS = set(
     "--input --model_prefix --byte_fallback --normalization_rule_name "
     "--rounds --seconds --warmup_seconds --pairs --only "
     "--corpus --convention --name --against --results --model_root --no_test --averages "
-    "--processes --every --learning_rates".split()
+    "--processes --every --learning_rates --length_penalties".split()
 )
 
 

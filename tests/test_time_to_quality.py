@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,11 @@ def test_contestant_is_trained_scored_and_recorded_once(
     run(settings, flags)
     assert "| translate_ddp with Muon, lr 0.002 | - | - |" in capsys.readouterr().out
     assert record.read_text() == content
+
+    other = replace(settings, minutes=1.0, learning_rates=(0.003,), work=tmp_path / "other")
+    with pytest.raises(UserError, match="has minutes 0.02, not 1.0: choose another folder"):
+        run(other, flags)
+    assert not other.work.exists()  # before it trains
 
 
 def test_ours_trains_with_the_optimizer_of_its_name(

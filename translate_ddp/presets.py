@@ -39,7 +39,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small": SMALL,
     # As small, with the layers where decoding does not compute them at each token.
     "fast": SMALL | {"num_encoder_layers": 6, "num_decoder_layers": 2},
-    # 100,000 to 1 million pairs, on one GPU: the model usual for IWSLT 2014 (Gao et al. 2022).
+    # 100,000 to 1 million pairs, on one GPU: the model usual for IWSLT 2014 (Gao et al. 2022), with
+    # twice its 4,096 tokens a step and, in proportion, twice its learning rate.
     "medium": {
         "d_model": 512,
         "num_heads": 4,

@@ -1,7 +1,7 @@
 """Minutes of training until a validation BLEU, beside other trainers.
 
-    python -m benchmarks.time_to_quality --minutes 60 -- --dataset multi30k/train \\
-        --validation multi30k/val --lang_tgt de --preset small
+    python -m benchmarks.time_to_quality --minutes 60 --results RESULTS -- \\
+        --dataset multi30k/train --validation multi30k/val --lang_tgt de --preset small
     python -m benchmarks.time_to_quality --minutes 0.2 --every 0.1 --learning_rates 3e-3  # a trial
 
 What follows `--` are flags of train.py: all of them but the optimizer hold for ours; corpus,
@@ -91,11 +91,12 @@ def run(settings: TimeToQuality, flags: list[str]) -> None:
     rates = (f"{rate:g}" for rate in settings.learning_rates)
     names = [f"{side}, lr {rate}" for rate, side in itertools.product(rates, MODULES)]
     names = select(names, settings.only)
+    protocol = {"flags": flags} | {n: getattr(settings, n) for n in PROTOCOL}
+    read_records(settings.results, protocol)  # before hours of training
     work = settings.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
     corpus = Corpus.prepare(flags, work / "data")
     write_task(corpus, flags, work)
-    protocol = {"flags": flags} | {n: getattr(settings, n) for n in PROTOCOL}
     failures: dict[str, str] = {}
     for name in names:
         path = record_path(settings.results, name)
@@ -155,7 +156,7 @@ def record_path(results: Path, name: str) -> Path:
 def write(
     settings: TimeToQuality, protocol: Mapping[str, Any], failures: Mapping[str, str]
 ) -> None:
-    """The report of all records. Raises UserError if one is of another protocol."""
+    """The report of all records."""
     records = read_records(settings.results, protocol)
     found = [Row(name, description(r, settings.targets)) for name, r in records.items()]
     failed = [Row(name, failure=reason) for name, reason in failures.items()]
@@ -174,7 +175,10 @@ def write(
 
 
 def read_records(results: Path, protocol: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The records by name: by side, then by learning rate."""
+    """The records by name: by side, then by learning rate.
+
+    Raises UserError if one is of another protocol.
+    """
     paths = (results / "time_to_quality").glob("*.json")
     records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     for record in records:

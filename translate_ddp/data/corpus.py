@@ -38,7 +38,12 @@ from translate_ddp.data.prepared_folder import (
 from translate_ddp.data.rows import Rows
 from translate_ddp.data.scripts import accepted_scripts
 from translate_ddp.data.selection import count_values, held_out, repeated, rows_with
-from translate_ddp.data.sources import choose_split, find_splits, source_identity
+from translate_ddp.data.sources import (
+    choose_split,
+    find_splits,
+    source_identity,
+    validation_split,
+)
 from translate_ddp.errors import UserError
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.files import write_atomically
@@ -141,7 +146,7 @@ class Cleaning:
         for number, name in enumerate(self._config.dataset):
             splits = self._splits(name)
             if number == 0 and "train" in splits and not chosen:
-                given = splits.get("validation")
+                given = validation_split(splits)
             self._read(choose_split(name, splits, "train"))
         if chosen and not self._config.is_split:
             given = choose_split(chosen, self._splits(chosen))

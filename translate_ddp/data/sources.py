@@ -78,6 +78,11 @@ def read_pairs(source: str, languages: Languages, options: SourceOptions = NO_OP
     return choose_split(source, find_splits(source, languages, options))
 
 
+def validation_split(splits: Mapping[str, Rows]) -> Rows | None:
+    """The split for validation, whatever its usual name. None if there is none."""
+    return next((splits[name] for name in SPLIT_STEMS["validation"] if name in splits), None)
+
+
 def choose_split(source: str, splits: Mapping[str, Rows], default: str = "") -> Rows:
     """The only split, or the one named `default`. Raises UserError if there is neither."""
     if len(splits) == 1:
