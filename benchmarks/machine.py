@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from translate_ddp.runtime.device import processor_name
+
 CALLS = 7  # timed, after 2 untimed ones
 SIZES = {"cpu": 2048, "cuda": 8192}
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -22,7 +24,7 @@ def facts() -> dict[str, Any]:
     cpu = dict(re.findall(r"(.+?)\s*: (.+)", Path("/proc/cpuinfo").read_text()))
     bf16 = [flag for flag in cpu.get("flags", "").split() if "bf16" in flag]
     found: dict[str, Any] = {
-        "cpu": cpu.get("model name", platform.machine()),
+        "cpu": processor_name(torch.device("cpu")),
         "cores": len(os.sched_getaffinity(0)),
         "bf16 instructions": ", ".join(bf16) or "none",
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
@@ -32,7 +34,7 @@ def facts() -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d"),
     }
     if torch.cuda.is_available():
-        found["gpu"] = torch.cuda.get_device_name()
+        found["gpu"] = processor_name(torch.device("cuda"))
         found["gpu_memory_gib"] = round(torch.cuda.get_device_properties(0).total_memory / 2**30, 1)
     return found
 

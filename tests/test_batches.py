@@ -178,6 +178,13 @@ def test_padding_share_equals_that_of_the_batches(
     assert padding_share(mine, 100) == pytest.approx(share(5))
 
 
+def test_rank_without_rows_has_no_padding():
+    lengths = Lengths(np.array([5]), np.array([6]))
+    mine = StepSampler(lengths, CONFIG, seed=3, rank=0, world_size=2)
+    assert sum(len(rows) for groups in mine for rows in mine.shard(groups)) == 0
+    assert padding_share(mine, 100) == 0.0
+
+
 def test_target_tokens_of_a_step_are_those_of_all_ranks(dataset: ParallelDataset):
     samplers = [sampler(dataset, rank, 3) for rank in range(3)]
     loaders = [BatchLoader(dataset, mine, 100, CPU) for mine in samplers]

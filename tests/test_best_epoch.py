@@ -27,6 +27,22 @@ def test_best_selects_the_best_epoch_of_the_newest_checkpoint(tmp_path: Path):
         store.find("best")
 
 
+def test_best_reports_a_damaged_newest_checkpoint(tmp_path: Path):
+    store = CheckpointStore(CheckpointConfig(str(tmp_path)))
+    for epoch in (1, 2):
+        state = make_state(10 * epoch, position=Position(epoch, 0, 10 * epoch, epoch))
+        path = store.save(state, epoch=epoch)
+    path.write_bytes(path.read_bytes()[:-1])
+    found, messages = store.find("best")
+    assert found.epoch == 1
+    resumed, _, printed = load_state(store, "best", World())
+    assert resumed is not None and resumed.position.best_epoch == 1
+    for lines in (messages, printed[:-1]):
+        (line,) = lines
+        assert line.startswith(f"Skipped {path}: ")
+    assert printed[-1].startswith(f"Resuming from {found.path}")
+
+
 def test_best_needs_a_finished_epoch(tmp_path: Path):
     store = CheckpointStore(CheckpointConfig(str(tmp_path)))
     with pytest.raises(UserError, match=r"holds no checkpoint named tmodel_\*\. Train first"):

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.helpers.faults import Run
+from tests.helpers.runs import checkpoints
 
 SINGLE_FAILURES = ["saving:2=enospc", "writing:150=enospc", "syncing:2=eio", "renaming:2=eio"]
 SINGLE_FAILURES += ["saving:2=enospc saving:4=enospc saving:6=enospc"]  # never three in a row
@@ -15,6 +16,13 @@ def test_single_disk_failures_change_nothing(run: Run, fault: str):
     if "pruning" not in fault:  # one checkpoint too many is not reported
         assert ("No space left on device" in output) or ("Input/output error" in output)
     run.assert_uninterrupted()
+
+
+@pytest.mark.parametrize("save", range(2, 6))
+def test_a_failed_save_leaves_no_epoch_without_its_file(run: Run, save: int):
+    run.start(fault=f"saving:{save}=enospc").succeed()
+    epochs = {name.split("_step")[0] for name in checkpoints(run.folder) if "epoch" in name}
+    assert epochs == {"tmodel_epoch_0001", "tmodel_epoch_0002"}
 
 
 def test_three_failed_saves_in_a_row_end_the_run_with_the_error_of_the_disk(run: Run):

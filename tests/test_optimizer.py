@@ -1,5 +1,6 @@
 """The optimizer, its learning rate and weight decay, and the mean losses between two records."""
 
+import re
 from dataclasses import asdict, replace
 from typing import Literal
 
@@ -142,16 +143,29 @@ def test_allocated_size_is_that_of_the_moments(name: Literal["adamw", "muon"]):
 
 
 @pytest.mark.parametrize(
-    ("schedule", "steps", "expected"),
+    ("schedule", "steps", "max_steps", "expected"),
     [
-        ("inverse_sqrt", 1000, "peak learning rate 0.003 after 300 warm-up steps, inverse_sqrt"),
-        ("linear", 2000, "peak learning rate 0.003 after 300 warm-up steps, linear decay"),
-        ("linear", 90, "peak learning rate 0.003 after 18 warm-up steps, linear decay"),
-        ("inverse_sqrt", 90, "learning rate up to 0.0009 only, as all 90 steps are within the 300"),
+        (
+            "inverse_sqrt",
+            1000,
+            0,
+            "learning rate 0.003, peak 0.003 at step 300, inverse_sqrt decay",
+        ),
+        ("linear", 2000, 0, "learning rate 0.003, peak 0.00261 at step 261, linear decay"),
+        ("linear", 2000, 261, "learning rate 0.003, peak 0.00261 at step 261, linear decay"),
+        ("linear", 90, 0, "learning rate 0.003, peak 0.0025 at step 15, linear decay"),
+        ("inverse_sqrt", 90, 0, "learning rate up to 0.0009 only, as all 90 steps are within"),
+        ("inverse_sqrt", 1000, 90, "learning rate up to 0.0009 only, as all 90 steps are within"),
+        ("linear", 2000, 90, "learning rate up to 0.0009 only, as all 90 steps are within the 300"),
     ],
 )
 def test_start_message_has_the_highest_rate_of_a_training(
-    schedule: Literal["linear", "inverse_sqrt"], steps: int, expected: str
+    schedule: Literal["linear", "inverse_sqrt"], steps: int, max_steps: int, expected: str
 ):
-    settings = asdict(OptimizerConfig(schedule=schedule))
-    assert describe_rate(settings, steps).startswith(expected)
+    config = OptimizerConfig(schedule=schedule)
+    message = describe_rate(asdict(config), steps, max_steps)
+    assert message.startswith(expected)
+    last = max_steps or steps
+    highest = max(learning_rate(step, config, step / steps) for step in range(last))
+    (shown,) = re.findall(r"(?:peak|up to) ([\d.]+)", message)
+    assert float(shown) == pytest.approx(highest, rel=0.002)

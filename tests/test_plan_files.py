@@ -93,12 +93,15 @@ def test_old_plans_are_deleted(tmp_path: Path):
     assert files(tmp_path) == ["plan-3.npz", "plan-4.npz", "plan-5.npz"]
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut off", "another bit"])
+@pytest.mark.parametrize("damage", ["empty", "cut off", "another bit", "encrypted", "compressed"])
 def test_a_damaged_plan_is_computed_again(tmp_path: Path, damage: str):
     load_or_compute(tmp_path, NAME, compute)
     data = (tmp_path / NAME).read_bytes()
     flipped = data[:300] + bytes([data[300] ^ 1]) + data[301:]
     damaged = {"empty": b"", "cut off": data[:-50], "another bit": flipped}
+    entry = data.index(b"PK\1\2")  # of the first array, in the directory of the zip file
+    damaged |= {"encrypted": data[: entry + 8] + b"\1" + data[entry + 9 :]}
+    damaged |= {"compressed": data[: entry + 10] + b"\x63" + data[entry + 11 :]}
     (tmp_path / NAME).write_bytes(damaged[damage])
     assert is_equal(load_or_compute(tmp_path, NAME, compute), compute())
     assert is_equal(load_or_compute(tmp_path, NAME, not_needed), compute())

@@ -11,7 +11,9 @@ from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.precision import choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.device import fix_cuda_kernels
+from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import LossConfig
+from translate_ddp.training.build import choose_common_dtype
 from translate_ddp.training.checkpoint_file import load
 from translate_ddp.translator import Translator
 
@@ -119,6 +121,18 @@ def test_fix_cuda_kernels_overrides_defaults_of_torch():
     assert torch.backends.cuda.mem_efficient_sdp_enabled()
     assert not torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [([torch.bfloat16] * 2, torch.bfloat16), ([torch.bfloat16, torch.float32], torch.float32)],
+)
+def test_ranks_compute_in_fp32_if_one_of_them_has_no_bf16(
+    monkeypatch: pytest.MonkeyPatch, others: list[torch.dtype], expected: torch.dtype
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    monkeypatch.setattr(World, "gather", lambda self, value: [value, *others])
+    assert choose_common_dtype("auto", World()) == expected
 
 
 def test_gpu_without_bf16_gives_a_warning(monkeypatch: pytest.MonkeyPatch):

@@ -16,7 +16,7 @@ from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime import rendezvous
 from translate_ddp.runtime.distributed import open_world
 from translate_ddp.runtime.launcher import Launch
-from translate_ddp.runtime.rendezvous import claim_gpu
+from translate_ddp.runtime.rendezvous import check_same_device, claim_gpu
 
 
 def test_ranks_of_each_start_share_a_new_name_in_the_same_store():
@@ -56,6 +56,19 @@ def test_port_in_use_is_reported_with_its_address(tmp_path: Path):
         variables = {"MASTER_PORT": port, "WORLD_SIZE": "2"}
         job = processes.start(open_and_close_a_world, tmp_path, 1, variables)
         assert f"cannot connect to 127.0.0.1:{port}" in job.fail()
+
+
+@pytest.mark.parametrize(
+    ("device", "backend"),
+    [("cpu", "gloo"), ("cuda", "gloo"), ("cpu", "cpu:gloo,cuda:nccl")],
+)
+def test_ranks_with_another_device_or_backend_are_an_error(device: str, backend: str):
+    store, nccl = HashStore(), "cpu:gloo,cuda:nccl"
+    for rank in (0, 1):
+        check_same_device(store, rank, torch.device("cuda", rank), nccl)
+    problem = f"Rank 2 uses {device} with {backend}, another rank cuda with {nccl}: run nvidia-smi"
+    with pytest.raises(UserError, match=problem):
+        check_same_device(store, 2, torch.device(device), backend)
 
 
 def test_two_ranks_on_one_gpu_are_an_error(monkeypatch: pytest.MonkeyPatch):

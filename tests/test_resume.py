@@ -117,14 +117,16 @@ def test_number_of_ranks_and_passes_may_change_within_an_epoch():
         check_same_run(state_of(saved, step_in_epoch=3), now, {})
 
 
-@pytest.mark.parametrize("name", ["world_size", "threads", "torch", "numpy"])
+@pytest.mark.parametrize("name", ["world_size", "threads", "processor", "torch", "numpy"])
 def test_environment_that_changes_the_last_bits_is_one_message(name: str):
-    now = {"world_size": 1, "threads": 2, "torch": "2.13.0", "numpy": "2.4.0"}
+    now = {"world_size": 1, "threads": 2, "processor": "A", "torch": "2.13.0", "numpy": "2.4.0"}
     (message,) = describe_changes(make_state(environment=now | {name: "other"}), {}, now)
     assert "results are not equal bit for bit" in message
     assert ("The order of the data is the same" in message) == (name != "numpy")
     assert f"{name}: other in the checkpoint, {now[name]} now" in message
     assert describe_changes(make_state(environment=now), {}, now) == []
+    del now[name]
+    assert describe_changes(make_state(environment=now), {}, now | {name: "new"}) == []  # unknown
 
 
 def test_another_model_or_tokenizer_is_rejected_with_one_message(finished: Run):

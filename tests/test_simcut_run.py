@@ -1,5 +1,6 @@
 """A training run with SimCut: its passes, its record, and its resume."""
 
+import shutil
 from pathlib import Path
 
 from config import parse
@@ -20,6 +21,19 @@ def test_killed_run_resumes_exactly(run: Run):
     assert_same_run(straight.folder, run.folder)
     logged = [record for record in records(run.folder) if "train/loss" in record]
     assert logged and all(record["train/divergence"] > 0 for record in logged)
+
+
+def test_first_record_with_simcut_has_only_steps_with_it(run: Run):
+    run.start("--max_steps", "4").succeed()  # the last record is of step 3
+    each = run.copy("each")
+    shutil.copytree(run.folder, each.folder, dirs_exist_ok=True)
+    each.start(*SIMCUT, "--max_steps", "6", "--log_every", "1").succeed()
+    of_each = [record.get("train/divergence") for record in records(each.folder)]
+    fifth, sixth = filter(None, of_each)
+    run.start(*SIMCUT, "--max_steps", "6").succeed()
+    of_both = [record.get("train/divergence") for record in records(run.folder)]
+    (mean,) = filter(None, of_both)
+    assert min(fifth, sixth) <= mean <= max(fifth, sixth)
 
 
 def test_pass_holds_half_of_the_pairs(tmp_path: Path):

@@ -137,7 +137,7 @@ class OptimizerConfig:
     optimizer: Literal["adamw", "muon"] = "adamw"
     """Of the matrices in the layers; muon learns in fewer steps. All else is updated by adamw."""
     lr: float = 3e-3
-    """Peak learning rate."""
+    """Peak learning rate; a linear schedule falls from it from the first step on."""
     warmup_steps: int = 300
     """Linear warm-up steps; with a linear schedule at most a fifth of the training."""
     schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"

@@ -99,8 +99,8 @@ def write_rows(
         with closing(Progress(label, total, shown=world.is_main, lines_to=sys.stderr)) as progress:
             file.compute(missing, lambda chunk: compute(rows_of(chunk), on_done))
     except Stopped:
+        reason = world.watchdog.stop_reason or "on another rank"
         raise UserError(
-            f"Stopped ({world.watchdog.stop_reason}) before {output} was complete: run the same "
-            "command to continue."
+            f"Stopped ({reason}) before {output} was complete: run the same command to continue."
         ) from None
     file.publish()

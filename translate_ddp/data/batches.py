@@ -227,4 +227,4 @@ def padding_share(sampler: StepSampler, max_tokens: int) -> float:
                 for lengths in (all_lengths.source[rows], all_lengths.target[rows]):
                     real += int(lengths.sum())
                     padded += int(lengths.max()) * len(rows)
-    return 1 - real / max(padded, 1)
+    return 1 - real / padded if padded else 0.0

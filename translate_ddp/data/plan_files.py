@@ -59,7 +59,8 @@ def _read(path: Path) -> Plan | None:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             # It raises BadZipFile if a checksum differs.
             return Plan(**{field.name: arrays[field.name] for field in fields(Plan)})
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    # RuntimeError: damaged headers look like encrypted files or unknown compressions.
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile):
         return None
 
 

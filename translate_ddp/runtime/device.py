@@ -1,5 +1,10 @@
 """The device of a rank, its process group backend and its CUDA kernels."""
 
+import platform
+import re
+from contextlib import suppress
+from pathlib import Path
+
 import torch
 
 from translate_ddp.errors import UserError
@@ -29,11 +34,22 @@ def choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.devi
     return device, "gloo" if config.backend == "gloo" else "cpu:gloo,cuda:nccl"
 
 
+def processor_name(device: torch.device) -> str:
+    """The model of the GPU, or of this machine's CPU."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    with suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        if found := re.search(r"^model name\s*: (.+)", text, re.MULTILINE):
+            return found[1]
+    return platform.machine()  # Linux on other processors names no model, nor does macOS
+
+
 def describe_device(device: torch.device) -> str:
     if device.type != "cuda":
         return str(device)
     total = torch.cuda.get_device_properties(device).total_memory / 2**30
-    return f"{device} ({torch.cuda.get_device_name(device)}, {total:.0f} GiB)"
+    return f"{device} ({processor_name(device)}, {total:.0f} GiB)"
 
 
 def fix_cuda_kernels() -> None:

@@ -30,7 +30,7 @@ from translate_ddp.runtime.launcher import Launch, read_launch
 from translate_ddp.runtime.out_of_memory import explain_out_of_memory
 from translate_ddp.runtime.peers import Peers, Termination
 from translate_ddp.runtime.process_exit import ExitCode
-from translate_ddp.runtime.rendezvous import claim_gpu, meet
+from translate_ddp.runtime.rendezvous import check_same_device, claim_gpu, meet
 from translate_ddp.runtime.watchdog import Watchdog, open_watchdog
 
 T = TypeVar("T")
@@ -224,6 +224,7 @@ def _join(world: World, launch: Launch, backend: str) -> World:
     watchdog.enter_phase("waiting for the other ranks", has_timeout=False)
     store, peers_store = meet(launch)
     watchdog.connect(Peers(peers_store, launch.rank, launch.size))
+    check_same_device(store, launch.rank, world.device, backend)
     if "nccl" in backend:
         claim_gpu(dist.PrefixStore("gpus", store), launch.rank, world.device)
     check_interfaces(os.environ)

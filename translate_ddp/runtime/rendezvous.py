@@ -92,6 +92,18 @@ def _reply(store: dist.Store, name: str, ranks: Sequence[int]) -> None:
         )
 
 
+def check_same_device(store: dist.Store, rank: int, device: torch.device, backend: str) -> None:
+    """Raise UserError if another rank has another kind of device or backend: they would hang."""
+    mine = f"{device.type} with {backend}"
+    first = store.compare_set("device", "", mine).decode()
+    if first != mine:
+        raise UserError(
+            f"Rank {rank} uses {mine}, another rank {first}: run nvidia-smi on every node, give "
+            "all ranks the same --backend, or set CUDA_VISIBLE_DEVICES='' on all nodes for CPUs.",
+            this_rank_only=True,
+        )
+
+
 def claim_gpu(store: dist.Store, rank: int, device: torch.device) -> None:
     """Raise UserError if another rank has this rank's GPU: NCCL would hang or fail obscurely."""
     gpu = str(torch.cuda.get_device_properties(device).uuid)

@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from translate_ddp.data.augmentation import Augmentation, Perturbation
 from translate_ddp.data.batches import BatchLoader
 from translate_ddp.data.dataset import PreparedData, load_prepared
@@ -28,7 +30,7 @@ from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.heartbeat import library_call
 from translate_ddp.runtime.run_folder import RunFolder
-from translate_ddp.settings import Config
+from translate_ddp.settings import Config, Precision
 from translate_ddp.training.attended import attention_of
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.find_checkpoint import delete_copy
@@ -113,7 +115,7 @@ def build_model(
     if world.device.type == "cpu":
         keep_freed_memory()
     reseed(config.train.seed)
-    dtype = choose_dtype(config.train.precision, world.device)
+    dtype = choose_common_dtype(config.train.precision, world)
     model = Transformer(config.model, len(data.tokenizer), dtype=dtype).to(world.device)
     if initial is not None:
         try:
@@ -127,6 +129,12 @@ def build_model(
     if config.train.compile:
         model.compile(dynamic=True)
     return model
+
+
+def choose_common_dtype(precision: Precision, world: World) -> torch.dtype:
+    """The dtype of the layers on every rank: fp32 if only some of them would choose bf16."""
+    dtypes = set(world.gather(choose_dtype(precision, world.device)))
+    return dtypes.pop() if len(dtypes) == 1 else torch.float32
 
 
 def open_logbook(

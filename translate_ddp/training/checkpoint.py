@@ -114,12 +114,14 @@ class CheckpointStore:
 
         Raises UserError if it selects no file, or only damaged ones.
         """
+        messages: Lines = []
         if preload == "best":
-            preload = self.best_epoch(load(self.find("latest")[0].path))
+            newest, messages = self.find("latest")
+            preload = self.best_epoch(load(newest.path))
         found, damaged = first_intact(self.candidates(preload))
         if found is None:
             raise self.none_intact(preload, damaged)
-        return found, skipped(damaged)
+        return found, messages + skipped(damaged)
 
     def candidates(self, preload: str) -> Checkpoints:
         """The files that `preload` selects, newest first; they are not verified.

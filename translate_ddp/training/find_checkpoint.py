@@ -48,8 +48,10 @@ def load_state(
     """
     if not preload:
         return None, store.folder, ["Starting from scratch (--preload '')."]
+    messages: list[str] = []
     if preload == "best":
-        preload = store.best_epoch(load_state(store, "latest", world)[0])
+        newest, _, [*messages, _] = load_state(store, "latest", world)
+        preload = store.best_epoch(newest)
 
     def look() -> Listing:
         try:
@@ -65,7 +67,8 @@ def load_state(
             raise UserError(found.problem)
         raise store.none_intact(preload, found.damaged)
     state, source = load_found(found, store.folder, world)
-    return state, found.path, [*skipped(found.damaged), f"Resuming from {source}."]
+    messages += [*skipped(found.damaged), f"Resuming from {source}."]
+    return state, found.path, messages
 
 
 def load_initial(path: Path, folder: Path, world: World) -> tuple[RunState, str]:

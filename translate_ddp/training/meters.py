@@ -15,7 +15,7 @@ class StepMeters:
     """Named sums over target tokens of the steps since the last log record, the loss among them.
 
     Each step has a slot of its own and ranks are summed slot by slot, so a mean does not depend on
-    when the sums were saved and restored. Nothing here waits for the device.
+    when the sums were saved and restored. Adding a step does not wait for the device.
     """
 
     def __init__(self, num_steps: int, world: World) -> None:

@@ -15,6 +15,7 @@ from translate_ddp.data.plan import ORDER
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.runtime.device import processor_name
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import Config, CorpusConfig, OptimizerConfig
 from translate_ddp.training.checkpoint import CheckpointStore
@@ -206,7 +207,8 @@ def describe_changes(state: RunState, config: Settings, environment: dict[str, A
             for side in (state.run.config, config)
         )
         messages += [f"Changed: {line}." for line in compare(before, now)]
-    if differences := compare(state.environment, environment):
+    known = {name: environment[name] for name in state.environment if name in environment}
+    if differences := compare(state.environment, known):
         # NumPy draws the order, and may draw another one in another version.
         same_numpy = state.environment.get("numpy") == environment["numpy"]
         order = "The order of the data is the same, but the" if same_numpy else "The"
@@ -221,6 +223,7 @@ def describe_environment(model: Transformer, max_tokens: int, world: World) -> d
         "threads": torch.get_num_threads(),
         "max_tokens": max_tokens,
         "device": world.device.type,
+        "processor": processor_name(world.device),  # kinds of processors round differently
         "precision": str(model.dtype).removeprefix("torch."),
         "torch": str(torch.__version__),  # a subclass of str, which a safe load rejects
         "numpy": np.__version__,

@@ -60,10 +60,7 @@ class RunSaver:
         self._failures += 1
         if is_last or self._failures == MAX_FAILED_SAVES:
             raise UserError(problem)
-        self._message(
-            f"{problem} Training continues; the run ends if this fails "
-            f"{MAX_FAILED_SAVES} times in a row."
-        )
+        self._message(f"{problem} The run ends if this fails {MAX_FAILED_SAVES} times in a row.")
         return ""
 
     def _write(self, get_state: Callable[[], RunState], epoch: int | None) -> tuple[str, str]:

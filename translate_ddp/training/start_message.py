@@ -32,6 +32,7 @@ def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> lis
     steps = [len(plan) for plan in sampler.first_plans()]  # of an epoch of each stage
     stages = zip(steps, sampler.mix.stages, strict=True)
     total = sum(count * stage.epochs for count, stage in stages)
+    rate = describe_rate(optimizer, total, train["max_steps"])
     epochs = counted(train["num_epochs"], "epoch")
     if train["patience"]:
         epochs = f"at most {epochs} (patience {train['patience']})"
@@ -39,8 +40,7 @@ def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> lis
         "preset": launch.preset,
         "model": f"{launch.model}, dropout {config['model']['dropout']:g}",
         "": f"{launch.parameters:,} parameters, layers compute in {launch.precision}",
-        "training": f"{epochs}, {optimizer['optimizer']}, {describe_rate(optimizer, total)}, "
-        f"seed {train['seed']}",
+        "training": f"{epochs}, {optimizer['optimizer']}, {rate}, seed {train['seed']}",
         "steps": f"{size} per step over all ranks, {describe_steps(steps, sampler.mix)}, "
         f"{launch.padding:.1%} padding",
         "corpus": f"{' '.join(dataset_names(config))} {launch.lang_src}-{launch.lang_tgt}: "
@@ -62,17 +62,24 @@ def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> lis
     return lines + describe_warnings(train["precision"], world) + need.warnings()
 
 
-def describe_rate(optimizer: Mapping[str, Any], steps: int) -> str:
-    """The learning rate of a training of so many steps: its highest, and the schedule."""
+def describe_rate(optimizer: Mapping[str, Any], steps: int, max_steps: int) -> str:
+    """The learning rate of a training that is planned for so many steps: its peak, and the decay.
+
+    `max_steps` may end it before; 0: it does not.
+    """
     rate, warmup, schedule = (optimizer[name] for name in ("lr", "warmup_steps", "schedule"))
+    peak, top = rate, warmup
     if schedule == "linear":
         warmup = min(warmup, math.ceil(MAX_WARMUP * steps))
-    if steps < warmup:
+        # Where the line that rises from 0 meets the one that falls from `rate`.
+        peak, top = (value / (1 + warmup / steps) for value in (rate, warmup))
+    last = min(steps, max_steps or steps)
+    if last < top:
         return (
-            f"learning rate up to {rate * steps / warmup:.2g} only, as all {steps:,} steps are "
+            f"learning rate up to {rate * last / warmup:.2g} only, as all {last:,} steps are "
             f"within the {warmup:,} warm-up steps (lower --warmup_steps or --batch_tokens)"
         )
-    return f"peak learning rate {rate:g} after {warmup:,} warm-up steps, {schedule} decay"
+    return f"learning rate {rate:g}, peak {peak:.3g} at step {round(top):,}, {schedule} decay"
 
 
 def describe_steps(counts: Sequence[int], mix: Mix) -> str:

@@ -31,6 +31,8 @@ from translate_ddp.training.updater import StepResult, Updater
 from translate_ddp.training.validation import ValidationSet
 from translate_ddp.training.validator import Validator
 
+RETRY_SECONDS = 5.0  # after a failed save
+
 
 @dataclass
 class Trainer:
@@ -166,7 +168,9 @@ class Trainer:
             # Before the save: a resumed run removes what was logged after its checkpoint.
             self._validate_average(ended)
         self.updater.position = ended
-        self._save(epoch=ended.epoch)
+        # Later its weights are gone, and it may be the best: the third failure ends the run.
+        while not self._save(epoch=ended.epoch):
+            time.sleep(RETRY_SECONDS)
 
     def _epoch_progress(self) -> AbstractContextManager[Progress]:
         epoch, done = self.position.epoch, self.position.step_in_epoch
@@ -243,19 +247,20 @@ class Trainer:
             f"average of epochs {listed(average.epochs)}: validation {with_units(scores)}"
         )
 
-    def _save(self, epoch: int | None = None, stopping: bool = False) -> None:
+    def _save(self, epoch: int | None = None, stopping: bool = False) -> bool:
         """Save, unless within an epoch this step was saved already or the last one was skipped.
 
-        Raises UserError if the weights differ or are not finite, or if too many saves failed.
+        Returns whether a file was written. Raises UserError if the weights differ or are not
+        finite, or if too many saves failed.
         """
         step = self.position.global_step
         if epoch is None and self.saver.saved_step == step:
-            return
+            return False
         self.watchdog.enter_phase("checking the weights before a save", step)
         totals = self._totals()
         # An epoch needs its file: it may be the best, or part of an average.
         if epoch is None and self.position.skipped_in_a_row and not self.is_finished():
-            return
+            return False
         check_weights(list(self.model.parameters()), self.updater.optimizer, self.world, step)
         is_last = stopping or self.is_finished()
         with self.throughput.paused():
@@ -263,6 +268,7 @@ class Trainer:
         if name:
             self.run.history.append(name)
             self.logbook.saved(step, self.saver.store.folder / name, epoch)
+        return bool(name)
 
     def state(self, totals: dict[str, Tensor]) -> RunState:
         """The current state, with the meters' `totals` over all ranks. Rank 0 only."""
@@ -285,7 +291,8 @@ class Trainer:
                 self.model.load_state_dict(state.model)
                 optimizer.load_state_dict(copy.deepcopy(state.optimizer))
             check_shapes(optimizer)
-            self.meters.restore(state.meters)
+            if state.run.config["loss"] == self.run.config["loss"]:  # else its parts may differ
+                self.meters.restore(state.meters)
         except (RuntimeError, ValueError, TypeError, KeyError) as error:
             raise UserError(
                 f"The checkpoint does not fit this model: {first_line(error)}"
