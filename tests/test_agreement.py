@@ -1,12 +1,18 @@
 """Ranks that were started with different settings."""
 
+import os
+import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.helpers.faults import Run
 from tests.helpers.nodes import two_nodes
+from tests.helpers.processes import run_train, start
 from tests.helpers.runs import checkpoints
+from translate_ddp.modeling import precision
+from translate_ddp.runtime import distributed
 from translate_ddp.runtime.rank_names import rank_names
 from translate_ddp.training.agreement import describe_differences, without_path
 
@@ -37,6 +43,33 @@ def test_preload_may_differ_in_the_path_only(first: str, second: str):
     assert without_path(chosen.get(first, first)) == first
     assert without_path(chosen.get(second, second)) == second
     assert without_path("disk0/tmodel.pt") == without_path("/disk1/other.pt") == "a file"
+
+
+def train_with_bf16_on_rank_0(flags: list[str]) -> None:
+    precision.has_bf16 = lambda device: os.environ["RANK"] == "0"
+    run_train(flags)
+
+
+def test_ranks_of_different_processors_train_together_in_fp32(tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--precision", "auto", "--optimizer", "muon", "--max_steps", "2"]
+    flags += ["--model_folder", str(tmp_path / "model")]
+    output = start(train_with_bf16_on_rank_0, tmp_path, 2, None, flags).succeed()
+    assert "layers compute in fp32" in output
+    assert "Another rank has no bf16, so all of them compute in fp32." in output
+
+
+def train_with_gpu_on_rank_1(flags: list[str]) -> None:
+    if os.environ["RANK"] == "1":
+        distributed.choose_device = lambda launch, config: (torch.device("cuda", 0), "gloo")
+    run_train(flags)
+
+
+def test_ranks_of_different_devices_train_nothing(tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--model_folder", str(tmp_path / "model")]
+    output = start(train_with_gpu_on_rank_1, tmp_path, 2, None, flags).fail()
+    assert output.count("error: ") == 1, output
+    assert re.search(r"Rank \d uses (cpu|cuda) with gloo, another rank (cuda|cpu) with", output)
+    assert not (tmp_path / "model").exists()
 
 
 def test_new_run_on_one_rank_only_moves_no_file(finished: Run):

@@ -18,7 +18,7 @@ def test_single_disk_failures_change_nothing(run: Run, fault: str):
     run.assert_uninterrupted()
 
 
-@pytest.mark.parametrize("save", range(2, 6))
+@pytest.mark.parametrize("save", [5, 10, 11])  # of epoch 1, the last step, epoch 2
 def test_a_failed_save_leaves_no_epoch_without_its_file(run: Run, save: int):
     run.start(fault=f"saving:{save}=enospc").succeed()
     epochs = {name.split("_step")[0] for name in checkpoints(run.folder) if "epoch" in name}

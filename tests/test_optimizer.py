@@ -169,3 +169,4 @@ def test_start_message_has_the_highest_rate_of_a_training(
     highest = max(learning_rate(step, config, step / steps) for step in range(last))
     (shown,) = re.findall(r"(?:peak|up to) ([\d.]+)", message)
     assert float(shown) == pytest.approx(highest, rel=0.002)
+    assert "lower --batch_tokens" not in message or not max_steps

@@ -50,7 +50,7 @@ from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CorpusConfig
 
-FORMAT = 4  # of the folder; raise it with every change of the pairs or of their order
+FORMAT = 5  # of the folder; raise it with every change of the pairs or of their order
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 SIDES = range(2)  # source, target
@@ -67,7 +67,7 @@ def clean_corpus(
 ) -> CleanedCorpus:
     """The cleaned corpus below `folder`; it is read and stored, unless it exists intact.
 
-    Validation is the source `config.validation`, else the split `validation` of the first dataset,
+    Validation is the source `config.validation`, else the validation split of the first dataset,
     else a part of the training pairs. No validation pair is in training. With `shown`, progress is
     printed, and with `reported`, what was dropped.
     Raises UserError if a source cannot be read, changes meanwhile or has no usable pair, or if the

@@ -19,7 +19,10 @@ def choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.devi
     """
     if not torch.cuda.is_available():
         if config.backend == "nccl":
-            raise UserError("NCCL needs GPUs and none is visible: omit --backend, or use gloo.")
+            raise UserError(
+                "NCCL needs GPUs and none is visible: omit --backend, or use gloo.",
+                this_rank_only=launch.local_rank == 0 < launch.rank,
+            )
         return torch.device("cpu"), "gloo"
     count = torch.cuda.device_count()
     if 1 < count < launch.local_size:

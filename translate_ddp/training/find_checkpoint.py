@@ -52,6 +52,7 @@ def load_state(
     if preload == "best":
         newest, _, [*messages, _] = load_state(store, "latest", world)
         preload = store.best_epoch(newest)
+        del newest  # and with it the copy of its file
 
     def look() -> Listing:
         try:

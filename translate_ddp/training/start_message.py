@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from translate_ddp.data.mix import Mix
-from translate_ddp.modeling.precision import precision_warning
+from translate_ddp.modeling.precision import choose_dtype, precision_warning
 from translate_ddp.quantities import counted
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.distributed import World
@@ -59,7 +59,8 @@ def describe_run(config: Settings, trainer: Trainer, launch: LaunchFacts) -> lis
     if config["logbook"]["report"]:
         path = trainer.saver.store.folder / REPORT_FILE
         lines += [f"{'report':>12}  {path}, from the first validation on"]
-    return lines + describe_warnings(train["precision"], world) + need.warnings()
+    warnings = describe_warnings(train["precision"], trainer.model.dtype, world)
+    return lines + warnings + need.warnings()
 
 
 def describe_rate(optimizer: Mapping[str, Any], steps: int, max_steps: int) -> str:
@@ -75,9 +76,10 @@ def describe_rate(optimizer: Mapping[str, Any], steps: int, max_steps: int) -> s
         peak, top = (value / (1 + warmup / steps) for value in (rate, warmup))
     last = min(steps, max_steps or steps)
     if last < top:
+        more = "raise --max_steps" if last < steps else "lower --batch_tokens"
         return (
             f"learning rate up to {rate * last / warmup:.2g} only, as all {last:,} steps are "
-            f"within the {warmup:,} warm-up steps (lower --warmup_steps or --batch_tokens)"
+            f"within the {warmup:,} warm-up steps (lower --warmup_steps, or {more})"
         )
     return f"learning rate {rate:g}, peak {peak:.3g} at step {round(top):,}, {schedule} decay"
 
@@ -103,8 +105,11 @@ def describe_mix(mix: Mix, names: list[str]) -> dict[str, str]:
     return {"epoch": f"{', then '.join(stages)} pairs"}
 
 
-def describe_warnings(precision: Any, world: World) -> list[str]:
-    return [w for w in (precision_warning(precision, world.device), unused_gpus(world)) if w]
+def describe_warnings(precision: Any, dtype: torch.dtype, world: World) -> list[str]:
+    found = [precision_warning(precision, world.device), unused_gpus(world)]
+    if choose_dtype(precision, world.device) != dtype:
+        found.append("Another rank has no bf16, so all of them compute in fp32.")
+    return [warning for warning in found if warning]
 
 
 def unused_gpus(world: World) -> str | None:

@@ -168,9 +168,10 @@ class Trainer:
             # Before the save: a resumed run removes what was logged after its checkpoint.
             self._validate_average(ended)
         self.updater.position = ended
-        # Later its weights are gone, and it may be the best: the third failure ends the run.
+        # Again: later its weights are gone, and it may be the best. Too many failures end the run.
         while not self._save(epoch=ended.epoch):
-            time.sleep(RETRY_SECONDS)
+            with self.throughput.paused():
+                time.sleep(RETRY_SECONDS)
 
     def _epoch_progress(self) -> AbstractContextManager[Progress]:
         epoch, done = self.position.epoch, self.position.step_in_epoch
@@ -262,7 +263,7 @@ class Trainer:
         if epoch is None and self.position.skipped_in_a_row and not self.is_finished():
             return False
         check_weights(list(self.model.parameters()), self.updater.optimizer, self.world, step)
-        is_last = stopping or self.is_finished()
+        is_last = stopping or (epoch is None and self.is_finished())
         with self.throughput.paused():
             name = self.saver.save(lambda: self.state(totals), step, epoch, is_last=is_last)
         if name:
