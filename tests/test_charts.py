@@ -135,6 +135,8 @@ def test_logarithmic_ticks_are_few_and_between_the_limits(limits: tuple[float, f
 def test_numbers_of_axes_are_short_and_those_of_points_exact():
     shown = [compact(value) for value in (0, 0.25, 12, 1200, 45_000, 1_250_000, 2e9)]
     assert shown == ["0", "0.25", "12", "1,200", "45k", "1.25M", "2G"]
+    shown = [compact(value) for value in (999.4, 999.7, 9_999, -999_999, 999_600_000)]
+    assert shown == ["999", "1,000", "10k", "-1M", "1G"]
     shown = [
         quantities.number(value) for value in (0, 0.123456, 36.272, 1780, 12345.67, 71_200, NAN)
     ]

@@ -51,6 +51,8 @@ def test_dropped_rows_are_counted_with_examples(tmp_path: Path):
         ("private-use", "das \ue000 Haus"),
         ("another program", "das Hau@@ s"),
         ("another program", "ein @-@ zwei"),
+        ("another program", "das Hau@@"),
+        ("another program", "▁das ▁Haus"),
     ],
 )
 def test_defects_of_text_are_counted(tmp_path: Path, name: str, text: str):

@@ -142,6 +142,14 @@ def test_body_that_is_no_json_object_is_reported(client: Client, body: str | byt
     assert status == 400 and "JSON" in json.loads(answer)["error"]
 
 
+def test_media_type_may_be_in_upper_case(client: Client):
+    body = json.dumps({"q": "a", **FIELDS})
+    status, _, answer = client.send(
+        "POST", "/translate", body, **{"Content-Type": "Application/JSON; charset=UTF-8"}
+    )
+    assert status == 200 and json.loads(answer)["translatedText"] == "A"
+
+
 def test_characters_that_cannot_be_encoded_are_replaced(client: Client):
     assert client.translate("a\ud800")["translatedText"] == "A?"
     answer = client.translate("<i title='\ud800'>a</i>", format="html")

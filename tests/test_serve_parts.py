@@ -9,7 +9,7 @@ from translate_ddp import extras
 from translate_ddp.commands import serve
 from translate_ddp.errors import UserError
 from translate_ddp.serving.documents import html_text, plain_text
-from translate_ddp.serving.languages import menu_name, public_codes, same_language
+from translate_ddp.serving.languages import find_language, menu_name, public_codes, same_language
 from translate_ddp.serving.limits import LimitsConfig
 from translate_ddp.serving.words import Word, words_of
 from translate_ddp.translation import Sentence, Translation
@@ -56,6 +56,7 @@ def test_lines_are_texts_and_all_else_is_kept(text: str, texts: list[str]):
         ("<!DOCTYPE html><!-- a --><?b c?>one<br/>two", ["one", "two"]),
         ("<script>if (a < b) c()</script><style>p {}</style>one", ["one"]),
         ("<div translate=no>a<div>b</div>c</div>one", ["one"]),
+        ("<div translate=NO>a</div>one", ["one"]),
         ('<b class="x notranslate">a</b>one<pre>b</pre><code>c</code>', ["one"]),
         ("<img translate=no>one</div>two", ["one", "two"]),
         ('<a href="x">one', ["one"]),
@@ -142,6 +143,26 @@ def test_words_of_a_model_have_all_its_text_and_probability(trained: Path):
 )
 def test_codes_of_one_language_are_equal_but_for_regions(one: str, other: str, same: bool):
     assert same_language(one, other) == same_language(other, one) == same
+
+
+@pytest.mark.parametrize(
+    ("code", "pair", "place"),
+    [
+        ("en", ("en_US", "it"), 0),
+        ("it-IT", ("en_US", "it"), 1),
+        ("fr", ("en_US", "it"), None),
+        ("pt-PT", ("pt_BR", "pt_PT"), 1),
+        ("pb", ("pt_PT", "pt_BR"), 1),
+        ("zh-Hant", ("zh", "zh_Hant"), 1),
+        ("zh", ("zh_Hant", "zh"), 1),
+        ("zt", ("zh", "zh_TW"), 1),
+        ("zh-CN", ("zh_Hant", "zh_Hans"), 1),
+    ],
+)
+def test_code_names_the_closest_of_two_varieties(
+    code: str, pair: tuple[str, str], place: int | None
+):
+    assert find_language(code, pair) == place
 
 
 def test_public_codes_have_a_region_only_where_it_is_needed():

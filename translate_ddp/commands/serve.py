@@ -58,4 +58,4 @@ def run(config: ServeConfig) -> None:
 
 
 def report(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
+    print_line(message, sys.stderr)

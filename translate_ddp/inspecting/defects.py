@@ -48,7 +48,7 @@ DEFECTS = {
         "They have a meaning in one font only: replace or remove them.",
     ),
     "tokens of another program (@-@, @@, ▁)": Defect(
-        re.compile(r"(?:^| )(?:@[-/,.:]@|▁\S|\S+@@) "),
+        re.compile(r"(?:^| )(?:@[-/,.:]@|▁\S+|\S+@@)(?= |$)"),
         "Train on text that is not tokenized.",
     ),
 }

@@ -23,10 +23,11 @@ Form = Callable[[float], str]
 
 def compact(value: float, digits: int = 3) -> str:
     """`0.25`, `1,200`, `45k`, `1.2M`: short enough for an axis."""
+    rounded = abs(float(f"{value:.{digits}g}"))  # it chooses the unit: 999.7 is 1,000
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
+        if rounded >= size:
             return f"{value / (1e3 if unit == 'k' else size):.{digits}g}{unit}"
-    return f"{value:,.{digits - 3}f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+    return f"{value:,.{digits - 3}f}" if rounded >= 1000 else f"{value:.{digits}g}"
 
 
 def tick_texts(ticks: Sequence[float], form: Form = compact) -> list[str]:

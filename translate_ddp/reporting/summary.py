@@ -146,8 +146,10 @@ def _seconds_left(record: RunRecord, launch: LaunchFacts, step: int, total: int)
     if len(places) < 2:
         return None
     first, last = places[[0, -1]]
-    steps = losses.steps[last] - losses.steps[first]
-    return float((losses.times[last] - losses.times[first]) / steps * max(total - step, 0))
+    steps, seconds = (values[last] - values[first] for values in (losses.steps, losses.times))
+    if seconds <= 0:  # the clock was set back
+        return None
+    return float(seconds / steps * max(total - step, 0))
 
 
 def _recent(curve: Curve | None, launch: LaunchFacts) -> float | None:

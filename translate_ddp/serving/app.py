@@ -17,11 +17,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.pages.page import checksum
 from translate_ddp.serving.batching import Batcher, Found, QueueFull
 from translate_ddp.serving.documents import Document
-from translate_ddp.serving.languages import menu_name, public_codes, same_language
+from translate_ddp.serving.languages import find_language, menu_name, public_codes
 from translate_ddp.serving.limits import LimitsConfig
 from translate_ddp.serving.requests import TranslationRequest, parse_translation, read_fields
 from translate_ddp.serving.words import words_of
@@ -187,12 +188,11 @@ class Service:
         Raises HTTPException 400 if the model does not translate between them.
         """
         translator = self.model.translator
-        directions = [(translator.lang_src, translator.lang_tgt)]
-        directions += [directions[0][::-1]] if translator.is_bidirectional else []
-        for number, (source, target) in enumerate(directions):
-            if wanted.source == "auto" or same_language(wanted.source, source):
-                if same_language(wanted.target, target):
-                    return number == 1
+        pair = (translator.lang_src, translator.lang_tgt)
+        source, target = (find_language(code, pair) for code in (wanted.source, wanted.target))
+        for number in range(1 + translator.is_bidirectional):
+            if target == 1 - number and (wanted.source == "auto" or source == number):
+                return number == 1
         source, target = self.codes
         to = "from and to" if translator.is_bidirectional else "to"
         raise HTTPException(
@@ -285,7 +285,7 @@ async def answer_disconnect(request: Request, error: Exception) -> Response:
 
 
 async def describe_user_error(request: Request, error: Exception) -> Response:
-    print(f"error: {error}", file=sys.stderr, flush=True)
+    print_line(f"error: {error}", sys.stderr)
     return JSONResponse({"error": str(error)}, 500)
 
 

@@ -124,7 +124,6 @@ class _Runs(HTMLParser):
 
 
 def _is_excluded(attributes: dict[str, str | None]) -> bool:
-    return (
-        attributes.get("translate") == "no"
-        or "notranslate" in (attributes.get("class") or "").split()
-    )
+    return (attributes.get("translate") or "").lower() == "no" or "notranslate" in (
+        attributes.get("class") or ""
+    ).split()

@@ -1,6 +1,7 @@
 """Codes of languages, as LibreTranslate's clients use them."""
 
 import re
+from collections.abc import Sequence
 
 from translate_ddp.data.languages import language_name
 from translate_ddp.text import base_language
@@ -17,6 +18,25 @@ def same_language(one: str, other: str) -> bool:
     one, other = (ALIASES.get(code.lower(), code) for code in (one, other))
     scripts = {script for code in (one, other) if (script := _script(code))}
     return base_language(one) == base_language(other) and len(scripts) < 2
+
+
+def find_language(code: str, pair: Sequence[str]) -> int | None:
+    """Which language of a pair the code names, of two varieties the closest; None: neither."""
+    fits = [
+        same_language(code, language)
+        * (
+            1
+            + (_script(_plain(code)) == _script(language))
+            + 2 * (_plain(code) == _plain(language))
+        )
+        for language in pair
+    ]
+    return fits.index(max(fits)) if any(fits) else None
+
+
+def _plain(code: str) -> str:
+    """A code in lower case with hyphens, as pt-br of pt_BR and of pb."""
+    return ALIASES.get(code.lower(), code).lower().replace("_", "-")
 
 
 def _script(code: str) -> str:

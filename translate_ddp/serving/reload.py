@@ -62,12 +62,13 @@ class ServedModel:
     def _replace(self, newest: Path) -> None:
         try:
             translator = self._usable()
+            # The same weights: another checkpoint than the chosen one is new.
+            is_new = translator.identity != self.translator.identity
         except Exception as error:  # of any kind: the current model stays
             reason = str(error) if isinstance(error, UserError) else first_line(error)
             self._report(f"{newest} is not used: {reason.rstrip('.')}. The model stays as it is.")
             return
-        # The same weights: another checkpoint than the chosen one is new.
-        if translator.identity != self.translator.identity:
+        if is_new:
             self.translator = translator
             self._report(f"Opened the model again: {translator.name}.")
 

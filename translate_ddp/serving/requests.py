@@ -64,7 +64,8 @@ def _check_bytes(count: int, limits: LimitsConfig) -> None:
 
 async def _parse_body(request: Request) -> Mapping[str, Any]:
     body = await request.body()  # to its end, also if it is neither JSON nor a form
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
         async with request.form(max_files=0, max_part_size=2**30) as form:
             return form
     try:
