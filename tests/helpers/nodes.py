@@ -88,7 +88,7 @@ class Nodes:
         agents = []
         for node, address in enumerate(self.addresses):
             # torchrun finds the host by its name, which is not the name of these addresses.
-            conf = f"is_host={int(node == 0)},last_call_timeout=10"
+            conf = f"is_host={int(node == 0)},last_call_timeout=30"
             words = [
                 *(*TORCHRUN, f"--nnodes={nnodes}", "--nproc-per-node=1"),
                 *("--rdzv-backend=c10d", "--rdzv-id=test", f"--rdzv-endpoint={endpoint}"),

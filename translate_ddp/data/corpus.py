@@ -38,12 +38,7 @@ from translate_ddp.data.prepared_folder import (
 from translate_ddp.data.rows import Rows
 from translate_ddp.data.scripts import accepted_scripts
 from translate_ddp.data.selection import count_values, held_out, repeated, rows_with
-from translate_ddp.data.sources import (
-    choose_split,
-    find_splits,
-    source_identity,
-    validation_split,
-)
+from translate_ddp.data.sources import choose_split, find_splits, source_identity, validation_split
 from translate_ddp.errors import UserError
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.files import write_atomically

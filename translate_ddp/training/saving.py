@@ -15,6 +15,7 @@ from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.state import RunState
 
 MAX_FAILED_SAVES = 3  # in a row
+RETRY_SECONDS = 5.0  # after a failed save of an epoch
 
 
 class RunSaver:
@@ -48,20 +49,28 @@ class RunSaver:
     ) -> str:
         """Save what `state` returns on rank 0 at `step`; `epoch` is the epoch that it ends, if any.
 
-        Returns the name of the new file, or "" if it could not be written. Raises UserError on
-        every rank after `MAX_FAILED_SAVES` failures in a row, or after one failure if `is_last`.
+        Returns the name of the new file, or "" if it could not be written. The save of an epoch is
+        tried again, as its weights are gone later. Raises UserError on every rank after
+        `MAX_FAILED_SAVES` failures in a row, or after one failure if `is_last`.
         """
-        name, problem = self.world.on_main("saving a checkpoint", lambda: self._write(state, epoch))
-        self._saved_at = time.monotonic()
-        if not problem:
-            self._failures = 0
-            self.saved_step, self.saved_name = step, name
-            return name
-        self._failures += 1
-        if is_last or self._failures == MAX_FAILED_SAVES:
-            raise UserError(problem)
-        self._message(f"{problem} The run ends if this fails {MAX_FAILED_SAVES} times in a row.")
-        return ""
+        while True:
+            name, problem = self.world.on_main(
+                "saving a checkpoint", lambda: self._write(state, epoch)
+            )
+            self._saved_at = time.monotonic()
+            if not problem:
+                self._failures = 0
+                self.saved_step, self.saved_name = step, name
+                return name
+            self._failures += 1
+            if is_last or self._failures == MAX_FAILED_SAVES:
+                raise UserError(problem)
+            self._message(
+                f"{problem} The run ends if this fails {MAX_FAILED_SAVES} times in a row."
+            )
+            if epoch is None:
+                return ""
+            time.sleep(RETRY_SECONDS)
 
     def _write(self, get_state: Callable[[], RunState], epoch: int | None) -> tuple[str, str]:
         """The name of the new file, and why there is none."""

@@ -31,8 +31,6 @@ from translate_ddp.training.updater import StepResult, Updater
 from translate_ddp.training.validation import ValidationSet
 from translate_ddp.training.validator import Validator
 
-RETRY_SECONDS = 5.0  # after a failed save
-
 
 @dataclass
 class Trainer:
@@ -168,10 +166,7 @@ class Trainer:
             # Before the save: a resumed run removes what was logged after its checkpoint.
             self._validate_average(ended)
         self.updater.position = ended
-        # Again: later its weights are gone, and it may be the best. Too many failures end the run.
-        while not self._save(epoch=ended.epoch):
-            with self.throughput.paused():
-                time.sleep(RETRY_SECONDS)
+        self._save(epoch=ended.epoch)
 
     def _epoch_progress(self) -> AbstractContextManager[Progress]:
         epoch, done = self.position.epoch, self.position.step_in_epoch
@@ -248,20 +243,19 @@ class Trainer:
             f"average of epochs {listed(average.epochs)}: validation {with_units(scores)}"
         )
 
-    def _save(self, epoch: int | None = None, stopping: bool = False) -> bool:
+    def _save(self, epoch: int | None = None, stopping: bool = False) -> None:
         """Save, unless within an epoch this step was saved already or the last one was skipped.
 
-        Returns whether a file was written. Raises UserError if the weights differ or are not
-        finite, or if too many saves failed.
+        Raises UserError if the weights differ or are not finite, or if too many saves failed.
         """
         step = self.position.global_step
         if epoch is None and self.saver.saved_step == step:
-            return False
+            return
         self.watchdog.enter_phase("checking the weights before a save", step)
         totals = self._totals()
         # An epoch needs its file: it may be the best, or part of an average.
         if epoch is None and self.position.skipped_in_a_row and not self.is_finished():
-            return False
+            return
         check_weights(list(self.model.parameters()), self.updater.optimizer, self.world, step)
         is_last = stopping or (epoch is None and self.is_finished())
         with self.throughput.paused():
@@ -269,7 +263,6 @@ class Trainer:
         if name:
             self.run.history.append(name)
             self.logbook.saved(step, self.saver.store.folder / name, epoch)
-        return bool(name)
 
     def state(self, totals: dict[str, Tensor]) -> RunState:
         """The current state, with the meters' `totals` over all ranks. Rank 0 only."""
