@@ -22,16 +22,14 @@ def same_language(one: str, other: str) -> bool:
 
 def find_language(code: str, pair: Sequence[str]) -> int | None:
     """Which language of a pair the code names, of two varieties the closest; None: neither."""
-    fits = [
-        same_language(code, language)
-        * (
-            1
-            + (_script(_plain(code)) == _script(language))
-            + 2 * (_plain(code) == _plain(language))
-        )
-        for language in pair
-    ]
-    return fits.index(max(fits)) if any(fits) else None
+    places = [place for place, language in enumerate(pair) if same_language(code, language)]
+    wanted = _plain(code)
+
+    def distance(place: int) -> tuple[bool, bool]:
+        found = _plain(pair[place])
+        return found != wanted, _script(found) != _script(wanted)
+
+    return min(places, key=distance, default=None)
 
 
 def _plain(code: str) -> str:
