@@ -17,6 +17,18 @@ def test_nccl_without_gpus_is_an_error(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
+    ("rank", "local_rank", "reports"), [(0, 0, False), (1, 1, False), (8, 0, True)]
+)
+def test_node_without_gpus_reports_that_nccl_needs_them(
+    monkeypatch: pytest.MonkeyPatch, rank: int, local_rank: int, reports: bool
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="NCCL needs GPUs") as raised:
+        choose_device(Launch(rank, 16, local_rank, 8), DistributedConfig(backend="nccl"))
+    assert raised.value.this_rank_only == reports  # rank 0 reports in any case
+
+
+@pytest.mark.parametrize(
     ("visible", "local_rank", "local_size", "device"),
     [
         (1, 0, 1, "cuda:0"),

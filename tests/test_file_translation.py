@@ -7,7 +7,8 @@ import pytest
 
 from tests.helpers.file_translation import names, start
 from tests.helpers.processes import Job
-from translate_ddp.errors import UserError
+from translate_ddp.commands.output_file import write_rows
+from translate_ddp.errors import Stopped, UserError
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.distributed import World
 from translate_ddp.translator import Translator
@@ -89,6 +90,14 @@ def test_stop_request_keeps_finished_chunks(
     assert "error: Stopped (SIGINT) before" in job.text() and "Traceback" not in job.text()
     translate().succeed()
     assert (place / "out").read_text() == expected(trained)
+
+
+def test_stop_by_the_signal_of_another_rank_says_so(tmp_path: Path):
+    def stop(rows: range, on_done: Callable[[int], None]) -> list[str]:
+        raise Stopped
+
+    with pytest.raises(UserError, match=r"^Stopped \(on another rank\) before .* to continue\.$"):
+        write_rows(tmp_path / "out", list, 3, stop, World(), "Translating")
 
 
 def test_changed_input_weights_or_settings_do_not_use_the_finished_chunks(

@@ -262,14 +262,18 @@ def test_node_without_the_file_receives_it(
     assert "tokenizer of second/parent.pt, on node 1 (epoch 2, step 30)" in message
 
 
-@pytest.mark.parametrize("path", ["{folder}", "{folder}/../{folder.name}", "{link}"])
+@pytest.mark.parametrize(
+    "path",
+    ["{folder}/{file}", "{folder}/../{folder.name}/{file}", "{link}/{file}", "{linked_file}"],
+)
 def test_file_in_the_model_folder_is_an_error_as_a_new_run_moves_it(
     trained: Path, tmp_path: Path, path: str
 ):
     (file,) = trained.glob("tmodel_epoch_0002_*.pt")
-    link = tmp_path / "link"
+    link, linked_file = tmp_path / "link", tmp_path / "linked.pt"
     link.symlink_to(trained)
-    named = f"{path.format(folder=trained, link=link)}/{file.name}"
+    linked_file.symlink_to(file)
+    named = path.format(folder=trained, file=file.name, link=link, linked_file=linked_file)
     settings = CheckpointConfig(str(trained), preload="", init_from=named)
     with pytest.raises(UserError, match="is in the model folder, .* pass another --model_folder"):
         find_start(settings, World())

@@ -122,6 +122,23 @@ def test_damaged_checkpoint_is_reported_and_not_used(trained: Path, first_epoch:
     assert model.translator.state.position.epoch > translator.state.position.epoch
 
 
+def test_model_whose_weights_cannot_be_read_is_reported_and_not_used(
+    trained: Path, first_epoch: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(_: Translator) -> str:
+        raise OSError("Input/output error")
+
+    reports: list[str] = []
+    model = ServedModel(first_epoch, lambda: Translator.open(str(first_epoch)), reports.append)
+    translator = model.translator
+    shutil.copy(checkpoint(trained, 2), first_epoch)
+    monkeypatch.setattr(Translator, "identity", property(fail))
+    model.check()
+    model.check()
+    assert model.translator is translator
+    assert "is not used" in reports[0] and len(reports) == 1
+
+
 def test_file_that_is_no_model_is_reported_and_not_used(first_epoch: Path):
     reports: list[str] = []
     path = next(first_epoch.glob("*.pt")).rename(first_epoch / "average.pt")

@@ -152,7 +152,7 @@ def test_quote_that_is_never_closed_is_reported_with_its_line(folder: Path, row:
 
 
 def test_folder_of_an_unknown_user_is_reported():
-    assert error_of("~nobody.at.all/train").startswith("~nobody.at.all/train cannot be read: ")
+    assert error_of("~unknown_user/train").startswith("~unknown_user/train cannot be read: ")
 
 
 def test_stray_quote_in_csv_is_reported_where_it_would_join_texts(folder: Path):

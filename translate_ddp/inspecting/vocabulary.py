@@ -43,7 +43,7 @@ class Vocabulary:
     def tokens_per(self, units: np.ndarray, side: int) -> float:
         """Tokens for each of the units (words or characters), given their number per pair.
 
-        The tokens of sources are with those of their tags.
+        Sources are counted with their tags.
         """
         rows = (self.dataset.source, self.dataset.target)[side]
         return len(rows.tokens) / max(int(units[self.fits, side].sum(dtype=np.int64)), 1)

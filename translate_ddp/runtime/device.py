@@ -3,6 +3,7 @@
 import platform
 import re
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -41,6 +42,11 @@ def processor_name(device: torch.device) -> str:
     """The model of the GPU, or of this machine's CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
+    return _cpu_name()
+
+
+@cache  # checkpoints name it, and machines with many cores take long to list them
+def _cpu_name() -> str:
     with suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
         if found := re.search(r"^model name\s*: (.+)", text, re.MULTILINE):

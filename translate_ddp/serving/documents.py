@@ -124,6 +124,5 @@ class _Runs(HTMLParser):
 
 
 def _is_excluded(attributes: dict[str, str | None]) -> bool:
-    return (attributes.get("translate") or "").lower() == "no" or "notranslate" in (
-        attributes.get("class") or ""
-    ).split()
+    translate, classes = (attributes.get(name) or "" for name in ("translate", "class"))
+    return translate.lower() == "no" or "notranslate" in classes.split()

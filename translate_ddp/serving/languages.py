@@ -15,7 +15,7 @@ def same_language(one: str, other: str) -> bool:
 
     en is en_US and en-GB; zh is zh_CN, which is not zh-Hant.
     """
-    one, other = (ALIASES.get(code.lower(), code) for code in (one, other))
+    one, other = _plain(one), _plain(other)
     scripts = {script for code in (one, other) if (script := _script(code))}
     return base_language(one) == base_language(other) and len(scripts) < 2
 

@@ -38,7 +38,8 @@ def find_start(settings: CheckpointConfig, world: World) -> Start:
     if state is None and preload != settings.preload:  # the restarted run had not saved yet
         state, path, messages = load_state(store, settings.preload, world)
     if state is None and init_from:
-        if Path(init_from).parent.resolve() == store.folder.resolve():
+        file, folder = Path(init_from), store.folder.resolve()
+        if folder in (file.parent.resolve(), file.resolve().parent):
             raise UserError(
                 f"--init_from {init_from} is in the model folder, from which a new run moves the "
                 "files of other runs: copy it elsewhere, or pass another --model_folder."
