@@ -93,7 +93,7 @@ def test_stop_request_keeps_finished_chunks(
 
 
 def test_stop_by_the_signal_of_another_rank_says_so(tmp_path: Path):
-    def stop(rows: range, on_done: Callable[[int], None]) -> list[str]:
+    def stop(rows: range, on_done: Callable[[int], None]) -> bytes:
         raise Stopped
 
     with pytest.raises(UserError, match=r"^Stopped \(on another rank\) before .* to continue\.$"):
