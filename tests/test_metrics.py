@@ -87,7 +87,7 @@ THAI_TEXT = "หมอแก่อ่านจดหมายยาวในส�
 
 @pytest.mark.parametrize(
     ("language", "text", "tokenizer"),
-    [("zh_CN", CHINESE_TEXT, "zh"), ("zho_Hans", CHINESE_TEXT, "zh"), ("th", THAI_TEXT, "char")],
+    [("zh_CN", CHINESE_TEXT, "zh"), ("cmn_Hans", CHINESE_TEXT, "zh"), ("tha", THAI_TEXT, "char")],
 )
 def test_text_without_blanks_is_scored_by_character(language: str, text: str, tokenizer: str):
     # With 13a a sentence is one word, and its BLEU is 0 or 100.

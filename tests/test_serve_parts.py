@@ -139,6 +139,9 @@ def test_words_of_a_model_have_all_its_text_and_probability(trained: Path):
         ("pb", "pt", True),
         ("sr-Latn", "sr_Cyrl", False),
         ("sr", "sr_Cyrl", True),
+        ("sr@latin", "srp_Cyrl", False),
+        ("de", "deu_Latn", True),
+        ("cmn_Hans", "zho_TW", False),
     ],
 )
 def test_codes_of_one_language_are_equal_but_for_regions(one: str, other: str, same: bool):
@@ -167,6 +170,7 @@ def test_code_names_the_closest_of_two_varieties(
 
 def test_public_codes_have_a_region_only_where_it_is_needed():
     assert public_codes("en_US", "it_IT") == ("en", "it")
+    assert public_codes("deu", "fra_Latn") == ("de", "fr")
     assert public_codes("zh_Hans", "zh_Hant") == ("zh-Hans", "zh-Hant")
     assert menu_name("it") == "Italian"
     assert menu_name("zh-Hant") == "Chinese (zh-Hant)"

@@ -6,8 +6,9 @@ import unicodedata
 
 import pytest
 
+from translate_ddp.data.languages import is_language, spellings
 from translate_ddp.data.sentences import cut, join_sentences, split_sentences
-from translate_ddp.text import normalize, separates_words
+from translate_ddp.text import base_language, lower, normalize, separates_words
 
 # Format characters (Unicode's category Cf) without visible ones, tags and the joiners of letters.
 INVISIBLE = {
@@ -83,6 +84,57 @@ def test_a_million_marks_in_any_order_are_sorted_once():
 
 
 @pytest.mark.parametrize(
+    ("codes", "language"),
+    [
+        ("de deu ger DE de_DE de-AT deu_Latn GER", "de"),
+        ("zh zho chi cmn cmn_Hans zh-TW zho_Hant cn", "zh"),
+        ("ar arb arb_Arab", "ar"),
+        ("lv lav lvs_Latn", "lv"),
+        ("sw swa swh_Latn", "sw"),
+        ("sr srp srp_Cyrl sr@latin", "sr"),
+        ("tl tgl fil", "tl"),
+        ("tw twi twi_Latn", "tw"),
+        ("he heb iw", "he"),
+        ("cs ces cze cz", "cs"),
+        ("yue yue_Hant", "yue"),
+        ("nb nob nob_Latn", "nb"),
+        ("pcm PCM", "pcm"),
+        ("qxx qxx_Latn", "qxx"),
+        ("klingonian", "klingonian"),
+    ],
+)
+def test_all_codes_of_a_language_have_one_form(codes: str, language: str):
+    assert {base_language(code) for code in codes.split()} == {language}
+
+
+@pytest.mark.parametrize("code", ["", "-", "@", "x", "ab cd", "é", "١٢", "a" * 1000])
+def test_text_that_is_no_code_is_its_own_language(code: str):
+    assert base_language(code) == re.split("[-_@]", code)[0]
+
+
+def test_files_and_columns_are_named_by_any_code_of_a_language():
+    assert spellings("de") == ["de", "deu", "ger"]
+    assert set(spellings("ger")) == set(spellings("deu")) == set(spellings("de"))
+    assert set(spellings("twi")) == {"tw", "twi"}
+    assert spellings("tgl") == ["tgl", "tl"]
+    assert spellings("pcm") == ["pcm"]
+    assert spellings("pt_BR") == ["pt_BR"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("ger", True), ("LUG", True), ("German", True), ("It", False), ("the", False), ("", False)],
+)
+def test_codes_and_names_of_languages_are_recognised(text: str, expected: bool):
+    assert is_language(text) == expected
+
+
+@pytest.mark.parametrize("code", ["tr", "tur", "tur_Latn", "aze", "azj_Latn"])
+def test_rules_of_a_language_hold_for_all_its_codes(code: str):
+    assert lower("ISI", code) == "ısı"
+
+
+@pytest.mark.parametrize(
     ("code", "expected"),
     [("en", True), ("ko", True), ("zh_CN", False), ("jpn_Jpan", False), ("TH", False)],
 )
@@ -131,8 +183,8 @@ def test_line_is_split_where_sentences_begin(marked: str):
 )
 def test_number_ends_a_sentence_where_ordinals_have_no_period(marked: str):
     line, expected = marked.replace("|", ""), [part.strip() for part in marked.split("|")]
-    assert split_sentences(line, "en") == split_sentences(line, "fr_CA") == expected
-    assert len(split_sentences(line, "de")) == len(split_sentences(line)) < len(expected)
+    assert split_sentences(line, "eng") == split_sentences(line, "fr_CA") == expected
+    assert len(split_sentences(line, "deu_Latn")) == len(split_sentences(line)) < len(expected)
 
 
 @pytest.mark.parametrize(("language", "count"), [("el", 2), ("grc", 2), ("en", 1), ("", 1)])

@@ -14,7 +14,7 @@ CleanLevel = Literal["none", "safe", "strict"]
 NUMBER_OR_SHARE = re.compile(r"\d+|\d+(\.\d+)?%")
 VALIDATION_SHARE = 0.02
 MAX_VALIDATION_PAIRS = 2_000
-LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*")
+LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_@-][A-Za-z0-9]{1,8})*")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,10 @@
 
 import re
 import unicodedata
+from contextlib import suppress
+from functools import lru_cache
+
+import langcodes
 
 # No escapes of regular expressions: exported tokenizers use the same patterns in another dialect.
 # Both kinds come with text that is pasted, and split words into bytes that a model hardly knows.
@@ -11,14 +15,16 @@ BLANKS = "[ \t\n\v\f\r\x1c-\x1e\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u20
 INVISIBLE = "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
 MAX_MARKS = 1000  # combining marks in a row that are composed as they are
 
-# ISO 639-1, 639-2/B and 639-3 codes of languages that write no blank between words. Chinese and
-# Japanese write none between sentences either.
-CHINESE: frozenset[str] = frozenset("zh zho chi cmn yue wuu lzh".split())
-JAPANESE: frozenset[str] = frozenset(("ja", "jpn"))
-SOUTHEAST_ASIAN: frozenset[str] = frozenset("th tha lo lao km khm my mya bur shn".split())
-TIBETAN: frozenset[str] = frozenset("bo bod tib dz dzo".split())
-GREEK: frozenset[str] = frozenset("el ell gre grc".split())
-DOTTED_I: frozenset[str] = frozenset("tr tur az aze crh gag".split())  # of their own letter: i, ı
+# Languages that write no blank between words, as `base_language` has them. Chinese and Japanese
+# write none between sentences either.
+CHINESE: frozenset[str] = frozenset("zh yue wuu lzh".split())
+JAPANESE: frozenset[str] = frozenset(["ja"])
+SOUTHEAST_ASIAN: frozenset[str] = frozenset("th lo km my shn".split())
+TIBETAN: frozenset[str] = frozenset("bo dz".split())
+GREEK: frozenset[str] = frozenset("el grc".split())
+DOTTED_I: frozenset[str] = frozenset("tr az crh gag".split())  # of their own letter: i, ı
+# Codes that are no ISO 639 codes, or not the usual one of the language.
+OTHER_CODES = {"cn": "zh", "cz": "cs", "gr": "el", "jp": "ja", "ua": "uk", "fil": "tl"}
 UNSPACED = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
 
 
@@ -56,9 +62,21 @@ def _sort_marks(run: re.Match[str]) -> str:
     return "".join(sorted(marks, key=unicodedata.combining))
 
 
+@lru_cache(maxsize=1024)
 def base_language(code: str) -> str:
-    """The language of a code without region and script: zh of zh_CN and zh-Hant."""
-    return re.split("[-_]", code)[0].lower()
+    """The language of a code in one form, which all rules about languages use.
+
+    It is the shortest ISO 639 code, of the macrolanguage if there is one, without region and
+    script: de of de_DE, deu, ger and deu_Latn; zh of zh-Hant and cmn_Hans; sr of sr@latin. A code
+    that ISO 639 does not have stays as it is, in lower case.
+    """
+    base = re.split("[-_@]", code)[0].lower()
+    with suppress(langcodes.LanguageTagError):
+        language = langcodes.get(base)
+        if len(language.language or "") > 2:
+            language = language.prefer_macrolanguage()
+        base = language.language or base
+    return OTHER_CODES.get(base, base)
 
 
 def separates_words(language: str) -> bool:

@@ -1,5 +1,9 @@
 """Names of languages, and the codes of two and three letters that ISO 639 gives to them."""
 
+from contextlib import suppress
+
+import langcodes
+
 from translate_ddp.text import base_language
 
 NAMES = {
@@ -23,49 +27,21 @@ NAMES = {
     """.split()
 }
 
-# ISO 639-1 code -> ISO 639-3 code.
-THREE_LETTERS = {
-    entry[:2]: entry[3:]
-    for entry in """
-    aa=aar ab=abk ae=ave af=afr ak=aka am=amh an=arg ar=ara as=asm av=ava ay=aym az=aze ba=bak
-    be=bel bg=bul bi=bis bm=bam bn=ben bo=bod br=bre bs=bos ca=cat ce=che ch=cha co=cos cr=cre
-    cs=ces cu=chu cv=chv cy=cym da=dan de=deu dv=div dz=dzo ee=ewe el=ell en=eng eo=epo es=spa
-    et=est eu=eus fa=fas ff=ful fi=fin fj=fij fo=fao fr=fra fy=fry ga=gle gd=gla gl=glg gn=grn
-    gu=guj gv=glv ha=hau he=heb hi=hin ho=hmo hr=hrv ht=hat hu=hun hy=hye hz=her ia=ina id=ind
-    ie=ile ig=ibo ii=iii ik=ipk io=ido is=isl it=ita iu=iku ja=jpn jv=jav ka=kat kg=kon ki=kik
-    kj=kua kk=kaz kl=kal km=khm kn=kan ko=kor kr=kau ks=kas ku=kur kv=kom kw=cor ky=kir la=lat
-    lb=ltz lg=lug li=lim ln=lin lo=lao lt=lit lu=lub lv=lav mg=mlg mh=mah mi=mri mk=mkd ml=mal
-    mn=mon mr=mar ms=msa mt=mlt my=mya na=nau nb=nob nd=nde ne=nep ng=ndo nl=nld nn=nno no=nor
-    nr=nbl nv=nav ny=nya oc=oci oj=oji om=orm or=ori os=oss pa=pan pi=pli pl=pol ps=pus pt=por
-    qu=que rm=roh rn=run ro=ron ru=rus rw=kin sa=san sc=srd sd=snd se=sme sg=sag si=sin sk=slk
-    sl=slv sm=smo sn=sna so=som sq=sqi sr=srp ss=ssw st=sot su=sun sv=swe sw=swa ta=tam te=tel
-    tg=tgk th=tha ti=tir tk=tuk tl=tgl tn=tsn to=ton tr=tur ts=tso tt=tat tw=twi ty=tah ug=uig
-    uk=ukr ur=urd uz=uzb ve=ven vi=vie vo=vol wa=wln wo=wol xh=xho yi=yid yo=yor za=zha zh=zho
-    zu=zul
-    """.split()
-}
-# ISO 639-1 code -> ISO 639-2/B code, of languages whose code in libraries differs from 639-3.
-BIBLIOGRAPHIC = {
-    entry[:2]: entry[3:]
-    for entry in """
-    bo=tib cs=cze cy=wel de=ger el=gre eu=baq fa=per fr=fre hy=arm is=ice ka=geo mi=mao mk=mac
-    ms=may my=bur nl=dut ro=rum sk=slo sq=alb zh=chi
-    """.split()
-}
-TWO_LETTERS = {
-    three: two for codes in (THREE_LETTERS, BIBLIOGRAPHIC) for two, three in codes.items()
-}
-
-
-ENGLISH_NAMES = {name.casefold() for name in NAMES.values()}
-CODES = NAMES.keys() | THREE_LETTERS.keys() | TWO_LETTERS.keys()
+LANGUAGE_NAMES = {name.casefold() for name in NAMES.values()}
 
 
 def spellings(code: str) -> list[str]:
-    """The code, and the other ISO 639 codes of the language: de, deu and ger, in any order."""
-    two = TWO_LETTERS.get(code, code)
-    codes = [two, THREE_LETTERS.get(two), BIBLIOGRAPHIC.get(two)]
-    return [code, *(other for other in codes if other and other != code)]
+    """The code, and the other ISO 639 codes of the language: de, deu and ger, in any order.
+
+    A code with a region or a script has no others.
+    """
+    codes = [code]
+    if code.isalpha():
+        codes.append(base_language(code))
+        with suppress(LookupError, langcodes.LanguageTagError):  # it is not in ISO 639
+            language = langcodes.Language.make(codes[-1])
+            codes += [language.to_alpha3("T"), language.to_alpha3("B")]
+    return list(dict.fromkeys(codes))
 
 
 def column_names(code: str) -> list[str]:
@@ -78,11 +54,10 @@ def is_language(text: str) -> bool:
 
     `It` is a word.
     """
-    is_code = text.casefold() in CODES and text in (text.lower(), text.upper())
-    return is_code or text.casefold() in ENGLISH_NAMES
+    is_code = text in (text.lower(), text.upper()) and len(spellings(base_language(text))) > 1
+    return is_code or text.casefold() in LANGUAGE_NAMES
 
 
 def language_name(code: str) -> str:
     """The English name of a language without its region, or its code if the name is not known."""
-    base = base_language(code)
-    return NAMES.get(TWO_LETTERS.get(base, base), code)
+    return NAMES.get(base_language(code), code)

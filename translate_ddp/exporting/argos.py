@@ -23,6 +23,7 @@ from translate_ddp.exporting.model_card import argos_card
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.exporting.trained_model import TrainedModel
 from translate_ddp.exporting.verification import NotTheSame, Verification
+from translate_ddp.text import base_language
 
 PACKAGE_VERSION = "1.0"
 ARGOS_VERSION = "1.9.0"  # the first that needs no other files beside these
@@ -70,12 +71,14 @@ def write_argos(
 
 def metadata(model: TrainedModel) -> dict[str, str]:
     source, target = model.languages
+    # Argos Translate chains packages by codes of two letters.
+    codes = (base_language(code) if code.isalpha() else code for code in model.languages)
     return {
         "package_version": PACKAGE_VERSION,
         "argos_version": ARGOS_VERSION,
-        "from_code": source,
+        "from_code": next(codes),
         "from_name": language_name(source),
-        "to_code": target,
+        "to_code": next(codes),
         "to_name": language_name(target),
     }
 

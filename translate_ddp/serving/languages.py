@@ -39,9 +39,9 @@ def _plain(code: str) -> str:
 
 def _script(code: str) -> str:
     """The script of a code such as sr-Latn, in lower case, or ""."""
-    base, *parts = re.split("[-_]", code.lower())
-    scripts = [part for part in parts if len(part) == 4 and part.isalpha()]
-    if base == "zh":
+    _, *parts = re.split("[-_@]", code.lower())
+    scripts = [part[:4] for part in parts if re.fullmatch("[a-z]{4}|latin", part)]
+    if base_language(code) == "zh":
         scripts += [CHINESE_SCRIPTS[part] for part in parts if part in CHINESE_SCRIPTS]
     return scripts[0] if scripts else ""
 

@@ -26,7 +26,7 @@ BLEU_TOKENIZERS: dict[str, str] = {
     **dict.fromkeys(UNSPACED, "char"),
     **dict.fromkeys(CHINESE, "zh"),
     **dict.fromkeys(JAPANESE, "ja-mecab"),
-    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
+    "ko": "ko-mecab",
 }
 
 
