@@ -3,15 +3,18 @@
 Unlike in training, a line that is not UTF-8 is an error: it would be missing in the output.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from translate_ddp.console import print_line, printable
 from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.readers.parallel import parallel_rows, read_side
 from translate_ddp.data.readers.tables import check_file, is_table
-from translate_ddp.data.rows import Languages, ignore_progress
+from translate_ddp.data.rows import Languages, Remark, ignore_progress
 from translate_ddp.data.sources import NO_OPTIONS, read_pairs
 from translate_ddp.errors import UserError
 
@@ -96,10 +99,17 @@ def _side(path: Path, side: str, language: str) -> Texts:
 
 
 def _checked(texts: Iterable[T], notices: list[str]) -> Iterator[T]:
-    """The texts. Raises UserError at the end if there was a notice about them."""
+    """The texts. Raises UserError at the end if there was a notice that one may be missing."""
     yield from texts
-    if notices:
-        raise UserError(" ".join(notices))
+    if lost := [notice for notice in notices if not isinstance(notice, Remark)]:
+        raise UserError(" ".join(lost))
+    for remark in notices:
+        _print_once(remark)
+
+
+@cache  # a file is read several times
+def _print_once(remark: str) -> None:
+    print_line(printable(remark), sys.stderr)
 
 
 def _without_gaps(texts: list[str | None], side: str, source: str | Path) -> list[str]:

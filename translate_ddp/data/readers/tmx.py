@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from html import unescape
+from itertools import chain
 from pathlib import Path
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
@@ -12,15 +12,14 @@ from xml.sax.xmlreader import AttributesImpl
 
 from translate_ddp.data.languages import spellings
 from translate_ddp.data.read_errors import explain_read_errors, list_names
-from translate_ddp.data.readers.byte_stream import read_bytes
 from translate_ddp.data.readers.columns import Wanted
-from translate_ddp.data.readers.encoding import iconv
-from translate_ddp.data.readers.lines import DAMAGED
+from translate_ddp.data.readers.xml_text import read_xml
 from translate_ddp.data.rows import Advance, Columns
 from translate_ddp.errors import UserError
 
 # Elements whose content is formatting code of another program, not text.
 CODES = frozenset(("bpt", "ept", "it", "ph", "ut"))
+ENTITIES = "It may define entities of short text only: remove the others."
 Unit = dict[str, str]  # language as written -> text
 
 
@@ -37,7 +36,7 @@ def read_tmx(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -
     def choose(held: tuple[str, ...]) -> list[str | None]:
         return [find_language(language, held) for language in wanted.languages]
 
-    for units in _units(path, advance):
+    for units in _units(path, advance, notices):
         chosen = [choose(tuple(unit)) for unit in units]
         is_found = is_found or any(None not in codes for codes in chosen)
         if not is_found:
@@ -66,7 +65,7 @@ def _plain(code: str) -> str:
     return code.lower().replace("_", "-")
 
 
-def _units(path: Path, advance: Advance) -> Iterator[list[Unit]]:
+def _units(path: Path, advance: Advance, notices: list[str]) -> Iterator[list[Unit]]:
     from defusedxml.expatreader import DefusedExpatParser
 
     # Entities that a file defines could expand to any size: they raise. The document type, which
@@ -74,14 +73,10 @@ def _units(path: Path, advance: Advance) -> Iterator[list[Unit]]:
     parser = DefusedExpatParser(forbid_external=False)
     handler = _Handler()
     parser.setContentHandler(handler)
-    blocks = read_bytes(path, advance)
-    while True:
-        with explain_read_errors(path, DAMAGED), _explain_xml_errors(path):
-            block = next(blocks, None)
-            parser.feed(block) if block is not None else parser.close()
+    for text in chain(read_xml(path, "</tu>", advance, notices), [None]):
+        with explain_read_errors(path, ENTITIES), _explain_xml_errors(path):
+            parser.feed(text) if text is not None else parser.close()
         yield handler.take()
-        if block is None:
-            return
 
 
 @contextmanager
@@ -91,8 +86,7 @@ def _explain_xml_errors(path: Path) -> Iterator[None]:
     except SAXParseException as error:
         raise UserError(
             f"{path} cannot be read: line {error.getLineNumber():,} is not XML:"
-            f" {error.getMessage()}. It may be incomplete, or not in the encoding that its first"
-            f" line names, UTF-8 if none; then convert it: {iconv(path, 'LATIN1')}"
+            f" {error.getMessage()}. The file may be incomplete: copy it again, or correct the line."
         ) from error
 
 
@@ -135,7 +129,3 @@ class _Handler(ContentHandler):
     def characters(self, content: str) -> None:
         if self._text is not None and not self._codes:
             self._text.append(content)
-
-    def skippedEntity(self, name: str) -> None:
-        """An entity of a document type that is not opened, such as &nbsp;."""
-        self.characters(unescape(f"&{name};"))
