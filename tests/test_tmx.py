@@ -79,7 +79,10 @@ def test_language_is_found_with_its_regions(wanted: str, held: list[str], found:
     [
         (tmx(unit(en="a", de="b"))[:-9], "line 5 is not XML"),
         (tmx(unit(en="a", de="b < c")), "line 4 is not XML"),
-        (tmx(unit(en="a", de="ü")).decode().encode("latin-1"), "iconv -f LATIN1 -t UTF-8"),
+        (
+            tmx(unit(en="a", de="ü"), unit(en="b", de="ö")).decode().encode("latin-1"),
+            "iconv -f LATIN1 -t UTF-8",
+        ),
         (b"<tmx><body></body></tmx>", "no translation unit in en and de"),
         (b"one\teins\n", "line 1 is not XML"),
     ],

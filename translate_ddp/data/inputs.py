@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from translate_ddp.console import print_line, printable
 from translate_ddp.corpus_settings import SourceOptions
+from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.parallel import parallel_rows, read_side
 from translate_ddp.data.readers.tables import check_file, is_table
 from translate_ddp.data.rows import Languages, Remark, ignore_progress
@@ -19,6 +20,7 @@ from translate_ddp.data.sources import NO_OPTIONS, read_pairs
 from translate_ddp.errors import UserError
 
 T = TypeVar("T")
+_print_once = cache(print_line)  # files are read several times
 
 
 class Texts:
@@ -74,9 +76,10 @@ def read_given_pairs(
 
     Raises UserError if they cannot be read, if a text is missing, or if there are none.
     """
+    path = spooled(Path(source))
     if reference:
-        rows = parallel_rows(Path(source), Path(reference), languages)
-    elif Path(source).is_file() and not is_table(Path(source)):
+        rows = parallel_rows(path, spooled(Path(reference)), languages)
+    elif path.is_file() and not is_table(path):
         raise UserError(f"{source} has one text per line: pass their translations as --reference.")
     else:
         rows = read_pairs(source, languages, options)
@@ -88,6 +91,7 @@ def read_given_pairs(
 
 
 def _side(path: Path, side: str, language: str) -> Texts:
+    path = spooled(path)
     if not path.is_file() or is_table(path):
         check_file(path)
 
@@ -104,12 +108,7 @@ def _checked(texts: Iterable[T], notices: list[str]) -> Iterator[T]:
     if lost := [notice for notice in notices if not isinstance(notice, Remark)]:
         raise UserError(" ".join(lost))
     for remark in notices:
-        _print_once(remark)
-
-
-@cache  # a file is read several times
-def _print_once(remark: str) -> None:
-    print_line(printable(remark), sys.stderr)
+        _print_once(printable(remark), sys.stderr)
 
 
 def _without_gaps(texts: list[str | None], side: str, source: str | Path) -> list[str]:

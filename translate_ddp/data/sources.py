@@ -26,6 +26,7 @@ from pathlib import Path
 from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.huggingface import read_copy, read_hub
 from translate_ddp.data.read_errors import explain_read_errors, list_names
+from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.parallel import find_parallel, find_shards
 from translate_ddp.data.readers.tables import (
     COMPRESSIONS,
@@ -115,7 +116,7 @@ def _locate(name: str, split: str, languages: Languages, options: SourceOptions)
             " passed by its name, such as Helsinki-NLP/opus_books."
         )
     with explain_read_errors(name, "Check the name and the permissions."):
-        path = Path(name).expanduser()
+        path = spooled(Path(name).expanduser())
         found = (
             _demo(name, languages)
             or _one_split(find_table(path, languages, options))
@@ -168,7 +169,7 @@ def _demo(name: str, languages: Languages) -> Source | None:
 
 def _demo_rows(split: str, languages: Languages) -> Rows:
     def read(advance: Advance, notices: list[str]) -> Iterator[Columns]:
-        header, *lines = DEMO.read_text(encoding="utf-8").splitlines()
+        header, *lines = DEMO.read_text(encoding="utf-8").rstrip("\n").split("\n")
         names = header.split("\t")
         rows = [line.split("\t") for line in lines if line.startswith(f"{split}\t")]
         advance(DEMO.stat().st_size)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -10,7 +9,7 @@ from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
 from xml.sax.xmlreader import AttributesImpl
 
-from translate_ddp.data.languages import spellings
+from translate_ddp.data.languages import written
 from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.readers.xml_text import read_xml
@@ -55,14 +54,14 @@ def read_tmx(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -
 
 def find_language(wanted: str, held: Sequence[str]) -> str | None:
     """The first of the codes that is the wanted language, or else a region or script of it."""
-    codes = [_plain(code) for code in spellings(wanted)]
+    codes = [_plain(code) for code in written(wanted)]
     exact = (code for code in held if _plain(code) in codes)
     part = (code for code in held if _plain(code).startswith(tuple(f"{c}-" for c in codes)))
     return next(exact, None) or next(part, None)
 
 
 def _plain(code: str) -> str:
-    return code.lower().replace("_", "-")
+    return code.lower().replace("_", "-").replace("@", "-")
 
 
 def _units(path: Path, advance: Advance, notices: list[str]) -> Iterator[list[Unit]]:
@@ -73,21 +72,16 @@ def _units(path: Path, advance: Advance, notices: list[str]) -> Iterator[list[Un
     parser = DefusedExpatParser(forbid_external=False)
     handler = _Handler()
     parser.setContentHandler(handler)
-    for text in chain(read_xml(path, "</tu>", advance, notices), [None]):
-        with explain_read_errors(path, ENTITIES), _explain_xml_errors(path):
-            parser.feed(text) if text is not None else parser.close()
+    for text in chain(read_xml(path, b"</tu>", advance, notices), [None]):
+        with explain_read_errors(path, ENTITIES):
+            try:
+                parser.feed(text) if text is not None else parser.close()
+            except SAXParseException as error:
+                raise UserError(
+                    f"{path} cannot be read: line {error.getLineNumber():,} is not XML:"
+                    f" {error.getMessage()}. Correct it, or copy an incomplete file again."
+                ) from error
         yield handler.take()
-
-
-@contextmanager
-def _explain_xml_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except SAXParseException as error:
-        raise UserError(
-            f"{path} cannot be read: line {error.getLineNumber():,} is not XML:"
-            f" {error.getMessage()}. The file may be incomplete: copy it again, or correct the line."
-        ) from error
 
 
 class _Handler(ContentHandler):
