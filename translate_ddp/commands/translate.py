@@ -159,7 +159,9 @@ def stdin_lines() -> Iterator[str]:
             line = line.removeprefix("\ufeff")  # byte order mark
         if "\ufffd" in line or "\0" in line:  # of UTF-16, half of the bytes may be 0
             report(row, "not UTF-8, so its translation may be wrong: convert it with iconv.")
-        yield line.removesuffix("\n").removesuffix("\r")
+        text = line.removesuffix("\n").removesuffix("\r")
+        has_newlines = row > 0 or line.endswith("\n")
+        yield from [text] if has_newlines else text.split("\r")  # as files without \n
 
 
 def typed_lines(languages: str) -> Iterator[str]:

@@ -130,8 +130,7 @@ def read_pairs(config: ValidateConfig, translator: Translator | None) -> Pairs:
 
 def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
     """A model's translations, if the path is a folder or a checkpoint; else those in the file."""
-    path = str(spooled(Path(path)))
-    if Path(path).is_dir() or zipfile.is_zipfile(path):
+    if Path(path).is_dir() or zipfile.is_zipfile(spooled(Path(path))):
         translator = Translator.open(path)
         if translator.is_bidirectional and translator.lang_tgt != pairs.languages[1]:
             translator = translator.reverse()

@@ -104,7 +104,7 @@ def spooled(path: Path) -> Path:
         return path
     if read_launch(os.environ).size > 1:
         raise UserError(f"{path} is a pipe, which one process can read: write it to a file first.")
-    copy = Path(cleanup.enter_context(TemporaryDirectory(prefix="translate_ddp-")), path.name)
+    copy = Path(cleanup.enter_context(TemporaryDirectory(prefix="translate_ddp-pipe-")), path.name)
     with copy.open("wb") as file:
         file.writelines(read_chunks(path, BLOCK_BYTES))
     return copy
