@@ -102,6 +102,7 @@ def test_unusable_file_is_reported(folder: Path, name: str, content: str | bytes
         (b"%PDF-1.7\n", r"document \(PDF"),
         (rb"{\rtf1\ansi", r"document \(PDF, RTF"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"document \(PDF, RTF or Office"),
+        (b"SQLite format 3\0\x10\0", "a database"),
         (b"1\r\n00:00:01,000 --> 00:00:02,000\r\nHi\r\n", "subtitles"),
         (b"\xef\xbb\xbfWEBVTT\n\n", "subtitles"),
         (b'# German\n\nmsgid ""\nmsgstr ""\n', "catalogue of gettext"),

@@ -113,6 +113,7 @@ def test_exact_spelling_of_a_code_is_found_first(folder: Path):
     ("names", "expected"),
     [
         (("src.eng.txt", "ref.deu.txt"), "pass the folder of both files, {folder}."),
+        (("eng.dev", "deu.dev"), "pass the folder of both files, {folder}."),
         (("x-src.eng.txt", "x-ref.deu.txt"), "pass the start of both file names, {folder}/x."),
         (("x.eng", "x.deu"), "pass the start of both file names, {folder}/x."),
         (
@@ -125,7 +126,7 @@ def test_exact_spelling_of_a_code_is_found_first(folder: Path):
 def test_one_side_as_a_dataset_is_an_error_with_the_way_out(
     folder: Path, names: tuple[str, str], expected: str
 ):
-    for name in names:
+    for name in (*names, "en.txt"):
         write(folder / name, "a\n")
     message = error_of(folder / names[0])
     assert message.endswith(f"is one side of parallel text: {expected.format(folder=folder)}")

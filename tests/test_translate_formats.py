@@ -162,7 +162,7 @@ def test_other_outputs_have_the_name_of_a_file(trained: Path, tmp_path: Path, co
     output = "./-" if command == "translate" else "-"
     words += ["--output", output] + (["--input", __file__] if command == "translate" else [])
     code, output = translate_ddp(tmp_path, *words)
-    assert code == 2 and "--output - is for translate and score" in output
+    assert code == 2 and "--output - is no file: pass" in output
 
 
 @pytest.mark.parametrize(

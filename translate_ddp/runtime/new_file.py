@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 def check_new(output: Path) -> None:
     """Raise UserError if the output exists, or if there is no folder for it."""
-    if output == Path("-"):
-        raise UserError("--output - is for translate and score: pass the name of a new file.")
+    if output == Path("-") or output.is_fifo() or output.is_char_device():
+        raise UserError(f"--output {output} is no file: pass the name of a new one.")
     if output.exists() or output.is_symlink():
         raise UserError(f"{output} exists already: delete it, or pass another --output.")
     if not output.parent.is_dir():

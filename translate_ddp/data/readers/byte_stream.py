@@ -46,6 +46,7 @@ DOCUMENTS = {
     rb"BZh\d1AY&SY|7z\xbc\xaf|Rar!\x1a|.{257}ustar": "an archive: unpack it",
     rb"%PDF-|\{\\rtf|\xd0\xcf\x11\xe0": f"a document (PDF, RTF or Office): {CONVERT}",
     rb"WEBVTT|\s*1\r?\n\d\d:\d\d:\d\d[,.]\d{3} -->": f"subtitles: {CONVERT}",
+    rb"SQLite format 3": "a database, as of a translation memory: export it as .tmx",
     rb'(#[^\n]*\n|\s)*msg(id|ctxt) "': f"a catalogue of gettext: {CONVERT}",
     rb"\s*(<[?!][^>]*>\s*)*<tmx\b": "a translation memory: rename it to end in .tmx",
     rb"\s*(<[?!][^>]*>\s*)*<(src|ref|tst)set\b": "an SGML test set: rename it to end in .sgm",

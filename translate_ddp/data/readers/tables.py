@@ -75,14 +75,15 @@ def _describe_other(path: Path, languages: Languages) -> str:
     plain = without_compression(path)
     if plain.suffix.lower() in ARCHIVES:
         return f"{path} must be unpacked first: pass the files that it holds."
+    one_side = f"{path} is one side of parallel text:"
+    if path in find_pair(path.parent, "", languages):
+        return f"{one_side} pass the folder of both files, {path.absolute().parent}."
     if start := common_start(path, languages):
         advice = f"pass the start of both file names, {start}."
-        if all(find_pair(path.parent, "", languages)):
-            advice = f"pass the folder of both files, {path.absolute().parent}."
-        elif not all(find_pair(start.parent, start.name, languages)):
+        if not all(find_pair(start.parent, start.name, languages)):
             names = " and ".join(f"{start.name}.{language}" for language in languages)
             advice = f"name both files alike, such as {names}, and {advice}"
-        return f"{path} is one side of parallel text: {advice}"
+        return f"{one_side} {advice}"
     return (
         f"{path} does not end in {list_names(READERS)} (or {list_names(COMPRESSIONS)} of them)."
         " If it has source and target in each line, with a tab between them, rename it to"
