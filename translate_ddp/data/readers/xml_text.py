@@ -20,13 +20,12 @@ FIRST_BYTES = BYTE_ORDER_MARKS | {b"<\0": "UTF-16LE", b"\0<": "UTF-16BE"}
 DECLARED = re.compile(r"<\?xml[^>]*?encoding\s*=\s*[\"']([\w.:-]+)")
 WIDE = re.compile("utf-?(16|32)|ucs|unicode|iso-10646", re.IGNORECASE)  # names of encodings
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-PREDEFINED = ("amp", "lt", "gt", "quot", "apos")
 MARKUP = re.compile(
     r"<!\[CDATA\[.*?]]>"
     # An entity of short text. Others would be read by the parser, which raises.
     r"|<!ENTITY\s+(?P<entity>[\w:.-]+)\s+"
     r"(?P<value>\"(?:[^<&%\"]|&#\w+;){0,200}\"|'(?:[^<&%']|&#\w+;){0,200}')\s*>"
-    r"|&(?:#(?P<number>[0-9]{1,8}|[xX][0-9a-fA-F]{1,8});|(?P<name>[\w:.-]+);)?",
+    r"|&(?!(?:amp|lt|gt|quot|apos);)(?:#(?P<number>[0-9]{1,8}|[xX][0-9a-fA-F]{1,8});|(?P<name>[\w:.-]+);)?",
     re.DOTALL,
 )
 
@@ -53,7 +52,7 @@ def read_xml(path: Path, end: bytes, advance: Advance, notices: list[str]) -> It
             code = int(number[1:], 16) if number[0] in "xX" else int(number)
             character = chr(code) if code <= sys.maxunicode else "\0"
             return character if ILLEGAL.match(character) else f"&#{code};"
-        if name in PREDEFINED or found[0][0] == "<":
+        if found[0][0] == "<":
             return found[0]
         if name and (text := entities.get(name) or html5.get(f"{name};")):
             return escape(text, {'"': "&quot;"})
