@@ -28,7 +28,6 @@ from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data import huggingface
 from translate_ddp.data import sources as sources_module
 from translate_ddp.data.corpus import corpus_signature
-from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs, source_identity
 from translate_ddp.errors import UserError
@@ -131,24 +130,6 @@ def test_copy_of_hub_dataset_is_read_as_text_and_leaves_nothing_in_caches(
         path for path in tmp_path.rglob("*") if path.is_file() and folder not in path.parents
     ] == []
     assert list(temporary.iterdir()) == []
-
-
-@pytest.mark.parametrize("nested", [True, False])
-def test_folder_of_save_to_disk_is_read(folder: Path, nested: bool):
-    pairs = [{"en": f"e{n}", "de": f"d{n}"} for n in range(5)]
-    rows = [{"translation": pair, "id": 1} for pair in pairs] if nested else pairs
-    table = datasets.Dataset.from_list(rows)
-    table.save_to_disk(folder / "table", num_shards=2)
-    splits = datasets.DatasetDict(train=table, validation=table.select([1]))
-    splits.save_to_disk(folder / "splits")
-    expected = [(f"d{n}", f"e{n}") for n in range(5)]
-    assert read(folder / "table", ("de", "en")) == expected
-    assert read(f"{folder}/splits:train", ("de", "en")) == expected
-    assert read(f"{folder}/splits:validation", ("deu", "eng")) == expected[1:2]
-    assert read_given_pairs(f"{folder}/splits:validation", "", EN_DE) == (["e1"], ["d1"])
-    assert "has no columns en and fr, but" in error_of(folder / "table", ("en", "fr"))
-    (folder / "table/data-00001-of-00002.arrow").unlink()
-    assert "save it again" in error_of(folder / "table")
 
 
 README = """---

@@ -5,14 +5,17 @@ A source is one string. These are tried in this order:
     demo                     the embedded corpus of English and Italian (demo.tsv)
     data/train.tsv           one file: .jsonl .json .csv .tsv .tmx or .parquet
     data/train               parallel text: data/train.en and data/train.de, train.en.txt and
-                             train.de.txt, or train-en.txt and train-de.txt
+                             train.de.txt, train-en.txt and train-de.txt, or train-src.en.sgm and
+                             train-ref.de.sgm
     data/part-*.tsv          all these files; of parallel text, data/part-*.en or data/part-*
     data                     a folder with such files named train and, say, val; or with en.txt and
-                             de.txt; or what `mtdata get` writes; or a copy of a hub dataset
+                             de.txt; or what `mtdata get` or `save_to_disk` writes; or a copy
+                             of a hub dataset
     Helsinki-NLP/opus_books  a dataset of the Hugging Face hub
 
 Files but parquet may be compressed: .gz, .zst or .xz. `NAME:SPLIT` is one split of a source:
-`demo:test`, `wmt/wmt14:validation`. `en` is also found as `eng` in names of files and columns.
+`demo:test`, `wmt/wmt14:validation`. `en` is also found as `eng` in names of files and columns,
+`pt_BR` as `pt-BR`.
 """
 
 import hashlib
