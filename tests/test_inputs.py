@@ -98,7 +98,7 @@ def test_unusable_file_is_reported(folder: Path, name: str, content: str | bytes
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"PK\x03\x04\x14\0\0word", "document such as .docx"),
+        (b"PK\x03\x04\x14\0\0word", "a zip archive, as .docx"),
         (b"%PDF-1.7\n", r"document \(PDF"),
         (rb"{\rtf1\ansi", r"document \(PDF, RTF"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"document \(PDF, RTF or Office"),
@@ -126,6 +126,12 @@ def test_document_is_one_message_that_names_it(folder: Path, name: str, content:
         with pytest.raises(UserError, match=what) as error:
             reading()
         assert str(error.value).startswith(path) and "iconv" not in str(error.value)
+
+
+def test_part_of_a_page_is_no_text(folder: Path):
+    with pytest.raises(UserError, match="XML, XLIFF or HTML"):
+        sources(write(folder / "a.html", "<p>Hello</p>\n"))
+    assert sources(write(folder / "a.txt", "<p>Hello</p>\n")) == ["<p>Hello</p>"]
 
 
 @pytest.mark.parametrize("flags", [(), ("--single",)])

@@ -42,7 +42,7 @@ MARKUP = (".tmx", ".sgm", ".sgml")  # endings of what is read
 CONVERT = "save it as text in UTF-8, one text per line, or as CSV with a column for each language"
 # What the content begins with -> what it is, and what to do.
 DOCUMENTS = {
-    rb"PK\x03\x04": f"a document such as .docx, .odt or .xlsx, or a zip archive: {CONVERT}",
+    rb"PK\x03\x04": f"a zip archive, as .docx, .odt and .xlsx are: unpack it, or {CONVERT}",
     rb"BZh\d1AY&SY|7z\xbc\xaf|Rar!\x1a|.{257}ustar": "an archive: unpack it",
     rb"%PDF-|\{\\rtf|\xd0\xcf\x11\xe0": f"a document (PDF, RTF or Office): {CONVERT}",
     rb"WEBVTT|\s*1\r?\n\d\d:\d\d:\d\d[,.]\d{3} -->": f"subtitles: {CONVERT}",
@@ -87,8 +87,11 @@ def read_bytes(path: Path, advance: Advance) -> Iterator[bytes]:
 def _check_content(path: Path, content: bytes) -> None:
     """Raise UserError if it is neither text nor in the format of its name."""
     content = content.removeprefix(codecs.BOM_UTF8)
-    if content.lstrip().startswith(b"<") and without_compression(path).suffix.lower() in MARKUP:
+    ending = without_compression(path).suffix.lower()
+    if content.lstrip().startswith(b"<") and ending in MARKUP:
         return
+    if ending in (".html", ".htm") and re.match(rb"\s*<[a-zA-Z]", content):
+        content = b"<html>" + content  # which a part of a page lacks
     for start, what in DOCUMENTS.items():
         if re.match(start, content, re.IGNORECASE | re.DOTALL):
             raise UserError(f"{path} cannot be read: it is {what}.")
