@@ -117,11 +117,8 @@ def write_file(config: TranslateConfig) -> None:
             )
 
         def identity() -> list[object]:
-            settings = [
-                file_identity(spooled(Path(config.input))),
-                config.format,
-                asdict(config.search),
-            ]
+            path = spooled(Path(config.input))
+            settings = [file_identity(path), config.format, asdict(config.search)]
             return [*translator.identity, *settings]
 
         write_rows(Path(config.output), identity, len(given), compute, world, "translation")

@@ -6,6 +6,7 @@ from translate_ddp.data.languages import written
 from translate_ddp.data.readers.byte_stream import DECOMPRESSORS, without_compression
 from translate_ddp.data.rows import Languages
 
+Pair = tuple[Path | None, Path | None]
 Forms = list[tuple[str, str]]  # of the names of source and target
 # Of files whose name begins with `src` or `ref`, as in test sets.
 ROLES = (("src", "ref"), ("ref", "src"), ("ref", "ref"))
@@ -20,21 +21,19 @@ WHOLE_NAMES: Forms = [(form, form) for form in ("{code}.txt", "{code}.dev", "{co
 ]
 
 
-def find_pair(
-    folder: Path, start: str, languages: Languages
-) -> tuple[Path, Path] | tuple[Path | None, Path | None]:
+def find_pair(folder: Path, start: str, languages: Languages) -> Pair:
     """The files whose names begin with `start`, or are the languages if it is ''.
 
     If no form of names has both, the only one that is there.
     """
-    found = [
-        (
-            _find_side(folder, start + src, languages[0]),
-            _find_side(folder, start + tgt, languages[1]),
-        )
-        for src, tgt in (ENDINGS if start else WHOLE_NAMES)
-    ]
-    return max(found, key=lambda pair: bool(pair[0]) + bool(pair[1]))
+    single: Pair = (None, None)
+    for src, tgt in ENDINGS if start else WHOLE_NAMES:
+        one, other = languages
+        pair = _find_side(folder, start + src, one), _find_side(folder, start + tgt, other)
+        if all(pair):
+            return pair
+        single = single if any(single) else pair
+    return single
 
 
 def _find_side(folder: Path, form: str, language: str) -> Path | None:
