@@ -213,7 +213,7 @@ def test_folder_of_save_to_disk_is_read(folder: Path, nested: bool):
     rows = [{"translation": pair, "id": 1} for pair in pairs] if nested else pairs
     table = datasets.Dataset.from_list(rows)
     table.save_to_disk(folder / "table", num_shards=2)
-    splits = datasets.DatasetDict(train=table, validation=table.select([1]))
+    splits = datasets.DatasetDict({"train": table, "validation": table.select([1])})
     splits.save_to_disk(folder / "splits")
     expected = [(f"d{n}", f"e{n}") for n in range(5)]
     assert read(folder / "table", ("de", "en")) == expected

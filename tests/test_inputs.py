@@ -128,6 +128,14 @@ def test_document_is_one_message_that_names_it(folder: Path, name: str, content:
         assert str(error.value).startswith(path) and "iconv" not in str(error.value)
 
 
+@pytest.mark.parametrize("size", [9, 30, 64])
+def test_segments_do_not_depend_on_the_blocks_of_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, size: int
+):
+    monkeypatch.setattr("translate_ddp.data.readers.byte_stream.BLOCK_BYTES", size)
+    assert sources(write(folder / "a.sgm", SGM)) == ["Tom & 'J'", "one\ntwo", ""]
+
+
 def test_part_of_a_page_is_no_text(folder: Path):
     with pytest.raises(UserError, match="XML, XLIFF or HTML"):
         sources(write(folder / "a.html", "<p>Hello</p>\n"))
