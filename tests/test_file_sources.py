@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import datasets
 import pytest
 
 from tests.helpers.corpora import (
@@ -17,6 +18,7 @@ from tests.helpers.corpora import (
     write_parallel,
     write_parquet,
 )
+from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 
@@ -203,3 +205,21 @@ def test_shard_that_is_a_link_without_a_file_is_an_error(folder: Path):
     write(folder / "part-0.tsv", "en\tde\none\teins\n")
     (folder / "part-1.tsv").symlink_to(folder / "moved.tsv")
     assert f"There is no file {folder / 'part-1.tsv'}" in error_of(folder / "part-*.tsv")
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_folder_of_save_to_disk_is_read(folder: Path, nested: bool):
+    pairs = [{"en": f"e{n}", "de": f"d{n}"} for n in range(5)]
+    rows = [{"translation": pair, "id": 1} for pair in pairs] if nested else pairs
+    table = datasets.Dataset.from_list(rows)
+    table.save_to_disk(folder / "table", num_shards=2)
+    splits = datasets.DatasetDict({"train": table, "validation": table.select([1])})
+    splits.save_to_disk(folder / "splits")
+    expected = [(f"d{n}", f"e{n}") for n in range(5)]
+    assert read(folder / "table", ("de", "en")) == expected
+    assert read(f"{folder}/splits:train", ("de", "en")) == expected
+    assert read(f"{folder}/splits:validation", ("deu", "eng")) == expected[1:2]
+    assert read_given_pairs(f"{folder}/splits:validation", "", EN_DE) == (["e1"], ["d1"])
+    assert "has no columns en and fr, but" in error_of(folder / "table", ("en", "fr"))
+    (folder / "table/data-00001-of-00002.arrow").unlink()
+    assert "save it again" in error_of(folder / "table")

@@ -1,6 +1,7 @@
 """Texts and pairs that commands read: all formats of training, with a text for each line."""
 
 import gzip
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,18 @@ import pytest
 
 from tests.helpers.corpora import write
 from translate_ddp.data.inputs import Texts, read_given_pairs, read_sources, read_texts
-from translate_ddp.errors import UserError
+from translate_ddp.data.rows import ignore_progress
+from translate_ddp.data.sources import read_pairs
+from translate_ddp.errors import UserError, cleanup
 
 EN_IT = ("en", "it")
 JSON = '{"en": "a {b}", "it": "x"}\n{"en": "c", "it": "y"}\n'
+SGM = """<srcset setid="newstest2014" srclang="any">
+<doc sysid="ref" docid="1" genre="news" origlang="en">
+<hl><seg id="1">Tom &amp; &#39;J&#39; </seg></hl><p>
+<SEG id="2"> one
+two</SEG><seg id="3"></seg></p></doc></srcset>
+"""
 
 
 def sources(path: str) -> list[str | None]:
@@ -42,6 +51,15 @@ def sources(path: str) -> list[str | None]:
         ("a.jsonl", '{"en": "a"}\n{"en": null}\n{"en": "b"}\n', ["a", None, "b"]),
         ("a.json", '[{"translation": {"en": "a", "it": "b"}}]', ["a"]),
         ("a.json", '[{"src": "a"}, {"src": "b"}]', ["a", "b"]),
+        ("a.sgm", SGM, ["Tom & 'J'", "one\ntwo", ""]),
+        ("a.en.SGML.gz", SGM.replace("\n", "\r\n"), ["Tom & 'J'", "one\ntwo", ""]),
+        (
+            "a.txt",
+            "a\x0bb\x0c\u2028\x85\u2029c\x1c\nd\re\r\n",
+            ["a\x0bb\x0c\u2028\x85\u2029c\x1c", "d\re"],
+        ),
+        ("a.html", "plain\n<3\n", ["plain", "<3"]),
+        ("a.docx", "plain\n", ["plain"]),
     ],
 )
 def test_every_format_gives_its_texts(
@@ -75,6 +93,92 @@ def test_unusable_file_is_reported(folder: Path, name: str, content: str | bytes
         sources(str(path))
     with pytest.raises(UserError, match="There is no file"):
         sources(str(folder / "nothing.txt"))
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"PK\x03\x04\x14\0\0word", "a zip archive, as .docx"),
+        (b"%PDF-1.7\n", r"document \(PDF"),
+        (rb"{\rtf1\ansi", r"document \(PDF, RTF"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"document \(PDF, RTF or Office"),
+        (b"SQLite format 3\0\x10\0", "a database"),
+        (b"1\r\n00:00:01,000 --> 00:00:02,000\r\nHi\r\n", "subtitles"),
+        (b"\xef\xbb\xbfWEBVTT\n\n", "subtitles"),
+        (b'# German\n\nmsgid ""\nmsgstr ""\n', "catalogue of gettext"),
+        (b'<?xml version="1.0"?>\n<xliff version="1.2">', "XML, XLIFF or HTML"),
+        (b"\n<!DOCTYPE html>\n<html>", "XML, XLIFF or HTML"),
+        (b'<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx>', "end in .tmx"),
+        (SGM.encode(), "end in .sgm"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.jsonl", "a", "a.odt.gz", "a.csv.zst"])
+def test_document_is_one_message_that_names_it(folder: Path, name: str, content: bytes, what: str):
+    path = write(folder / name, content)
+    readings = [
+        lambda: sources(path),
+        lambda: read_given_pairs(path, path, EN_IT),
+        lambda: read_texts(Path(path), "tgt", "it"),
+    ]
+    if "." in name:
+        readings.append(lambda: list(read_pairs(path, EN_IT).read(ignore_progress)))
+    for reading in readings:
+        with pytest.raises(UserError, match=what) as error:
+            reading()
+        assert str(error.value).startswith(path) and "iconv" not in str(error.value)
+
+
+@pytest.mark.parametrize("size", [9, 30, 64])
+def test_segments_do_not_depend_on_the_blocks_of_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, size: int
+):
+    monkeypatch.setattr("translate_ddp.data.readers.byte_stream.BLOCK_BYTES", size)
+    assert sources(write(folder / "a.sgm", SGM)) == ["Tom & 'J'", "one\ntwo", ""]
+
+
+def test_part_of_a_page_is_no_text(folder: Path):
+    with pytest.raises(UserError, match="XML, XLIFF or HTML"):
+        sources(write(folder / "a.html", "<p>Hello</p>\n"))
+    assert sources(write(folder / "a.txt", "<p>Hello</p>\n")) == ["<p>Hello</p>"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--single",)])
+def test_window_of_zstandard_that_is_too_large_is_named(folder: Path, flags: tuple[str, ...]):
+    # RFC 8878: magic number, descriptor of the frame; window of 2^31 bytes, or a content of 2^29.
+    head = b"\x28\xb5\x2f\xfd"
+    head += b"\xa0" + (2**29).to_bytes(4, "little") if flags else b"\x00\xa8"
+    (folder / "a.tsv.zst").write_bytes(head + b"\0" * 99)
+    size = "512" if flags else "2,048"
+    with pytest.raises(UserError, match=f"window of {size} MiB.* zstd -d --long=31 "):
+        sources(str(folder / "a.tsv.zst"))
+
+
+@pytest.mark.parametrize("name", ["pipe", "a.tsv", "a.txt.gz"])
+def test_pipe_is_read_as_a_file_of_its_name_and_leaves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    (folder / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder / "temporary"))
+    content = write(folder / f"content-{name}", "a cat\tun gatto\n" * 30_000)
+    os.mkfifo(folder / name)
+    with subprocess.Popen(["cp", content, str(folder / name)]):
+        found = sources(str(folder / name))
+    assert found == ["a cat" if name == "a.tsv" else "a cat\tun gatto"] * 30_000
+    assert sources(str(folder / name)) == found  # the copy
+    if name == "a.tsv":
+        assert read_given_pairs(str(folder / name), "", EN_IT)[1] == ["un gatto"] * 30_000
+    cleanup.close()
+    assert list((folder / "temporary").iterdir()) == []
+
+
+def test_pipe_is_not_read_by_several_processes(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    os.mkfifo(folder / "pipe")
+    for variable, value in {"RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(variable, value)
+    for variable in ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(variable, "1")
+    with pytest.raises(UserError, match="pipe is a pipe, which one process can read"):
+        sources(str(folder / "pipe"))
 
 
 def test_pairs_are_read_from_one_table_or_from_two_files(folder: Path):

@@ -134,6 +134,56 @@ def test_standard_input_that_is_not_utf8_is_reported_with_its_line(trained: Path
     assert ("Line 1" in done.stderr.decode()) == (encoding == "utf-16")
 
 
+def translated(trained: Path, folder: Path, data: bytes, *flags: str) -> tuple[str, str]:
+    """What the command writes to standard output and error, given the data by a pipe."""
+    command = [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)]
+    variables = environment() | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, *flags], cwd=folder, env=variables, input=data, capture_output=True
+    )
+    return done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "flags", [("--input", "-", "--output", "-"), ("--input", "/dev/stdin"), ("--output", "-"), ()]
+)
+def test_standard_input_and_output_have_names(
+    trained: Path, tmp_path: Path, flags: tuple[str, ...]
+):
+    output, errors = translated(trained, tmp_path, b"sun moon\n\nfish\n", *flags)
+    translations = Translator.open(str(trained)).translate(["sun moon", "", "fish"])
+    assert output == "".join(f"{line}\n" for line in translations)
+    assert errors == "" and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["validate", "average", "translate"])
+def test_other_outputs_have_the_name_of_a_file(trained: Path, tmp_path: Path, command: str):
+    words = [command, "--model_folder", str(trained)] if command != "average" else [command]
+    output = "./-" if command == "translate" else "-"
+    words += ["--output", output] + (["--input", __file__] if command == "translate" else [])
+    code, output = translate_ddp(tmp_path, *words)
+    assert code == 2 and "--output - is no file: pass" in output
+
+
+@pytest.mark.parametrize(
+    ("data", "texts"),
+    [
+        (
+            b"sun\x0bmoon\x0cfish\xe2\x80\xa8wolf\xc2\x85tree\r\nsun\n",
+            ["sun moon fish wolf tree", "sun"],
+        ),
+        (b"sun\rmoon fish\r", ["sun", "moon fish"]),
+        (b"sun\rmoon\nfish", ["sun moon", "fish"]),
+    ],
+)
+def test_lines_of_standard_input_end_as_those_of_files(
+    trained: Path, tmp_path: Path, data: bytes, texts: list[str]
+):
+    expected = "".join(f"{line}\n" for line in Translator.open(str(trained)).translate(texts))
+    assert translated(trained, tmp_path, data)[0] == expected
+    assert translated(trained, tmp_path, data, "--input", "-")[0] == expected
+
+
 @pytest.fixture
 def terminal(trained: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The command on a terminal, and the terminal's other end."""

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from translate_ddp.console import printable
 
@@ -13,6 +13,7 @@ from translate_ddp.console import printable
 EXIT_DELAY_SECONDS = 0.5
 # Of a path, or of a disk, that the user chose.
 NOT_USABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
+cleanup = ExitStack()  # deletes temporary files; closed before the process ends with a message
 
 
 class UserError(Exception):
@@ -51,6 +52,7 @@ def type_and_line(error: BaseException) -> str:
 
 
 def _print(text: str) -> None:
+    cleanup.close()
     with suppress(OSError):  # its disk may be full
         sys.stdout.flush()
     lines = [printable(line) for line in f"error: {text}".split("\n")]
@@ -84,4 +86,5 @@ def report_errors(prints: bool = True) -> Iterator[None]:
             time.sleep(EXIT_DELAY_SECONDS)
         raise
     except KeyboardInterrupt:
+        cleanup.close()
         os._exit(130)

@@ -14,6 +14,7 @@ from translate_ddp.settings import NBestConfig
 from translate_ddp.translation import OnMessage, Translation
 from translate_ddp.translator import Translator
 
+STDOUT = ("", "-", "/dev/stdout")  # values of --output
 Format = Literal["text", "jsonl"]
 DECIMALS = 6  # of log-probabilities: fewer differ between machines
 

@@ -15,6 +15,7 @@ from translate_ddp.commands.output_file import (
     write_rows,
 )
 from translate_ddp.commands.output_formats import (
+    STDOUT,
     check_not_compressed,
     for_stdout,
     rounded,
@@ -34,7 +35,7 @@ class ScoreConfig(PairsConfig):
     """Compute the log-probability of given translations, for each pair and token."""
 
     output: str = ""
-    """New file for the scores, an object per pair (jsonl); '': standard output."""
+    """New file for the scores, an object per pair (jsonl); '' or -: standard output."""
     saved: SavedModel = field(default_factory=SavedModel)
 
     def __post_init__(self) -> None:
@@ -43,7 +44,7 @@ class ScoreConfig(PairsConfig):
 
 
 def run(config: ScoreConfig) -> None:
-    if config.output:
+    if config.output not in STDOUT:
         return write_file(config)
     check_one_process()
     translator = config.saved.open(config.reverse)

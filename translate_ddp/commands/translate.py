@@ -21,6 +21,7 @@ from translate_ddp.commands.output_file import (
     write_rows,
 )
 from translate_ddp.commands.output_formats import (
+    STDOUT,
     Format,
     check_not_compressed,
     for_stdout,
@@ -30,6 +31,7 @@ from translate_ddp.commands.output_formats import (
 from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.inputs import Texts, read_sources
+from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.tables import file_identity, is_table
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translation import OnMessage
@@ -43,9 +45,10 @@ class TranslateConfig:
     lines: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Texts to translate; if there are none, the lines of standard input."""
     input: str = ""
-    """File to translate: text, .jsonl .json .csv .tsv .tmx (.gz .zst .xz of them) or .parquet."""
+    """File or pipe to translate: text, .jsonl .json .csv .tsv .tmx .sgm (.gz .zst .xz of them) or
+    .parquet; -: standard input."""
     output: str = ""
-    """New file for the translations of --input; '': standard output. Under torchrun, the ranks
+    """New file for the translations of --input; '' or -: standard output. Under torchrun, the ranks
     divide the work. The same command continues an interrupted one."""
     format: Format = "text"
     """text: a line for each translation; jsonl: an object for each text, with scores."""
@@ -57,7 +60,7 @@ class TranslateConfig:
     def __post_init__(self) -> None:
         if self.lines and self.input:
             raise ValueError("Pass texts or --input, not both.")
-        if self.output and not self.input:
+        if self.output not in STDOUT and not self.input:
             raise ValueError("--output needs --input; write other output with `> FILE`.")
         check_not_compressed(self.output)
         for line in self.lines:
@@ -74,7 +77,7 @@ def run(config: TranslateConfig) -> None:
     for stream, newline in ((sys.stdin, "\n"), (sys.stdout, None)):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace", newline=newline)
-    if config.output:
+    if config.output not in STDOUT:
         return write_file(config)
     check_one_process()
     translator = config.saved.open(config.reverse)
@@ -114,7 +117,8 @@ def write_file(config: TranslateConfig) -> None:
             )
 
         def identity() -> list[object]:
-            settings = [file_identity(Path(config.input)), config.format, asdict(config.search)]
+            path = spooled(Path(config.input))
+            settings = [file_identity(path), config.format, asdict(config.search)]
             return [*translator.identity, *settings]
 
         write_rows(Path(config.output), identity, len(given), compute, world, "translation")
@@ -152,7 +156,9 @@ def stdin_lines() -> Iterator[str]:
             line = line.removeprefix("\ufeff")  # byte order mark
         if "\ufffd" in line or "\0" in line:  # of UTF-16, half of the bytes may be 0
             report(row, "not UTF-8, so its translation may be wrong: convert it with iconv.")
-        yield line.removesuffix("\n").removesuffix("\r")
+        text = line.removesuffix("\n").removesuffix("\r")
+        has_newlines = row > 0 or line.endswith("\n")
+        yield from [text] if has_newlines else text.split("\r")  # as files without \n
 
 
 def typed_lines(languages: str) -> Iterator[str]:

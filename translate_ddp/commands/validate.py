@@ -15,6 +15,7 @@ from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_training
 from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
+from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.sentences import split_sentences
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import counted, number
@@ -129,7 +130,7 @@ def read_pairs(config: ValidateConfig, translator: Translator | None) -> Pairs:
 
 def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
     """A model's translations, if the path is a folder or a checkpoint; else those in the file."""
-    if Path(path).is_dir() or zipfile.is_zipfile(path):
+    if Path(path).is_dir() or zipfile.is_zipfile(spooled(Path(path))):
         translator = Translator.open(path)
         if translator.is_bidirectional and translator.lang_tgt != pairs.languages[1]:
             translator = translator.reverse()

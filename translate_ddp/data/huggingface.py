@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     # `datasets` takes 0.6 s to import, and most sources do not need it.
     from datasets import Dataset
 
+SAVED = ("dataset_dict.json", "state.json")  # in a folder of `save_to_disk`
 COMMIT = re.compile("[0-9a-f]{40}")
 # By default pandas reads "NA" as missing and 007 as a number.
 CSV_AS_TEXT: dict[str, Any] = {
@@ -58,20 +59,28 @@ def read_hub(name: str, languages: Languages, options: SourceOptions) -> Mapping
         with explain_read_errors(name, WAYS_OUT.format(name=name)):
             revision = {"revision": options.revision} if options.revision else {}
             splits = _load(name, **_repository_part(name, languages, **revision), **revision)
-    wanted = Wanted.pair(languages, options)
-    return {str(split): dataset_rows(name, table, wanted) for split, table in splits.items()}
+    return _table_rows(name, splits, Wanted.pair(languages, options))
+
+
+def _table_rows(name: str, tables: Mapping[Any, Dataset], wanted: Wanted) -> Mapping[str, Rows]:
+    return {str(split): dataset_rows(name, table, wanted) for split, table in tables.items()}
 
 
 def read_copy(
     folder: Path, languages: Languages, options: SourceOptions, advice: str
 ) -> Mapping[str, Rows]:
-    """The splits of a copy of a repository in a local folder. Nothing is left in a cache.
+    """The splits of a copy of a repository, or of what `save_to_disk` writes, in a local folder.
 
-    Raises UserError, which ends in `advice`, if it is no such copy.
+    Nothing is left in a cache. Raises UserError, which ends in `advice`, if it is neither.
     """
-    from datasets import load_dataset_builder
+    from datasets import load_dataset_builder, load_from_disk
 
     silence_libraries()
+    if any((folder / name).exists() for name in SAVED):
+        with explain_read_errors(folder, "It may be damaged or incomplete: save it again."):
+            saved = load_from_disk(folder)
+        tables = saved if isinstance(saved, dict) else {"train": saved}
+        return _table_rows(str(folder), tables, Wanted.pair(languages, options))
     with explain_read_errors(folder, advice), TemporaryDirectory() as cache:
         part = _repository_part(str(folder), languages)
         builder = load_dataset_builder(str(folder), cache_dir=cache, **part)

@@ -3,19 +3,24 @@
 Unlike in training, a line that is not UTF-8 is an error: it would be missing in the output.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from translate_ddp.console import print_line, printable
 from translate_ddp.corpus_settings import SourceOptions
+from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.parallel import parallel_rows, read_side
 from translate_ddp.data.readers.tables import check_file, is_table
-from translate_ddp.data.rows import Languages, ignore_progress
+from translate_ddp.data.rows import Languages, Remark, ignore_progress
 from translate_ddp.data.sources import NO_OPTIONS, read_pairs
 from translate_ddp.errors import UserError
 
 T = TypeVar("T")
+_print_once = cache(print_line)  # files are read several times
 
 
 class Texts:
@@ -71,9 +76,10 @@ def read_given_pairs(
 
     Raises UserError if they cannot be read, if a text is missing, or if there are none.
     """
+    path = spooled(Path(source))
     if reference:
-        rows = parallel_rows(Path(source), Path(reference), languages)
-    elif Path(source).is_file() and not is_table(Path(source)):
+        rows = parallel_rows(path, spooled(Path(reference)), languages)
+    elif path.is_file() and not is_table(path):
         raise UserError(f"{source} has one text per line: pass their translations as --reference.")
     else:
         rows = read_pairs(source, languages, options)
@@ -85,6 +91,7 @@ def read_given_pairs(
 
 
 def _side(path: Path, side: str, language: str) -> Texts:
+    path = spooled(path)
     if not path.is_file() or is_table(path):
         check_file(path)
 
@@ -96,10 +103,12 @@ def _side(path: Path, side: str, language: str) -> Texts:
 
 
 def _checked(texts: Iterable[T], notices: list[str]) -> Iterator[T]:
-    """The texts. Raises UserError at the end if there was a notice about them."""
+    """The texts. Raises UserError at the end if there was a notice that one may be missing."""
     yield from texts
-    if notices:
-        raise UserError(" ".join(notices))
+    if lost := [notice for notice in notices if not isinstance(notice, Remark)]:
+        raise UserError(" ".join(lost))
+    for remark in notices:
+        _print_once(printable(remark), sys.stderr)
 
 
 def _without_gaps(texts: list[str | None], side: str, source: str | Path) -> list[str]:

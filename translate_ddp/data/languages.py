@@ -1,5 +1,6 @@
 """Names of languages, and the codes of two and three letters that ISO 639 gives to them."""
 
+import re
 from contextlib import suppress
 
 import langcodes
@@ -44,9 +45,19 @@ def spellings(code: str) -> list[str]:
     return list(dict.fromkeys(codes))
 
 
+def written(code: str) -> list[str]:
+    """How names of files and columns write a code: of zh_CN also zh-CN, zh-cn, zho_CN, ..."""
+    base, *part = re.split("[_@-]", code, maxsplit=1)
+    if not part:
+        return spellings(code)
+    parts = (part[0], part[0].lower(), part[0].upper())
+    found = (f"{b}{s}{p}" for b in spellings(base) for s in "_-@" for p in parts)
+    return list(dict.fromkeys([code, *found]))
+
+
 def column_names(code: str) -> list[str]:
     """What a column of the language is usually called: its codes, and its English name."""
-    return [*spellings(code), language_name(code)]
+    return [*written(code), language_name(code)]
 
 
 def is_language(text: str) -> bool:

@@ -10,6 +10,10 @@ Columns = Sequence[Sequence[str | None]]  # of equal lengths: those of some rows
 Advance = Callable[[int], object]  # is called with increments of the work that is done
 
 
+class Remark(str):
+    """A notice about text that is read all the same: no command ends because of it."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """The rows of one split of a source. Each call of `read` reads them again, as a stream."""

@@ -5,14 +5,17 @@ A source is one string. These are tried in this order:
     demo                     the embedded corpus of English and Italian (demo.tsv)
     data/train.tsv           one file: .jsonl .json .csv .tsv .tmx or .parquet
     data/train               parallel text: data/train.en and data/train.de, train.en.txt and
-                             train.de.txt, or train-en.txt and train-de.txt
+                             train.de.txt, train-en.txt and train-de.txt, or train-src.en.sgm and
+                             train-ref.de.sgm
     data/part-*.tsv          all these files; of parallel text, data/part-*.en or data/part-*
     data                     a folder with such files named train and, say, val; or with en.txt and
-                             de.txt; or what `mtdata get` writes; or a copy of a hub dataset
+                             de.txt; or what `mtdata get` or `save_to_disk` writes; or a copy
+                             of a hub dataset
     Helsinki-NLP/opus_books  a dataset of the Hugging Face hub
 
 Files but parquet may be compressed: .gz, .zst or .xz. `NAME:SPLIT` is one split of a source:
-`demo:test`, `wmt/wmt14:validation`. `en` is also found as `eng` in names of files and columns.
+`demo:test`, `wmt/wmt14:validation`. `en` is also found as `eng` in names of files and columns,
+`pt_BR` as `pt-BR`.
 """
 
 import hashlib
@@ -26,6 +29,7 @@ from pathlib import Path
 from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.huggingface import read_copy, read_hub
 from translate_ddp.data.read_errors import explain_read_errors, list_names
+from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.parallel import find_parallel, find_shards
 from translate_ddp.data.readers.tables import (
     COMPRESSIONS,
@@ -115,7 +119,7 @@ def _locate(name: str, split: str, languages: Languages, options: SourceOptions)
             " passed by its name, such as Helsinki-NLP/opus_books."
         )
     with explain_read_errors(name, "Check the name and the permissions."):
-        path = Path(name).expanduser()
+        path = spooled(Path(name).expanduser())
         found = (
             _demo(name, languages)
             or _one_split(find_table(path, languages, options))
@@ -168,7 +172,7 @@ def _demo(name: str, languages: Languages) -> Source | None:
 
 def _demo_rows(split: str, languages: Languages) -> Rows:
     def read(advance: Advance, notices: list[str]) -> Iterator[Columns]:
-        header, *lines = DEMO.read_text(encoding="utf-8").splitlines()
+        header, *lines = DEMO.read_text(encoding="utf-8").rstrip("\n").split("\n")
         names = header.split("\t")
         rows = [line.split("\t") for line in lines if line.startswith(f"{split}\t")]
         advance(DEMO.stat().st_size)

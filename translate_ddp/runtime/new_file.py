@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 def check_new(output: Path) -> None:
     """Raise UserError if the output exists, or if there is no folder for it."""
+    if output == Path("-") or output.is_fifo() or output.is_char_device():
+        raise UserError(f"--output {output} is no file: pass the name of a new one.")
     if output.exists() or output.is_symlink():
         raise UserError(f"{output} exists already: delete it, or pass another --output.")
     if not output.parent.is_dir():

@@ -57,6 +57,7 @@ class InvalidLines:
         self.path, self.unit = path, unit
         self.first, self.count = 0, 0
         self._is_windows = False
+        self.is_mixed = False  # other characters than those of ASCII are UTF-8
 
     def add(self, number: int, line: bytes) -> None:
         self.first = self.first or number
@@ -75,6 +76,8 @@ class InvalidLines:
         advice = f"If the file is {encoding}, convert it: {iconv(self.path, encoding)}"
         if self.unit != "line":  # of a table that iconv would destroy
             advice = f"If they are {encoding}, write the file again with text in UTF-8."
+        elif self.is_mixed:
+            advice = "Other text in it is: correct these lines, do not convert the file."
         return f"{found} {self.first:,}. {advice}"
 
     def finish(self, total: int, notices: list[str]) -> None:

@@ -1,7 +1,9 @@
 """The lines of a text file, as a stream of blocks."""
 
 import codecs
+import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 
 from translate_ddp.data.read_errors import explain_read_errors
@@ -12,6 +14,8 @@ from translate_ddp.data.rows import Advance, Columns
 from translate_ddp.errors import UserError
 
 MAX_LINE_BYTES = 2**26  # longer ones are no sentences, and would fill the memory
+SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
+NOT_ASCII = re.compile("[^\0-\x7f\ufffd]")
 DAMAGED = "The file may be damaged or incomplete: copy it again."
 
 
@@ -23,8 +27,11 @@ class TextFile:
     Invalid bytes are read as U+FFFD; lines with such bytes are counted, for a notice at the end.
     """
 
-    def __init__(self, path: Path, advance: Advance, notices: list[str]) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, advance: Advance, notices: list[str], encoding: str = "utf-8"
+    ) -> None:
+        """`encoding` is that of a file which names it."""
+        self.path, self._encoding = path, encoding
         self.count = 0  # lines of all blocks so far
         self._advance, self._notices = advance, notices
         self._invalid = InvalidLines(path)
@@ -36,22 +43,27 @@ class TextFile:
         Raises UserError, with the line, if the file cannot be read, if a line has more than 64 MiB,
         or if more than 1% of the lines are not UTF-8.
         """
-        for block in self._whole_lines():
-            lines = self._normalize_ends(self._decode(block)).split("\n")
+        for text in self.parts(b"\n"):
+            lines = self._normalize_ends(text).split("\n")
             if not lines[-1]:
                 lines.pop()
             self.count += len(lines)
+            yield lines
+
+    def parts(self, end: bytes) -> Iterator[str]:
+        """The text in parts of about 1 MiB that end with `end`; the caller counts the lines."""
+        for block in self._whole(end):
+            yield self._decode(block)
             if self.count > ENOUGH_LINES:
                 self._invalid.check(self.count)
-            yield lines
         self._invalid.finish(self.count, self._notices)
 
-    def _whole_lines(self) -> Iterator[bytes]:
-        """Blocks that end at the end of a line."""
+    def _whole(self, mark: bytes) -> Iterator[bytes]:
+        """Blocks that end with `mark`."""
         unfinished: list[bytes] = []
         size = 0
         for block in self._bytes():
-            end = block.rfind(b"\n") + 1
+            end = block.rfind(mark) + len(mark) if mark in block else 0
             if self._ends_with_cr:  # a \r at the end of a block may be the first half of \r\n
                 end = max(end, block.rfind(b"\r", 0, len(block) - 1) + 1)
             if end:
@@ -69,6 +81,9 @@ class TextFile:
 
     def _bytes(self) -> Iterator[bytes]:
         blocks = read_bytes(self.path, self._advance)
+        if self._encoding != "utf-8":
+            texts = codecs.iterdecode(blocks, self._encoding, "surrogatepass")
+            blocks = (text.encode(errors="surrogatepass") for text in texts)
         is_first = True
         while True:
             place = f"{self.path} after line {self.count:,}" if self.count else self.path
@@ -93,7 +108,9 @@ class TextFile:
                     line.encode()
                 except UnicodeEncodeError:
                     self._invalid.add(number, line.encode(errors="surrogateescape"))
-            return block.decode(errors="replace")
+            text = block.decode(errors="replace")
+            self._invalid.is_mixed = self._invalid.is_mixed or bool(NOT_ASCII.search(text))
+            return text
 
     def _normalize_ends(self, text: str) -> str:
         text = text.replace("\r\n", "\n")
@@ -105,3 +122,13 @@ def read_lines(
 ) -> Iterator[Columns]:
     """One column: the lines of a file, in whatever language."""
     return ([lines] for lines in TextFile(path, advance, notices).blocks())
+
+
+def read_sgm(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -> Iterator[Columns]:
+    """One column: the segments of a test set of WMT in SGML, in their order."""
+    rest = ""
+    for lines in TextFile(path, advance, notices).blocks():
+        text = "\n".join([rest, *lines])
+        found = list(SEGMENT.finditer(text))
+        rest = text[found[-1].end() :] if found else text
+        yield [[unescape(segment[1]).strip() for segment in found]]

@@ -7,10 +7,9 @@ from itertools import chain
 from pathlib import Path
 
 from translate_ddp.corpus_settings import SourceOptions
-from translate_ddp.data.languages import spellings
 from translate_ddp.data.read_errors import list_names
 from translate_ddp.data.readers.columns import Wanted
-from translate_ddp.data.readers.parallel_names import ENDINGS, WHOLE_NAMES, common_start
+from translate_ddp.data.readers.parallel_names import common_start, find_pair
 from translate_ddp.data.readers.tables import (
     COMPRESSIONS,
     Located,
@@ -83,33 +82,18 @@ def find_parallel(folder: Path, start: str, languages: Languages) -> Located | N
 
     Raises UserError if there is only one of them.
     """
-    forms = [start + ending for ending in ENDINGS] if start else WHOLE_NAMES
-    single: Path | None = None
-    missing = ""
-    for form in forms:
-        src, tgt = (_find_side(folder, form, language) for language in languages)
-        if src and tgt:
-            identity = [file_identity(src), file_identity(tgt)]
-            return Located(identity, lambda src=src, tgt=tgt: parallel_rows(src, tgt, languages))
-        if single is None and (single := src or tgt):
-            missing = languages[1] if src else languages[0]
-    if single is None:
+    src, tgt = find_pair(folder, start, languages)
+    if src and tgt:
+        identity = [file_identity(src), file_identity(tgt)]
+        return Located(identity, lambda: parallel_rows(src, tgt, languages))
+    if not (single := src or tgt):
         return None
+    missing = languages[1] if src else languages[0]
     raise UserError(
         f"Of the parallel text {folder / start} there is only {single}, and no file in the"
         f" language {missing!r} (plain or {list_names(COMPRESSIONS)}). {folder} holds"
         f" {list_names(sorted(path.name for path in folder.iterdir()))}."
     )
-
-
-def _find_side(folder: Path, form: str, language: str) -> Path | None:
-    for code in spellings(language):
-        # Not str.format: a name may have braces.
-        plain = folder / form.replace("{code}", code)
-        for path in (plain, *(Path(f"{plain}{ending}") for ending in COMPRESSIONS)):
-            if path.is_file():
-                return path
-    return None
 
 
 def find_shards(pattern: str, languages: Languages, options: SourceOptions) -> Located | None:

@@ -10,15 +10,16 @@ from translate_ddp.data.readers.arrow import count_parquet_rows, read_parquet
 from translate_ddp.data.readers.byte_stream import (
     DECOMPRESSORS,
     compression_of,
+    read_bytes,
     without_compression,
 )
 from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.readers.delimited import read_csv, read_tsv
 from translate_ddp.data.readers.json_rows import read_json
-from translate_ddp.data.readers.lines import read_lines
-from translate_ddp.data.readers.parallel_names import common_start
+from translate_ddp.data.readers.lines import read_lines, read_sgm
+from translate_ddp.data.readers.parallel_names import common_start, find_pair
 from translate_ddp.data.readers.tmx import read_tmx
-from translate_ddp.data.rows import Advance, Columns, Languages, Rows, make_rows
+from translate_ddp.data.rows import Advance, Columns, Languages, Rows, ignore_progress, make_rows
 from translate_ddp.errors import UserError
 
 Reader = Callable[[Path, Wanted, Advance, list[str]], Iterator[Columns]]
@@ -31,8 +32,8 @@ READERS: dict[str, Reader] = {
     ".parquet": read_parquet,
     ".tmx": read_tmx,
 }
+ONE_SIDE: dict[str, Reader] = {".sgm": read_sgm, ".sgml": read_sgm}
 COMPRESSIONS = tuple(DECOMPRESSORS)
-DOCUMENTS = (".xlsx", ".xls", ".ods", ".docx", ".doc", ".odt", ".pdf")
 ARCHIVES = (".tar", ".tgz", ".zip", ".bz2", ".7z", ".rar")
 
 
@@ -70,13 +71,19 @@ def find_table(path: Path, languages: Languages, options: SourceOptions) -> Loca
 
 def _describe_other(path: Path, languages: Languages) -> str:
     """The message about a file that is no table by its name."""
+    next(read_bytes(path, ignore_progress), None)  # raises if it is a document
     plain = without_compression(path)
     if plain.suffix.lower() in ARCHIVES:
         return f"{path} must be unpacked first: pass the files that it holds."
+    one_side = f"{path} is one side of parallel text:"
+    if path in find_pair(path.parent, "", languages):
+        return f"{one_side} pass the folder of both files, {path.absolute().parent}."
     if start := common_start(path, languages):
-        return f"{path} is one side of parallel text: pass the start of both file names, {start}."
-    if plain.suffix.lower() in DOCUMENTS:
-        return f"{path} is a document: save it as CSV in UTF-8, with source and target in columns."
+        advice = f"pass the start of both file names, {start}."
+        if not all(find_pair(start.parent, start.name, languages)):
+            names = " and ".join(f"{start.name}.{language}" for language in languages)
+            advice = f"name both files alike, such as {names}, and {advice}"
+        return f"{one_side} {advice}"
     return (
         f"{path} does not end in {list_names(READERS)} (or {list_names(COMPRESSIONS)} of them)."
         " If it has source and target in each line, with a tab between them, rename it to"
@@ -85,8 +92,8 @@ def _describe_other(path: Path, languages: Languages) -> str:
 
 
 def reader_of(path: Path) -> Reader:
-    """What reads the file: a table, or lines of text."""
-    return READERS.get(without_compression(path).suffix.lower(), read_lines)
+    """What reads the file: a table, or the texts of one side, lines as a rule."""
+    return (READERS | ONE_SIDE).get(without_compression(path).suffix.lower(), read_lines)
 
 
 def check_file(path: Path) -> None:

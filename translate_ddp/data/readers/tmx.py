@@ -2,25 +2,23 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
-from html import unescape
+from itertools import chain
 from pathlib import Path
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
 from xml.sax.xmlreader import AttributesImpl
 
-from translate_ddp.data.languages import spellings
+from translate_ddp.data.languages import written
 from translate_ddp.data.read_errors import explain_read_errors, list_names
-from translate_ddp.data.readers.byte_stream import read_bytes
 from translate_ddp.data.readers.columns import Wanted
-from translate_ddp.data.readers.encoding import iconv
-from translate_ddp.data.readers.lines import DAMAGED
+from translate_ddp.data.readers.xml_text import read_xml
 from translate_ddp.data.rows import Advance, Columns
 from translate_ddp.errors import UserError
 
 # Elements whose content is formatting code of another program, not text.
 CODES = frozenset(("bpt", "ept", "it", "ph", "ut"))
+ENTITIES = "It may define entities of short text only: remove the others."
 Unit = dict[str, str]  # language as written -> text
 
 
@@ -37,7 +35,7 @@ def read_tmx(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -
     def choose(held: tuple[str, ...]) -> list[str | None]:
         return [find_language(language, held) for language in wanted.languages]
 
-    for units in _units(path, advance):
+    for units in _units(path, advance, notices):
         chosen = [choose(tuple(unit)) for unit in units]
         is_found = is_found or any(None not in codes for codes in chosen)
         if not is_found:
@@ -56,17 +54,17 @@ def read_tmx(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -
 
 def find_language(wanted: str, held: Sequence[str]) -> str | None:
     """The first of the codes that is the wanted language, or else a region or script of it."""
-    codes = [_plain(code) for code in spellings(wanted)]
+    codes = [_plain(code) for code in written(wanted)]
     exact = (code for code in held if _plain(code) in codes)
     part = (code for code in held if _plain(code).startswith(tuple(f"{c}-" for c in codes)))
     return next(exact, None) or next(part, None)
 
 
 def _plain(code: str) -> str:
-    return code.lower().replace("_", "-")
+    return code.lower().replace("_", "-").replace("@", "-")
 
 
-def _units(path: Path, advance: Advance) -> Iterator[list[Unit]]:
+def _units(path: Path, advance: Advance, notices: list[str]) -> Iterator[list[Unit]]:
     from defusedxml.expatreader import DefusedExpatParser
 
     # Entities that a file defines could expand to any size: they raise. The document type, which
@@ -74,26 +72,16 @@ def _units(path: Path, advance: Advance) -> Iterator[list[Unit]]:
     parser = DefusedExpatParser(forbid_external=False)
     handler = _Handler()
     parser.setContentHandler(handler)
-    blocks = read_bytes(path, advance)
-    while True:
-        with explain_read_errors(path, DAMAGED), _explain_xml_errors(path):
-            block = next(blocks, None)
-            parser.feed(block) if block is not None else parser.close()
+    for text in chain(read_xml(path, b"</tu>", advance, notices), [None]):
+        with explain_read_errors(path, ENTITIES):
+            try:
+                parser.feed(text) if text is not None else parser.close()
+            except SAXParseException as error:
+                raise UserError(
+                    f"{path} cannot be read: line {error.getLineNumber():,} is not XML:"
+                    f" {error.getMessage()}. Correct it, or copy an incomplete file again."
+                ) from error
         yield handler.take()
-        if block is None:
-            return
-
-
-@contextmanager
-def _explain_xml_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except SAXParseException as error:
-        raise UserError(
-            f"{path} cannot be read: line {error.getLineNumber():,} is not XML:"
-            f" {error.getMessage()}. It may be incomplete, or not in the encoding that its first"
-            f" line names, UTF-8 if none; then convert it: {iconv(path, 'LATIN1')}"
-        ) from error
 
 
 class _Handler(ContentHandler):
@@ -135,7 +123,3 @@ class _Handler(ContentHandler):
     def characters(self, content: str) -> None:
         if self._text is not None and not self._codes:
             self._text.append(content)
-
-    def skippedEntity(self, name: str) -> None:
-        """An entity of a document type that is not opened, such as &nbsp;."""
-        self.characters(unescape(f"&{name};"))

@@ -56,7 +56,7 @@ class JsonlSink(Sink):
         A file that does not match the checkpoint may have such lines, and later ones.
         """
         found = []
-        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in self.path.read_text(encoding="utf-8", errors="replace").split("\n"):
             with suppress(ValueError, KeyError, TypeError, AttributeError):
                 record = json.loads(line)
                 step, _ = record.pop("step"), record.pop("time")
