@@ -72,17 +72,18 @@ from translate_ddp.training.build import (
     prepare_data,
 )
 from translate_ddp.training.end_message import NO_STEP_LEFT, report_end
+from translate_ddp.training.find_checkpoint import find_start
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit, describe_languages
-from translate_ddp.training.launch_facts import describe_launch
 from translate_ddp.training.resume import (
     check_languages,
+    choose_best,
     describe_changes,
     describe_environment,
     resume_run,
     run_identity,
 )
-from translate_ddp.training.start import find_start
-from translate_ddp.training.start_message import describe_run
+from translate_ddp.training.run_facts import describe_launch
+from translate_ddp.training.start_message import describe_rate_change, describe_run
 
 
 @record
@@ -116,10 +117,12 @@ def train(config: Config, given: Set[str], world: World) -> bool:
         resumed.messages += describe_languages(config.corpus, start.initial)
     with open_logbook(config, resumed, folder, model, world) as logbook:
         trainer = build_trainer(config, model, data, resumed.run, folder, logbook, world)
-        if resumed.state is not None:
+        if (state := resumed.state) is not None:
             environment = describe_environment(model, trainer.loader.max_tokens, world)
-            resumed.messages += describe_changes(resumed.state, settings, environment)
-            trainer.restore(resumed.state)
+            resumed.messages += describe_changes(state, settings, environment)
+            if not trainer.is_finished(state.position):
+                resumed.messages += choose_best(state, trainer.metric, trainer.saver.store, world)
+            trainer.restore(state)
             if trainer.is_finished():
                 resumed.messages.append(NO_STEP_LEFT)
         if world.is_main:
@@ -128,6 +131,7 @@ def train(config: Config, given: Set[str], world: World) -> bool:
         launch = describe_launch(settings, trainer)
         for line in describe_run(settings, trainer, launch) if launch else ():
             logbook.message(line)
+        resumed.messages += describe_rate_change(trainer)
         begin_run(folder, world)
         open_report(config, launch, trainer)
         for line in [*notices, *resumed.messages]:

@@ -83,7 +83,10 @@ def main() -> None:
             rows,
             facts=facts() | measured | {position.best_metric: round(position.best_score, 2)},
             folder=settings.results,
-            notes=[f"Right: {right} of {len(rows)}."],
+            notes=[
+                f"Right: {right} of {len(rows)}. Neither case nor the mark at the end is compared, "
+                "so a wrong mark counts as right."
+            ],
         )
 
 

@@ -12,8 +12,8 @@ from tests.helpers.nodes import two_nodes
 from tests.helpers.processes import run_train, start
 from tests.helpers.runs import checkpoints
 from translate_ddp.modeling import precision
+from translate_ddp.quantities import rank_names
 from translate_ddp.runtime import distributed
-from translate_ddp.runtime.rank_names import rank_names
 from translate_ddp.training.agreement import describe_differences, without_path
 
 

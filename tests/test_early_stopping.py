@@ -47,12 +47,10 @@ def test_higher_patience_resumes_the_run(stopped: Run):
     assert_same_run(straight.folder, stopped.folder)
 
 
-def test_another_metric_resumes_the_run(stopped: Run):
-    # The scores of the first epochs are not scores of this metric.
-    flags = [*FLAGS, "--best_metric", "cer"]
-    assert "no better cer since epoch 4" in stopped.start(*flags).succeed()
-    position = last_state(stopped.folder)["position"]
-    assert (position["epoch"], position["best_epoch"]) == (6, 4)
+def test_patience_counts_the_epochs_before_a_change_of_the_metric(stopped: Run):
+    for patience, last in (("2", 3), ("3", 4)):
+        output = stopped.start(*FLAGS, "--best_metric", "cer", "--patience", patience).succeed()
+        assert f"Finished at epoch {last}, " in output and "no better cer since epoch 1" in output
 
 
 def test_lower_patience_ends_a_resumed_run_after_its_epoch(run: Run):

@@ -39,8 +39,8 @@ def words_of(command: str) -> list[str]:
     if program == "torchrun":
         script, *words = words
         return [*TORCHRUN, str(ROOT / script), *words, *FLAGS.split()]
-    assert program == "translate-ddp", command
-    return [sys.executable, "-m", "translate_ddp", *words]
+    assert program == "python", command
+    return [sys.executable, *words]
 
 
 def run(command: str, folder: Path) -> str:
@@ -107,5 +107,5 @@ def test_six_commands_lead_from_a_corpus_to_a_served_model(folder: Path):
     (folder / "test.de").write_text("sol lun\n")
     (folder / "test.en").write_text("sun moon\n")
     files = "--model_folder en-de-int8 --source test.en --reference test.de"
-    assert "BLEU signature" in run(f"translate-ddp validate {files}", folder)
-    assert json.loads(run(f"translate-ddp score {files}", folder).splitlines()[0])
+    assert "BLEU signature" in run(f"python -m translate_ddp validate {files}", folder)
+    assert json.loads(run(f"python -m translate_ddp score {files}", folder).splitlines()[0])

@@ -26,9 +26,8 @@ from translate_ddp.runtime.distributed import World
 from translate_ddp.training import find_checkpoint
 from translate_ddp.training.checkpoint_file import load
 from translate_ddp.training.checkpoint_name import Checkpoint
-from translate_ddp.training.find_checkpoint import Listing, delete_copy, load_initial
+from translate_ddp.training.find_checkpoint import Listing, delete_copy, find_start, load_initial
 from translate_ddp.training.fine_tuning import adopt_settings
-from translate_ddp.training.start import find_start
 from translate_ddp.translator import Translator
 
 # The sizes are those of the file: the preset of this corpus is four times as wide. No weight

@@ -1,6 +1,7 @@
 """The logbook and its sinks; metrics.jsonl loses no record and continues after a resume."""
 
 import io
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from tests.helpers.runs import records, steps
 from translate_ddp.errors import NotSaved
 from translate_ddp.training.logbook import Logbook, Sample, Sink, choose_samples, shown_samples
 from translate_ddp.training.sinks import jsonl_sink
-from translate_ddp.training.sinks.jsonl_sink import JsonlSink
+from translate_ddp.training.sinks.jsonl_sink import JsonlSink, read_records
 from translate_ddp.training.state import LogOffset
 
 SAMPLE = Sample("Guten Tag", "Good day", "Good")
@@ -162,6 +163,33 @@ def test_nothing_is_cut_off_a_file_that_is_not_the_one_of_the_checkpoint(tmp_pat
     assert "nothing is removed" in message
 
 
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda path: path.unlink(),
+        lambda path: path.rename(path.with_name("old.jsonl")),
+        lambda path: shutil.rmtree(path.parent),
+        lambda path: path.rename(path.with_name("old.jsonl")).with_name(path.name).touch(),
+    ],
+)
+def test_a_file_that_is_deleted_moved_or_replaced_is_written_again(
+    tmp_path: Path, lose: Callable[[Path], object]
+):
+    messages: list[str] = []
+    sink = JsonlSink(tmp_path / "model", None, messages.append)
+    for step in (1, 2):
+        sink.log(step, {"train/loss": 2.5})
+    lose(sink.path)
+    sink.log(3, {"train/loss": 1.5})
+    sink.log(4, {"train/loss": 1.0})
+    assert messages == [f"{sink.path} was deleted, moved or replaced: it was written again."]
+    assert steps(sink.path.parent) == [1, 2, 3, 4]
+    lose(sink.path)
+    assert sink.offset().is_in(sink.path.read_bytes()) and len(messages) == 2
+    sink.close(1.0, failed=False)
+    assert steps(sink.path.parent) == [1, 2, 3, 4]
+
+
 def test_new_run_does_not_append_to_the_records_of_another(tmp_path: Path):
     (tmp_path / "metrics.jsonl").write_text('{"step": 10}\n')
     with pytest.raises(AssertionError, match="another run"):
@@ -180,10 +208,10 @@ def test_records_up_to_a_step_are_read_as_they_were_logged(tmp_path: Path):
     for step, scalars in logged:
         sink.log(step, scalars)
     sink.close(1.0, failed=False)
-    assert sink.records(last_step=20) == logged[:3]
+    assert read_records(tmp_path, last_step=20) == logged[:3]
     with sink.path.open("a") as file:
         file.write('{"step": 20, "time"\n[]\n{"time": 1.0}\n{"step": 5, "time": 1, "a": "?"}\n')
-    assert sink.records(last_step=20) == logged[:3]  # edited lines are left out
+    assert read_records(tmp_path, last_step=20) == logged[:3]  # edited lines are left out
     sink.path.write_text("".join(sink.path.read_text().splitlines(keepends=True)[:4]))
     numbers = [records(tmp_path)[n]["train/loss"] for n in (0, 1, 3)]
     assert numbers == [2.5, "inf", "nan"]  # JSON lacks the others

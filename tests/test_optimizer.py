@@ -7,7 +7,9 @@ from typing import Literal
 import pytest
 import torch
 
+from tests.helpers.faults import Run
 from tests.helpers.models import small_model
+from tests.helpers.runs import metrics
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import ModelConfig, OptimizerConfig
@@ -170,3 +172,37 @@ def test_start_message_has_the_highest_rate_of_a_training(
     (shown,) = re.findall(r"(?:peak|up to) ([\d.]+)", message)
     assert float(shown) == pytest.approx(highest, rel=0.002)
     assert "lower --batch_tokens" not in message or not max_steps
+
+
+def rates(run: Run) -> list[float]:
+    return [record["train/lr"] for record in metrics(run.folder) if "train/lr" in record]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["--num_epochs", "4"],  # of a linear schedule
+        ["--num_epochs", "4", "--schedule", "inverse_sqrt"],
+        ["--num_epochs", "3", "--lr", "0.5"],
+    ],
+)
+def test_a_jump_of_the_learning_rate_is_reported_with_the_rate_that_avoids_it(
+    run: Run, change: list[str]
+):
+    linear = ["--schedule", "linear", "--log_every", "1"]
+    run.start(*linear).succeed()
+    output = run.start(*linear, *change, "--max_steps", "31").succeed()
+    before, now = rates(run)[-2:]
+    text = f"The learning rate was {before:.3g} at the last step, and is {now:.3g} at the next one."
+    assert text in output and not 0.9 < now / before < 1.1
+    advice = ["--lr", output.split("Pass --lr ")[1].split()[0]]
+    flags = [*linear, *change, *advice, "--preload", "2", "--max_steps", "31"]
+    assert "The learning rate was" not in run.start(*flags).succeed()
+    assert rates(run)[-1] == pytest.approx(before, rel=0.01)
+
+
+def test_a_learning_rate_that_only_follows_its_schedule_is_not_reported(run: Run):
+    linear = ["--schedule", "linear", "--num_epochs", "3"]
+    for step in ("1", "2", "15", "44", "45"):  # in the warm-up, between epochs and near the end
+        flags = [*linear, "--max_steps", step, "--batch_tokens", "90" if step > "2" else "100"]
+        assert "The learning rate was" not in run.start(*flags).succeed()

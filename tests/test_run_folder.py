@@ -3,12 +3,17 @@
 import errno
 import json
 import os
+import shutil
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.helpers import processes
 from tests.helpers.faults import Run
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.fault_injection import VARIABLE
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.run_folder import RunFolder, RunStatus
 
@@ -127,3 +132,35 @@ def test_two_containers_with_equal_names_and_ids_may_write_a_file_at_once(
     monkeypatch.setattr(os, "fsync", write_within)
     write_atomically(path, "first")
     assert path.read_text() == "first" and list(tmp_path.iterdir()) == [path]
+
+
+def move(folder: Path) -> Path:
+    return folder.rename(folder.with_name("moved"))
+
+
+@pytest.mark.parametrize(
+    ("lose", "size"),
+    [
+        (shutil.rmtree, 1),
+        (shutil.rmtree, 2),
+        (move, 1),
+        (lambda folder: move(folder).with_name(folder.name).mkdir(), 1),
+        (lambda folder: shutil.copytree(move(folder), folder), 1),
+        (lambda folder: (folder / ".lock").unlink(), 1),  # a second run could write to it
+    ],
+    ids=["deleted", "deleted, two ranks", "moved", "made anew", "copied", "only its lock"],
+)
+def test_a_run_whose_folder_is_gone_saves_everything_and_ends(
+    run: Run, tmp_path: Path, lose: Callable[[Path], object], size: int
+):
+    stop = {VARIABLE: "batch:19@0=stop"}  # after the saves of step 16 and of the first epoch
+    job = processes.train(run.flags, tmp_path, size, **stop)
+    state = Path(f"/proc/{job.ranks[0].pid}/stat")
+    processes.wait_until(lambda: state.read_text().rsplit(")", 1)[1].split()[0] == "T", job.text)
+    lose(run.folder)
+    job.signal(signal.SIGCONT)
+    output = job.fail()
+    assert output.count(f"error: {run.folder} or its .lock was deleted or moved during") == 1
+    assert run.status["state"] == "failed" and "deleted or moved" in run.status["reason"]
+    assert "Resuming from " in run.start(size=size).succeed()
+    run.assert_uninterrupted(size)

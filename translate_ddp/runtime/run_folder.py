@@ -39,6 +39,7 @@ class RunFolder:
         self.path = Path(path)
         self.has_begun = False  # whether this start has begun to train
         self._token = token
+        self._lock: int | None = None  # the descriptor of the open file
 
     def lock(self, rank: int) -> int:
         """Lock the folder for this start until the process ends; create it if need be.
@@ -58,6 +59,7 @@ class RunFolder:
             if not self._wait_for_lock(descriptor):
                 os.close(descriptor)
                 return int(self._holder()["rank"])
+            self._lock = descriptor
             delete_partial_files(self.path)
             mine = {"token": self._token, "pid": os.getpid(), "host": socket.gethostname()}
             mine |= {"kernel": kernel_id(), "rank": rank}
@@ -117,6 +119,10 @@ class RunFolder:
             )
         return True
 
+    def is_gone(self) -> bool:
+        """Whether the folder, or only its lock, was deleted or moved since it was locked."""
+        return self._lock is not None and not is_at(self.path / LOCK_FILE, self._lock)
+
     def is_mine(self) -> bool:
         """False if another run has replaced the token, on a disk whose nodes share no locks."""
         return self._holder().get("token", self._token) == self._token
@@ -142,6 +148,14 @@ class RunFolder:
 
     def _holder(self) -> dict[str, Any]:
         return read_json(self.path / HOLDER_FILE)
+
+
+def is_at(path: Path, descriptor: int) -> bool:
+    """Whether the open file is still at its path: not deleted, moved or replaced."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except OSError as error:  # others of a network disk may pass
+        return error.errno not in (errno.ENOENT, errno.ESTALE)
 
 
 def is_in_use(path: Path) -> bool | None:

@@ -17,11 +17,11 @@ from typing import Literal, NoReturn
 from torch.distributed import DistError
 
 from translate_ddp.errors import first_line, type_and_line
+from translate_ddp.quantities import rank_names
 from translate_ddp.runtime.heartbeat import heartbeats_to
 from translate_ddp.runtime.launcher import ONE_PROCESS, Launch
 from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest
 from translate_ddp.runtime.process_exit import ExitCode, ProcessExit
-from translate_ddp.runtime.rank_names import rank_names
 from translate_ddp.runtime.run_folder import RunStatus
 from translate_ddp.runtime.signals import SignalReceiver, is_in_foreground, receive_signals
 

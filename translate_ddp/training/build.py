@@ -41,7 +41,7 @@ from translate_ddp.training.resume import Resumed
 from translate_ddp.training.run_facts import tracker_config
 from translate_ddp.training.saving import RunSaver
 from translate_ddp.training.sinks.console_sink import ConsoleSink
-from translate_ddp.training.sinks.jsonl_sink import JsonlSink
+from translate_ddp.training.sinks.jsonl_sink import JsonlSink, read_records
 from translate_ddp.training.sinks.report_sink import ReportSink
 from translate_ddp.training.sinks.trackio_sink import TrackioSink
 from translate_ddp.training.sinks.wandb_sink import WandbSink
@@ -150,7 +150,8 @@ def open_logbook(
     logbook.sinks += [ConsoleSink(), metrics]
     logbook.offset, logbook.last_time = metrics.offset, metrics.last_time
     settings = tracker_config(resumed.run.config, model, world)
-    history = metrics.records(state.position.global_step) if state and resumed.is_fork else []
+    last_step = state.position.global_step if state and resumed.is_fork else 0
+    history = read_records(folder.path, last_step) if last_step else []
     run_id, message = resumed.run.run_id, logbook.message
     logbook.sinks.append(WandbSink(config.logbook, folder.path, run_id, settings, message, history))
     if project := config.logbook.trackio_project:

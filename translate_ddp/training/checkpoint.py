@@ -6,7 +6,7 @@ listing of such a disk may be old: a file in it may have disappeared.
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -77,8 +77,8 @@ class CheckpointStore:
                 "Existing checkpoints are unchanged."
             ) from error
 
-    def prune(self, names: Iterable[str], *, best_epoch: int | None) -> None:
-        """Delete those of the files `names` that are neither among the newest nor the best epoch.
+    def prune(self, names: Iterable[str], *, best_epochs: Collection[int]) -> None:
+        """Delete those of the files `names` that are neither among the newest nor a best epoch.
 
         `keep_last` epochs and as many steps are kept, and the epochs that `average` needs. A step
         that was saved again as the end of an epoch is deleted. Files that are not in `names`, such
@@ -95,19 +95,19 @@ class CheckpointStore:
         unneeded = [c for c in steps if c.step in ends]
         if self.keep_last:
             older = epochs[self._kept_epochs :]
-            unneeded += [c for c in older if c.epoch != best_epoch]
+            unneeded += [c for c in older if c.epoch not in best_epochs]
             unneeded += [c for c in steps if c.step not in ends][self.keep_last :]
         for checkpoint in unneeded:
             with suppress(OSError):  # a file that cannot be deleted does not end the run
                 fault_point("pruning")
                 checkpoint.path.unlink(missing_ok=True)
 
-    def count_files(self, epochs: int) -> int:
-        """The most files of a run of `epochs` epochs; without pruning, those of the epochs."""
+    def count_files(self, epochs: int, kept: int) -> int:
+        """The most files of a run that always keeps `kept` epochs; without pruning, all epochs."""
         if not self.keep_last:
             return epochs
         # With the best epoch, and a new file before an old one is deleted.
-        return min(self._kept_epochs, epochs) + self.keep_last + 2
+        return min(self._kept_epochs + kept, epochs) + self.keep_last + 2
 
     def find(self, preload: str) -> tuple[Checkpoint, Lines]:
         """The newest intact file that `preload` selects, and a message for each damaged one.

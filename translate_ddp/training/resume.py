@@ -14,13 +14,16 @@ from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import ORDER
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.run_record import METRICS_FILE
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.device import processor_name
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import Config, CorpusConfig, OptimizerConfig
 from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.start import Start, record_begin
-from translate_ddp.training.state import Run, RunIdentity, RunState
+from translate_ddp.training.find_checkpoint import Start, record_begin
+from translate_ddp.training.metrics import Metric
+from translate_ddp.training.sinks.jsonl_sink import read_records
+from translate_ddp.training.state import Position, Run, RunIdentity, RunState
 
 FREE_SETTINGS = ("dropout", "max_tokens")  # max_tokens only divides a step into passes
 
@@ -214,6 +217,27 @@ def describe_changes(state: RunState, config: Settings, environment: dict[str, A
         order = "The order of the data is the same, but the" if same_numpy else "The"
         messages.append(f"{order} results are not equal bit for bit: {'; '.join(differences)}.")
     return messages
+
+
+def choose_best(state: RunState, metric: Metric, store: CheckpointStore, world: World) -> list[str]:
+    """If `best_metric` has changed, choose the best epoch that has a file; a message about it."""
+    position, name = state.position, metric.name
+    if position.best_metric in ("", name):
+        return []
+
+    def work() -> Position:
+        best, epochs = position, {c.step: c.epoch for c in store.list() if c.epoch}
+        for step, scores in read_records(store.folder, position.global_step):
+            if step in epochs and f"validation/{name}" in scores:
+                best = best.with_score(epochs[step], scores[f"validation/{name}"], metric)
+        return best
+
+    best = state.position = world.on_main("choosing the best epoch", work)
+    return [
+        f"Best epoch by {name}, of those with a file and a score in {METRICS_FILE}: "
+        f"{best.best_epoch if best.best_metric == name else 'none yet'}. The file of epoch "
+        f"{position.best_epoch}, the best by {position.best_metric}, is kept."
+    ]
 
 
 def describe_environment(model: Transformer, max_tokens: int, world: World) -> dict[str, Any]:

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from translate_ddp.errors import NotSaved, UserError
+from translate_ddp.quantities import rank_names
+from translate_ddp.run_record import METRICS_FILE
 from translate_ddp.runtime.distributed import World
-from translate_ddp.runtime.rank_names import rank_names
-from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.runtime.run_folder import LOCK_FILE, RunFolder
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.state import RunState
 
@@ -51,7 +52,7 @@ class RunSaver:
 
         Returns the name of the new file, or "" if it could not be written. The save of an epoch is
         tried again, as its weights are gone later. Raises UserError on every rank after
-        `MAX_FAILED_SAVES` failures in a row, or after one failure if `is_last`.
+        `MAX_FAILED_SAVES` failures in a row, after one if `is_last`, or if the folder is a new one.
         """
         while True:
             name, problem = self.world.on_main(
@@ -81,8 +82,14 @@ class RunSaver:
             path = self.store.save(state, epoch=epoch, before_publish=self._check_owner)
         except NotSaved as error:
             return "", str(error)
-        names = [*state.run.history, path.name]
-        self.store.prune(names, best_epoch=state.position.best_epoch or None)
+        if self.folder.is_gone():
+            raise UserError(
+                f"{self.folder.path} or its {LOCK_FILE} was deleted or moved during the run, which "
+                f"ends here. {path} and {METRICS_FILE} were saved in its place, and the same "
+                "command resumes from them."
+            )
+        names, position = [*state.run.history, path.name], state.position
+        self.store.prune(names, best_epochs={position.best_epoch, *position.kept_epochs})
         return path.name, ""
 
     def _check_owner(self) -> None:

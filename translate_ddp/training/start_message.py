@@ -2,8 +2,12 @@
 
 import math
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +15,11 @@ import torch
 
 from translate_ddp.data.mix import Mix
 from translate_ddp.modeling.precision import choose_dtype, precision_warning
-from translate_ddp.quantities import counted
+from translate_ddp.quantities import counted, size
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.distributed import World
-from translate_ddp.training.disk_need import DiskNeed
 from translate_ddp.training.local_paths import dataset_names
-from translate_ddp.training.optimizer import MAX_WARMUP
+from translate_ddp.training.optimizer import MAX_WARMUP, allocated_size, learning_rate
 from translate_ddp.training.resume import Settings
 from translate_ddp.training.trainer import Trainer
 
@@ -84,6 +87,27 @@ def describe_rate(optimizer: Mapping[str, Any], steps: int, max_steps: int) -> s
     return f"learning rate {rate:g}, peak {peak:.3g} at step {round(top):,}, {schedule} decay"
 
 
+def describe_rate_change(trainer: Trainer) -> list[str]:
+    """A message if changed settings change the learning rate of a resumed run by over a tenth."""
+    step, config, mix = trainer.position.global_step, trainer.updater.config, trainer.mix
+    if step == 0 or trainer.is_finished():
+        return []
+    trainer.sampler.set_epoch(trainer.position.epoch)  # for its number of steps
+
+    def rate(ago: int) -> float:
+        done = trainer.epochs_done - ago / len(trainer.sampler.plan)
+        return learning_rate(step - ago, config, mix.finished_part(done, trainer.config.num_epochs))
+
+    last, now = trainer.updater.optimizer.param_groups[0]["lr"], rate(0)
+    if abs(rate(1) - last) < 0.1 * last:
+        return []
+    return [
+        f"The learning rate was {last:.3g} at the last step, and is {now:.3g} at the next one. "
+        f"Pass --lr {config.lr * last / now:.3g} to continue at about the old rate, or start a new "
+        "run, with a schedule of its own, by --init_from and a lower --lr."
+    ]
+
+
 def describe_steps(counts: Sequence[int], mix: Mix) -> str:
     """The steps per epoch, of each stage."""
     if len(counts) == 1:
@@ -119,3 +143,44 @@ def unused_gpus(world: World) -> str | None:
         return None
     command = shlex.join(["torchrun", f"--nproc_per_node={count}", *sys.argv])
     return f"This process uses 1 of {count} GPUs. To use all of them: {command}"
+
+
+@dataclass(frozen=True)
+class DiskNeed:
+    """What a run writes beside the prepared corpus."""
+
+    folder: Path
+    files: int
+    deletes_old: bool
+    file_bytes: int
+    free_bytes: int  # with what earlier checkpoints of the folder take
+
+    @classmethod
+    def of(cls, trainer: Trainer) -> "DiskNeed":
+        store, epochs = trainer.saver.store, trainer.config.num_epochs
+        size = sum(p.numel() * p.element_size() for p in trainer.model.parameters())
+        files = store.count_files(epochs, len(trainer.position.kept_epochs))
+        free = shutil.disk_usage(store.folder).free
+        for checkpoint in store.list():
+            with suppress(FileNotFoundError):  # a stale listing of a network disk
+                free += checkpoint.path.stat().st_size
+        size += allocated_size(trainer.updater.optimizer)
+        return cls(store.folder, files, store.keep_last > 0, size, free)
+
+    @property
+    def total_bytes(self) -> int:
+        return self.files * self.file_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"{'at most' if self.deletes_old else 'at least'} {self.files} checkpoints of "
+            f"{size(self.file_bytes)}, {size(self.total_bytes)} of {size(self.free_bytes)} free"
+        )
+
+    def warnings(self) -> list[str]:
+        if self.total_bytes <= self.free_bytes:
+            return []
+        return [
+            f"The disk of {self.folder} has no space for all checkpoints: {self}. Free some, lower "
+            "--keep_last, or choose another --model_folder."
+        ]

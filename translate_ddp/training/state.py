@@ -24,6 +24,7 @@ class Position:
     best_epoch: int = 0  # 0: none yet
     best_score: float = 0.0  # of the metric `best_metric` at that epoch
     best_metric: str = ""
+    kept_epochs: list[int] = field(default_factory=list)  # that were best by another metric
     skipped_steps: int = 0  # steps whose loss or gradient was not finite
     skipped_in_a_row: int = 0
 
@@ -42,11 +43,19 @@ class Position:
     def after_epoch(self, score: float, metric: Metric) -> "Position":
         """The position after the current epoch, which ended with this validation score."""
         ended = replace(self, epoch=self.epoch + 1, step_in_epoch=0)
-        is_first = self.best_metric != metric.name  # also after a change of the setting
-        if is_first or metric.is_better(score, self.best_score):
-            ended.best_epoch, ended.best_score = ended.epoch, score
-            ended.best_metric = metric.name
-        return ended
+        return ended.with_score(ended.epoch, score, metric)
+
+    def with_score(self, epoch: int, score: float, metric: Metric) -> "Position":
+        """The position with this epoch as the best, if it is better or the first by `metric`."""
+        kept = self.kept_epochs
+        if self.best_metric == metric.name:
+            if not metric.is_better(score, self.best_score):
+                return self
+        elif self.best_metric:  # the setting has changed
+            kept = sorted({*kept, self.best_epoch})
+        return replace(
+            self, best_epoch=epoch, best_score=score, best_metric=metric.name, kept_epochs=kept
+        )
 
     def epochs_since_best(self, metric: Metric) -> int:
         """Finished epochs after the best one; 0 if none is known for this metric."""

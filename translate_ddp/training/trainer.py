@@ -20,16 +20,14 @@ from translate_ddp.settings import TrainConfig
 from translate_ddp.training import due
 from translate_ddp.training.averaging import average_run, listed, loaded
 from translate_ddp.training.logbook import Logbook
-from translate_ddp.training.meters import StepMeters, Throughput
+from translate_ddp.training.meters import StepMeters, Throughput, count_skipped
 from translate_ddp.training.metrics import find_metric, with_units
 from translate_ddp.training.optimizer import check_shapes
 from translate_ddp.training.resume import describe_environment
 from translate_ddp.training.saving import RunSaver, check_weights
-from translate_ddp.training.skipped_steps import count_skipped
 from translate_ddp.training.state import Position, Run, RunState
 from translate_ddp.training.updater import StepResult, Updater
-from translate_ddp.training.validation import ValidationSet
-from translate_ddp.training.validator import Validator
+from translate_ddp.training.validation import ValidationSet, Validator
 
 
 @dataclass

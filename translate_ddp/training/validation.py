@@ -1,22 +1,25 @@
 """Decodes a validation set greedily and scores it, on rank 0 or on all ranks.
 
-It returns scores and texts; the trainer and the commands log them.
+`validate` returns scores and texts, which commands print; `Validator` validates during training.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset, PreparedData
 from translate_ddp.data.tokenizer import Tokenizer
-from translate_ddp.modeling.engine import Engine, ignore
+from translate_ddp.errors import Stopped
+from translate_ddp.modeling.engine import Engine, TorchEngine, ignore
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.settings import GREEDY, NBestConfig, ValidateOn
 from translate_ddp.text import normalize
-from translate_ddp.training.logbook import Sample
-from translate_ddp.training.metrics import Texts, score_texts
+from translate_ddp.training.logbook import Logbook, Sample
+from translate_ddp.training.metrics import Texts, bleu_signature, score_texts
 
 
 @dataclass(frozen=True)
@@ -103,3 +106,63 @@ def _score(shards: Sequence[Shard], data: ValidationSet) -> Validation:
 def samples_of(sources: Texts, references: Texts, predictions: Texts) -> list[Sample]:
     """A row for each sentence."""
     return [Sample(*texts) for texts in zip(sources, references, predictions, strict=True)]
+
+
+@dataclass
+class Validator:
+    """Scores models on the validation set of a run, with a progress bar and heartbeats.
+
+    Every rank calls it at the same steps.
+    """
+
+    data: ValidationSet
+    tokenizer: Tokenizer
+    on: ValidateOn
+    max_tokens: int
+    logbook: Logbook
+    world: World
+    _signature_shown: bool = field(default=False, init=False)
+
+    def validate(self, model: Transformer, step: int) -> dict[str, float]:
+        """The scores at this step; the translations are logged. Raises Stopped like `score`."""
+        result = self.score(model, step)
+        rows = samples_of(self.data.sources, self.data.references, result.predictions)
+        self.logbook.validated(step, rows)
+        return result.scores
+
+    def score(self, model: Transformer, step: int) -> Validation:
+        """Scores and translations at this step. Raises Stopped at a request to stop."""
+        data, world, watchdog = self.data, self.world, self.world.watchdog
+        watchdog.enter_phase("validating", step)
+        total = len(data.rows_of(world, self.on))
+
+        def on_batch(_: int) -> None:
+            watchdog.heartbeat()
+            if watchdog.stop_reason is not None:
+                raise Stopped  # the resumed run validates again
+
+        def on_decoded(count: int) -> None:
+            progress.advance(count)
+            fault_point("validating")
+            on_batch(count)
+
+        with self.logbook.progress("validation", total=total) as progress:
+            was_training = model.training
+            engine = TorchEngine(model.eval(), world.device, self.max_tokens)
+            result = validate(
+                engine,
+                data,
+                self.tokenizer,
+                world,
+                self.on,
+                on_decoded=on_decoded,
+                on_loss=on_batch,
+            )
+            model.train(was_training)
+            return result
+
+    def show_signature(self) -> None:
+        """Print BLEU's signature once, on rank 0."""
+        if self.world.is_main and not self._signature_shown:
+            self.logbook.message(f"BLEU signature: {bleu_signature(self.data.lang_tgt)}")
+            self._signature_shown = True

@@ -14,6 +14,8 @@ from pathlib import Path
 from translate_ddp.errors import NotSaved
 from translate_ddp.run_record import METRICS_FILE
 from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.run_folder import is_at
 from translate_ddp.training.logbook import Sink
 from translate_ddp.training.state import LogOffset
 
@@ -50,20 +52,6 @@ class JsonlSink(Sink):
                 f"Could not write to {self.path}: {error.strerror}. The next record retries."
             )
 
-    def records(self, last_step: int) -> list[tuple[int, dict[str, float]]]:
-        """Step and scalars of every line up to `last_step`; a line that was edited may be left out.
-
-        A file that does not match the checkpoint may have such lines, and later ones.
-        """
-        found = []
-        for line in self.path.read_text(encoding="utf-8", errors="replace").split("\n"):
-            with suppress(ValueError, KeyError, TypeError, AttributeError):
-                record = json.loads(line)
-                step, _ = record.pop("step"), record.pop("time")
-                if step <= last_step:
-                    found.append((step, {name: float(value) for name, value in record.items()}))
-        return found
-
     def offset(self) -> LogOffset:
         """The offset after all records, which are synced to disk. Raises NotSaved if that fails."""
         try:
@@ -80,6 +68,8 @@ class JsonlSink(Sink):
 
     def _write(self) -> None:
         """Append unwritten records. After a failure the next call replaces what was written."""
+        if not is_at(self.path, self._file.fileno()):
+            self._restore()
         if not self._unwritten:
             return
         fault_point("metrics")
@@ -90,6 +80,15 @@ class JsonlSink(Sink):
         self._size += len(self._unwritten)
         self._sha256.update(self._unwritten)
         self._unwritten = b""
+
+    def _restore(self) -> None:
+        """Write the records again, which the open file still has."""
+        self._file.seek(0)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.path, self._file.readall())
+        self._file.close()
+        self._file = io.FileIO(self.path, "r+")
+        self._message(f"{self.path} was deleted, moved or replaced: it was written again.")
 
     def _read_kept(self, offset: LogOffset | None) -> bytes:
         """The whole lines at the start of the file that the run continues."""
@@ -106,6 +105,21 @@ class JsonlSink(Sink):
                 "machine): nothing is removed, and new records are appended."
             )
         return content[: content.rfind(b"\n") + 1]
+
+
+def read_records(folder: Path, last_step: int) -> list[tuple[int, dict[str, float]]]:
+    """Step and scalars of every line up to `last_step`; a line that was edited may be left out.
+
+    A file that does not match the checkpoint may have such lines, and later ones.
+    """
+    found = []
+    for line in (folder / METRICS_FILE).read_text("utf-8", errors="replace").split("\n"):
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            record = json.loads(line)
+            step, _ = record.pop("step"), record.pop("time")
+            if step <= last_step:
+                found.append((step, {name: float(value) for name, value in record.items()}))
+    return found
 
 
 def last_time(content: bytes) -> float:
