@@ -6,6 +6,7 @@ import pytest
 
 from tests.helpers.corpora import EN_DE, error_of, read, write
 from translate_ddp.corpus_settings import SourceOptions
+from translate_ddp.data.inputs import read_sources
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 
@@ -50,3 +51,43 @@ def test_first_row_that_may_be_a_header_is_named(folder: Path, ending: str):
 @pytest.mark.parametrize("row", ["It\tEs", "No\tNo", "no\tno", "so\tdann", "He is\tDe"])
 def test_words_that_are_codes_of_languages_are_a_pair(folder: Path, row: str):
     assert read(write(folder / "x.tsv", f"{row}\n")) == [tuple(row.split("\t"))]
+
+
+HEADERS = [
+    '"de"\t"en"',
+    "German sentence\tEnglish translation",
+    '"German sentence"\t"English sentence"',
+    "Text (de)\tText (en)",
+    "Satz DE\tSentence EN",
+    "sentence_de\tsentence_en",
+    "deu-text\teng-text",
+    "Target text\tSource text",
+]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_columns_are_found_by_words_of_their_names(folder: Path, header: str):
+    swapped = "".join(f"{de}\t{en}\n" for en, de in PAIRS)
+    path = write(folder / "x.tsv", f"{header}\n{swapped}")
+    rows = read_pairs(path, EN_DE)
+    assert list(rows.read(ignore_progress)) == PAIRS
+    assert header.startswith('"de"') or "is read as a header" in " ".join(rows.notices)
+    assert list(read_sources(Path(path), "en", "de")) == [en for en, _ in PAIRS]
+
+
+@pytest.mark.parametrize(
+    ("languages", "row"),
+    [
+        (EN_DE, "I speak German\tIch spreche Deutsch"),
+        (EN_DE, "German and English\tDeutsch und Englisch"),
+        (EN_DE, "He learns English.\tThe German man."),
+        (("de", "es"), "Es regnet\tLlueve de noche"),
+        (("de", "es"), "Das ist es\tCasa de Ana"),
+    ],
+)
+def test_sentences_with_names_of_languages_are_a_pair(
+    folder: Path, languages: tuple[str, str], row: str
+):
+    path = write(folder / "x.tsv", f"{row}\n")
+    assert read(path, languages) == [tuple(row.split("\t"))]
+    assert list(read_sources(Path(path), *languages)) == [row.split("\t")[0]]

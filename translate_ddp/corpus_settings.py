@@ -11,6 +11,7 @@ from tyro.conf import Fixed, Suppress
 from translate_ddp.text import normalize
 
 CleanLevel = Literal["none", "safe", "strict"]
+Quoting = Literal["auto", "csv", "none"]
 NUMBER_OR_SHARE = re.compile(r"\d+|\d+(\.\d+)?%")
 VALIDATION_SHARE = 0.02
 MAX_VALIDATION_PAIRS = 2_000
@@ -24,6 +25,7 @@ class SourceOptions:
     src_column: str = ""  # '': the usual names
     tgt_column: str = ""
     revision: str = ""  # of a dataset of the hub
+    quoting: Quoting = "auto"  # what quotes are in tables in text
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class CorpusConfig:
     """Column of the target in tables; '': named by language, tgt or target."""
     revision: str = ""
     """Revision of datasets of the hub, such as a commit; '': the newest, or that in the cache."""
+    quoting: Quoting = "auto"
+    """Quotes in TSV and CSV. csv: they enclose fields; none: they are text; auto: csv in a .csv,
+    and in a .tsv whose quotes are all as in CSV."""
     clean: CleanLevel = "safe"
     """Pairs to drop. none: only unusable ones; safe: duplicates and defects; strict: also pairs
     that are probably no translations (docs/data.md)."""
@@ -82,7 +87,7 @@ class CorpusConfig:
 
     @property
     def options(self) -> SourceOptions:
-        return SourceOptions(self.src_column, self.tgt_column, self.revision)
+        return SourceOptions(self.src_column, self.tgt_column, self.revision, self.quoting)
 
     @classmethod
     def of(cls, saved: Mapping[str, Any]) -> "CorpusConfig":

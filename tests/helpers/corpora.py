@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import datasets
 import pyarrow as pa
@@ -83,7 +84,7 @@ def corpus_of(
 EN_DE = ("en", "de")
 
 
-def read(source: Path | str, languages: tuple[str, str] = EN_DE, **options: str) -> list[Row]:
+def read(source: Path | str, languages: tuple[str, str] = EN_DE, **options: Any) -> list[Row]:
     """All rows of the source, as they are stored."""
     rows = read_pairs(str(source), languages, SourceOptions(**options))
     return list(rows.read(ignore_progress))
@@ -96,7 +97,7 @@ def notices_of(source: Path | str) -> list[str]:
     return rows.notices
 
 
-def error_of(source: Path | str, languages: tuple[str, str] = EN_DE, **options: str) -> str:
+def error_of(source: Path | str, languages: tuple[str, str] = EN_DE, **options: Any) -> str:
     """The message of the UserError that reading the source raises."""
     with pytest.raises(UserError) as raised:
         for rows in find_splits(str(source), languages, SourceOptions(**options)).values():

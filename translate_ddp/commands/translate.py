@@ -30,6 +30,7 @@ from translate_ddp.commands.output_formats import (
 )
 from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.console import print_line, printable
+from translate_ddp.corpus_settings import Quoting
 from translate_ddp.data.inputs import Texts, read_sources
 from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.tables import file_identity, is_table
@@ -52,6 +53,8 @@ class TranslateConfig:
     divide the work. The same command continues an interrupted one."""
     format: Format = "text"
     """text: a line for each translation; jsonl: an object for each text, with scores."""
+    quoting: Quoting = "auto"
+    """Quotes in TSV and CSV. csv: they enclose fields; none: they are text; auto: by the file."""
     reverse: bool = False
     """Translate in the other direction, with a model of --bidirectional."""
     saved: SavedModel = field(default_factory=SavedModel)
@@ -93,7 +96,7 @@ def _texts(config: TranslateConfig, translator: Translator) -> Iterable[str]:
     if config.lines:
         return config.lines
     if config.input:
-        return (text or "" for text in open_input(config.input, translator))
+        return (text or "" for text in open_input(config, translator))
     if sys.stdin.isatty():
         return typed_lines(f"{translator.lang_src}-{translator.lang_tgt}")
     return stdin_lines()
@@ -105,9 +108,7 @@ def write_file(config: TranslateConfig) -> None:
         translator = on_every_rank(
             world, "opening the model", lambda: config.saved.open(config.reverse)
         )
-        given = on_every_rank(
-            world, "reading the input", lambda: open_input(config.input, translator)
-        )
+        given = on_every_rank(world, "reading the input", lambda: open_input(config, translator))
 
         def compute(part: range, on_done: Callable[[int], None]) -> bytes:
             texts = [text or "" for text in given.part(part)]
@@ -119,17 +120,20 @@ def write_file(config: TranslateConfig) -> None:
         def identity() -> list[object]:
             path = spooled(Path(config.input))
             settings = [file_identity(path), config.format, asdict(config.search)]
+            settings += [config.quoting] if config.quoting != "auto" else []
             return [*translator.identity, *settings]
 
         write_rows(Path(config.output), identity, len(given), compute, world, "translation")
 
 
-def open_input(path: str, translator: Translator) -> Texts:
+def open_input(config: TranslateConfig, translator: Translator) -> Texts:
     """The texts of a file; the number of those that are missing is printed on stderr."""
-    texts = read_sources(Path(path), translator.lang_src)
+    languages = translator.lang_src, translator.lang_tgt
+    texts = read_sources(Path(config.input), *languages, config.quoting)
     if texts.missing:
         print_line(
-            f"Rows of {path} without a text: {texts.missing:,}. Their translations are empty.",
+            f"Rows of {config.input} without a text: {texts.missing:,}. Their translations are"
+            " empty.",
             sys.stderr,
         )
     return texts

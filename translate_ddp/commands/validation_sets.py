@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from translate_ddp.commands.saved_model import SavedModel
-from translate_ddp.corpus_settings import SourceOptions
+from translate_ddp.corpus_settings import Quoting, SourceOptions
 from translate_ddp.data.dataset import (
     ParallelDataset,
     PreparedData,
@@ -42,6 +42,8 @@ class PairsConfig:
     names."""
     tgt_column: str = ""
     """Column of --source that holds the references."""
+    quoting: Quoting = "auto"
+    """Quotes in TSV and CSV. csv: they enclose fields; none: they are text; auto: by the file."""
     reverse: bool = False
     """Use the other direction of a model of --bidirectional."""
 
@@ -53,7 +55,7 @@ class PairsConfig:
 
     def read(self, languages: tuple[str, str]) -> "Pairs":
         """The pairs of `source`, or of it and `reference`. Raises UserError if it is unusable."""
-        options = SourceOptions(self.src_column, self.tgt_column)
+        options = SourceOptions(self.src_column, self.tgt_column, quoting=self.quoting)
         sides = read_given_pairs(self.source, self.reference, languages, options)
         sources, references = (list(map(normalize, side)) for side in sides)
         return Pairs(sources, references, languages)

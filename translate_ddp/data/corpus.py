@@ -26,6 +26,7 @@ from translate_ddp.data.cleaning import (
     Cleaner,
     Level,
 )
+from translate_ddp.data.direction import check_direction
 from translate_ddp.data.pair_store import Pair, PairStore, batched_rows, to_pairs
 from translate_ddp.data.prepared_folder import (
     SUMMARY_FILE,
@@ -45,12 +46,11 @@ from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CorpusConfig
 
-FORMAT = 5  # of the folder; raise it with every change of the pairs or of their order
+FORMAT = 6  # of the folder; raise it with every change of the pairs or of their order
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 SIDES = range(2)  # source, target
-# Validation is in memory as text, and is translated many times.
-VALIDATION_LIMIT = 100_000
+VALIDATION_LIMIT = 100_000  # it is in memory as text, and is translated many times
 
 
 class NoUsablePairs(UserError):
@@ -142,7 +142,9 @@ class Cleaning:
             splits = self._splits(name)
             if number == 0 and "train" in splits and not chosen:
                 given = validation_split(splits)
-            self._read(choose_split(name, splits, "train"))
+            self._read(rows := choose_split(name, splits, "train"))
+            pairs = self._store.sample(*self._bounds[-2:])
+            self._reports[-1].notices += check_direction(self._config, rows, pairs)
         if chosen and not self._config.is_split:
             given = choose_split(chosen, self._splits(chosen))
         self._is_train = np.ones(len(self._store), dtype=bool)
@@ -261,6 +263,7 @@ class Cleaning:
         report = self._reports[-1]
         report.drop(REPEATED, report.kept - len(pairs), [])
         report.kept = len(pairs)
+        report.notices += check_direction(self._config, given, pairs)
         held_out = np.concatenate(records)
         column = "pair" if self._config.clean == "none" else "source"
         hashes = self._store.records[column]

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from translate_ddp.console import print_line, printable
-from translate_ddp.corpus_settings import SourceOptions
+from translate_ddp.corpus_settings import Quoting, SourceOptions
 from translate_ddp.data.readers.byte_stream import spooled
+from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.readers.parallel import parallel_rows, read_side
 from translate_ddp.data.readers.tables import check_file, is_table
 from translate_ddp.data.rows import Languages, Remark, ignore_progress
@@ -56,17 +57,18 @@ class Texts:
         return texts
 
 
-def read_sources(path: Path, language: str) -> Texts:
+def read_sources(path: Path, language: str, other: str = "", quoting: Quoting = "auto") -> Texts:
     """A table's texts in the language, None where there is none, or all lines of another file.
 
-    A file without lines has no texts. Raises UserError if the file cannot be read.
+    `other` is the language of the translations, if it is known. A file without lines has no texts.
+    Raises UserError if the file cannot be read.
     """
-    return _side(path, "src", language)
+    return _side(path, Wanted.one("src", language, other, quoting))
 
 
 def read_texts(path: Path, side: str, language: str) -> list[str]:
     """All texts of one side of a file. Raises UserError if one is missing."""
-    return _without_gaps(list(_side(path, side, language)), side, path)
+    return _without_gaps(list(_side(path, Wanted.one(side, language))), side, path)
 
 
 def read_given_pairs(
@@ -78,37 +80,37 @@ def read_given_pairs(
     """
     path = spooled(Path(source))
     if reference:
-        rows = parallel_rows(path, spooled(Path(reference)), languages)
+        rows = parallel_rows(path, spooled(Path(reference)), languages, options.quoting)
     elif path.is_file() and not is_table(path):
         raise UserError(f"{source} has one text per line: pass their translations as --reference.")
     else:
         rows = read_pairs(source, languages, options)
-    pairs = list(_checked(rows.read(ignore_progress), rows.notices))
+    pairs = list(_checked(rows.read(ignore_progress), rows.remarks))
     if not pairs:
         raise UserError(f"{source} has no pairs.")
     sources = _without_gaps([src for src, _ in pairs], "src", source)
     return sources, _without_gaps([tgt for _, tgt in pairs], "tgt", reference or source)
 
 
-def _side(path: Path, side: str, language: str) -> Texts:
+def _side(path: Path, wanted: Wanted) -> Texts:
     path = spooled(path)
     if not path.is_file() or is_table(path):
         check_file(path)
 
     def read() -> Iterator[str | None]:
         notices: list[str] = []
-        return _checked(read_side(path, side, language, ignore_progress, notices), notices)
+        return _checked(read_side(path, wanted, ignore_progress, notices), notices)
 
     return Texts(path, read)
 
 
 def _checked(texts: Iterable[T], notices: list[str]) -> Iterator[T]:
-    """The texts. Raises UserError at the end if there was a notice that one may be missing."""
+    """The texts. Raises UserError at the end if there was a notice of a fault."""
     yield from texts
-    if lost := [notice for notice in notices if not isinstance(notice, Remark)]:
-        raise UserError(" ".join(lost))
-    for remark in notices:
-        _print_once(printable(remark), sys.stderr)
+    if faults := [text for text in notices if not isinstance(text, Remark)]:
+        raise UserError(" ".join(faults))
+    for text in filter(None, notices):
+        _print_once(printable(text), sys.stderr)
 
 
 def _without_gaps(texts: list[str | None], side: str, source: str | Path) -> list[str]:

@@ -31,6 +31,7 @@ RECORD = np.dtype(
     ]
 )
 BATCH_PAIRS = 10_000
+SAMPLE_PAIRS, SPACED_PAIRS = 500, 2_000
 BATCH_CHARACTERS = 2**22  # of several rows; few batches have so many
 
 
@@ -75,6 +76,12 @@ class PairStore:
                 lines = islice(file, BATCH_PAIRS)
                 marks = is_kept[start : start + BATCH_PAIRS].tolist()
                 yield to_pairs(b"".join(compress(lines, marks)))
+
+    def sample(self, start: int, end: int) -> list[Pair]:
+        """At most 500 of the pairs from `start` to `end`: the longest of evenly spaced ones."""
+        rows = np.arange(start, end, -(-(end - start) // SPACED_PAIRS))
+        longest = np.argsort(self.records["bytes"][rows], kind="stable")[-SAMPLE_PAIRS:]
+        return self.pairs(rows[longest].tolist())
 
     def pairs(self, rows: Sequence[int]) -> list[Pair]:
         """The pairs of these rows, in this order."""

@@ -11,7 +11,10 @@ Advance = Callable[[int], object]  # is called with increments of the work that 
 
 
 class Remark(str):
-    """A notice about text that is read all the same: no command ends because of it."""
+    """A notice of how a file is read. Other notices are of faults, which commands do not accept."""
+
+
+BY_POSITION = Remark()  # columns are chosen by their order, as no header names them; not shown
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,12 @@ class Rows:
     read: Callable[[Advance], Iterator[Row]]
     """Calls its argument with the increments of `size` that were read. Raises UserError where the
     source cannot be read."""
-    notices: list[str] = field(default_factory=list)  # of the last `read`, complete at its end
+    remarks: list[str] = field(default_factory=list)  # of the last `read`, complete at its end
+
+    @property
+    def notices(self) -> list[str]:
+        """What users should know of the last `read`."""
+        return [*filter(None, self.remarks)]
 
 
 def make_rows(
@@ -49,7 +57,7 @@ def join_rows(name: str, parts: Sequence[Rows], notice: str = "") -> Rows:
     def batches(advance: Advance) -> Iterator[Iterator[Row]]:
         for part in parts:
             yield part.read(advance)
-            notices.extend(part.notices)
+            notices.extend(part.remarks)
 
     def read(advance: Advance) -> Iterator[Row]:
         notices[:] = [notice] if notice else []

@@ -1,9 +1,12 @@
 """The writing systems of text, which show rows in the wrong language."""
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
+
+from translate_ddp.text import base_language
 
 # Unicode has no property of this name in Python, but names begin with the script. These do not.
 SCRIPTS_BY_FIRST_WORD = {
@@ -17,6 +20,20 @@ SCRIPTS_BY_FIRST_WORD = {
 EAST_ASIAN = ("CJK", "KANA", "HANGUL")  # a character is a word or a syllable
 LETTERS_PER_EAST_ASIAN = 3  # an English text has 3 characters per Chinese one, 2.3 per Japanese one
 MIXED = ("KANA", "HANGUL")  # Japanese and Korean text holds ideographs, too
+
+# Languages that are written in one script. `main_scripts` has the names of the scripts.
+SCRIPT_OF = {
+    code: entry.split()[0]
+    for entry in """
+    LATIN en de fr it es pt nl sv da nb nn no pl cs sk ro hu fi tr et lv lt sl hr ca gl eu ga cy is
+    id ms vi sw tl af sq mt yo ig ha so xh zu, CYRILLIC ru uk be bg mk ky, GREEK el, ARABIC ar fa
+    ur ps, HEBREW he yi, DEVANAGARI hi mr ne, BENGALI bn as, TAMIL ta, TELUGU te, KANNADA kn,
+    MALAYALAM ml, GUJARATI gu, GURMUKHI pa, SINHALA si, THAI th, LAO lo, KHMER km, MYANMAR my,
+    GEORGIAN ka, ARMENIAN hy, ETHIOPIC am ti, HANGUL ko, KANA ja, CJK zh yue
+    """.split(",")
+    for code in entry.split()[1:]
+}
+SCRIPT_SUBTAG = re.compile(r"[-_][A-Za-z]{4}(?![A-Za-z])")
 
 # Names, units and citations in another script stand in text of all languages, and are not short
 # beside a short sentence. Chinese text may also cite some kana or Hangul.
@@ -76,6 +93,12 @@ def main_scripts(letters: Mapping[str, int]) -> str:
         return ""
     main = [script for script in weights if weights[script] >= MIN_SHARE_OF_LETTERS * total]
     return "+".join(sorted(main, key=lambda script: (-weights[script], script)))
+
+
+def usual_scripts(language: str) -> set[str]:
+    """The scripts of a language, as `script_of` has them; none if it may have several."""
+    script = "" if SCRIPT_SUBTAG.search(language) else SCRIPT_OF.get(base_language(language), "")
+    return {script, "CJK"} if script in MIXED else {script} - {""}
 
 
 def accepted_scripts(counts: Mapping[str, int]) -> set[str]:

@@ -19,13 +19,11 @@ from translate_ddp.data.cleaning import (
     WRONG_SCRIPT,
 )
 from translate_ddp.data.pair_store import Pair
+from translate_ddp.data.scripts import usual_scripts
 from translate_ddp.inspecting.defects import DEFECTS
-from translate_ddp.inspecting.direction import usual_scripts
 from translate_ddp.inspecting.inspection import Inspection
 
 MIN_SHARE = 0.001  # of the pairs; fewer are not reported as a problem
-MIN_SWAPPED_SHARE = 0.005  # single pairs may look swapped by chance
-SWAPPED, MIN_EVIDENCE = 0.8, 10  # share of the pairs that show an order, and number of them
 MAX_OTHER_LETTERS = 0.05  # of a script that the language has not; Latin is in text of all
 MIN_REPETITIONS = 20
 MIN_VALIDATION_PAIRS = 100
@@ -81,7 +79,6 @@ def find_problems(found: Inspection) -> list[Finding]:
     parts = (
         _reading,
         _dropped,
-        _order,
         _scripts,
         _defects,
         _kept,
@@ -109,26 +106,6 @@ def _dropped(found: Inspection) -> Iterator[Finding]:
                     advice,
                     tuple(report.examples[reason]),
                 )
-
-
-def _order(found: Inspection) -> Iterator[Finding]:
-    texts, (src, tgt) = found.texts, found.config.corpus.languages
-    evidence = texts.in_order + texts.swapped
-    examples = tuple(texts.swapped_examples)
-    if evidence >= MIN_EVIDENCE and texts.swapped >= SWAPPED * evidence:
-        yield Finding(
-            f"The columns are swapped: {of(texts.swapped, evidence)} pairs with clear languages "
-            f"have {tgt} as source and {src} as target",
-            "Swap the names of the files; of a table, pass the columns as --src_column and "
-            "--tgt_column.",
-            examples,
-        )
-    elif texts.swapped > MIN_SWAPPED_SHARE * len(texts):
-        yield Finding(
-            f"{of(texts.swapped, len(texts))} pairs have {tgt} as source and {src} as target",
-            "Swap their sides in the files.",
-            examples,
-        )
 
 
 def _scripts(found: Inspection) -> Iterator[Finding]:

@@ -82,7 +82,7 @@ def inspect(
     strict = strict_losses(cleaned, corpus, folder / "strict", shown)
     is_chosen = smallest(cleaned.hashes, np.asarray(cleaned.is_train), SAMPLE_PAIRS)
     sampled = int(is_chosen.sum())
-    texts = measure(cleaned.batches(is_chosen), sampled, corpus.languages, shown)
+    texts = measure(cleaned.batches(is_chosen), sampled, shown)
     vocabulary = build_vocabulary(cleaned, is_chosen, texts, config, folder, shown)
     epoch = pace = None
     if len(vocabulary.dataset):

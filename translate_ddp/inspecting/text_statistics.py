@@ -13,7 +13,6 @@ from translate_ddp.data.clean_rows import EXAMPLES, shortened
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.scripts import letters_by_script
 from translate_ddp.inspecting.defects import find_defects
-from translate_ddp.inspecting.direction import Direction
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.workers import map_in_processes
 
@@ -23,16 +22,13 @@ CONTEXT_CHARACTERS = 16  # before a defect, in an example
 
 @dataclass
 class TextStatistics:
-    """What `Measure` has found in some pairs. Arrays are N pairs x 2 sides."""
+    """What `measure` has found in some pairs. Arrays are N pairs x 2 sides."""
 
     characters: np.ndarray
     words: np.ndarray  # separated by blanks
     counts: tuple[Counter[str], Counter[str]]  # of each character, per side
     defects: Counter[str] = field(default_factory=Counter)  # pairs with each
     examples: dict[str, list[Pair]] = field(default_factory=dict)  # of pairs with each defect
-    in_order: int = 0  # pairs that are certainly in the columns of their languages
-    swapped: int = 0  # pairs that are certainly in each other's column
-    swapped_examples: list[Pair] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.characters)
@@ -49,58 +45,37 @@ class TextStatistics:
         return self.characters[:, 1] / self.characters[:, 0]
 
 
-@dataclass(frozen=True)
-class Measure:
-    """Computes the statistics of a batch, in a worker process."""
-
-    languages: tuple[str, str]
-
-    @cached_property
-    def _direction(self) -> Direction:
-        return Direction(self.languages)
-
-    def __call__(self, pairs: list[Pair]) -> TextStatistics:
-        shape = len(pairs), 2
-        result = TextStatistics(
-            characters=_numbers((len(text) for pair in pairs for text in pair), np.int32, shape),
-            words=_numbers((len(text.split()) for pair in pairs for text in pair), np.int32, shape),
-            counts=(Counter(), Counter()),
-        )
-        for pair in pairs:
-            for side in SIDES:
-                result.counts[side].update(pair[side])
-            places = [find_defects(text) for text in pair]
-            for name in places[0] | places[1]:
-                result.defects[name] += 1
-                example = shortened(
-                    (_from(pair[0], places[0], name), _from(pair[1], places[1], name))
-                )
-                _add(result.examples.setdefault(name, []), [example])
-            order = self._direction(pair)
-            result.in_order += order > 0
-            if order < 0:
-                result.swapped += 1
-                _add(result.swapped_examples, [shortened(pair)])
-        return result
+def measure_batch(pairs: list[Pair]) -> TextStatistics:
+    """The statistics of a batch, in a worker process."""
+    shape = len(pairs), 2
+    result = TextStatistics(
+        characters=_numbers((len(text) for pair in pairs for text in pair), np.int32, shape),
+        words=_numbers((len(text.split()) for pair in pairs for text in pair), np.int32, shape),
+        counts=(Counter(), Counter()),
+    )
+    for pair in pairs:
+        for side in SIDES:
+            result.counts[side].update(pair[side])
+        places = [find_defects(text) for text in pair]
+        for name in places[0] | places[1]:
+            result.defects[name] += 1
+            example = shortened((_from(pair[0], places[0], name), _from(pair[1], places[1], name)))
+            _add(result.examples.setdefault(name, []), [example])
+    return result
 
 
-def measure(
-    batches: Iterable[list[Pair]], total: int, languages: tuple[str, str], shown: bool
-) -> TextStatistics:
+def measure(batches: Iterable[list[Pair]], total: int, shown: bool) -> TextStatistics:
     """The statistics of all pairs of the batches. `total` is their number."""
     parts: list[TextStatistics] = []
-    result = Measure(languages)([])
+    result = measure_batch([])
     with Progress("Reading texts", total, shown=shown, leave=False) as progress:
-        for part in map_in_processes(Measure(languages), batches):
+        for part in map_in_processes(measure_batch, batches):
             progress.advance(len(part))
             for side in SIDES:
                 result.counts[side].update(part.counts[side])
             result.defects.update(part.defects)
             for name, examples in part.examples.items():
                 _add(result.examples.setdefault(name, []), examples)
-            result.in_order += part.in_order
-            result.swapped += part.swapped
-            _add(result.swapped_examples, part.swapped_examples)
             parts.append(part)
     for name in ("characters", "words"):
         arrays = [getattr(part, name) for part in [result, *parts]]

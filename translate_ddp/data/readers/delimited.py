@@ -1,96 +1,136 @@
-"""Tables in text: TSV, in which quotes are text, and CSV, in which they enclose fields.
+"""Tables in text: TSV and CSV.
 
-Every field is text, also NA, null and numbers. Semicolons or tabs may separate the fields of CSV:
-spreadsheets write semicolons where the comma is the decimal sign.
+Every field is text, also NA, null and numbers. In CSV quotes enclose fields, in TSV only if all its
+quotes do: spreadsheets and pandas quote fields, others do not. Semicolons or tabs may separate the
+fields of CSV: spreadsheets write semicolons where the comma is the decimal sign.
 """
 
 import csv
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, islice
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
+from translate_ddp.data.direction import CLEAR, Direction
 from translate_ddp.data.read_errors import list_names
 from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.readers.lines import TextFile
-from translate_ddp.data.rows import Advance, Columns
+from translate_ddp.data.readers.quotes import ESCAPED, MAX_FIELD, csv_lines, find_quoting
+from translate_ddp.data.rows import BY_POSITION, Advance, Columns, Remark
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import counted
 
 BATCH_ROWS = 10_000
-MAX_FIELD = 2**24  # characters; the parser takes 4 bytes for each
 SEPARATORS = (",", ";", "\t")  # of the fields of CSV
+STATED_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # a first line, as Excel reads it
 SAMPLE_LINES = 50  # of the start of a CSV file, which show what separates its fields
-END = "\0end of file\0"  # a field that no file has
+CLEAR_SHARE = 0.8  # of these rows, in which one separator divides the languages best
 
 
-def read_tsv(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -> Iterator[Columns]:
+def _read(
+    path: Path, wanted: Wanted, advance: Advance, notices: list[str], separator: str
+) -> Iterator[Columns]:
     """The wanted columns of a table. Raises UserError, with the line, if it cannot be read."""
-    file, table = TextFile(path, advance, notices), Table(path, wanted, notices)
-    for lines in file.blocks():
-        rows = [line.split("\t") for line in lines]
-        yield table.columns(rows, range(file.count - len(lines) + 1, file.count + 1))
+    quoting = wanted.quoting if separator or wanted.quoting == "none" else "csv"
+    table, blocks = Table(path, wanted, notices), TextFile(path, advance, notices).blocks()
+    head: list[str] = []
+    while len(head) < SAMPLE_LINES and (block := next(blocks, None)) is not None:
+        head += block
+    start = 1
+    if head and (stated := STATED_SEPARATOR.fullmatch(head[0])):
+        separator, start = stated[1], 2
+        del head[0]
+    separator = separator or _separator(path, wanted, head[:SAMPLE_LINES], quoting)
+    number = start  # of the next line
+    for lines in chain([head], blocks):
+        # Up to the first field that begins with a quote, both readings are the same.
+        if quoting == "auto" and any(ln[:1] == '"' or f'{separator}"' in ln for ln in lines):
+            quoting, meaning = find_quoting(path, separator, start)
+            notices.append(Remark(f"{path}: {meaning}"))
+        if quoting in ("csv", ESCAPED):
+            quoted = csv_lines(chain([lines], blocks), quoting)
+            for rows, starts in _parse_csv(path, quoted, separator, number):
+                yield table.columns(rows, starts)
+            return
+        rows = [line.split(separator) for line in lines]
+        yield table.columns(rows, range(number, number + len(lines)))
+        number += len(lines)
 
 
-def read_csv(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -> Iterator[Columns]:
-    """The wanted columns of a table. Raises UserError, with the line, if it cannot be read."""
-    file, table = TextFile(path, advance, notices), Table(path, wanted, notices)
-    for rows, lines in _parse_csv(file):
-        yield table.columns(rows, lines)
+read_tsv = partial(_read, separator="\t")
+read_csv = partial(_read, separator="")
 
 
-def _parse_csv(file: TextFile) -> Iterator[tuple[list[list[str]], list[int]]]:
-    """Rows of fields, and the number of the line in which each begins."""
+def _parse_csv(
+    path: Path, lines: Iterable[str], separator: str, first: int
+) -> Iterator[tuple[list[list[str]], list[int]]]:
+    """Rows of fields, and the number of the line in which each begins, that of the first given."""
     csv.field_size_limit(MAX_FIELD)
-    # A lone \r is a blank in text, but an error of `csv`.
-    lines = (line.replace("\r", " ") + "\n" for block in file.blocks() for line in block)
-    sample = list(islice(lines, SAMPLE_LINES))
-    # The last row then shows whether a quote is still open.
-    lines = chain(sample, lines, [END])
     # Unless it is strict, a stray quote joins two rows in silence.
-    reader = csv.reader(lines, delimiter=_separator(sample), strict=True)
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     rows: list[list[str]] = []
     starts: list[int] = []
-    begin = start = 1  # of the last row, and of the next
+    start = first  # of the next row
     try:
         for row in reader:
-            begin, start = start, reader.line_num + 1
-            if END in row:
-                break
             rows.append(row or [""])
-            starts.append(begin)
+            starts.append(start)
+            start = first + reader.line_num
             if len(rows) == BATCH_ROWS:
                 yield rows, starts
                 rows, starts = [], []
-        else:
-            start = begin
-            raise csv.Error
     except csv.Error as error:
         problem = f"a quote in line {start:,} is never closed"
+        last = first - 1 + reader.line_num
         if "expected after" in str(error):
-            problem = f"in line {start:,}, text follows the quote that ends a field"
-            if (last := reader.line_num) > start:
-                problem = (
-                    f"text follows a quote in line {last:,} that ends a field of line {start:,}"
-                )
+            problem = f"text follows a quote in line {last:,} that ends a field of line {start:,}"
+            if last == start:
+                problem = f"in line {start:,}, text follows the quote that ends a field"
         raise UserError(
-            f"{file.path} cannot be read: {problem}. In CSV a field with a quote is written as"
-            ' "5"" disk"; a .tsv has no such rule.'
+            f"{path} cannot be read: {problem}. In CSV a field with a quote is written as"
+            ' "5"" disk". If quotes are text, pass --quoting none.'
         ) from error
     yield rows, starts
 
 
-def _separator(lines: list[str]) -> str:
-    """What separates the fields of these lines: it gives all their rows the same number of them."""
+def _separator(path: Path, wanted: Wanted, lines: list[str], quoting: str) -> str:
+    """What separates the fields of these lines: it gives all their rows the same number of them.
+
+    Of several, what gives a header, or columns of the two languages. Raises UserError if that is
+    not clear.
+    """
+    quotes = csv.QUOTE_NONE if quoting == "none" else csv.QUOTE_MINIMAL
+    tables: dict[str, list[list[str]]] = {}
     for separator in SEPARATORS:
         with suppress(csv.Error):
-            rows = [row for row in csv.reader(lines, delimiter=separator) if row]
+            reader = csv.reader(csv_lines([lines], quoting), delimiter=separator, quoting=quotes)
+            rows = [row for row in reader if row]
             # These lines may end within a quoted field of the last row.
             widths = set(map(len, rows[:-1] or rows))
             if len(widths) == 1 and widths != {1}:
-                return separator
-    return SEPARATORS[0]
+                tables[separator] = [row for row in rows if len(row) in widths]
+    if named := [each for each, rows in tables.items() if wanted.find(rows[0])]:
+        return named[0]
+    usable = {each: rows for each, rows in tables.items() if wanted.numbered(len(rows[0]))}
+    if len(usable) < 2:
+        return next(iter(usable or tables), ",")
+    lean = Direction(wanted.both).lean
+    votes: Counter[str] = Counter()
+    for rows in zip(*usable.values(), strict=False):
+        pairs = [[lean(row[place]) for place in wanted.numbered(len(row))] for row in rows]
+        found = [abs(src - tgt) for src, tgt in pairs]
+        votes[[*usable][found.index(max(found))]] += max(found) > CLEAR
+    best = max(usable, key=votes.__getitem__)
+    if not votes[best] > CLEAR_SHARE * votes.total():
+        raise UserError(
+            f"{path} cannot be read: {' or '.join(map(repr, usable))} may separate its fields. Add"
+            f" a first line sep={best}, or one with languages, {best.join(wanted.both)}."
+        )
+    return best
 
 
 class Table:
@@ -121,18 +161,10 @@ class Table:
         if any(map(str.strip, row)):
             raise UserError(
                 f"{self.path} cannot be read: line {line:,} has {counted(len(row), 'field')}, "
-                f"but the first row has {self.width}. {self._advice}"
+                f"but the first row has {self.width}. A field with a separator, a quote or a line"
+                " break must be in quotes; if it is, pass --quoting csv."
             )
         return False
-
-    @property
-    def _advice(self) -> str:
-        if ".tsv" in self.path.suffixes:
-            return "Fields are separated by tabs, and have none."
-        return (
-            "Fields with a comma (or what separates the fields), a quote or a line break must be in"
-            " quotes."
-        )
 
     def _begin(
         self, rows: list[list[str]], lines: Sequence[int]
@@ -141,15 +173,18 @@ class Table:
         first = next((at for at, row in enumerate(rows) if any(map(str.strip, row))), None)
         if first is None:
             return [], []
-        cells = [cell.strip() for cell in rows[first]]
+        cells = [cell.strip(' "') for cell in rows[first]]  # a header may be in quotes alone
         self.width = len(cells)
         names = self.wanted.find(cells)
         if names is not None:
+            if names != self.wanted.find(cells, in_words=False):
+                read = f"its first row, {list_names(cells)}, is read as a header."
+                self._notices.append(Remark(f"{self.path}: {read}"))
             self._places = [cells.index(name) for name in names]
             return rows[first + 1 :], lines[first + 1 :]
         self._places = self._without_header(cells)
         if replace(self.wanted, given=("",) * len(self._places)).find(
-            [cells[place] for place in self._places]
+            [cells[place] for place in self._places], in_words=False
         ):
             first += 1  # a header, although the user gave numbers
         if self.width > 1:
@@ -158,32 +193,21 @@ class Table:
 
     def _without_header(self, cells: list[str]) -> list[int]:
         """The places of the wanted columns. Raises UserError if they are not known."""
-        given = self.wanted.given
-        if all(name.isdecimal() and 1 <= int(name) <= self.width for name in given):
-            return [int(name) - 1 for name in given]
-        if not any(given) and not self.wanted.is_header(cells):
-            if self.width == len(self.wanted.sides):
-                if self.width == 2 and all(map(str.isidentifier, cells)):  # names, or words
-                    self._notices.append(
-                        f"{self.path}: its first row, {list_names(cells)}, is read as a pair. If "
-                        "it is a header, pass its names as --src_column and --tgt_column."
-                    )
-                return list(range(self.width))
-            if self.width == 2:
+        places = self.wanted.numbered(self.width)
+        if any(self.wanted.given) and places:
+            return places
+        if not any(self.wanted.given) and not self.wanted.is_header(cells):
+            if self.width == 1 == len(self.wanted.sides):
+                return [0]
+            if places:
+                if all(map(str.isidentifier, cells)):  # names, or words
+                    text = f"its first row, {list_names(cells)}, is read as a pair. If it is"
+                    text += " a header, pass its names as --src_column and --tgt_column."
+                    self._notices.append(Remark(f"{self.path}: {text}"))
+                self._notices.append(BY_POSITION)
                 return [("src", "tgt").index(side) for side in self.wanted.sides]
+        numbers = f" These may be numbers from 1 to {self.width}." * (len(self.wanted.sides) == 2)
         raise UserError(
             f"{self.path} has no {self.wanted.described}: its first row is {list_names(cells)}."
-            f" {self._advice_on_columns}"
-        )
-
-    @property
-    def _advice_on_columns(self) -> str:
-        flags = f"names that it has, or numbers from 1 to {self.width}"
-        if any(self.wanted.given):
-            return f"Correct --src_column and --tgt_column: {flags}."
-        if len(self.wanted.sides) == 1:
-            return f"Name the column there, {self.wanted.languages[0]} or {self.wanted.sides[0]}."
-        return (
-            "Choose languages that it names, name columns src and tgt there, or pass --src_column"
-            f" and --tgt_column: {flags}."
+            f" {self.wanted.advice}{numbers}"
         )

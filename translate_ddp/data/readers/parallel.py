@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from translate_ddp.corpus_settings import SourceOptions
+from translate_ddp.corpus_settings import Quoting, SourceOptions
 from translate_ddp.data.read_errors import list_names
 from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.readers.parallel_names import common_start, find_pair
@@ -40,15 +40,17 @@ class Column:
             yield texts
 
 
-def read_side(path: Path, side: str, language: str, advance: Advance, notices: list[str]) -> Column:
-    """The side, src or tgt, of a table, or the lines of any other file.
+def read_side(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -> Column:
+    """The wanted side of a table, or the lines of any other file.
 
     Raises UserError, at once or while they are read, if it cannot be read.
     """
-    return Column(reader_of(path)(path, Wanted.one(side, language), advance, notices))
+    return Column(reader_of(path)(path, wanted, advance, notices))
 
 
-def parallel_rows(src_path: Path, tgt_path: Path, languages: Languages) -> Rows:
+def parallel_rows(
+    src_path: Path, tgt_path: Path, languages: Languages, quoting: Quoting = "auto"
+) -> Rows:
     """The texts of two files, or tables, side by side.
 
     Reading them raises UserError if their numbers differ.
@@ -56,10 +58,12 @@ def parallel_rows(src_path: Path, tgt_path: Path, languages: Languages) -> Rows:
     for path in (src_path, tgt_path):
         check_file(path)
     notices: list[str] = []
+    src_side = Wanted.one("src", *languages, quoting)
+    tgt_side = Wanted.one("tgt", languages[1], languages[0], quoting)
 
     def batches(advance: Advance) -> Iterator[Iterator[Row]]:
-        src = read_side(src_path, "src", languages[0], advance, notices)
-        tgt = read_side(tgt_path, "tgt", languages[1], advance, notices)
+        src = read_side(src_path, src_side, advance, notices)
+        tgt = read_side(tgt_path, tgt_side, advance, notices)
         src_texts, tgt_texts = iter(src), iter(tgt)
         yield zip(src_texts, tgt_texts)  # noqa: B905  (the numbers are compared below)
         for texts in (src_texts, tgt_texts):
