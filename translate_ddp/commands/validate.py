@@ -184,8 +184,9 @@ def report(system: System, pairs: Pairs) -> Iterator[str]:
     """Samples, scores, their intervals and BLEU's signature, as lines."""
     sources, references, (_, lang_tgt) = pairs
     yield from sample_lines(shown_samples(samples_of(sources, references, system.predictions)))
-    slow = score_texts(sources, system.predictions, references, lang_tgt, SLOW_METRICS)
-    yield f"{system.name}, {counted(len(references), 'sentence')}: {with_units(system.scores | slow)}"
+    texts = sources, system.predictions, references
+    scores = system.scores | score_texts(*texts, lang_tgt, SLOW_METRICS)
+    yield f"{system.name}, {counted(len(references), 'sentence')}: {with_units(scores)}"
     intervals = score_intervals(system.predictions, references, lang_tgt)
     shown = (f"{name} {number(i.mean)} ± {number(i.half_width)}" for name, i in intervals.items())
     yield f"95% intervals by {BOOTSTRAP}: {', '.join(shown)}"
