@@ -1,13 +1,15 @@
 """The shards of the ranks, their passes, and the tensors of a batch."""
 
 import itertools
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from translate_ddp.data import batches, plan
+from translate_ddp.corpus_settings import MixConfig
+from translate_ddp.data import batches, plan, step_sampler
 from translate_ddp.data.batches import (
     BatchLoader,
     Step,
@@ -17,7 +19,8 @@ from translate_ddp.data.batches import (
     split_into_passes,
 )
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.plan import Lengths
+from translate_ddp.data.mix import Mix
+from translate_ddp.data.plan import Lengths, Plan, plan_epoch
 from translate_ddp.data.step_sampler import StepSampler, shard
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.settings import BatchConfig
@@ -258,3 +261,39 @@ def test_every_rank_warms_up_with_a_pass_as_large_as_its_largest(
 def test_error_for_impossible_budget_names_the_setting(wrong: dict[str, int], named: str):
     with pytest.raises(ValueError, match=named):
         BatchConfig(**wrong)
+
+
+def test_a_thread_computes_the_plan_of_the_next_epoch(
+    dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
+):
+    lengths = Lengths.of(dataset)
+    mix = Mix.of(MixConfig(), [len(dataset)], num_epochs=3)
+    mine = StepSampler(lengths, CONFIG, seed=3, rank=0, world_size=1, mix=mix)
+    computed: list[tuple[int, bool]] = []
+
+    def compute(*args: Any, epoch: int, **settings: Any) -> Plan:
+        computed.append((epoch, threading.current_thread() is threading.main_thread()))
+        return plan_epoch(*args, epoch=epoch, **settings)
+
+    monkeypatch.setattr(step_sampler, "plan_epoch", compute)
+    for epoch in range(3):
+        mine.set_epoch(epoch)
+        expected = plan_epoch(lengths, CONFIG, seed=3, epoch=epoch, world_size=1)
+        assert np.array_equal(mine.plan.rows, expected.rows)
+        iter(mine)  # after the last epoch, no other follows
+    assert computed == [(1, False), (2, False)]
+
+
+def test_error_of_the_thread_that_plans_reaches_the_training(
+    dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
+):
+    mix = Mix.of(MixConfig(), [len(dataset)], num_epochs=2)
+    mine = StepSampler(Lengths.of(dataset), CONFIG, seed=3, rank=0, world_size=1, mix=mix)
+
+    def fail(*_: object, **__: object) -> Plan:
+        raise MemoryError
+
+    monkeypatch.setattr(step_sampler, "plan_epoch", fail)
+    iter(mine)
+    with pytest.raises(MemoryError):
+        mine.set_epoch(1)

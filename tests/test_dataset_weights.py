@@ -2,7 +2,6 @@
 
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,12 +139,3 @@ def test_unusable_weights_are_rejected(weights: tuple[float, ...], message: str)
 def test_weights_that_draw_no_pair_are_an_error():
     with pytest.raises(UserError, match=r"With dataset_weight 0.001 0, .* 70 \+ 51 training pairs"):
         mix_of(0.001, 0.0, sizes=SIZES[:2])
-
-
-def test_samplers_that_share_a_folder_have_the_plans_of_their_own_weights(tmp_path: Path):
-    for weights in ((), (2.0, 1.0, 1.0), (1.0, 2.0, 1.0), (1.0, 1.0, 1.0)):
-        mix, lengths = mix_of(*weights), lengths_of(sum(SIZES))
-        found = StepSampler(
-            lengths, BATCHES, seed=3, rank=0, world_size=1, folder=tmp_path, mix=mix
-        )
-        assert_same_plan(found.plan, sampler(mix).plan)

@@ -21,7 +21,7 @@ OTHER_FLAGS = set(
     "--rdzv-endpoint --max-restarts --signals-to-handle --repo-type --local-dir --nodes "
     "--ntasks-per-node --gpus-per-node --gpus-per-task --cpus-per-task --exclusive --time "
     "--others --minutes --help --version "
-    "--index-url --reverse --inflight "
+    "--index-url --bind --reverse --inflight "
     "--pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
     "--input --model_prefix --byte_fallback --normalization_rule_name "
     "--rounds --seconds --warmup_seconds --pairs --only "

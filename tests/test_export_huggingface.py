@@ -1,8 +1,6 @@
 """Exported folders for `transformers`, opened as its users do."""
 
-import hashlib
 import json
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +24,9 @@ from translate_ddp.exporting.fast_tokenizer import tokenizer_json
 from translate_ddp.exporting.huggingface import verify_huggingface
 from translate_ddp.exporting.sentences import choose_sentences
 from translate_ddp.exporting.trained_model import TrainedModel
-from translate_ddp.exporting.training_figure import training_figure
 from translate_ddp.exporting.verification import NotTheSame
 from translate_ddp.settings import NBestConfig, TokenizerConfig
 from translate_ddp.text import normalize
-from translate_ddp.training.state import LogOffset, Position
 
 transformers: Any = pytest.importorskip("transformers")
 safetensors: Any = pytest.importorskip("safetensors.torch")
@@ -188,39 +184,3 @@ def test_word_tokenizer_is_exported(trained: Path, tmp_path: Path):
     export(words, "huggingface", tmp_path / "hf", choose_sentences(words, "", "", NO_RUN))
     (sun,) = tokenizer.encode(["sun"])
     assert opened(tmp_path / "hf")[0](["sun unknown"])["input_ids"] == [[*sun, UNK, EOS]]
-
-
-def test_model_card_shows_the_training_up_to_the_exported_step(trained: Path, tmp_path: Path):
-    model = trained_model(trained)
-    folder = tmp_path / "hf"
-    export(model, "huggingface", folder, validation_set(trained), run_folder=trained)
-    assert "\n![Loss and scores during the training](training.svg)\n" in (
-        folder / "README.md"
-    ).read_text(encoding="utf-8")
-    figure = ET.parse(folder / "training.svg").getroot()
-    titles = [text.text for text in figure.findall("{http://www.w3.org/2000/svg}text")]
-    assert titles == ["Loss, nats/token", "Scores of validation, greedy"]
-    assert str(trained) not in (folder / "training.svg").read_text(encoding="utf-8")
-    opened(folder)  # transformers ignores the figure
-
-
-def test_figure_of_the_training_ends_at_the_exported_step_and_has_few_points(
-    trained: Path, tmp_path: Path
-):
-    lines = [
-        {"step": step, "time": 1.0, "train/nll": 3.0 if step % 2 else 1.0, "validation/BLEU": step}
-        for step in range(1, 4001)
-    ]
-    content = "".join(json.dumps(line) + "\n" for line in lines)
-    (tmp_path / "metrics.jsonl").write_text(content)
-    part = content[: content.index('{"step": 2001')].encode()
-    offset = LogOffset(len(part), hashlib.sha256(part).hexdigest())
-    state = trained_model(trained).state
-    state = replace(state, position=Position(global_step=2000), log_offset=offset)
-    figure = training_figure(tmp_path, state)
-    assert "BLEU: 1 at 1, 2,000 at 2,000; minimum 1, maximum 2,000." in figure
-    assert "training: 3 at 1, 1 at 2,000; minimum 1, maximum 3." in figure
-    assert len(figure) < 20_000
-    assert training_figure(tmp_path, replace(state, position=Position())) == ""
-    for folder in (tmp_path / "absent", trained):  # no run, and another one
-        assert training_figure(folder, state) == ""

@@ -7,8 +7,6 @@ import pytest
 from tests.helpers.corpora import write, write_parallel
 from tests.helpers.faults import Run
 from translate_ddp.data.corpus import delete_cleaned
-from translate_ddp.data.plan import Plan
-from translate_ddp.data.plan_files import load_or_compute
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.run_folder import RunFolder
 
@@ -17,15 +15,6 @@ def test_folder_that_is_named_like_a_cleaned_corpus_is_kept(tmp_path: Path):
     write_parallel(tmp_path / "cleaned-v2" / "train", [("a", "b")])
     delete_cleaned(tmp_path)
     assert (tmp_path / "cleaned-v2" / "train.en").exists()
-
-
-def test_other_files_beside_the_plans_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("translate_ddp.data.plan_files._write", lambda *_: None)
-    names = [f"note{number}.txt" for number in range(4)] + ["plan-new.npz", "plan-1.npz.txt"]
-    for name in names:
-        write(tmp_path / name, "kept")
-    load_or_compute(tmp_path, "plan-0.npz", lambda: Plan.__new__(Plan))
-    assert {path.name for path in tmp_path.iterdir()} >= set(names)
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "validation.json", "STATUS.json", "report.html"])

@@ -22,13 +22,13 @@ def test_templates_escape_values_and_shorten_untrusted_text(tmp_path: Path):
     assert long == "x" * 300 + "…" and odd == r"a\x00\u202eb\ud800"
 
 
-def page_with(folder: Path, *charts: str, script: str = "") -> str:
+def page_with(folder: Path, *charts: str) -> str:
     template = folder / "charts.html"
     template.write_text(
         '{% extends "page.html" %}{% block title %}t{% endblock %}{% block content %}'
         "{% for chart in charts %}{{ chart }}{% endfor %}{% endblock %}"
     )
-    return render_page(template, script, charts=charts)
+    return render_page(template, charts=charts)
 
 
 def policy(html: str) -> dict[str, str]:
@@ -43,15 +43,14 @@ def policy(html: str) -> dict[str, str]:
 
 def test_pages_run_the_scripts_that_their_policy_names_by_checksum(tmp_path: Path):
     chart = lines("Loss", [Series("loss", [2, 1], [0, 1])], "steps")
-    html = page_with(tmp_path, chart, script="let a = 1 < 2 && 3;")
+    html = page_with(tmp_path, chart)
     scripts = re.findall("<script>(.*?)</script>", html, re.S)
-    assert len(scripts) == 2 and scripts[1] == "let a = 1 < 2 && 3;"
+    assert len(scripts) == 1 and "&&" in scripts[0]  # it is not escaped
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     expected = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     allowed = policy(html)
     assert allowed["script-src"] == expected and allowed["default-src"] == "'none'"
-    assert allowed["connect-src"] == "'self'"  # for the script of the page's server
-    assert "connect-src" not in policy(page_with(tmp_path, chart))
+    assert "connect-src" not in allowed
 
 
 def test_pages_without_charts_of_lines_have_no_script(tmp_path: Path):

@@ -37,6 +37,12 @@ def text_of(folder: Path, now: float = LATER) -> str:
     return Page(render(read_run(folder), now)).text
 
 
+def loads_again(folder: Path) -> bool:
+    """Whether browsers load the page again by themselves."""
+    elements = Page(render(read_run(folder), LATER)).elements
+    return ("meta", {"http-equiv": "refresh", "content": "60"}) in elements
+
+
 def summary_of(folder: Path, now: float = LATER) -> Summary:
     record = read_run(folder)
     return summarize(record, Clock.of(record), now)
@@ -145,11 +151,12 @@ def test_a_running_run_whose_process_is_gone_was_killed(tmp_path: Path):
     )
     subprocess.run([sys.executable, "-c", lock], check=True)
     assert run_state(tmp_path) == "killed"
-    assert "no process holds the folder" in text_of(tmp_path)
+    assert "no process holds the folder" in text_of(tmp_path) and not loads_again(tmp_path)
     (tmp_path / ".holder").write_text(json.dumps({"kernel": "of another machine"}))
     assert run_state(tmp_path) == "running"
     RunFolder(str(tmp_path), "b").lock(0)  # by this process until it ends
     assert run_state(tmp_path) == "running"
+    assert loads_again(tmp_path)
 
 
 @pytest.mark.parametrize(

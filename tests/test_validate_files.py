@@ -1,4 +1,4 @@
-"""`validate` and `score`: files of every format, existing translations, comparisons, and COMET."""
+"""`validate` and `score`: files of every format, existing translations, and comparisons."""
 
 import json
 import os
@@ -155,7 +155,6 @@ def test_unusable_combinations_are_reported(trained: Path, tmp_path: Path, table
         (["--hypothesis", short, "--perturbed"], "--perturbed needs a model"),
         (["--reference", short], "--reference needs --source"),
         (["--src_column", "a"], "for a --source with both sides"),
-        (["--comet", "any"], "docs/guide.md"),
         (["--output", "x.xz"], "not compressed: pass a name without .xz"),
         (["--model_basename", "a b"], "model_basename may hold"),
     ):
@@ -239,37 +238,3 @@ def test_scores_of_a_table_equal_those_of_the_engine(trained: Path, tmp_path: Pa
     assert [row["source"] for row in rows] == SOURCES
     for row, log_probs in zip(rows, expected, strict=True):
         assert row["log_probs"] == pytest.approx(log_probs.tolist(), abs=2e-6)
-
-
-FAKE_COMET = """
-def download_model(name):
-    return f"file of {name}"
-
-def load_from_checkpoint(file):
-    assert file == "file of a/model"
-    return Model()
-
-class Model:
-    def predict(self, rows, batch_size, gpus, progress_bar):
-        assert all(set(row) == {"src", "mt", "ref"} for row in rows) and gpus == 0
-        return Result(sum(row["mt"] == row["ref"] for row in rows) / len(rows))
-
-class Result:
-    def __init__(self, score):
-        self.system_score = score
-"""
-
-
-def test_comet_scores_if_it_is_installed(
-    tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    from translate_ddp.commands import validate
-
-    (tmp_path / "comet.py").write_text(FAKE_COMET)
-    monkeypatch.syspath_prepend(tmp_path)
-    hypothesis = lines(tmp_path / "h.it", HYPOTHESES)
-    config = validate.ValidateConfig(
-        source=table, hypothesis=hypothesis, lang_src="en", lang_tgt="it", comet="a/model"
-    )
-    validate.run(config)
-    assert ", comet 0.4" in capsys.readouterr().out

@@ -65,7 +65,7 @@ def run(config: ExportConfig) -> None:
         print_line(printable(line), sys.stderr)
     model, folder = TrainedModel.of(opened.state), opened.path.parent
     sentences = choose_sentences(model, config.source, config.reference, folder)
-    verification = export(model, config.format, output, sentences, config.quantization, folder)
+    verification = export(model, config.format, output, sentences, config.quantization)
     for line in verification.lines:
         print_line(f"Verified: {line}.")
     for line in verification.notes:

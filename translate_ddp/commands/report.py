@@ -1,26 +1,21 @@
 """`python -m translate_ddp report FOLDER ...`: the page of a run, or one that compares several."""
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from translate_ddp.checks import check_port
 from translate_ddp.commands.page_file import check_page, write_page
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
-from translate_ddp.extras import check_server
 from translate_ddp.run_record import METRICS_FILE, REPORT_FILE, RunRecord
 from translate_ddp.run_settings import CheckpointConfig
 
 COMPARISON_FILE = "comparison.html"
 MAX_RUNS = 8  # the colours of charts
-NICENESS = 10  # of --follow: a training on the same cores goes first
 
 
 @dataclass(frozen=True)
@@ -31,15 +26,6 @@ class ReportConfig:
     """Folders of runs."""
     output: str = ""
     """HTML file to write; '': report.html in the folder, for several comparison.html here."""
-    follow: bool = False
-    """Also serve the page to browsers on this machine, and update it while the run goes on."""
-    port: int = 0
-    """Port of --follow; 0: any free one."""
-
-    def __post_init__(self) -> None:
-        check_port(self.port)
-        if self.port and not self.follow:
-            raise ValueError("--port needs --follow.")
 
 
 def run(config: ReportConfig) -> None:
@@ -47,10 +33,8 @@ def run(config: ReportConfig) -> None:
     usual = folders[0] / REPORT_FILE if len(folders) == 1 else Path(COMPARISON_FILE)
     output = Path(config.output) if config.output else usual
     check_page(output, "--output")
-    if config.follow:
-        _follow(folders, output, config.port)
-    else:
-        _write(folders, output)
+    write_page(output, render_page_of(folders), "--output")
+    print_line(f"Wrote {output}.")
 
 
 def _folders(names: Sequence[str]) -> list[Path]:
@@ -68,12 +52,7 @@ def _folders(names: Sequence[str]) -> list[Path]:
     return folders
 
 
-def _write(folders: Sequence[Path], output: Path) -> None:
-    write_page(output, render_page_of(folders), "--output")
-    print_line(f"Wrote {output}.")
-
-
-def render_page_of(folders: Sequence[Path], script: str = "") -> str:
+def render_page_of(folders: Sequence[Path]) -> str:
     """The page. Raises UserError if the record of a run cannot be read."""
     from translate_ddp.reporting.comparison import render_comparison  # --help does not need them
     from translate_ddp.reporting.page import render
@@ -81,8 +60,8 @@ def render_page_of(folders: Sequence[Path], script: str = "") -> str:
     records = [_read(folder) for folder in folders]
     now = time.time()
     if len(records) == 1:
-        return render(records[0], now, script)
-    return render_comparison(records, now, script)
+        return render(records[0], now)
+    return render_comparison(records, now)
 
 
 def _read(folder: Path) -> RunRecord:
@@ -96,21 +75,3 @@ def _read(folder: Path) -> RunRecord:
         ) from error
     except OSError as error:
         raise UserError(f"{folder} cannot be read: {error.strerror}.") from error
-
-
-def _follow(folders: Sequence[Path], output: Path, port: int) -> None:
-    """Serve the page, and write it before and after."""
-    check_server("report --follow")
-    from translate_ddp.reporting.follow import LOOPBACK, follow
-    from translate_ddp.serving.server import bind, url_of
-
-    bound = bind(LOOPBACK, port)
-    os.nice(NICENESS)
-    _write(folders, output)
-    follow(
-        partial(render_page_of, folders),
-        folders,
-        bound,
-        lambda: print_line(f"The page is on {url_of(bound)} (Ctrl-C ends it)."),
-    )
-    _write(folders, output)

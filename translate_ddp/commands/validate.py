@@ -5,7 +5,6 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memo
 from translate_ddp.settings import NBestConfig, SearchConfig
 from translate_ddp.text import normalize
 from translate_ddp.training.bootstrap import compare, score_intervals
-from translate_ddp.training.comet_metric import comet_score
 from translate_ddp.training.logbook import Logbook, shown_samples
 from translate_ddp.training.metrics import SLOW_METRICS, bleu_signature, score_texts, with_units
 from translate_ddp.training.robustness import describe_robustness
@@ -50,8 +48,6 @@ class ValidateConfig(PairsConfig):
     """New file for the translations, one per line; '': they are not written."""
     compare: str = ""
     """Model (folder or file) or file of translations to test against, by paired bootstrap."""
-    comet: str = ""
-    """COMET model, such as Unbabel/wmt22-comet-da (a large download), or its file; '': none."""
     perturbed: bool = False
     """Also report scores for input as people type it: lower case, no end punctuation, ..."""
     search: SearchConfig = field(default_factory=lambda: SearchConfig(beam_width=1))
@@ -74,11 +70,6 @@ class ValidateConfig(PairsConfig):
         check_not_compressed(self.output)
         if self.compare and not Path(self.compare).exists():
             raise ValueError(f"--compare {self.compare} does not exist: pass a model or a file.")
-        if self.comet and find_spec("comet") is None:
-            raise ValueError(
-                "--comet needs a library that is not installed here. It cannot share an "
-                "environment with this NumPy: docs/guide.md shows how to run it in its own."
-            )
 
     @property
     def needs_model(self) -> bool:
@@ -107,7 +98,7 @@ def run(config: ValidateConfig) -> None:
     else:
         assert translator is not None
         system = from_model(translator, pairs, config.search)
-    for line in report(system, pairs, config.comet):
+    for line in report(system, pairs):
         print_line(line)
     if config.output:
         write_new(Path(config.output), to_bytes(system.predictions))
@@ -190,14 +181,12 @@ def translate_whole(translator: Translator, search: NBestConfig, texts: Sequence
     return list(map(normalize, translator.tokenizer.decode([best.ids for best, *_ in found])))
 
 
-def report(system: System, pairs: Pairs, comet: str) -> Iterator[str]:
+def report(system: System, pairs: Pairs) -> Iterator[str]:
     """Samples, scores, their intervals and BLEU's signature, as lines."""
     sources, references, (_, lang_tgt) = pairs
     yield from sample_lines(shown_samples(samples_of(sources, references, system.predictions)))
     texts = sources, system.predictions, references
     scores = system.scores | score_texts(*texts, lang_tgt, SLOW_METRICS)
-    if comet:
-        scores["comet"] = comet_score(comet, *texts)
     yield f"{system.name}, {counted(len(references), 'sentence')}: {with_units(scores)}"
     intervals = score_intervals(system.predictions, references, lang_tgt)
     shown = (f"{name} {number(i.mean)} ± {number(i.half_width)}" for name, i in intervals.items())

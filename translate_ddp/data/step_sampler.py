@@ -4,23 +4,20 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from translate_ddp.corpus_settings import MixConfig
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import Lengths, Plan, plan_epoch
-from translate_ddp.data.plan_files import load_or_compute, plan_name
 from translate_ddp.runtime.background import BackgroundThread
-from translate_ddp.settings import AugmentConfig, BatchConfig
+from translate_ddp.settings import BatchConfig
 
 
 class StepSampler:
     """The groups of rows of each step of an epoch, those of all ranks, starting at any step.
 
-    While an epoch is iterated over, a thread computes the plan of the next one. Processes with the
-    same `folder` compute each plan once.
+    While an epoch is iterated over, a thread computes the plan of the next one.
     """
 
     def __init__(
@@ -31,19 +28,17 @@ class StepSampler:
         seed: int,
         rank: int,
         world_size: int,
-        folder: Path | None = None,
         mix: Mix | None = None,
-        augment: AugmentConfig | None = None,
         lengths_in: Callable[[int], Lengths] | None = None,
     ) -> None:
         """`mix` has the rows of each epoch; without it, every row is drawn once.
 
-        `lengths_in` returns about the lengths of the pairs in an epoch, if `augment` changes them.
+        `lengths_in` returns about the lengths of the pairs in an epoch, if they differ.
         """
         self.lengths, self.config, self.seed = lengths, config, seed
-        self._augment, self._lengths_in = augment or AugmentConfig(), lengths_in
+        self._lengths_in = lengths_in
         self.mix = mix or Mix.of(MixConfig(), [len(lengths.source)], num_epochs=1)
-        self.rank, self.world_size, self.folder = rank, world_size, folder
+        self.rank, self.world_size = rank, world_size
         self._next: tuple[int, Future[Plan]] | None = None
         self.epoch, self.plan, self.first_step = 0, self._plan(0), 0
 
@@ -65,17 +60,6 @@ class StepSampler:
 
     def _plan(self, epoch: int) -> Plan:
         ranks = self.world_size if self.config.batch_size else 1
-        compute = partial(self._compute, epoch, ranks)
-        if self.folder is None:
-            return compute()
-        inputs = [(self.config.batch_tokens, self.config.batch_size), self.seed, epoch, ranks]
-        if not self.mix.draws_all_once(epoch):
-            inputs += [self.mix.sizes, self.mix.stage(epoch).dataset_weight]
-        if self._lengths_in is not None:
-            inputs += [self._augment, self.config.seq_len]
-        return load_or_compute(self.folder, plan_name(self.lengths, *inputs), compute)
-
-    def _compute(self, epoch: int, ranks: int) -> Plan:
         rows, lengths = None, self.lengths_in(epoch)
         if not self.mix.draws_all_once(epoch):
             rows = self.mix.draw(self.seed, epoch)

@@ -23,11 +23,8 @@ def export(
     output: Path,
     sentences: Sentences,
     quantization: Quantization = "float32",
-    run_folder: Path | None = None,
 ) -> Verification:
     """Write `output`, a folder or file that must not exist, if it is the same model.
-
-    The card of a Hugging Face model shows the training, if `run_folder` has its metrics.
 
     Raises UserError, and writes nothing, if it is not, if a library is missing, or if the disk is
     full.
@@ -40,7 +37,7 @@ def export(
             return write_argos(path, model, sentences, quantization)
         path.mkdir()
         if form == "huggingface":
-            return write_huggingface(path, model, sentences, output.name, run_folder)
+            return write_huggingface(path, model, sentences, output.name)
         return write_ctranslate2(path, model, sentences, quantization)
 
     return publish(output, write)

@@ -12,7 +12,6 @@ from translate_ddp.exporting.model_card import huggingface_card
 from translate_ddp.exporting.pegasus import pegasus_config, pegasus_weights
 from translate_ddp.exporting.sentences import Sentences
 from translate_ddp.exporting.trained_model import TrainedModel
-from translate_ddp.exporting.training_figure import FILE, training_figure
 from translate_ddp.exporting.verification import (
     NotTheSame,
     Verification,
@@ -28,16 +27,11 @@ ODD_TEXTS = ["[EOS]", "a [EOS] b [PAD] [SOS] [UNK]", " two  blanks\tand\na line 
 
 
 def write_huggingface(
-    folder: Path,
-    model: TrainedModel,
-    sentences: Sentences,
-    name: str,
-    run_folder: Path | None = None,
+    folder: Path, model: TrainedModel, sentences: Sentences, name: str
 ) -> Verification:
     """Fill the folder, which must exist, and verify that it is the same model.
 
-    `name` is that of the model in its card, which shows the training if `run_folder` has its
-    metrics.
+    `name` is that of the model in its card.
 
     Raises NotTheSame if it is not, UserError if a library is not installed.
     """
@@ -53,10 +47,7 @@ def write_huggingface(
     settings = tokenizer_config(model.tokenizer, model.seq_len)
     _write_json(folder / "tokenizer_config.json", settings)
     verification = verify_huggingface(folder, model, sentences)
-    figure = training_figure(run_folder, model.state) if run_folder else ""
-    if figure:
-        (folder / FILE).write_text(figure, encoding="utf-8")
-    card = huggingface_card(model, verification, name, FILE if figure else "")
+    card = huggingface_card(model, verification, name)
     (folder / "README.md").write_text(card, encoding="utf-8")
     return verification
 

@@ -11,13 +11,8 @@ from translate_ddp.training.local_paths import dataset_names, public_name
 from translate_ddp.training.metrics import UNITS
 
 
-def huggingface_card(
-    model: TrainedModel, verification: Verification, name: str, figure: str = ""
-) -> str:
-    """The card of a folder for `transformers`, with the header that the hub reads.
-
-    `figure` is the file beside it that shows the training; "": there is none.
-    """
+def huggingface_card(model: TrainedModel, verification: Verification, name: str) -> str:
+    """The card of a folder for `transformers`, with the header that the hub reads."""
     tag = prefix_of(*model.tags[:1])
     usage = f"""```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -37,10 +32,7 @@ It translates one sentence at a time, of up to {model.longest_source} tokens."""
     header = (
         f"---\nlanguage:\n{languages}library_name: transformers\npipeline_tag: translation\n---"
     )
-    sections = [header, _body(model, verification)]
-    if figure:
-        sections.append(f"## Training\n\n![Loss and scores during the training]({figure})")
-    return "\n\n".join([*sections, f"## Use\n\n{usage}\n"])
+    return "\n\n".join([header, _body(model, verification), f"## Use\n\n{usage}\n"])
 
 
 def argos_card(model: TrainedModel, verification: Verification) -> str:

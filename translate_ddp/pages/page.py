@@ -13,11 +13,10 @@ FOLDER = Path(__file__).parent
 MAX_CHARACTERS = 300  # of an untrusted text
 
 
-def render_page(template: Path, script: str = "", **values: Any) -> str:
+def render_page(template: Path, **values: Any) -> str:
     """The page of a template, which may extend `page.html` and import `parts.html`.
 
-    It runs the script of its charts, if it has any, and `script`, which may send requests to the
-    server of the page; no others, as it names their checksums.
+    It runs the script of its charts, if it has any, and no other, as it names its checksum.
 
     The filter `untrusted` is for text that others have written: it is short, and its controls are
     escaped.
@@ -35,7 +34,6 @@ def render_page(template: Path, script: str = "", **values: Any) -> str:
     environment.filters["breakable"] = breakable
     environment.filters["checksum"] = checksum
     environment.globals["charts_script"] = Markup(FOLDER.joinpath("charts.js").read_text("utf-8"))
-    environment.globals["script"] = Markup(script)
     return environment.get_template(template.name).render(**values) + "\n"
 
 

@@ -61,11 +61,8 @@ class ComparedRun:
         return f"{self.record.validation.step:,}" if self.record.validation else ""
 
 
-def render_comparison(records: Sequence[RunRecord], now: float, script: str = "") -> str:
-    """The page of two to eight runs at the time `now`, complete in itself and below 1 MB.
-
-    It runs the `script`.
-    """
+def render_comparison(records: Sequence[RunRecord], now: float) -> str:
+    """The page of two to eight runs at the time `now`, complete in itself and below 1 MB."""
     names = run_names([record.folder for record in records])
     runs = [
         ComparedRun(name, record, summarize(record, clock, now), clock)
@@ -74,7 +71,6 @@ def render_comparison(records: Sequence[RunRecord], now: float, script: str = ""
     tested, untested = paired_tests(runs)
     return render_page(
         TEMPLATE,
-        script,
         names=[untrusted(run.name) for run in runs],
         made=utc(now),
         scores=scores_table(runs),

@@ -47,8 +47,11 @@ def write_report(folder: Path) -> Path:
     return path
 
 
-def render(record: RunRecord, now: float, script: str = "") -> str:
-    """The page at the time `now`, complete in itself and below 1 MB. It runs the `script`."""
+def render(record: RunRecord, now: float) -> str:
+    """The page at the time `now`, complete in itself and below 1 MB.
+
+    While the run goes on, browsers load it again once a minute.
+    """
     clock, launch = Clock.of(record), last_launch(record)
     summary = summarize(record, clock, now)
     validation = record.validation
@@ -56,7 +59,6 @@ def render(record: RunRecord, now: float, script: str = "") -> str:
     bins = by_length(rows, validation.lang_tgt) if validation else []
     return render_page(
         TEMPLATE,
-        script,
         summary=summary,
         made=details.utc(now),
         tiles=list(_tiles(summary)),

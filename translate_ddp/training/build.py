@@ -198,9 +198,7 @@ def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoade
         seed=config.train.seed,
         rank=world.rank,
         world_size=world.size,
-        folder=Path(config.checkpoint.model_folder) / "plans",
         mix=build_mix(config, data),
-        augment=config.augment,
         lengths_in=augmentation and partial(augmentation.lengths, data.train),
     )
     max_tokens = config.pass_tokens(world.device.type)

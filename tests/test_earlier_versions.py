@@ -1,0 +1,67 @@
+"""Checkpoints that an earlier version wrote in the middle of runs: they translate and resume.
+
+Commit eff80f1 wrote them at step 9 of `TINY_RUN` on `write_corpus`, and the expected values.
+"""
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import processes
+from tests.helpers.runs import records
+from tests.helpers.tiny_run import TINY_RUN, write_corpus
+from translate_ddp.translator import Translator
+
+FIXTURES = Path(__file__).with_name("fixtures")
+TEXTS = ["sun moon tree", "Wolf fish. Bird stone river!", "sun"]
+needs_sentencepiece = pytest.mark.skipif(
+    find_spec("sentencepiece") is None, reason="sentencepiece is not installed"
+)
+KINDS = [
+    pytest.param("bpe", marks=()),
+    pytest.param("sentencepiece", marks=needs_sentencepiece),
+    pytest.param("bidirectional", marks=()),
+]
+FLAGS = {
+    "bpe": [],
+    "sentencepiece": ["--tokenizer", "sentencepiece"],
+    "bidirectional": ["--bidirectional"],
+}
+# Of each text: its number of sentences, and the score of its greedy translation.
+SCORES = {
+    "bpe": [(1, -2.611668), (2, -2.791239), (1, -2.632145)],
+    "sentencepiece": [(1, -2.358322), (2, -2.248903), (1, -2.259352)],
+    "bidirectional": [(1, -2.683125), (2, -2.437291), (1, -2.576676)],
+}
+# The validation loss of each run at its end, after two epochs.
+LOSSES = {"bpe": 4.452058, "sentencepiece": 4.186586, "bidirectional": 2.761093}
+
+
+def checkpoint(kind: str) -> Path:
+    (found,) = FIXTURES.glob(f"{kind}_*.pt")
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_translations_are_those_of_the_version_that_wrote_the_checkpoint(kind: str):
+    translator = Translator.open(str(checkpoint(kind)))
+    found = translator.translate(TEXTS, beam_width=1, n_best=1)
+    assert [len(best.sentences) for (best,) in found] == [count for count, _ in SCORES[kind]]
+    expected = [score for _, score in SCORES[kind]]
+    assert [best.score for (best,) in found] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_run_ends_as_with_the_version_that_began_it(kind: str, tmp_path: Path):
+    prefix = write_corpus(tmp_path)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    file = checkpoint(kind)
+    shutil.copy(file, folder / file.name.replace(kind, "tmodel", 1))
+    flags = [*TINY_RUN, *FLAGS[kind], "--dataset", prefix, "--model_folder", str(folder)]
+    output = processes.train(flags, tmp_path / "output").succeed()
+    assert "step 9" in output
+    # Another kind of CPU rounds in another way.
+    assert records(folder)[-1]["validation/loss"] == pytest.approx(LOSSES[kind], rel=1e-3)
