@@ -56,6 +56,11 @@ def _sort_marks(run: re.Match[str]) -> str:
     return "".join(sorted(marks, key=unicodedata.combining))
 
 
+def has_letter(text: str) -> bool:
+    """Whether the text has a letter of any script, which numbers, symbols and emoji have not."""
+    return any(map(str.isalpha, text.replace("ℹ\ufe0f", "")))  # of the emoji, only ℹ is a letter
+
+
 def base_language(code: str) -> str:
     """The language of a code without region and script: zh of zh_CN and zh-Hant."""
     return re.split("[-_]", code)[0].lower()

@@ -31,6 +31,7 @@ from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.inputs import Texts, read_sources
 from translate_ddp.data.readers.tables import file_identity, is_table
+from translate_ddp.run_settings import Split
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translation import OnMessage
 from translate_ddp.translator import Translator
@@ -51,6 +52,8 @@ class TranslateConfig:
     """text: a line for each translation; jsonl: an object for each text, with scores."""
     reverse: bool = False
     """Translate in the other direction, with a model of --bidirectional."""
+    split: Split = "sentences"
+    """sentences: translate the sentences of each text one by one; none: each text as one."""
     saved: SavedModel = field(default_factory=SavedModel)
     search: NBestConfig = field(default_factory=NBestConfig)
 
@@ -77,7 +80,7 @@ def run(config: TranslateConfig) -> None:
     if config.output:
         return write_file(config)
     check_one_process()
-    translator = config.saved.open(config.reverse)
+    translator = config.saved.open(config.reverse, config.split)
     is_typed = not (config.lines or config.input) and sys.stdin.isatty()
     for start, texts in chunks(_texts(config, translator), 1 if is_typed else ROWS):
         report = report_from(start, config.input)
@@ -100,7 +103,7 @@ def write_file(config: TranslateConfig) -> None:
     """Write the translations of `--input` to `--output`, on all ranks."""
     with open_ranks() as world:
         translator = on_every_rank(
-            world, "opening the model", lambda: config.saved.open(config.reverse)
+            world, "opening the model", lambda: config.saved.open(config.reverse, config.split)
         )
         given = on_every_rank(
             world, "reading the input", lambda: open_input(config.input, translator)
