@@ -110,7 +110,7 @@ def train(config: Config, given: Set[str], world: World) -> bool:
     data = prepare_data(config, folder.path / "data", world, tokenizer)
     settings = config.to_dict()
     identity = run_identity(settings, data, world.size, build_mix(config, data))
-    resumed = resume_run(start, config.checkpoint, settings, identity, world, data.longest_source)
+    resumed = resume_run(start, config.checkpoint, settings, identity, world, data)
     model = build_model(config, data, world, start.initial)
     if start.initial is not None and world.is_main:
         resumed.messages.append(describe_fit(data.train, data.tokenizer))

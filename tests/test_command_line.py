@@ -24,8 +24,23 @@ def test_texts_may_begin_with_a_dash_and_keep_their_order():
     assert (config.search.beam_width, config.search.n_best) == (3, 2)
 
 
+def test_text_of_dashes_and_other_signs_keeps_its_place():
+    texts = ("Good morning!", "---", "-5", "--", "----", "--5", "--=x", "---=3", "Where is it?")
+    config = translate("--beam_width", "3", *texts, "--")
+    assert config.lines == (*texts, "--") and config.search.beam_width == 3
+    assert translate("---", "--reverse", "--beam_width=2", "--é", "a").lines == ("---", "--é", "a")
+
+
 def test_all_arguments_after_two_dashes_are_texts():
     assert translate("a", "--", "--help", "--", "-h").lines == ("a", "--help", "--", "-h")
+    assert translate("--n_best=2", "--", "--foo-bar", "--").lines == ("--foo-bar", "--")
+
+
+@pytest.mark.parametrize("flag", ["--beam_widht", "--Hello!", "--beam.width=4"])
+def test_unknown_flag_is_an_error_among_texts(flag: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        translate("---", flag, "4", "a")
+    assert flag in capsys.readouterr().err
 
 
 def test_value_of_a_flag_may_begin_with_a_dash_and_have_blanks():

@@ -185,9 +185,10 @@ def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
     assert translator.longest_source == limit
     (ids,) = translator.tokenizer.encode([LONG.strip()])
     messages: list[tuple[int, str]] = []
-    rows, parts = translator._parts(
+    rows, found = translator._parts(
         ["sun", LONG], lambda row, message: messages.append((row, message))
     )
+    parts = [part for part in found if not isinstance(part, str)]
     assert rows == [0] + [1] * (len(parts) - 1) and sum(parts[1:], []) == ids
     assert all(limit / 2 < len(part) <= limit for part in parts[1:-1])
     assert all(text.endswith(",") for text in translator.tokenizer.decode(parts[1:]))
@@ -196,8 +197,8 @@ def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
     with pytest.warns(UserWarning, match=re.escape(f"Text 1: {expected}")) as warned:
         translations = translator.translate(["sun", LONG], 1)
     assert warned[0].filename == __file__
-    found = translator.engine.translate(parts, NBestConfig(beam_width=1))
-    short, *alone = map(normalize, translator.tokenizer.decode([best.ids for (best,) in found]))
+    best = [best.ids for (best,) in translator.engine.translate(parts, NBestConfig(beam_width=1))]
+    short, *alone = map(normalize, translator.tokenizer.decode(best))
     assert translations == [short, " ".join(alone)] and all([short, *alone])
 
 

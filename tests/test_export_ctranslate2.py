@@ -156,6 +156,22 @@ def test_folder_is_opened_by_translator_and_commands(exported: Path, trained: Pa
             Translator.open(str(exported), **settings)  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.parametrize("format", ["ctranslate2", "pt"])
+def test_export_keeps_the_learnt_abbreviations(trained: Path, tmp_path: Path, format: Any):
+    model = trained_model(trained)
+    state = replace(model.state, run=replace(model.state.run, abbreviations={"en": ["sen"]}))
+    place = tmp_path / "model.pt"
+    export(replace(model, state=state), format, place, validation_set(trained))
+    line = "I met Sen. Obama. He left"
+    assert Translator.open(str(place)).sentences(line) == ["I met Sen. Obama.", "He left"]
+    if format == "ctranslate2":  # an earlier version has not written them
+        description = place / "translate_ddp.json"
+        content = json.loads(description.read_text())
+        del content["abbreviations"]
+        description.write_text(json.dumps(content))
+        assert len(Translator.open(str(place)).sentences(line)) == 3
+
+
 def test_damaged_folder_is_one_error(exported: Path):
     model, description = exported / "model.bin", exported / "translate_ddp.json"
     data = bytearray(model.read_bytes())

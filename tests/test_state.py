@@ -39,6 +39,14 @@ def test_longest_source_of_an_earlier_checkpoint_is_what_seq_len_allows():
     assert RunState.from_dict(saved, "x.pt").longest_source == 255
 
 
+def test_earlier_checkpoint_has_no_learnt_abbreviations():
+    saved = make_state().to_dict()
+    saved["run"]["abbreviations"] = {"en": ["sen"]}
+    assert RunState.from_dict(saved, "x.pt").run.abbreviations == {"en": ["sen"]}
+    del saved["run"]["abbreviations"]
+    assert RunState.from_dict(saved, "x.pt").run.abbreviations == {}
+
+
 @pytest.mark.parametrize(
     ("header", "written_by"),
     [({"format": 1}, "before 0.2.0"), ({"format": 9, "version": "9.1"}, "9.1")],

@@ -8,7 +8,7 @@ import pytest
 
 from translate_ddp.data.languages import is_language, spellings
 from translate_ddp.data.sentences import cut, join_sentences, split_sentences
-from translate_ddp.text import base_language, lower, normalize, separates_words
+from translate_ddp.text import base_language, has_letter, lower, normalize, separates_words
 
 # Format characters (Unicode's category Cf) without visible ones, tags and the joiners of letters.
 INVISIBLE = {
@@ -170,6 +170,20 @@ def test_languages_that_write_no_blanks_between_words(code: str, expected: bool)
         "Նա եկավ։ |Ես գնացի։",
         "ის მოვიდა. |მე წავედი.",
         "គាត់មក។ |ខ្ញុំទៅ។",
+        # A letter after an apostrophe is the end of a word, or an initial in upper case.
+        "I don't. |She does. |I’d. |You aren't. |Non c'è. |Va bene.",
+        "I DON'T. |SHE DOES. |C'È. |VA BENE.",
+        "i can't. |she can.",
+        "It's 5 o'clock. |The 1990's. |Mind your p's and q's. |Zo is 't. |Go",
+        "Ecco l'A. Rossi e l'I. C. Bianchi. |O'B. Smith came. |Dell'U.S. Army. |Bene",
+        "Lui lo è. |Это не я. |Это он.",
+        # Before a number, only short words are abbreviations, or known ones.
+        "Bir adam bulunmuştu. |32 kişi geldi. |See Abschn. 3, art. 5! |They departed. |7",
+        # Symbols between two sentences, or after the last one, belong to neither.
+        "Hello. |😀 --- |Bye. |* * * |I love it! |😀",
+        "Yes. |# |No. |- Well & good. |- Fine. |— But",
+        "你好。|😀 |再见。",
+        "Dr. 😀 Smith came 😀 home. |😀😀 |Oh",
     ],
 )
 def test_line_is_split_where_sentences_begin(marked: str):
@@ -214,11 +228,27 @@ def test_semicolon_ends_questions_in_greek(language: str, count: int):
         "...",
         "?!",
         "😀! 😀",
+        "5! 3? 7!",
+        "Hello! 😀 how are you",
         "no end at all",
     ],
 )
 def test_line_with_other_periods_and_marks_is_one_sentence(line: str):
     assert split_sentences(line) == [line]
+
+
+@pytest.mark.parametrize("text", ["a", "😀 é", "中", "क", "ﬁ", "𝐀", "1º", "ー", "x" + "1" * 99])
+def test_text_with_a_letter_of_any_script_has_letters(text: str):
+    assert has_letter(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "😀", "---", "#", "•", "?", "1,234.5", "…", "€ 100", "٣", "१२३", "Ⅳ ½ ①", "ℹ️ ™️", "🇩🇪"],
+)
+def test_text_of_digits_and_symbols_has_no_letters(text: str):
+    assert not has_letter(text)
+    assert split_sentences(text) == [text][: len(text)]
 
 
 @pytest.mark.parametrize("line", ["", " ", "\u00a0"])

@@ -8,6 +8,7 @@ from typing import Literal
 from translate_ddp.checks import check_at_least
 
 WandbMode = Literal["auto", "online", "offline", "disabled"]
+Split = Literal["sentences", "none"]
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,11 @@ def _sort_marks(run: re.Match[str]) -> str:
     return "".join(sorted(marks, key=unicodedata.combining))
 
 
+def has_letter(text: str) -> bool:
+    """Whether the text has a letter of any script, which numbers, symbols and emoji have not."""
+    return any(map(str.isalpha, text.replace("ℹ\ufe0f", "")))  # of the emoji, only ℹ is a letter
+
+
 @lru_cache(maxsize=1024)
 def base_language(code: str) -> str:
     """The language of a code in one form, which all rules about languages use.

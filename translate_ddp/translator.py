@@ -10,7 +10,7 @@ translator.translate(["The old doctor reads the letter."], n_best=3)
 # ruff: noqa: E402
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import overload
 
@@ -28,20 +28,21 @@ from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.engine import StoredEngine, TorchEngine, ignore
 from translate_ddp.modeling.exported_folder import is_exported, open_exported
 from translate_ddp.modeling.precision import choose_dtype
-from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.run_settings import CheckpointConfig, Split
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import fix_cuda_kernels
 from translate_ddp.runtime.launcher import read_launch
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import NBestConfig, Precision
-from translate_ddp.text import normalize
+from translate_ddp.text import base_language, has_letter, normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.open_checkpoint import open_checkpoint
 from translate_ddp.training.saved_model import saved_model
 from translate_ddp.training.state import RunState
 from translate_ddp.translation import OnMessage, Sentence, Translation, as_warning, by_row, in_texts
+
+Parts = list[list[int] | str]  # ids of sentences or of parts of long ones; texts that are kept
 
 
 class Translator:
@@ -55,6 +56,8 @@ class Translator:
         longest_source: int,
         state: RunState | None = None,
         is_bidirectional: bool = False,
+        abbreviations: Mapping[str, Sequence[str]] | None = None,
+        split: Split = "sentences",
     ) -> None:
         self.engine, self.tokenizer = engine, tokenizer
         self.lang_src, self.lang_tgt = languages
@@ -62,6 +65,8 @@ class Translator:
         self._prefix = prefix_of(direction_tag(self.lang_tgt, is_bidirectional))
         self.longest_source = longest_source  # tokens, without [EOS]; longer ones are cut
         self._state = state
+        self._learnt = abbreviations or {}
+        self.split: Split = split  # unless `translate` is called with another value
 
     @classmethod
     def open(
@@ -110,8 +115,8 @@ class Translator:
         model = saved_model(state, len(tokenizer), dtype).to(device, dtype)
         languages = config["corpus"]["lang_src"], config["corpus"]["lang_tgt"]
         engine, longest = TorchEngine(model, device), state.longest_source
-        is_bidirectional = config["corpus"]["bidirectional"]
-        return cls(engine, tokenizer, languages, longest, state, is_bidirectional)
+        is_bidirectional, learnt = config["corpus"]["bidirectional"], state.run.abbreviations
+        return cls(engine, tokenizer, languages, longest, state, is_bidirectional, learnt)
 
     @classmethod
     def of_export(
@@ -123,14 +128,9 @@ class Translator:
                 f"{folder} is an exported model: its weights and their precision were chosen when "
                 "it was exported. Omit the average and the precision."
             )
-        found = open_exported(folder, threads_per_process(read_launch(os.environ)))
-        return cls(
-            found.engine,
-            found.tokenizer,
-            found.languages,
-            found.longest_source,
-            is_bidirectional=found.is_bidirectional,
-        )
+        engine, tokenizer, of = open_exported(folder, threads_per_process(read_launch(os.environ)))
+        languages, longest, both = (of.lang_src, of.lang_tgt), of.longest_source, of.bidirectional
+        return cls(engine, tokenizer, languages, longest, None, both, of.abbreviations)
 
     def reverse(self) -> "Translator":
         """The same model in its other direction. Raises UserError if it was trained in one only."""
@@ -140,8 +140,13 @@ class Translator:
                 "directions, train with --bidirectional."
             )
         languages = self.lang_tgt, self.lang_src
-        longest, state = self.longest_source, self._state
-        return Translator(self.engine, self.tokenizer, languages, longest, state, True)
+        state = self.longest_source, self._state, True, self._learnt, self.split
+        return Translator(self.engine, self.tokenizer, languages, *state)
+
+    def sentences(self, text: str, split: Split = "sentences") -> list[str]:
+        """The sentences of a source text, or the text as one."""
+        text, learnt = normalize(text), self._learnt.get(base_language(self.lang_src), ())
+        return [text] if split == "none" else split_sentences(text, self.lang_src, learnt)
 
     def encode_sources(self, sentences: Sequence[str]) -> list[list[int]]:
         """The ids of normalized sentences, with the tag of the direction if there are two.
@@ -172,8 +177,8 @@ class Translator:
     @property
     def identity(self) -> list[object]:
         """Hashes and settings on which translations depend, beside those of the search."""
-        model = [self.engine.fingerprint, self.tokenizer.fingerprint]
-        return [*model, self.lang_src, self.lang_tgt, self.longest_source]
+        model = [self.engine.fingerprint, self.tokenizer.fingerprint, self._learnt]
+        return [*model, self.lang_src, self.lang_tgt, self.longest_source, self.split]
 
     @overload
     def translate(
@@ -183,6 +188,7 @@ class Translator:
         length_penalty: float = ...,
         report: OnMessage = ...,
         on_done: Callable[[int], None] = ...,
+        split: Split | None = ...,
     ) -> list[str]: ...
 
     @overload
@@ -193,6 +199,7 @@ class Translator:
         length_penalty: float = ...,
         report: OnMessage = ...,
         on_done: Callable[[int], None] = ...,
+        split: Split | None = ...,
         *,
         n_best: int,
         temperature: float = ...,
@@ -206,6 +213,7 @@ class Translator:
         length_penalty: float = NBestConfig.length_penalty,
         report: OnMessage = as_warning,
         on_done: Callable[[int], None] = ignore,
+        split: Split | None = None,
         *,
         n_best: int | None = None,
         temperature: float = NBestConfig.temperature,
@@ -215,49 +223,31 @@ class Translator:
 
         With `n_best`, that many translations of each text with their scores, best first; it needs a
         beam at least as wide, unless `temperature` samples them, in the order of drawing. Beam
-        width 1 is greedy. The sentences of a text are translated one by one; the second translation
-        of a text consists of the second of each sentence. A sentence longer than those of training
-        is cut into parts; `report` gets the index of its text and a message. `on_done` receives
-        numbers of finished texts, estimated from those of parts. Raises ValueError for unusable
-        settings.
+        width 1 is greedy. The sentences of a text are translated one by one, unless `split` is
+        "none"; the second translation of a text consists of the second of each sentence. A sentence
+        without letters stays as it is. A sentence longer than those of training is cut into parts;
+        `report` gets the index of its text and a message. `on_done` receives numbers of finished
+        texts, estimated from those of parts. Raises ValueError for unusable settings.
         """
         if isinstance(texts, str):  # a sequence of characters
             raise TypeError("texts is one text: pass a list of texts.")
         width = 1 if n_best is None else n_best
         config = NBestConfig(beam_width, length_penalty, width, temperature, seed)
-        rows, parts = self._parts(texts, report)
-        found = self.engine.translate(parts, config, in_texts(on_done, len(texts), len(parts)))
+        rows, parts = self._parts(texts, report, split or self.split)
+        sources = [part for part in parts if not isinstance(part, str)]
+        found = self.engine.translate(sources, config, in_texts(on_done, len(texts), len(sources)))
         if n_best is None:
             decoded = self.tokenizer.decode([best.ids for best, *_ in found])
-            return [self._join(sentences) for sentences in by_row(rows, decoded, len(texts))]
-        return [
-            [self._translation([part[k] for part in sentences]) for k in range(n_best)]
-            for sentences in by_row(rows, self._scored(parts, found), len(texts))
-        ]
+            return [self._join(row) for row in by_row(rows, parts, decoded, str, len(texts))]
 
-    def _scored(
-        self, parts: list[list[int]], found: list[list[Hypothesis]]
-    ) -> list[list[Sentence]]:
-        """The translations `found` of each part, with their text and the scores of their tokens."""
-        sources = [part for part, n_best in zip(parts, found, strict=True) for _ in n_best]
-        targets = [hypothesis.ids for n_best in found for hypothesis in n_best]
-        decode = self.tokenizer.decode
-        scored = iter(
-            Sentence(
-                source.strip().removeprefix(self._prefix.strip()).strip(),
-                target.strip(),
-                [*self.tokenizer.pieces(ids), ""],
-                p.tolist(),
-            )
-            for source, target, ids, p in zip(
-                decode(sources),
-                decode(targets),
-                targets,
-                self.engine.log_probs(sources, targets),
-                strict=True,
-            )
-        )
-        return [[next(scored) for _ in n_best] for n_best in found]
+        def keep(text: str) -> list[Sentence]:
+            return [Sentence(text, text, [f" {text}", ""], [0.0, 0.0])] * n_best
+
+        scored = Sentence.scored(self.engine, self.tokenizer, self._prefix.strip(), sources, found)
+        return [
+            [self._translation([part[k] for part in row]) for k in range(n_best)]
+            for row in by_row(rows, parts, scored, keep, len(texts))
+        ]
 
     def _translation(self, sentences: list[Sentence]) -> Translation:
         return Translation(self._join([sentence.text for sentence in sentences]), sentences)
@@ -265,20 +255,23 @@ class Translator:
     def _join(self, sentences: Sequence[str]) -> str:
         return join_sentences(map(normalize, sentences), self.lang_tgt)
 
-    def _parts(self, texts: Sequence[str], report: OnMessage) -> tuple[list[int], list[list[int]]]:
+    def _parts(
+        self, texts: Sequence[str], report: OnMessage, split: Split = "sentences"
+    ) -> tuple[list[int], Parts]:
         """The sentences of all texts in parts that fit the model, as ids, and the texts' indices.
 
-        Of a sentence longer than those of training, a model translates only some.
+        Of a sentence longer than those of training, a model translates only some. For one without
+        letters it invents words, so this stays text.
         """
         limit = self.longest_source
         # An argument of the command line that is not UTF-8 holds lone surrogates.
         valid = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-        split = [split_sentences(normalize(text), self.lang_src) for text in valid]
-        sentences = [(row, sentence) for row, found in enumerate(split) for sentence in found]
-        rows, parts = [], []
-        encoded = self.encode_sources([sentence for _, sentence in sentences])
-        for (row, _), ids in zip(sentences, encoded, strict=True):
-            found = [ids] if len(ids) <= limit else self._cut(ids, limit)
+        found = (self.sentences(text, split) for text in valid)
+        sentences = [(row, each) for row, several in enumerate(found) for each in several if each]
+        rows, parts = list[int](), Parts()
+        encoded = self.encode_sources([each if has_letter(each) else "" for _, each in sentences])
+        for (row, sentence), ids in zip(sentences, encoded, strict=True):
+            found = self._cut(ids, limit) if len(ids) > limit else [ids or sentence]
             if len(found) > 1:
                 report(
                     row,
@@ -289,10 +282,10 @@ class Translator:
             rows += [row] * len(found)
         return rows, parts
 
-    def _cut(self, ids: list[int], limit: int) -> list[list[int]]:
-        """Parts of a long sentence, each with the tag of the direction before it."""
+    def _cut(self, ids: list[int], limit: int) -> Parts:
+        """Parts of a long sentence, those with letters with the tag of the direction before it."""
         (tag,) = self.tokenizer.encode([self._prefix.strip()])
         rest = ids[len(tag) :]  # the tag's tokens are those before a blank
-        return [
-            tag + rest[part] for part in cut(self.tokenizer.pieces(rest), max(1, limit - len(tag)))
-        ]
+        cuts = cut(self.tokenizer.pieces(rest), max(1, limit - len(tag)))
+        found = [(rest[part], self.tokenizer.decode([rest[part]])[0].strip()) for part in cuts]
+        return [tag + part if has_letter(text) else text for part, text in found]

@@ -12,7 +12,7 @@ import tyro
 from translate_ddp.errors import UserError
 
 C = TypeVar("C")
-FLAG = re.compile(r"--[^\s=]*(=|\Z)")
+FLAG = re.compile(r"--[a-zA-Z][^\s=]*(=|\Z)")
 HOME = re.compile(r"(--[^\s=]*=)(~(?:/.*)?)", re.DOTALL)
 
 
@@ -45,15 +45,15 @@ def separate(
 ) -> tuple[list[str], list[str]]:
     """The flags with their values, and the positional arguments.
 
-    All arguments after "--" are positional. A flag of `with_values` has all arguments up to the
-    next flag. Raises UserError for a repeated flag.
+    All arguments after "--" are positional; after texts and before no flag, it is a text itself.
+    A flag of `with_values` has all up to the next one. Raises UserError for a repeated flag.
     """
     flags: list[str] = []
     others: list[str] = []
     seen: set[str] = set()
     awaits_value = takes_all = False
     for at, argument in enumerate(arguments):
-        if argument == "--":
+        if argument == "--" and (not others or any(map(is_flag, arguments[at + 1 :]))):
             return flags, [*others, *arguments[at + 1 :]]
         if not is_flag(argument):
             (flags if awaits_value or takes_all else others).append(argument)
@@ -89,7 +89,7 @@ def flag_name(flag: str) -> str:
 
 
 def is_flag(argument: str) -> bool:
-    """Whether it begins with "--" and its name has no blank, or is -h; texts may begin so, too."""
+    """Whether it is "--", a letter and no blank, or -h; texts may begin with dashes, too."""
     return argument == "-h" or FLAG.match(argument) is not None
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from translate_ddp.checks import check_at_least
-from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.run_settings import CheckpointConfig, Split
 from translate_ddp.training.checkpoint_name import is_word
 from translate_ddp.translator import Translator
 
@@ -32,7 +32,8 @@ class SavedModel:
         folder = Path(self.model_folder)
         return folder if folder.is_file() or is_word(self.preload) else Path(self.preload)
 
-    def open(self, reverse: bool = False) -> Translator:
+    def open(self, reverse: bool = False, split: Split = "sentences") -> Translator:
         """The model, or its other direction. Raises UserError if there is none."""
         found = Translator.open(self.model_folder, self.preload, self.model_basename, self.average)
+        found.split = split
         return found.reverse() if reverse else found

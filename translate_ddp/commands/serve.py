@@ -7,6 +7,7 @@ from translate_ddp.checks import check_at_least, check_port
 from translate_ddp.commands.saved_model import SavedModel
 from translate_ddp.console import print_line
 from translate_ddp.extras import SERVER, check_server
+from translate_ddp.run_settings import Split
 from translate_ddp.serving.limits import LimitsConfig
 from translate_ddp.settings import SearchConfig
 
@@ -26,6 +27,8 @@ class ServeConfig:
     """Port to listen on; 0: any free one."""
     reload_seconds: float = 10.0
     """Seconds between looks for a newer model in the folder; 0: keep the first."""
+    split: Split = "sentences"
+    """sentences: translate the sentences of each line one by one; none: each line as one."""
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "reload_seconds")
@@ -39,7 +42,7 @@ def run(config: ServeConfig) -> None:
     from translate_ddp.serving.server import bind, is_loopback, make_server, run_server, url_of
 
     bound = bind(config.host, config.port)  # before the model is opened, which takes seconds
-    model = ServedModel(config.saved.path, config.saved.open, report)
+    model = ServedModel(config.saved.path, lambda: config.saved.open(split=config.split), report)
     url = url_of(bound)
     if not is_loopback(bound):
         report(

@@ -34,6 +34,7 @@ from translate_ddp.corpus_settings import Quoting
 from translate_ddp.data.inputs import Texts, read_sources
 from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.tables import file_identity, is_table
+from translate_ddp.run_settings import Split
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translation import OnMessage
 from translate_ddp.translator import Translator
@@ -57,6 +58,8 @@ class TranslateConfig:
     """Quotes in TSV and CSV. csv: they enclose fields; none: they are text; auto: by the file."""
     reverse: bool = False
     """Translate in the other direction, with a model of --bidirectional."""
+    split: Split = "sentences"
+    """sentences: translate the sentences of each text one by one; none: each text as one."""
     saved: SavedModel = field(default_factory=SavedModel)
     search: NBestConfig = field(default_factory=NBestConfig)
 
@@ -83,7 +86,7 @@ def run(config: TranslateConfig) -> None:
     if config.output not in STDOUT:
         return write_file(config)
     check_one_process()
-    translator = config.saved.open(config.reverse)
+    translator = config.saved.open(config.reverse, config.split)
     is_typed = not (config.lines or config.input) and sys.stdin.isatty()
     for start, texts in chunks(_texts(config, translator), 1 if is_typed else ROWS):
         report = report_from(start, config.input)
@@ -106,7 +109,7 @@ def write_file(config: TranslateConfig) -> None:
     """Write the translations of `--input` to `--output`, on all ranks."""
     with open_ranks() as world:
         translator = on_every_rank(
-            world, "opening the model", lambda: config.saved.open(config.reverse)
+            world, "opening the model", lambda: config.saved.open(config.reverse, config.split)
         )
         given = on_every_rank(world, "reading the input", lambda: open_input(config, translator))
 

@@ -15,7 +15,6 @@ from translate_ddp.commands.validation_sets import Pairs, PairsConfig, from_trai
 from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.readers.byte_stream import spooled
-from translate_ddp.data.sentences import split_sentences
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import counted, number
 from translate_ddp.runtime.distributed import World
@@ -151,7 +150,7 @@ def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> Sy
             f"{pairs.languages[1]}: pass a model of the same languages."
         )
     data = pairs.encoded(translator)
-    if count := sum(len(split_sentences(text, translator.lang_src)) > 1 for text in pairs.sources):
+    if count := sum(len(translator.sentences(text)) > 1 for text in pairs.sources):
         print_line(
             f"{count:,} of the {len(pairs.sources):,} sources have several sentences. Each is "
             "translated as one, as in training; `translate` splits them. For the scores of its "

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, cast
 
@@ -153,6 +153,7 @@ class PreparedData:
     validation_fingerprint: str  # sha256 of those for validation
     sizes: Sequence[int]  # training rows of each dataset, which follow each other
     folder: Path = Path()
+    abbreviations: dict[str, list[str]] = field(default_factory=dict)  # language -> learnt ones
 
     @property
     def longest_source(self) -> int:
@@ -188,6 +189,7 @@ def load_prepared(prepared: Path) -> PreparedData:
         validation_fingerprint=summary["validation_fingerprint"],
         folder=prepared,
         sizes=summary["sizes"],
+        abbreviations=summary.get("learnt", {}),
     )
 
 

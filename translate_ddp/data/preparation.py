@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from translate_ddp.console import print_line
+from translate_ddp.data.abbreviations import learn_abbreviations
 from translate_ddp.data.cleaned_corpus import CleanedCorpus
 from translate_ddp.data.corpus import clean_corpus, corpus_signature, delete_cleaned
 from translate_ddp.data.dataset import Ragged
@@ -27,8 +28,9 @@ from translate_ddp.data.training_sample import MAX_LINES
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
+from translate_ddp.text import base_language
 
-FORMAT = 7  # of the prepared folder; raise it with every change, and corpora are prepared again
+FORMAT = 8  # of the prepared folder; raise it with every change, and corpora are prepared again
 SIDES = ("src", "tgt")
 CHECKED_PAIRS = 1000  # with a tokenizer of another program
 
@@ -122,7 +124,12 @@ def _write(
         lines = "".join(f"{text}\n" for text in texts)
         (folder / f"validation.{name}.txt").write_text(lines, encoding="utf-8")
     ends = np.cumsum(tagged.sizes)[:-1]
+    learnt: dict[str, list[str]] = {}
+    for side, language in enumerate(config.languages[: 1 + config.bidirectional]):
+        texts = (pair[side] for pairs in corpus.batches(chosen) for pair in pairs)
+        learnt[base_language(language)] = learn_abbreviations(texts)
     return {
+        "learnt": learnt,
         "dropped": dict(dropped),
         "reports": [asdict(report) for report in corpus.reports],
         "sizes": [int(part.sum()) for part in np.split(fits["train"], ends)],

@@ -1,13 +1,17 @@
 """Lines of several sentences, and sentences that are too long for a model, in parts and joined.
 
 The rules are for all languages at once and careful: a line that is not split is translated as it
-is, but a sentence that is split at an abbreviation is translated wrongly.
+is, but a sentence that is split at an abbreviation is translated wrongly. Those here are common
+ones; `abbreviations.py` learns others.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 
-from translate_ddp.text import CHINESE, GREEK, JAPANESE, base_language
+from translate_ddp.text import CHINESE, GREEK, JAPANESE, base_language, has_letter
+
+Match = re.Match[str]
 
 # Marks that only end sentences; text may go on without a blank. The Burmese U+104A, the Ethiopic
 # U+1361 and the Tibetan U+0F0D also separate phrases.
@@ -23,17 +27,20 @@ SENTENCE_END, GREEK_SENTENCE_END = (
     )
     for marks in (".!?…", ".!?…;")
 )
-NEXT = re.compile(rf"[\s{OPENING}]*(\S?)")
+# Words of symbols only, such as emoji, are no part of the sentences around them. One dash may open.
+SYMBOLS = rf"(?:(?![\-–—](?!\S))(?:[^\w\s{OPENING}{CLOSING}{FULL_STOPS}.!?…]|[\-–—])+(?!\S)\s*)*"
+NEXT = re.compile(rf"(?P<symbols>{SYMBOLS})[\s{OPENING}]*(\S?)")
 LAST_WORD = re.compile(rf"[^\s{OPENING}]*$")
-LONGEST_ABBREVIATION = 12
+LONGEST_ABBREVIATION, LONGEST_BEFORE_NUMBER = 12, 7  # letters; as in Abschn. 5
 
 # Words before a name or a noun, which in some languages is capitalised. "No." and "art." are also
-# whole sentences or their ends; before a number, no period ends a sentence.
+# whole sentences or their ends; before a number, no period after a short word ends a sentence.
+# "è.": a letter that is a word and ends sentences. Others are initials, or as in z. B.
 ABBREVIATIONS = frozenset(
     """
-    adm bzw ca capt cf cmdr col dhr doç dott dr dra dres drs evtl exmo fr frl gen ggf gov hr hrn
-    inkl inż lt maj mevr mgr mio mlle mme mr mrd mrs ms mt prof rev sgt sig sog sr sra srta st ul
-    vgl vs śp św κα κος гр им проф св тов ул акад доц д-р د أ डॉ श्री प्रो ডা ডঃ
+    adm bzw ca capt cf cmdr col dhr doç dott dr dra dres drs ee evtl exmo fr frl gen ggf gov hr hrn
+    inkl inż lt maj mevr mgr mio mlle mme mr mrd mrs ms mt prof rev sgt sig sog sr sra srta st ul uu
+    vgl vs śp św κα κος гр им проф св тов ул вул акад доц д-р د أ डॉ मि श्री प्रो ডা ডঃ è. é. ő. я.
     """.split()
 )
 # Words that may also end a sentence. The case of the next word decides, if the line has upper case.
@@ -43,6 +50,7 @@ UNCASED_ABBREVIATIONS = frozenset(
     tel usw vol
     """.split()
 )
+ORDINAL = "0"  # stands for numbers among learnt abbreviations
 # Languages that write ordinal numbers with a period: "am 3. Oktober". "" is not known.
 ORDINAL_PERIODS = frozenset(
     " bs cs da de et eu fi fo hr hu is lb lt lv nb nn no pl sk sl sr sv tr".split(" ")
@@ -50,52 +58,55 @@ ORDINAL_PERIODS = frozenset(
 CLAUSE_ENDS = frozenset(",;:—–，、；：،؛፣፤၊།·")
 
 
-def split_sentences(line: str, language: str = "") -> list[str]:
-    """The sentences of a line, without the blanks between them; [] of an empty line."""
-    is_cased = line != line.lower()
-    base = base_language(language)
-    has_ordinals, is_greek = base in ORDINAL_PERIODS, base in GREEK
-    starts = [0]
-    for end in (GREEK_SENTENCE_END if is_greek else SENTENCE_END).finditer(line):
-        if _ends_sentence(line, end, is_cased, has_ordinals):
-            starts.append(end.end())
-    parts = (line[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True))
-    return [part.strip() for part in parts if part.strip()]
+def split_sentences(line: str, language: str = "", learnt: Collection[str] = ()) -> list[str]:
+    """The sentences of a line, without the blanks between them; [] of an empty line.
 
-
-def _ends_sentence(line: str, end: re.Match[str], is_cased: bool, has_ordinals: bool) -> bool:
-    """Whether the next sentence begins after `end`.
-
-    `is_cased`: the line has upper case; `has_ordinals`: so does the language, with a period.
+    `learnt` is what `learn_abbreviations` returns. Words of symbols between two sentences are one
+    of their own. A line without letters is not split.
     """
+    base, is_cased = base_language(language), line != line.lower()
+    learnt = ABBREVIATIONS.union(learnt, [ORDINAL] if base in ORDINAL_PERIODS else [])
+    bounds = [0]
+    for end in (GREEK_SENTENCE_END if base in GREEK else SENTENCE_END).finditer(line):
+        following = NEXT.match(line, end.end())
+        if following and _ends_sentence(end, following, is_cased, learnt):
+            bounds += [end.end(), following.end("symbols")]
+    bounds = [*bounds, len(line)] if has_letter(line) else [0, len(line)]
+    return [part for each in pairwise(bounds) if (part := line[slice(*each)].strip())]
+
+
+def _ends_sentence(end: Match, following: Match, is_cased: bool, learnt: Collection[str]) -> bool:
+    """Whether a sentence ends at `end`. `is_cased`: the line has upper case."""
     stop, closing, blank = end.groups()
     if stop[0] in FULL_STOPS:
         return bool(blank) or not closing  # 「行く。」と言った is one sentence
-    following = NEXT.match(line, end.end())
-    first = following[1] if following else ""
-    if not blank or not first.isalnum():
+    symbols, first = following.groups()
+    if not blank or not (first.isalnum() or (symbols and not first)):
         return False
     if is_cased and first.islower():  # as people type; but not in: "Really?" he said
         return "?" in stop and not closing
-    before = line[max(0, end.start() - LONGEST_ABBREVIATION) : end.start()]
+    before = end.string[max(0, end.start() - LONGEST_ABBREVIATION) : end.start()]
     word = found[0] if (found := LAST_WORD.search(before)) else ""
     if len(word) <= 2 and word.isdigit():
         preceding = before[: -len(word)].rstrip()
         is_item = not preceding or preceding[-1] in ".!?…:"  # "1. Go home. 2. Rest"
-        if has_ordinals or is_item:
+        if ORDINAL in learnt or is_item:
             return stop != "."
-    return stop != "." or not (first.isdigit() or _is_abbreviation(word, is_cased))
+    if re.search(r"['’‘]\w$", before) and (word.islower() or end.string.isupper()):
+        word = f"'{word}"  # the end of a word, as in don't and c'è, not an initial
+    is_short = first.isdigit() and len(word) <= LONGEST_BEFORE_NUMBER
+    return stop != "." or not (is_short or _is_abbreviation(word, is_cased, learnt))
 
 
-def _is_abbreviation(word: str, is_cased: bool) -> bool:
+def _is_abbreviation(word: str, is_cased: bool, learnt: Collection[str]) -> bool:
     """Whether a period after this word belongs to it, as in Dr., J., U.S. and XIV."""
     if "." in word:
         return all(len(part) <= 2 and not part.isdigit() for part in word.split("."))
     return (
-        word.lower() in ABBREVIATIONS
+        word.lower() in learnt
         or (not is_cased and word in UNCASED_ABBREVIATIONS)
-        or (len(word) == 1 and word.lower() != word.upper())
-        or re.fullmatch("[IVXLC]{2,}|[\u0e00-\u0eff]+", word) is not None  # Thai and Lao use no "."
+        or (len(word) == 1 and word.lower() != word.upper() and f"{word}." not in learnt)
+        or re.fullmatch("[IVXLC]{2,}|[\u0e00-\u0eff]{1,5}", word) is not None  # Thai and Lao
     )
 
 

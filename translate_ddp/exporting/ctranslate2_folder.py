@@ -40,6 +40,7 @@ def write_ctranslate2(
         lang_tgt=lang_tgt,
         seq_len=model.seq_len,
         longest_source=model.longest_source,
+        abbreviations=model.state.run.abbreviations,
         positions=model.positions,
         quantization=quantization,
         model=model.config["model"],

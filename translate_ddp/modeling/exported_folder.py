@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from translate_ddp import __version__
 from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
@@ -35,6 +35,7 @@ class Description:
     sha256: str = ""  # of model.bin
     bidirectional: bool = False
     longest_source: int = 0  # as in `Run`; 0 in earlier folders
+    abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `Run`
     verified: list[str] = field(default_factory=list)  # what was compared
 
 
@@ -68,17 +69,7 @@ def read_description(folder: Path) -> tuple[Description, str]:
         ) from error
 
 
-class Exported(NamedTuple):
-    """What an exported folder holds."""
-
-    engine: CTranslate2Engine
-    tokenizer: Tokenizer
-    languages: tuple[str, str]
-    longest_source: int
-    is_bidirectional: bool
-
-
-def open_exported(folder: Path, threads: int) -> Exported:
+def open_exported(folder: Path, threads: int) -> tuple[CTranslate2Engine, Tokenizer, Description]:
     """The model in the folder. Raises UserError if it is damaged or a library is missing."""
     description, _ = read_description(folder)
     digest = check_digest(folder, description)
@@ -88,9 +79,8 @@ def open_exported(folder: Path, threads: int) -> Exported:
         raise UserError(
             f"{folder} has the tokenizer of another model: copy it or export the checkpoint again."
         )
-    languages = description.lang_src, description.lang_tgt
     longest = description.longest_source or description.seq_len - 1
-    return Exported(engine, tokenizer, languages, longest, description.bidirectional)
+    return engine, tokenizer, replace(description, longest_source=longest)
 
 
 def check_digest(folder: Path, description: Description) -> str:

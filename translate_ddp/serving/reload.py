@@ -81,5 +81,5 @@ class ServedModel:
         )
         if served != found:
             raise UserError(f"it translates {found}, not {served}: start a server of its own.")
-        translator.translate(["."])  # weights that are not numbers raise an error here
+        translator.translate(["a"])  # weights that are not numbers raise an error here
         return translator

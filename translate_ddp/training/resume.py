@@ -61,11 +61,11 @@ def resume_run(
     config: Settings,
     identity: RunIdentity,
     world: World,
-    longest_source: int,
+    data: PreparedData,
 ) -> Resumed:
     """The run of the checkpoint, or a new one; the same on every rank.
 
-    `longest_source` is that of the corpus. Weights of `--init_from` may know longer ones.
+    Weights of `--init_from` may know longer sources and more abbreviations than the corpus.
 
     Files in the folder that are not part of it are moved to an archive. A run that resumes before
     its last checkpoint, or in another folder, gets a new id: trackers drop points before the last
@@ -81,19 +81,21 @@ def resume_run(
     messages += [f"Moved files that are not part of this run to {to}." for to in moved if to]
     record_begin(store.folder, world)
 
+    longest, learnt = data.longest_source, data.abbreviations
     if basis := state or start.initial:
-        longest_source = max(longest_source, basis.run.longest_source)
+        longest, known = max(longest, basis.run.longest_source), basis.run.abbreviations
+        learnt = known | {of: sorted({*all_, *known.get(of, ())}) for of, all_ in learnt.items()}
     archives = world.on_main("counting archives", store.count_archives)
     if state is None:
         run_id = world.on_main("creating the run id", lambda: uuid.uuid4().hex[:8])
-        run = Run(run_id, config, identity, [], archives, longest_source)
+        run = Run(run_id, config, identity, [], archives, longest, learnt)
         return Resumed(run, None, messages)
     run_id, folder = state.run.run_id, store.folder.resolve()
     # An archive made after the state was saved contains later checkpoints.
     is_fork = archives > state.run.archives or path.parent.resolve() != folder
     if is_fork:  # not random: the same again if the run is killed before it saves
         run_id = hashlib.sha256(f"{run_id} {archives} {folder}".encode()).hexdigest()[:8]
-    run = Run(run_id, config, identity, state.run.history, archives, longest_source)
+    run = Run(run_id, config, identity, state.run.history, archives, longest, learnt)
     return Resumed(run, state, messages, is_fork)
 
 

@@ -100,6 +100,7 @@ class Run:
     history: list[str] = field(default_factory=list)  # names of the checkpoints it wrote
     archives: int = 0  # number of `earlier-NNN` folders when the run got its id
     longest_source: int = 0  # as in `PreparedData`; 0: saved by a version that did not know it
+    abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `PreparedData`
 
 
 @dataclass
