@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from translate_ddp.training.start import Start
 
 from tests.helpers.states import make_state
 from translate_ddp.corpus_settings import MixConfig
@@ -16,6 +15,7 @@ from translate_ddp.data.sentences import split_sentences
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import Config
+from translate_ddp.training.find_checkpoint import Start
 from translate_ddp.training.resume import resume_run, run_identity
 
 # Abbreviations and ordinals of a language in sentences, and what is learnt from them.
