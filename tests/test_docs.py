@@ -20,9 +20,8 @@ OTHER_FLAGS = set(
     "--nproc_per_node --nnodes --node_rank --master_addr --master_port --rdzv-backend --rdzv-id "
     "--rdzv-endpoint --max-restarts --signals-to-handle --repo-type --local-dir --nodes "
     "--ntasks-per-node --gpus-per-node --gpus-per-task --cpus-per-task --exclusive --time "
-    "--others --minutes --help --version "
-    "--index-url --bind --reverse --inflight "
-    "--pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
+    "--others --minutes --help --version --index-url --bind --data-urlencode "
+    "--reverse --inflight --pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
     "--input --model_prefix --byte_fallback --normalization_rule_name "
     "--rounds --seconds --warmup_seconds --pairs --only "
     "--corpus --convention --name --against --results --model_root --no_test --averages "

@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 import re
+import socket
 
 import pytest
 
@@ -13,10 +14,17 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("python_multipart")
 
 from collections.abc import Iterator
-from urllib.parse import urlencode
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.routing import Route
 
 from tests.helpers.served import Client, FakeTranslator, served
 from translate_ddp.errors import UserError
+from translate_ddp.serving.app import create_app
+from translate_ddp.serving.limits import LimitsConfig
+from translate_ddp.settings import SearchConfig
 
 FIELDS = {"source": "en", "target": "it"}
 
@@ -46,6 +54,137 @@ def test_fields_may_be_in_the_query(client: Client):
     for body, headers in (("", {}), ("any", {"Content-Type": "text/plain"})):
         status, _, answered = client.send("POST", path, body, **headers)
         assert (status, json.loads(answered)) == (200, {"translatedText": "TWO MOONS"})
+
+
+FORM = "application/x-www-form-urlencoded"
+PART = b'--b\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n'
+
+
+def posted(port: int, query: bytes, media_type: str, body: bytes) -> tuple[int, str]:
+    """Status and answer of a request as it is, like that of curl."""
+    head = b"POST /translate?source=en&target=it%b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+    head += f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(head % query + body)
+        answer = connection.makefile("rb").read().decode()
+    return int(answer.split(" ", 2)[1]), answer.partition("\r\n\r\n")[2]
+
+
+@pytest.mark.parametrize("text", ["Where\u2019s", "\u00e9\u65e5\U0001f600", "Gr\u00fc\u00dfe!"])
+def test_bodies_and_queries_are_utf8(client: Client, text: str):
+    raw, encoded = text.encode(), quote(text).encode()
+    body = json.dumps({"q": text}, ensure_ascii=False).encode()
+    for query, media_type, content in (
+        (b"", FORM, b"q=" + raw),
+        (b"", FORM, b"q=" + encoded),
+        (b"", f"{FORM}; charset=UTF-8", b"q=" + raw),
+        (b"", f"{FORM};charset=iso-8859-1", b"q=" + raw),  # forms define no charset
+        (b"", "multipart/form-data; boundary=b", PART % (b"q", raw) + b"--b--\r\n"),
+        (
+            *(b"", "multipart/form-data; charset=latin1; boundary=b"),
+            PART % (b"q", raw) + b"--b--\r\n",
+        ),
+        (b"", "application/json; charset=iso-8859-1", body),
+        (b"", "application/json", b"\xef\xbb\xbf" + body),
+        (b"&q=" + encoded, FORM, b""),
+        (b"&q=" + raw, FORM, b""),
+    ):
+        status, answer = posted(client.port, query, media_type, content)
+        assert (status, json.loads(answer)["translatedText"]) == (200, text.upper()), content
+
+
+@pytest.mark.parametrize("text", [b"caf\xe9", b"caf%E9", b"\xff\xfea", b"\x93a\x94", b"%ED%A0%80"])
+def test_bytes_that_are_not_utf8_are_rejected(client: Client, text: bytes):
+    kinds = [(b"", FORM, b"q=" + text), (b"", f"{FORM}; charset=iso-8859-1", b"q=" + text)]
+    kinds += [(b"", FORM, b"q=a&" + text + b"=b"), (b"&q=" + text, FORM, b"")]
+    if b"%" not in text:
+        part = PART % (b"q", text) + b"--b--\r\n"
+        kinds += [(b"", "multipart/form-data; boundary=b", part)]
+        kinds += [(b"", "application/json", b'{"q": "' + text + b'"}')]
+    for query, media_type, body in kinds:
+        status, answer = posted(client.port, query, media_type, body)
+        assert status == 400 and "UTF-8" in json.loads(answer)["error"], body
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("q=A&q=B", "q"),
+        ("q=A&q=A", "q"),
+        ("q=A&q=", "q"),
+        ("q=A&source=de", "source"),
+        ("q=A&target=en", "target"),
+        ("q=A&format=html&format=text", "format"),
+        ('{"q": "A", "q": "B"}', "q"),
+    ],
+)
+def test_field_with_several_values_is_rejected(client: Client, body: str, name: str):
+    media_type = "application/json" if body[0] == "{" else FORM
+    status, answer = posted(client.port, b"", media_type, body.encode())
+    assert status == 400 and f"'{name}' has several values" in answer
+    if body[0] != "{":  # some in the query
+        query, _, rest = body.partition("&")
+        assert posted(client.port, f"&{query}".encode(), FORM, rest.encode()) == (400, answer)
+
+
+def test_field_may_be_repeated_with_the_same_value(client: Client):
+    assert posted(client.port, b"", FORM, b"q=a&source=en&format=text&format=text")[0] == 200
+
+
+def test_text_that_is_cut_at_an_ampersand_is_rejected(client: Client):
+    status, answer = posted(client.port, b"", FORM, b"q=Tom & Jerry go home.")
+    assert status == 400 and "Jerry go home." in answer
+    assert client.post_form(q="Tom & Jerry", **FIELDS)[1] == {"translatedText": "TOM & JERRY"}
+
+
+@pytest.mark.parametrize("media_type", [FORM, "text/plain", ""])
+@pytest.mark.parametrize("body", ['{"q": "a"}', ' {"q": "a=b&c=d"}'])
+def test_json_without_its_content_type_is_named(client: Client, media_type: str, body: str):
+    status, answer = posted(client.port, b"", media_type, body.encode())
+    assert status == 400 and answer.startswith('{"error":"Invalid request: missing q parameter')
+    assert "Content-Type: application/json" in answer
+
+
+@pytest.mark.parametrize("path", ["//translate", "/translate/", "//translate//"])
+def test_slashes_around_a_route_are_ignored(client: Client, path: str):
+    assert client.post(path, q="a", **FIELDS) == (200, {"translatedText": "A"})
+    assert client.get(path.replace("translate", "frontend//settings"))[1]["charLimit"] == 5000
+    assert client.get(path)[0] == 405 and client.get(f"{path}x")[0] == 404
+
+
+def test_spec_names_the_routes_and_fields_of_the_server(client: Client):
+    spec = client.get("/spec")[1]
+    assert spec["info"]["title"] == "LibreTranslate"  # by which clients recognise the API
+    model: Any = SimpleNamespace(translator=FakeTranslator(), check=lambda: None)
+    app = create_app(model, LimitsConfig(), SearchConfig())
+    routes = [route for route in app.routes if isinstance(route, Route) and route.path != "/"]
+    assert {path: {*operations} for path, operations in spec["paths"].items()} == {
+        route.path: {method.lower() for method in (route.methods or set()) - {"HEAD"}}
+        for route in routes
+    }
+    for path, operations in spec["paths"].items():
+        for method, operation in operations.items():
+            status, answer = client.post(path) if method == "post" else client.get(path)
+            assert str(status) in operation["responses"], path
+            for field in operation.get("parameters", []):
+                if field.get("required"):
+                    assert "missing" in answer["error"]
+    fields = spec["paths"]["/translate"]["post"]["parameters"]
+    values = {"format": "html", "alternatives": "1", "scores": "true", "api_key": ""}
+    values |= {"q": "a", **FIELDS}
+    assert {field["name"] for field in fields} == values.keys()
+    assert client.post_form(**values)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("/suggest", "Suggestions are disabled on this server."),
+        ("/translate_file", "Files translation are disabled on this server."),
+    ],
+)
+def test_what_is_not_offered_is_refused_with_its_reason(client: Client, path: str, reason: str):
+    assert client.post_form(path, q="a", s="b", **FIELDS) == (403, {"error": reason})
 
 
 def test_list_is_answered_by_lists(client: Client):
@@ -113,26 +252,38 @@ def test_regions_of_the_languages_are_ignored(client: Client, pair: tuple[str, s
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"q": ""}, "q is missing"),
-        ({"q": []}, "q is missing"),
-        ({"q": [1]}, "q is missing"),
-        ({"q": {"a": 1}}, "q is missing"),
-        ({"source": None}, "source is missing"),
-        ({"target": ""}, "target is missing"),
-        ({"target": "de"}, "en (English) to it (Italian)"),
-        ({"source": "it", "target": "en"}, "en (English) to it (Italian)"),
-        ({"source": "\ud800"}, "is not available"),
-        ({"format": "pdf"}, "must be text or html"),
-        ({"format": ["text"]}, "must be text or html"),
-        ({"alternatives": "many"}, "alternatives is not a number"),
-        ({"alternatives": 1e999}, "alternatives is not a number"),
-        ({"alternatives": [1]}, "alternatives is not a number"),
-        ({"alternatives": 4}, "at most 3"),
+        ({"q": ""}, "Invalid request: missing q parameter"),
+        ({"q": []}, "Invalid request: missing q parameter"),
+        ({"q": [1]}, "q is neither a text nor a list of texts."),
+        ({"q": {"a": 1}}, "q is neither a text nor a list of texts."),
+        ({"source": None}, "Invalid request: missing source parameter"),
+        ({"target": ""}, "Invalid request: missing target parameter"),
+        ({"source": "zz"}, "zz is not supported"),
+        ({"source": "\ud800"}, "? is not supported"),
+        ({"target": "de"}, "de is not supported"),
+        ({"target": "auto"}, "auto is not supported"),
+        (
+            {"source": "it", "target": "en"},
+            "English (en) is not available as a target language from Italian (it)",
+        ),
+        (
+            {"source": "auto", "target": "en"},
+            "English (en) is not available as a target language from English (en)",
+        ),
+        ({"format": "pdf"}, "pdf format is not supported"),
+        ({"format": ["text"]}, "['text'] format is not supported"),
+        ({"alternatives": "many"}, "Invalid request: alternatives parameter is not a number"),
+        ({"alternatives": 1e999}, "Invalid request: alternatives parameter is not a number"),
+        ({"alternatives": [1]}, "Invalid request: alternatives parameter is not a number"),
+        ({"alternatives": 4}, "Invalid request: alternatives parameter must be <= 3"),
+        ({"q": "x" * 5001}, "Invalid request: request (5001) exceeds text limit (5000)"),
+        ({"q": ["a"] * 257}, "Invalid request: request (257) exceeds text limit (256)"),
     ],
 )
-def test_unusable_field_is_named(client: Client, change: dict, reason: str):
-    status, answer = client.post(**{"q": "a", **FIELDS} | change)
-    assert status == 400 and reason in answer["error"], answer
+def test_unusable_field_is_reported_in_the_words_of_libretranslate(
+    client: Client, change: dict, reason: str
+):
+    assert client.post(**{"q": "a", **FIELDS} | change) == (400, {"error": reason})
 
 
 @pytest.mark.parametrize("body", ["", "{", "[1]", "[" * 60_000, b"\xff", '{"q": 1e', "null"])

@@ -85,6 +85,91 @@ def test_the_languages_are_swapped_where_the_model_has_both_directions(chromium:
         assert chromium.evaluate("find('swap').hidden") is True
 
 
+def test_swap_while_a_translation_is_pending_waits_for_it(chromium: Browser):
+    translator = BothWays()
+    translator.may_go_on.clear()
+    state = "[source.value, source.lang, output.textContent, output.lang]"
+    with served(translator) as client:
+        open_page(chromium, client.port)
+        chromium.type("two moons")
+        wait_until(lambda: translator.calls)
+        chromium.evaluate("find('swap').click()")
+        assert chromium.evaluate(state) == ["two moons", "en", "", "it"]
+        seen = f"window.seen = [], setInterval(() => seen.push({state}.join()), 1), 0"
+        chromium.evaluate(seen)
+        translator.may_go_on.set()
+        chromium.wait_for("source.lang === 'it'")
+        wait_for_output(chromium, "TWO MOONS")
+        assert chromium.evaluate(state) == ["TWO MOONS", "it", "TWO MOONS", "en"]
+        assert set(chromium.evaluate("seen")) <= {
+            *("two moons,en,,it", "two moons,en,TWO MOONS,it"),
+            *("TWO MOONS,it,,en", "TWO MOONS,it,TWO MOONS,en"),
+        }
+        chromium.evaluate("find('swap').click()")  # typing takes it back
+        wait_for_output(chromium, "TWO MOONS")
+        translator.may_go_on.clear()
+        chromium.type("!")
+        chromium.evaluate("find('swap').click()")
+        chromium.type("?")
+        translator.may_go_on.set()
+        wait_for_output(chromium, "TWO MOONS!?")
+        assert chromium.evaluate("source.lang") == "en"
+        assert chromium.log == []
+
+
+def test_text_that_was_cleared_or_swapped_comes_back_with_undo(chromium: Browser):
+    with served(BothWays()) as client:
+        open_page(chromium, client.port)
+        chromium.type("two\nmoons")
+        wait_for_output(chromium, "TWO\nMOONS")
+        chromium.evaluate("find('clear').click()")
+        assert chromium.evaluate("[source.value, output.textContent]") == ["", ""]
+        chromium.undo()
+        wait_for_output(chromium, "TWO\nMOONS")
+        assert chromium.evaluate("source.value") == "two\nmoons"
+        swapped = "find('swap').click(), [source.value, output.textContent, output.lang]"
+        assert chromium.evaluate(swapped) == ["TWO\nMOONS", "", "en"]
+        wait_for_output(chromium, "TWO\nMOONS")
+        chromium.undo()
+        assert chromium.evaluate("source.value") == "two\nmoons"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_outdated_translation_has_enough_contrast(chromium: Browser, dark: bool):
+    luminance = """(color) => {
+      const linear = (part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+      const [red, green, blue] = color.match(/[\\d.]+/g).map((part) => linear(part / 255));
+      return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    }"""
+    contrasts = f"""(() => {{
+      const luminance = {luminance}, clear = "rgba(0, 0, 0, 0)", found = [];
+      for (const element of document.querySelectorAll("#output, #output mark, #score, li *")) {{
+        let behind = element, opacity = 1;
+        for (let at = element; at; at = at.parentElement) opacity *= getComputedStyle(at).opacity;
+        while (getComputedStyle(behind).backgroundColor === clear) behind = behind.parentElement;
+        const colors = [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor];
+        const [low, high] = colors.map(luminance).sort((one, other) => one - other);
+        found.push(opacity === 1 ? (high + 0.05) / (low + 0.05) : 0);
+      }}
+      return found;
+    }})()"""
+    with served(FakeTranslator()) as client:
+        chromium.log.clear()
+        url = f"http://127.0.0.1:{client.port}/"
+        chromium.open(
+            url, *DESKTOP, dark=dark, ready="settings && document.activeElement === source"
+        )
+        chromium.type("two moons")
+        wait_for_output(chromium, "TWO MOONS")
+        current = chromium.evaluate("getComputedStyle(output).color")
+        for state in ("doubtful", "unsure"):
+            chromium.evaluate(f"output.firstElementChild.className = '{state}'")
+            chromium.evaluate("document.body.classList.add('outdated')")
+            found = chromium.evaluate(contrasts)
+            assert len(found) > 8 and min(found) >= 4.5
+        assert chromium.evaluate("getComputedStyle(output).color") != current
+
+
 def test_output_that_looks_like_html_stays_text(chromium: Browser):
     attack = "<script>document.title='x'</script><img src=x onerror=\"document.title='x'\">"
     with served(FakeTranslator(lambda text, rank: attack + "!" * rank)) as client:

@@ -40,6 +40,7 @@ def rounded(words: list[Word]) -> list[tuple[str, float]]:
         (" \n\n ", []),
         ("", []),
         ("one. two.\u2028three", ["one. two.\u2028three"]),
+        ("\x85one\vtwo\fthree\u2029four\x1e", ["one\vtwo\fthree\u2029four"]),
     ],
 )
 def test_lines_are_texts_and_all_else_is_kept(text: str, texts: list[str]):

@@ -91,6 +91,12 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyDown", **key, text=text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **key)
 
+    def undo(self) -> None:
+        """Press Ctrl+Z, with the command that it has in a browser with a window."""
+        key = {"key": "z", "code": "KeyZ", "modifiers": 2, "commands": ["undo"]}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **key)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key="z", code="KeyZ")
+
     def text(self) -> str:
         """The visible text of the page."""
         return self.evaluate("document.body.innerText")

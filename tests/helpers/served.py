@@ -26,12 +26,16 @@ class FakeTranslator:
     """Translates a text by a function of the text and the rank; all words have probability 1/4."""
 
     lang_src, lang_tgt, is_bidirectional = "en_US", "it", False
+    engine = SimpleNamespace(translate=None, log_probs=None)  # not used
 
     def __init__(self, function: Callable[[str, int], str] = upper) -> None:
         self.function = function
         self.calls: list[list[str]] = []
         self.may_go_on = threading.Event()
         self.may_go_on.set()
+
+    def encode_sources(self, texts: Sequence[str]) -> Sequence[str]:
+        return texts  # a character is a token
 
     def translate(
         self, texts: Sequence[str], *settings: Any, n_best: int = 1

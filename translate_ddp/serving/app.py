@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.resources import files
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -15,12 +16,14 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from translate_ddp.console import print_line
+from translate_ddp.data.languages import language_name
 from translate_ddp.errors import UserError
 from translate_ddp.pages.page import checksum
-from translate_ddp.serving.batching import Batcher, Found, QueueFull
+from translate_ddp.serving.batching import Batcher, Found, QueueFull, in_turns
 from translate_ddp.serving.documents import Document
 from translate_ddp.serving.languages import find_language, menu_name, public_codes
 from translate_ddp.serving.limits import LimitsConfig
@@ -61,15 +64,22 @@ def create_app(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    folder = files("translate_ddp.serving")
+    page = folder.joinpath("page.html").read_text(encoding="utf-8")
+    spec = folder.joinpath("spec.json").read_text(encoding="utf-8")
+    endpoints: list[tuple[str, str, Callable[..., Any]]] = [
+        ("GET", "/", Response(page, media_type="text/html", headers=page_headers(page))),
+        ("POST", "/translate", service.translate),
+        ("POST", "/detect", service.detect),
+        ("GET", "/languages", service.languages),
+        ("GET", "/health", JSONResponse({"status": "ok"})),
+        ("GET", "/frontend/settings", service.settings),
+        ("GET", "/spec", Response(spec, media_type="application/json")),
+        ("POST", "/suggest", disabled("Suggestions")),
+        ("POST", "/translate_file", disabled("Files translation")),
+    ]
     return Starlette(
-        routes=[
-            Route("/", service.page, methods=["GET"]),
-            Route("/translate", service.translate, methods=["POST"]),
-            Route("/detect", service.detect, methods=["POST"]),
-            Route("/languages", service.languages, methods=["GET"]),
-            Route("/health", service.health, methods=["GET"]),
-            Route("/frontend/settings", service.settings, methods=["GET"]),
-        ],
+        routes=[AnySlashes(path, each, methods=[method]) for method, path, each in endpoints],
         # As LibreTranslate: pages of other origins may translate. There is nothing to log in to.
         middleware=[
             Middleware(
@@ -86,6 +96,18 @@ def create_app(
     )
 
 
+class AnySlashes(Route):
+    """A route that also matches more slashes: a client's base address may end with one."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        names = filter(None, scope["path"].split("/"))
+        return super().matches({**scope, "path": f"/{'/'.join(names)}"})
+
+
+def disabled(name: str) -> Response:
+    return JSONResponse({"error": f"{name} are disabled on this server."}, 403)
+
+
 async def check_regularly(model: Model, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds)
@@ -97,20 +119,16 @@ class Service:
 
     def __init__(self, model: Model, limits: LimitsConfig, search: SearchConfig) -> None:
         self.model, self.limits, self.search = model, limits, search
-        self.batcher = Batcher(self._translate, limits.max_waiting)
-        page = files("translate_ddp.serving").joinpath("page.html").read_text(encoding="utf-8")
-        self.page_response = Response(page, media_type="text/html", headers=page_headers(page))
+        self.batcher = Batcher(self._start, limits.max_waiting)
 
-    def _translate(
-        self, texts: list[str], n_best: int, reverse: bool, on_done: Callable[[int], None]
-    ) -> Found:
+    def _start(self, texts: list[str], n_best: int, reverse: bool) -> Callable[[], Found]:
         translator = self.model.translator
-        return (translator.reverse() if reverse else translator).translate(
+        return partial(
+            in_turns(translator.reverse() if reverse else translator).translate,
             texts,
             self.search.beam_width,
             self.search.length_penalty,
             lambda text, message: None,  # a long sentence is translated in parts
-            on_done,
             n_best=n_best,
         )
 
@@ -118,12 +136,6 @@ class Service:
     def codes(self) -> tuple[str, str]:
         translator = self.model.translator
         return public_codes(translator.lang_src, translator.lang_tgt)
-
-    async def page(self, request: Request) -> Response:
-        return self.page_response
-
-    async def health(self, request: Request) -> Response:
-        return JSONResponse({"status": "ok"})
 
     async def languages(self, request: Request) -> Response:
         source, target = self.codes
@@ -155,8 +167,7 @@ class Service:
         )
 
     async def detect(self, request: Request) -> Response:
-        if not (await read_fields(request, self.limits)).get("q"):
-            raise HTTPException(400, "q is missing: a text.")
+        await read_fields(request, self.limits)
         return JSONResponse([self._detected()])
 
     def _detected(self, reverse: bool = False) -> dict[str, Any]:
@@ -167,19 +178,18 @@ class Service:
         fields = await read_fields(request, self.limits)
         wanted = parse_translation(fields, self.limits, self.search.beam_width - 1)
         reverse = self._is_reverse(wanted)
+        texts, n_best, seconds = wanted.texts, wanted.alternatives + 1, self.limits.max_seconds
+        tokens = sum(map(len, self.model.translator.encode_sources(texts)))
         try:
             found = await unless_disconnected(
-                request,
-                self.batcher.translate(
-                    wanted.texts, wanted.alternatives + 1, self.limits.max_seconds, reverse
-                ),
+                request, self.batcher.translate(texts, n_best, seconds, reverse, tokens)
             )
         except QueueFull:
             headers = {"Retry-After": "1"}
-            raise HTTPException(429, "Too many requests are waiting: try again.", headers) from None
+            raise HTTPException(429, "Slowdown: too many requests are waiting.", headers) from None
         except TimeoutError:
-            seconds = f"{self.limits.max_seconds:g} seconds"
-            raise HTTPException(504, f"The translation was not ready after {seconds}.") from None
+            reason = f"The translation was not ready after {seconds:g} seconds."
+            raise HTTPException(504, reason) from None
         return JSONResponse(self._answer(wanted, found, reverse))
 
     def _is_reverse(self, wanted: TranslationRequest) -> bool:
@@ -190,16 +200,16 @@ class Service:
         translator = self.model.translator
         pair = (translator.lang_src, translator.lang_tgt)
         source, target = (find_language(code, pair) for code in (wanted.source, wanted.target))
+        if source is None and wanted.source != "auto":
+            raise HTTPException(400, f"{wanted.source} is not supported")
+        if target is None:
+            raise HTTPException(400, f"{wanted.target} is not supported")
         for number in range(1 + translator.is_bidirectional):
-            if target == 1 - number and (wanted.source == "auto" or source == number):
+            if target == 1 - number and source in (None, number):
                 return number == 1
-        source, target = self.codes
-        to = "from and to" if translator.is_bidirectional else "to"
-        raise HTTPException(
-            400,
-            f"{wanted.source!r:.20} to {wanted.target!r:.20} is not available: this server "
-            f"translates {source} ({menu_name(source)}) {to} {target} ({menu_name(target)}).",
-        )
+        codes = (self.codes[place or 0] for place in (target, source))
+        to, origin = (f"{language_name(code)} ({code})" for code in codes)
+        raise HTTPException(400, f"{to} is not available as a target language from {origin}")
 
     def _answer(
         self, wanted: TranslationRequest, found: Found, reverse: bool = False
@@ -276,7 +286,8 @@ def page_headers(page: str) -> dict[str, str]:
 
 async def describe_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    detail = error.detail.encode("utf-8", "replace").decode()  # JSON may hold lone surrogates
+    return JSONResponse({"error": detail}, error.status_code, error.headers)
 
 
 async def answer_disconnect(request: Request, error: Exception) -> Response:

@@ -1,25 +1,58 @@
-"""Requests that wait for the model are translated together, by one thread."""
+"""Requests that wait for the model are translated together, by one thread, in turns."""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
+from typing import Any
 
 from translate_ddp.translation import Translation
+from translate_ddp.translator import Translator
 
-# Bytes of text that are translated at once, since a request waits for those before it. A single
-# request may have more.
-BATCH_BYTES = 8000
+# Tokens of the source that are translated at once, since a request waits for those before it.
+BATCH_TOKENS = 750
 
 Found = list[list[Translation]]  # for each text its translations, best first
-# Texts, number of translations of each, whether into the other direction, progress callback.
-Translate = Callable[[list[str], int, bool, Callable[[int], None]], Found]
+Compute = Callable[[], Found]  # raises Unfinished after a turn, and continues when called again
+# From texts, number of translations of each, and whether into the other direction.
+Start = Callable[[list[str], int, bool], Compute]
 
 
 class QueueFull(Exception):
     """As many requests as allowed are waiting."""
+
+
+class Unfinished(Exception):
+    """A turn is over."""
+
+
+def in_turns(translator: Translator) -> Translator:
+    """A translator of one batch, whose `translate` raises Unfinished after each BATCH_TOKENS.
+
+    Called again with the same texts, it continues with what its engine has computed.
+    """
+    translator, engine = copy(translator), copy(translator.engine)
+    engine.translate = _in_turns(engine.translate, BATCH_TOKENS)
+    engine.log_probs = _in_turns(engine.log_probs, 4 * BATCH_TOKENS)  # takes less time than that
+    translator.engine = engine
+    return translator
+
+
+def _in_turns(compute: Callable[..., list[Any]], limit: int) -> Callable[..., list[Any]]:
+    found: list[Any] = []
+
+    def compute_turn(sources: Sequence[Any], other: Any, *ignored: Any) -> list[Any]:
+        tokens = accumulate(len(source) for source in sources[len(found) :])
+        turn = slice(len(found), len(found) + max(1, sum(count <= limit for count in tokens)))
+        found.extend(compute(sources[turn], other[turn] if isinstance(other, list) else other))
+        if len(found) < len(sources):
+            raise Unfinished
+        return found
+
+    return compute_turn
 
 
 @dataclass(eq=False)
@@ -29,37 +62,38 @@ class Job:
     texts: list[str]
     n_best: int
     reverse: bool
+    tokens: int
     result: asyncio.Future[Found]
-
-    @property
-    def bytes(self) -> int:
-        return sum(len(text.encode()) for text in self.texts)
 
 
 class Batcher:
-    """Collects requests in an event loop, and calls `translate` in a thread.
+    """Collects requests in an event loop, and translates them in a thread.
 
-    The progress callback raises TimeoutError once all requests of the batch have timed out or were
-    cancelled.
+    After each batch of what waits, one of the unfinished batches has a turn: so a request waits for
+    no more than one of them, and they take turns.
     """
 
-    def __init__(self, translate: Translate, max_waiting: int) -> None:
-        self._translate = translate
+    def __init__(self, start: Start, max_waiting: int) -> None:
+        self._start = start
         self._max_waiting = max_waiting
         self._waiting: deque[Job] = deque()
+        self._unfinished: deque[tuple[list[Job], Compute]] = deque()
         self._arrived = asyncio.Event()
 
     async def translate(
-        self, texts: list[str], n_best: int, seconds: float, reverse: bool = False
+        self, texts: list[str], n_best: int, seconds: float, reverse: bool = False, tokens: int = 0
     ) -> Found:
         """The `n_best` translations of each text. The request leaves the queue if it is cancelled.
 
-        Raises QueueFull, TimeoutError after `seconds`, and what `translate` raises.
+        Raises QueueFull, TimeoutError after `seconds`, and what the translation raises.
         """
-        if len(self._waiting) >= self._max_waiting:
+        if len(self._waiting) + sum(len(jobs) for jobs, _ in self._unfinished) >= self._max_waiting:
             raise QueueFull
-        job = Job(texts, n_best, reverse, asyncio.get_running_loop().create_future())
-        self._waiting.append(job)
+        job = Job(texts, n_best, reverse, tokens, asyncio.get_running_loop().create_future())
+        if tokens <= BATCH_TOKENS:
+            self._waiting.append(job)
+        else:
+            self._unfinished.append(([job], self._start(texts, n_best, reverse)))
         self._arrived.set()
         try:
             return await asyncio.wait_for(job.result, seconds)
@@ -69,53 +103,45 @@ class Batcher:
 
     async def run(self) -> None:
         """Translate what arrives until this task is cancelled."""
-        loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1, "translate") as thread:
             while True:
                 await self._arrived.wait()
-                jobs = self._next()
-                if not self._waiting:
+                if jobs := self._next():
+                    texts = [text for job in jobs for text in job.texts]
+                    translate = self._start(texts, jobs[0].n_best, jobs[0].reverse)
+                    await self._turn(thread, jobs, translate)
+                if self._unfinished:
+                    await self._turn(thread, *self._unfinished.popleft())
+                elif not self._waiting:
                     self._arrived.clear()
-                if not jobs:
-                    continue
-                texts = [text for job in jobs for text in job.texts]
-                arguments = jobs[0].n_best, jobs[0].reverse, stop_if_abandoned(jobs)
-                try:
-                    found = await loop.run_in_executor(thread, self._translate, texts, *arguments)
-                except Exception as error:  # it belongs to the requests, which report it
-                    for job in jobs:
-                        if not job.result.done():
-                            job.result.set_exception(error)
-                else:
-                    _distribute(jobs, found)
+
+    async def _turn(self, thread: Executor, jobs: list[Job], translate: Compute) -> None:
+        """Translate a part of a batch, unless its requests all timed out or were cancelled."""
+        if all(job.result.done() for job in jobs):
+            return
+        try:
+            found = iter(await asyncio.get_running_loop().run_in_executor(thread, translate))
+        except Unfinished:
+            self._unfinished.append((jobs, translate))
+        except Exception as error:  # it belongs to the requests, which report it
+            for job in jobs:
+                if not job.result.done():
+                    job.result.set_exception(error)
+        else:
+            for job in jobs:
+                translations = list(islice(found, len(job.texts)))
+                if not job.result.done():  # its client may have gone
+                    job.result.set_result(translations)
 
     def _next(self) -> list[Job]:
         """Remove the oldest request from the queue, and others that fit into one batch with it."""
         batch: list[Job] = []
         count = 0
         for job in list(self._waiting):
-            fits = count + job.bytes <= BATCH_BYTES
+            fits = count + job.tokens <= BATCH_TOKENS
             same = batch and (job.n_best, job.reverse) == (batch[0].n_best, batch[0].reverse)
             if not batch or (fits and same):
-                count += job.bytes
+                count += job.tokens
                 batch.append(job)
                 self._waiting.remove(job)
         return batch
-
-
-def stop_if_abandoned(jobs: list[Job]) -> Callable[[int], None]:
-    """A progress callback that raises TimeoutError if all requests timed out or were cancelled."""
-
-    def on_done(count: int) -> None:
-        if all(job.result.done() for job in jobs):
-            raise TimeoutError
-
-    return on_done
-
-
-def _distribute(jobs: list[Job], found: Found) -> None:
-    rest = iter(found)
-    for job in jobs:
-        translations = list(islice(rest, len(job.texts)))
-        if not job.result.done():  # its client may have gone
-            job.result.set_result(translations)

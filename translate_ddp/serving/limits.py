@@ -13,9 +13,9 @@ OTHER_BYTES = 16_384  # of the other fields, and of the quotation marks of a lis
 @dataclass(frozen=True)
 class LimitsConfig:
     max_characters: int = 5000
-    """Characters of a request, in all of its texts; more: status 413."""
+    """Characters of a request, in all of its texts; more: status 400."""
     max_texts: int = 256
-    """Texts and lines of a request; more: status 413."""
+    """Texts of a request whose q is a list; more: status 400."""
     max_waiting: int = 256
     """Requests that may wait for the model; further ones: status 429."""
     max_seconds: float = 30.0

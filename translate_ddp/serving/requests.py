@@ -1,10 +1,15 @@
-"""Reads the requests of LibreTranslate's clients, as JSON or as a form, within limits."""
+"""Reads the requests of LibreTranslate's clients, as JSON or as a form, within limits.
+
+Clients recognise errors by their texts: errors that LibreTranslate also has are in its words.
+"""
 
 import asyncio
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,6 +19,8 @@ from translate_ddp.serving.documents import Document, html_text, plain_text
 from translate_ddp.serving.limits import LimitsConfig
 
 DOCUMENTS = {"text": plain_text, "html": html_text}
+MISSING = "Invalid request: missing {} parameter"
+TOO_LONG = "Invalid request: request ({}) exceeds text limit ({})"
 
 
 @dataclass(frozen=True)
@@ -33,85 +40,103 @@ class TranslationRequest:
 
 
 async def read_fields(request: Request, limits: LimitsConfig) -> Mapping[str, Any]:
-    """The fields of the query and the body. Raises HTTPException 400, 408 or 413."""
-    if request.headers.get("content-length", "0").isdecimal():
-        _check_bytes(int(request.headers.get("content-length", "0")), limits)
-    received = 0
+    """The fields of the query and the body, q among them. Raises HTTPException 400, 408 or 413."""
+    try:
+        body = await asyncio.wait_for(_body(request, limits.max_bytes), limits.max_seconds)
+        query = _form_fields(request.scope["query_string"].decode())
+        fields = _merged([*query, *await _body_fields(request, body)])
+    except TimeoutError:
+        reason = f"The request did not arrive within {limits.max_seconds:g} seconds."
+        raise HTTPException(408, reason) from None
+    except (ValueError, RecursionError) as error:  # also of bytes that are not UTF-8
+        raise HTTPException(400, f"Not JSON or an encoded form in UTF-8: {error}.") from None
+    if not fields.get("q"):
+        raise HTTPException(400, MISSING.format("q"))
+    return fields
+
+
+async def _body(request: Request, max_bytes: int) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > max_bytes:
+            raise HTTPException(413, f"More than {max_bytes:,} bytes: send the request in parts.")
+    return body
+
+
+async def _body_fields(request: Request, body: bytes) -> Iterable[tuple[str, Any]]:
+    text = body.decode("utf-8-sig")
+    content_type = request.headers.get("content-type", "")
+    media_type = content_type.partition(";")[0].strip().lower()
+    if re.fullmatch(r"application/(.+\+)?json", media_type):
+        fields = json.loads(text, object_pairs_hook=_merged)
+        if not isinstance(fields, dict):
+            raise HTTPException(400, "Invalid JSON format")
+        return fields.items()
+    if text.lstrip().startswith("{"):
+        raise HTTPException(400, f"{MISSING.format('q')}: set Content-Type: application/json")
+    if media_type == "application/x-www-form-urlencoded":
+        return _form_fields(text)
+    # No charset but UTF-8 is defined for forms: starlette would use one that is declared.
+    content_type = re.sub("(?i);\\s*charset=[^;]*", "", content_type)
+    scope = {**request.scope, "headers": [(b"content-type", content_type.encode("latin-1"))]}
 
     async def receive() -> Message:
-        nonlocal received
-        message = await request.receive()
-        received += len(message.get("body", b""))
-        _check_bytes(received, limits)
-        return message
+        return {"type": "http.request", "body": body}
 
-    try:
-        limited = Request(request.scope, receive)
-        body = await asyncio.wait_for(_parse_body(limited), limits.max_seconds)
-        return {**request.query_params, **body}
-    except TimeoutError:
-        raise HTTPException(
-            408, f"The request did not arrive within {limits.max_seconds:g} seconds."
-        ) from None
+    async with Request(scope, receive).form(max_files=0, max_part_size=2**30) as form:
+        return form.multi_items()
 
 
-def _check_bytes(count: int, limits: LimitsConfig) -> None:
-    if count > limits.max_bytes:
-        raise HTTPException(
-            413, f"The request has more than {limits.max_bytes:,} bytes: send it in parts."
-        )
+def _form_fields(encoded: str) -> list[tuple[str, str]]:
+    """The fields of a form or a query. Raises ValueError, also for a field without "="."""
+    return parse_qsl(encoded, True, strict_parsing=encoded != "", errors="strict")
 
 
-async def _parse_body(request: Request) -> Mapping[str, Any]:
-    body = await request.body()  # to its end, also if it is neither JSON nor a form
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        async with request.form(max_files=0, max_part_size=2**30) as form:
-            return form
-    try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError):  # also of bytes that are not UTF-8
-        raise HTTPException(400, "The body is not JSON.") from None
-    if not isinstance(fields, dict):
-        raise HTTPException(400, "The body is not a JSON object with q, source and target.")
-    return fields
+def _merged(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Each field's value. Raises HTTPException 400 if q is repeated, or a field has two values."""
+    merged: dict[str, Any] = {}
+    for name, value in fields:
+        if name in merged and (name == "q" or value != merged[name]):
+            raise HTTPException(400, f"{name!r:.50} has several values: send a list as JSON.")
+        merged[name] = value
+    return merged
 
 
 def parse_translation(
     fields: Mapping[str, Any], limits: LimitsConfig, max_alternatives: int
 ) -> TranslationRequest:
-    """The request of POST /translate. Raises HTTPException 400 or 413."""
-    q = fields.get("q")
+    """The request of POST /translate. Raises HTTPException 400."""
+    q = fields["q"]
     texts: list[Any] = q if isinstance(q, list) else [q]
-    if not q or not all(isinstance(text, str) for text in texts):
-        raise HTTPException(400, "q is missing, or neither a text nor a list of texts.")
+    if not all(isinstance(text, str) for text in texts):
+        raise HTTPException(400, "q is neither a text nor a list of texts.")
+    source, target = _code(fields, "source"), _code(fields, "target")
+    alternatives = _alternatives(fields, max_alternatives)
+    if len(texts) > limits.max_texts:
+        raise HTTPException(400, TOO_LONG.format(len(texts), limits.max_texts))
     if (count := sum(map(len, texts))) > limits.max_characters:
-        maximum = limits.max_characters
-        raise HTTPException(413, f"q has {count:,} characters, more than {maximum:,}.")
+        raise HTTPException(400, TOO_LONG.format(count, limits.max_characters))
     text_format = str(fields.get("format") or "text")
     if text_format not in DOCUMENTS:
-        raise HTTPException(400, f"format is {text_format!r:.50}, but must be text or html.")
+        raise HTTPException(400, f"{text_format} format is not supported")
     # JSON may hold lone surrogates, which cannot be written in an answer.
     valid = (text.encode("utf-8", "replace").decode() for text in texts)
-    request = TranslationRequest(
+    return TranslationRequest(
         documents=[DOCUMENTS[text_format](text) for text in valid],
         is_list=isinstance(q, list),
-        source=_code(fields, "source"),
-        target=_code(fields, "target"),
+        source=source,
+        target=target,
         # Not for HTML, whose runs of text are translated one by one.
-        alternatives=_alternatives(fields, max_alternatives) * (text_format == "text"),
+        alternatives=alternatives * (text_format == "text"),
         scores=fields.get("scores") in (True, "true", "1") and text_format == "text",
     )
-    if max(len(texts), len(request.texts)) > limits.max_texts:
-        maximum = limits.max_texts
-        raise HTTPException(413, f"q has more than {maximum:,} texts and lines: send it in parts.")
-    return request
 
 
 def _code(fields: Mapping[str, Any], name: str) -> str:
     code = fields.get(name)
     if not code or not isinstance(code, str):
-        raise HTTPException(400, f"{name} is missing: the code of a language.")
+        raise HTTPException(400, MISSING.format(name))
     return code
 
 
@@ -120,11 +145,8 @@ def _alternatives(fields: Mapping[str, Any], maximum: int) -> int:
     try:
         count = max(0, int(value))
     except (TypeError, ValueError, OverflowError):
-        raise HTTPException(400, "alternatives is not a number.") from None
+        reason = "Invalid request: alternatives parameter is not a number"
+        raise HTTPException(400, reason) from None
     if count > maximum:
-        raise HTTPException(
-            400,
-            f"alternatives is {count:,}, but this server computes at most {maximum}: start it "
-            "with a wider --beam_width for more.",
-        )
+        raise HTTPException(400, f"Invalid request: alternatives parameter must be <= {maximum}")
     return count

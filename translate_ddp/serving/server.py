@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import h11
 import uvicorn
@@ -63,6 +64,9 @@ class Connection(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
+        if self.conn.their_state is h11.IDLE:  # curl does not encode an address; h11 refuses that
+            line, end, rest = data.partition(b"\r\n")
+            data = quote(line, bytes(range(128))).encode() + end + rest
         super().data_received(data)
         self._watch()
 
