@@ -1,18 +1,10 @@
-"""Trains a translation model: `python train.py`, or `torchrun train.py` on any number of processes.
-
-Opens the process group, builds the parts of the run in the order of the data flow, and trains.
-"""
+"""Trains a translation model: `python train.py`, or `torchrun train.py` in several processes."""
 
 # ruff: noqa: E402
 import gc
 import os
 import signal
 import sys
-import time
-from collections.abc import Set
-from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
 
 if __name__ == "__main__":  # before imports that take long
     gc.disable()  # collections during the imports free nothing and take a second
@@ -23,146 +15,9 @@ from translate_ddp.runtime.environment import check_platform, set_defaults
 
 if __name__ == "__main__":
     check_platform()
-
-from config import parse_with_names, to_yaml
-from translate_ddp.errors import report_errors
-from translate_ddp.presets import choose_preset, with_preset
-from translate_ddp.runtime.fault_injection import VARIABLE as FAULT_VARIABLE
-from translate_ddp.runtime.fault_injection import configure_faults
-from translate_ddp.runtime.launcher import is_first_process, read_launch
-from translate_ddp.settings import Config
-
-
-def read_command_line() -> tuple[Config, set[str]]:
-    """The configuration of the run, and the names of the settings that the user gave.
-
-    `--help` and unusable flags end the program here. Nothing is read again: the file of `--config`
-    may change while the run goes on.
-    """
-    prints = is_first_process(os.environ)
-    with report_errors(prints):
-        launch = read_launch(os.environ)
-        if not launch.restarts:
-            configure_faults(os.environ.get(FAULT_VARIABLE, ""), launch.rank)
-        try:
-            return parse_with_names(sys.argv[1:], prints)
-        except BrokenPipeError:
-            os._exit(0)  # the reader has closed the pipe, as in `--help | head`
-
-
 set_defaults(os.environ)
-if __name__ == "__main__":
-    CONFIG, GIVEN = read_command_line()  # before torch, which takes seconds to import
 
-from translate_ddp.data.corpus import count_pairs
-from translate_ddp.data.tokenizer import existing_size
-from translate_ddp.quantities import counted
-from translate_ddp.run_record import SETTINGS_FILE
-from translate_ddp.runtime.distributed import World, open_world, record
-from translate_ddp.runtime.files import write_atomically
-from translate_ddp.training.agreement import check_same_settings
-from translate_ddp.training.build import (
-    begin_run,
-    build_mix,
-    build_model,
-    build_trainer,
-    lock_run_folder,
-    open_logbook,
-    open_report,
-    prepare_data,
-)
-from translate_ddp.training.end_message import NO_STEP_LEFT, report_end
-from translate_ddp.training.find_checkpoint import find_start
-from translate_ddp.training.fine_tuning import adopt_settings, describe_fit, describe_languages
-from translate_ddp.training.resume import (
-    check_languages,
-    choose_best,
-    describe_changes,
-    describe_environment,
-    resume_run,
-    run_identity,
-)
-from translate_ddp.training.run_facts import describe_launch
-from translate_ddp.training.start_message import describe_rate_change, describe_run
-
-
-@record
-def main(config: Config, given: Set[str]) -> None:
-    with report_errors(is_first_process(os.environ)):
-        with open_world(config.distributed) as world:
-            is_finished = train(config, given, world)
-    if not is_finished:
-        sys.exit(config.distributed.preempted_exit_code)
-
-
-def train(config: Config, given: Set[str], world: World) -> bool:
-    """Train on this rank, from the start or from a checkpoint; False after a request to stop."""
-    started = time.monotonic()
-    check_same_settings(config, world)
-    folder, world = lock_run_folder(config.checkpoint.model_folder, world)
-    start, tokenizer = find_start(config.checkpoint, world), ""
-    if start.state is not None:
-        check_languages(start.state, config.corpus)
-    config, notices = choose_settings(config, given, folder.path / "data", world)
-    if basis := config.checkpoint.init_from and (start.state or start.initial):
-        config = adopt_settings(config, basis, given)
-        tokenizer = basis.tokenizer
-    data = prepare_data(config, folder.path / "data", world, tokenizer)
-    settings = config.to_dict()
-    identity = run_identity(settings, data, world.size, build_mix(config, data))
-    resumed = resume_run(start, config.checkpoint, settings, identity, world, data)
-    model = build_model(config, data, world, start.initial)
-    if start.initial is not None and world.is_main:
-        resumed.messages.append(describe_fit(data.train, data.tokenizer))
-        resumed.messages += describe_languages(config.corpus, start.initial)
-    with open_logbook(config, resumed, folder, model, world) as logbook:
-        trainer = build_trainer(config, model, data, resumed.run, folder, logbook, world)
-        if (state := resumed.state) is not None:
-            environment = describe_environment(model, trainer.loader.max_tokens, world)
-            resumed.messages += describe_changes(state, settings, environment)
-            if not trainer.is_finished(state.position):
-                resumed.messages += choose_best(state, trainer.metric, trainer.saver.store, world)
-            trainer.restore(state)
-            if trainer.is_finished():
-                resumed.messages.append(NO_STEP_LEFT)
-        if world.is_main:
-            with suppress(OSError):  # the next save reports a full disk
-                write_atomically(folder.path / SETTINGS_FILE, to_yaml(config))
-        launch = describe_launch(settings, trainer)
-        for line in describe_run(settings, trainer, launch) if launch else ():
-            logbook.message(line)
-        resumed.messages += describe_rate_change(trainer)
-        begin_run(folder, world)
-        open_report(config, launch, trainer)
-        for line in [*notices, *resumed.messages]:
-            logbook.message(line)
-        is_finished = trainer.fit()
-        report_end(trainer, is_finished, started)
-    return is_finished
-
-
-def choose_settings(
-    config: Config, given: Set[str], folder: Path, world: World
-) -> tuple[Config, list[str]]:
-    """The settings, with those of the preset "auto" for the size of the corpus, and the reason.
-
-    The vocabulary has the size of `tokenizer_file`, if that is larger.
-    """
-    notices: list[str] = []
-    languages, is_given = config.corpus.language_pair, "vocab_size" in given
-    size = world.on_main(
-        "reading the tokenizer", lambda: existing_size(config.tokenizer, languages, is_given)
-    )
-    if config.run.preset == "auto":
-        pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
-        preset = choose_preset("auto", config.corpus.dataset, pairs)
-        config = with_preset(config, preset, given)
-        notices = [f"Chose --preset {preset} for {counted(pairs, 'training pair')}."]
-    vocab_size = max(size, config.tokenizer.vocab_size)
-    return replace(config, tokenizer=replace(config.tokenizer, vocab_size=vocab_size)), notices
-
+from translate_ddp.commands.train import run
 
 if __name__ == "__main__":
-    gc.freeze()
-    gc.enable()
-    main(CONFIG, GIVEN)  # pyright: ignore[reportPossiblyUnboundVariable]
+    run(sys.argv[1:])

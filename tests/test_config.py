@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from config import Config, parse, parse_with_names, to_yaml
+from config import Config, parse, parse_with_names
 from tests.helpers import processes
 from tests.helpers.commands import ROOT
 from tests.helpers.faults import Run
@@ -46,6 +46,7 @@ def help_of(capsys: pytest.CaptureFixture[str], *flags: str) -> str:
     return re.sub(r"[│╭╮╰╯─\s]+", " ", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("program", [["train.py"], ["-m", "translate_ddp", "train"]])
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
@@ -55,8 +56,10 @@ def help_of(capsys: pytest.CaptureFixture[str], *flags: str) -> str:
         (["--best_metric", "f1"], 2, "error: There is no validation metric 'f1' for"),
     ],
 )
-def test_help_and_errors_do_not_import_torch(flags: list[str], code: int, message: str):
-    command = [sys.executable, "-X", "importtime", "train.py", *flags]
+def test_help_and_errors_do_not_import_torch(
+    program: list[str], flags: list[str], code: int, message: str
+):
+    command = [sys.executable, "-X", "importtime", *program, *flags]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == code
     lines = done.stderr.splitlines()
@@ -151,15 +154,15 @@ def test_auto_preset_of_the_demo_is_tiny_and_that_of_a_corpus_not_yet_counted_st
 
 def train_while_the_file_changes(arguments: list[str], file: Path) -> None:
     """`train.py`, as if the user edited its YAML file while the pairs are counted."""
-    import train
+    from translate_ddp.training import main
 
-    count = train.count_pairs
+    count = main.count_pairs
 
     def count_and_edit(*given: Any) -> int:
         file.write_text("label_smoothing: 0.3\n")
         return count(*given)
 
-    with patch.object(train, "count_pairs", count_and_edit):
+    with patch.object(main, "count_pairs", count_and_edit):
         processes.run_train(arguments)
 
 
@@ -212,7 +215,7 @@ def assert_reads_back(config: Config, file: Path) -> None:
 )
 def test_configuration_as_yaml_reads_back_the_same(tmp_path: Path, flags: list[str]):
     file = tmp_path / "config.yaml"
-    file.write_text(to_yaml(parse(flags)), encoding="utf-8")
+    file.write_text(parse(flags).to_yaml(), encoding="utf-8")
     assert_reads_back(parse(flags), file)
 
 

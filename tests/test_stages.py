@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from config import parse, to_yaml
+from config import parse
 from tests.helpers.mixes import run_with, write_settings
 from tests.helpers.runs import assert_same_run, last_state, records
 from translate_ddp.corpus_settings import Stage
@@ -148,6 +148,6 @@ def test_stage_without_epochs_is_rejected(tmp_path: Path, epochs: int):
 def test_written_settings_read_back_equal(tmp_path: Path, settings: dict[str, object]):
     config = parse(write_settings(tmp_path, **settings))
     path = tmp_path / "written.yaml"
-    path.write_text(to_yaml(config))
+    path.write_text(config.to_yaml())
     assert replace(parse(["--config", str(path)]), run=config.run) == config
     assert yaml.safe_load(path.read_text())["tags"] == settings.get("tags", [])

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp COMMAND`, or `translate-ddp COMMAND`: all but the training."""
+"""`python -m translate_ddp COMMAND`, or `translate-ddp COMMAND`."""
 
 # ruff: noqa: E402
 import gc
@@ -24,8 +24,8 @@ from translate_ddp.errors import report_errors
 from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
 from translate_ddp.runtime.launcher import is_first_process, read_launch
 
-USAGE = "usage: python -m translate_ddp COMMAND [--help]; to train: torchrun train.py"
-# The module in `commands/`, which has `run`, and its settings.
+USAGE = "usage: python -m translate_ddp COMMAND [--help]"
+# The module in `commands/`, which has `run`, and its settings; `train` reads its flags itself.
 COMMANDS = {
     "inspect": "InspectConfig",
     "translate": "TranslateConfig",
@@ -52,8 +52,11 @@ def main() -> None:
     if name == "--version":
         print(f"translate_ddp {__version__}")
         sys.exit()
+    if name == "train":
+        return import_module("translate_ddp.commands.train").run(flags)
     if name not in COMMANDS:
-        docs = {command: load(command)[0].__doc__ or "" for command in COMMANDS}
+        docs = {"train": "Train a model, on each rank of torchrun -m translate_ddp train."}
+        docs |= {command: load(command)[0].__doc__ or "" for command in COMMANDS}
         lines = [f"  {command:<10} {doc.splitlines()[0]}" for command, doc in docs.items()]
         usage = "\n".join([USAGE, *lines])
         if name in ("-h", "--help"):

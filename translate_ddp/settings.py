@@ -298,3 +298,12 @@ class Config:
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The settings as plain values: part -> setting -> value."""
         return asdict(self)
+
+    def to_yaml(self) -> str:
+        """Every setting except `config` and `preload`, one per line, as `--config` reads it."""
+        import yaml  # here: --help does not need it
+
+        settings = {n: v for part in self.to_dict().values() for n, v in part.items()}
+        settings = {n: "inf" if v == math.inf else v for n, v in settings.items()}  # not `.inf`
+        del settings["config"], settings["preload"]
+        return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)

@@ -15,7 +15,9 @@ from translate_ddp.runtime.signals import STOP_SIGNALS
 
 CONTEXT = multiprocessing.get_context("forkserver")
 # The others are modules that a run imports late: half of the second that a tiny run takes.
-CONTEXT.set_forkserver_preload(["train", "torch._dynamo", "datasets", "sacrebleu", "jiwer"])
+CONTEXT.set_forkserver_preload(
+    ["train", "translate_ddp.training.main", "torch._dynamo", "datasets", "sacrebleu", "jiwer"]
+)
 SECONDS = 120  # timeout of a job, below that of pytest
 
 
@@ -155,7 +157,8 @@ def _run_rank(
 
 
 def run_train(arguments: list[str]) -> None:
-    from train import main, read_command_line
+    from translate_ddp.commands.train import read_command_line
+    from translate_ddp.training.main import main
 
     sys.argv = ["train.py", *arguments]
-    main(*read_command_line())
+    main(*read_command_line(arguments))
