@@ -192,6 +192,22 @@ def test_line_is_split_where_sentences_begin(marked: str):
 
 
 @pytest.mark.parametrize(
+    ("language", "marked"),
+    [
+        ("eng_Latn", "I met Sen. Obama and Rt. Hon. Lee. |They left."),
+        ("es", "El Ing. López vive en la Av. Norte. |Ud. también."),
+        ("ces", "Ing. Novák, např. Petr. |Ano."),
+        ("uk", "На просп. Миру біля пл. Ринок. |Так."),
+        ("sv", "Det var hon. |Hon kom, dvs. Anna."),
+        ("fi", "Tiedän sen. |Se on esim. Anna."),
+    ],
+)
+def test_common_abbreviations_are_those_of_the_language(language: str, marked: str):
+    line, expected = marked.replace("|", ""), [part.strip() for part in marked.split("|")]
+    assert split_sentences(line, language) == expected
+
+
+@pytest.mark.parametrize(
     "marked",
     ["I have 2 dogs and he has 3. |She has 4. |Good.", "1. Go home. |I am 25. |You too. 2. Go"],
 )

@@ -43,6 +43,39 @@ ABBREVIATIONS = frozenset(
     vgl vs śp św κα κος гр им проф св тов ул вул акад доц д-р د أ डॉ मि श्री प्रो ডা ডঃ è. é. ő. я.
     """.split()
 )
+# In other languages, these are words that end sentences: Swedish "hon", Finnish "sen", Dutch "al".
+ABBREVIATIONS_OF = {
+    entry.split()[0]: frozenset(entry.split()[1:])
+    for entry in """
+    cs bc ing judr mudr např phdr resp tj tzn tzv
+    da dvs fhv jf kgl
+    de abt bspw bzgl dipl exkl fam hl ing insb mwst nr zzgl
+    el δρ λεωφ πλ
+    en alh amb assoc atty barr brig cpl engr ft gen hon insp messrs pres pvt rep rt sec sen supt
+    es arq av avda dn dña gral ing lic mons núm pág profa sres ud uds
+    fi ent esim maist nk toht
+    fr av bd mlles mm mmes pr ste
+    ha alh barr engr hon mal
+    hi डा पं स्व
+    hu ifj kb özv pl ún vö
+    id bpk drs hj ir jl kab kec ny tn yth
+    ig alh barr engr hon
+    it arch avv egr geom ing mons on rag sigg spett
+    nb dvs jf kgl
+    nl bijv fam ing ir jhr mw resp
+    pl abp al bp ks mjr np nr tj tzn tzw zm zob
+    pt arq av eng exma ilmo profa sta sto trav
+    ro dl dlui dlor dna nr pt str
+    ru бул ген пер пл пр просп ст чл
+    sk bc ing judr mudr napr phdr resp tj tzv
+    sv dvs jfr kungl
+    sw bi bw dk mhe mwl
+    tr apt bkz cad hz mah org sn yrd öğr örn
+    uk бул ген ім пл пров просп ст чл
+    vi bs gs pgs ths tp ts
+    yo alh barr engr hon
+    """.strip().split("\n")
+}
 # Words that may also end a sentence. The case of the next word decides, if the line has upper case.
 UNCASED_ABBREVIATIONS = frozenset(
     """
@@ -65,7 +98,8 @@ def split_sentences(line: str, language: str = "", learnt: Collection[str] = ())
     of their own. A line without letters is not split.
     """
     base, is_cased = base_language(language), line != line.lower()
-    learnt = ABBREVIATIONS.union(learnt, [ORDINAL] if base in ORDINAL_PERIODS else [])
+    learnt = ABBREVIATIONS.union(ABBREVIATIONS_OF.get(base, ()), learnt)
+    learnt |= {ORDINAL} if base in ORDINAL_PERIODS else set()
     bounds = [0]
     for end in (GREEK_SENTENCE_END if base in GREEK else SENTENCE_END).finditer(line):
         following = NEXT.match(line, end.end())
