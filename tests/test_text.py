@@ -182,6 +182,9 @@ def test_languages_that_write_no_blanks_between_words(code: str, expected: bool)
         # Symbols between two sentences, or after the last one, belong to neither.
         "Hello. |😀 --- |Bye. |* * * |I love it! |😀",
         "Yes. |# |No. |- Well & good. |- Fine. |— But",
+        "😀 |Hello. |1️⃣ |Hi. |:-) |Bye! |<3 (😀)",
+        "# |Title",
+        "€ 5 is much (a lot). |No",
         "你好。|😀 |再见。",
         "Dr. 😀 Smith came 😀 home. |😀😀 |Oh",
     ],
@@ -199,6 +202,10 @@ def test_line_is_split_where_sentences_begin(marked: str):
         ("ces", "Ing. Novák, např. Petr. |Ano."),
         ("uk", "На просп. Миру біля пл. Ринок. |Так."),
         ("sv", "Det var hon. |Hon kom, dvs. Anna."),
+        ("nb", "Det er f.eks. Oslo. |Ja."),
+        ("de", "Dr. med. Ott, Dipl.-Ing. Abel und Dipl.Ing. Roth. |Ja."),
+        ("de", "Am 28./29. Mai. |Die 1.000. Besucherin am 100. Geburtstag. |Ab 1999. |Nein."),
+        ("en", "He is 100. |She is 99. |Good."),
         ("fi", "Tiedän sen. |Se on esim. Anna."),
     ],
 )
@@ -253,14 +260,31 @@ def test_line_with_other_periods_and_marks_is_one_sentence(line: str):
     assert split_sentences(line) == [line]
 
 
-@pytest.mark.parametrize("text", ["a", "😀 é", "中", "क", "ﬁ", "𝐀", "1º", "ー", "x" + "1" * 99])
+@pytest.mark.parametrize("text", ["a", "😀 é", "中", "क", "ﬁ", "𝐀", "x" + "1" * 99])
 def test_text_with_a_letter_of_any_script_has_letters(text: str):
     assert has_letter(text)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "😀", "---", "#", "•", "?", "1,234.5", "…", "€ 100", "٣", "१२३", "Ⅳ ½ ①", "ℹ️ ™️", "🇩🇪"],
+    [
+        "",
+        "😀",
+        "---",
+        "#",
+        "•",
+        "?",
+        "1,234.5",
+        "…",
+        "€ 100",
+        "٣",
+        "१२३",
+        "Ⅳ ½ ①",
+        "ℹ️ ™️",
+        "🇩🇪",
+        "5º",
+        "ー",
+    ],
 )
 def test_text_of_digits_and_symbols_has_no_letters(text: str):
     assert not has_letter(text)

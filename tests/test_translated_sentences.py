@@ -31,9 +31,20 @@ def test_text_without_letters_is_never_sent_to_the_model(
     translator = Translator.open(str(trained))
     one, two = translator.translate(["Sun moon.", "Fish wolf."])
     sent = record_sources(translator, monkeypatch)
-    texts = ["😀", "---", "#", "?", "1,234.5", "€ 100", "१२३", "5! 3? Ⅳ", " •\t•  "]
+    texts = [
+        "😀",
+        "---",
+        "#",
+        "?",
+        "1,234.5",
+        "€ 100",
+        "१२३",
+        "5! 3? Ⅳ",
+        "| 5 |   6\u00a0€ |",
+        "1\u2028 2\n3",
+    ]
     done: list[int] = []
-    assert translator.translate(texts, on_done=done.append) == [*texts[:-1], "• •"]
+    assert translator.translate(texts, on_done=done.append) == [*texts[:-1], "1  2 3"]
     assert sum(done) == len(texts)
     for split in ("sentences", "none"):
         for found in translator.translate(texts, n_best=3, split=split):

@@ -63,8 +63,12 @@ def _sort_marks(run: re.Match[str]) -> str:
 
 
 def has_letter(text: str) -> bool:
-    """Whether the text has a letter of any script, which numbers, symbols and emoji have not."""
-    return any(map(str.isalpha, text.replace("ℹ\ufe0f", "")))  # of the emoji, only ℹ is a letter
+    """Whether the text has a letter of any script, which numbers, symbols and emoji have not.
+
+    Raised letters, as in 5º, and marks that repeat or lengthen others are no letters.
+    """
+    found = filter(str.isalpha, text.replace("ℹ\ufe0f", ""))  # of the emoji, only ℹ is a letter
+    return any(c not in "ªº" and unicodedata.category(c) != "Lm" for c in found)
 
 
 @lru_cache(maxsize=1024)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.engine import StoredEngine
 from translate_ddp.modeling.search import Hypothesis
+from translate_ddp.text import normalize
 
 T = TypeVar("T")
 Ids = list[list[int]]
@@ -35,7 +36,7 @@ class Sentence:
         scored = (
             cls(
                 source.strip().removeprefix(tag).strip(),
-                target.strip(),
+                normalize(target),
                 [*tokenizer.pieces(ids), ""],
                 p.tolist(),
             )

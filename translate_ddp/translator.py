@@ -9,6 +9,7 @@ translator.translate(["The old doctor reads the letter."], n_best=3)
 
 # ruff: noqa: E402
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ from translate_ddp.training.saved_model import saved_model
 from translate_ddp.training.state import RunState
 from translate_ddp.translation import OnMessage, Sentence, Translation, as_warning, by_row, in_texts
 
+LINE_BREAKS = "[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+"
 Parts = list[list[int] | str]  # ids of sentences or of parts of long ones; texts that are kept
 
 
@@ -144,7 +146,9 @@ class Translator:
         return Translator(self.engine, self.tokenizer, languages, *state)
 
     def sentences(self, text: str, split: Split = "sentences") -> list[str]:
-        """The sentences of a source text, or the text as one."""
+        """The sentences of a source text, or the text as one; as it is if it has no letters."""
+        if not has_letter(text):
+            return [re.sub(LINE_BREAKS, " ", text)] if normalize(text) else []
         text, learnt = normalize(text), self._learnt.get(base_language(self.lang_src), ())
         return [text] if split == "none" else split_sentences(text, self.lang_src, learnt)
 
@@ -237,7 +241,7 @@ class Translator:
         sources = [part for part in parts if not isinstance(part, str)]
         found = self.engine.translate(sources, config, in_texts(on_done, len(texts), len(sources)))
         if n_best is None:
-            decoded = self.tokenizer.decode([best.ids for best, *_ in found])
+            decoded = map(normalize, self.tokenizer.decode([best.ids for best, *_ in found]))
             return [self._join(row) for row in by_row(rows, parts, decoded, str, len(texts))]
 
         def keep(text: str) -> list[Sentence]:
@@ -253,7 +257,7 @@ class Translator:
         return Translation(self._join([sentence.text for sentence in sentences]), sentences)
 
     def _join(self, sentences: Sequence[str]) -> str:
-        return join_sentences(map(normalize, sentences), self.lang_tgt)
+        return join_sentences(sentences, self.lang_tgt)
 
     def _parts(
         self, texts: Sequence[str], report: OnMessage, split: Split = "sentences"

@@ -18,7 +18,7 @@ NATS_PER_LETTER = 1.15  # of evidence: a long word that occurs twice is probably
 MARKS = rf"\s\d{OPENING}{CLOSING}{re.escape(string.punctuation)}…"
 # The end of a token. U.S. and numbers of more digits are not found: they are not learnt.
 WORD = re.compile(
-    rf"(?:^|[{OPENING}])(\d\d?|[^{MARKS}]{{1,{LONGEST_ABBREVIATION}}})(\.?)[{CLOSING}“‘,;:!?…]*$"
+    rf"(?:^|[{OPENING}])(\d{{1,3}}|[^{MARKS}]{{1,{LONGEST_ABBREVIATION}}})(\.?)[{CLOSING}“‘,;:!?…]*$"
 )
 ITEM = re.compile(r"^\s*\(?\d+\.\s")  # of a list: "1. Go home"
 

@@ -27,8 +27,12 @@ SENTENCE_END, GREEK_SENTENCE_END = (
     )
     for marks in (".!?…", ".!?…;")
 )
-# Words of symbols only, such as emoji, are no part of the sentences around them. One dash may open.
-SYMBOLS = rf"(?:(?![\-–—](?!\S))(?:[^\w\s{OPENING}{CLOSING}{FULL_STOPS}.!?…]|[\-–—])+(?!\S)\s*)*"
+# Words of symbols only, such as emoji, keycaps and :-), are no part of the sentences around them.
+# One dash may open a sentence, and so may an amount of money.
+SYMBOL = rf"[^\w\s{OPENING}{CLOSING}{FULL_STOPS}.!?…]|[\-–—]|[\d#*]\ufe0f?\u20e3"
+EMOTICON = r"[:;=]-?[()\[\]|/\\*]+|<3|\([^\w\s()]+\)"
+NO_SYMBOL = r"[\-–—](?!\S)|[$€£¥₹]\s?\d"
+SYMBOLS = rf"(?:(?!{NO_SYMBOL})(?:(?:{SYMBOL})+|{EMOTICON})(?!\S)\s*)*"
 NEXT = re.compile(rf"(?P<symbols>{SYMBOLS})[\s{OPENING}]*(\S?)")
 LAST_WORD = re.compile(rf"[^\s{OPENING}]*$")
 LONGEST_ABBREVIATION, LONGEST_BEFORE_NUMBER = 12, 7  # letters; as in Abschn. 5
@@ -40,38 +44,41 @@ ABBREVIATIONS = frozenset(
     """
     adm bzw ca capt cf cmdr col dhr doç dott dr dra dres drs ee evtl exmo fr frl gen ggf gov hr hrn
     inkl inż lt maj mevr mgr mio mlle mme mr mrd mrs ms mt prof rev sgt sig sog sr sra srta st ul uu
-    vgl vs śp św κα κος гр им проф св тов ул вул акад доц д-р د أ डॉ मि श्री प्रो ডা ডঃ è. é. ő. я.
+    vgl vs śp św κα κος гр им проф св тов ул вул акад доц д-р د أ डॉ मि श्री प्रो ডা ডঃ ড মো திரு డా ડૉ
+    ਡਾ ഡോ ಡಾ è. é. ő. я.
     """.split()
 )
 # In other languages, these are words that end sentences: Swedish "hon", Finnish "sen", Dutch "al".
 ABBREVIATIONS_OF = {
     entry.split()[0]: frozenset(entry.split()[1:])
     for entry in """
-    cs bc ing judr mudr např phdr resp tj tzn tzv
-    da dvs fhv jf kgl
-    de abt bspw bzgl dipl exkl fam hl ing insb mwst nr zzgl
+    bg бул ген гр пл ул
+    cs bc ing judr mudr např phdr resp sv tj tzn tzv
+    da bl dvs eks fhv hhv jf kgl
+    de abt bspw bzgl dipl exkl fa fam hl ing insb jur med mwst nr phil rer zzgl
     el δρ λεωφ πλ
-    en alh amb assoc atty barr brig cpl engr ft gen hon insp messrs pres pvt rep rt sec sen supt
-    es arq av avda dn dña gral ing lic mons núm pág profa sres ud uds
+    en alh amb assoc atty barr brig cpl det engr ft gen hon insp messrs pfc pres pvt rep rt sec sen
+    es arq av avda dn dña excmo gral ing jj lic mons núm oo profa pág sres sta sto ud uds
     fi ent esim maist nk toht
-    fr av bd mlles mm mmes pr ste
+    fr av bd mlles mm mmes pr ste vve
     ha alh barr engr hon mal
-    hi डा पं स्व
+    hi कु डा पं स्व
+    hr npr sv tj
     hu ifj kb özv pl ún vö
     id bpk drs hj ir jl kab kec ny tn yth
     ig alh barr engr hon
     it arch avv egr geom ing mons on rag sigg spett
-    nb dvs jf kgl
-    nl bijv fam ing ir jhr mw resp
-    pl abp al bp ks mjr np nr tj tzn tzw zm zob
-    pt arq av eng exma ilmo profa sta sto trav
-    ro dl dlui dlor dna nr pt str
-    ru бул ген пер пл пр просп ст чл
+    nb bl dvs eks jf kgl
+    nl bijv ds fam ing ir jhr mw resp
+    pl abp al bp hab im ks mjr np nr płk tj tzn tzw zm zob
+    pt arq av cel eng exa exma ilmo pe profa sta sto trav
+    ro dl dlor dlui dna nr pt sf str
+    ru бул ген др обл пер пл пр просп см ст чл
     sk bc ing judr mudr napr phdr resp tj tzv
     sv dvs jfr kungl
-    sw bi bw dk mhe mwl
+    sw bi bw dk dkt mhe mwl
     tr apt bkz cad hz mah org sn yrd öğr örn
-    uk бул ген ім пл пров просп ст чл
+    uk бул ген обл пл пров просп ст чл ім
     vi bs gs pgs ths tp ts
     yo alh barr engr hon
     """.strip().split("\n")
@@ -84,6 +91,7 @@ UNCASED_ABBREVIATIONS = frozenset(
     """.split()
 )
 ORDINAL = "0"  # stands for numbers among learnt abbreviations
+NUMBER = re.compile(r"(\d\d?\.?/)?\d{1,3}|\d{1,3}\.\d{3}")  # 29, 28./29, 100 and 1.000; no year
 # Languages that write ordinal numbers with a period: "am 3. Oktober". "" is not known.
 ORDINAL_PERIODS = frozenset(
     " bs cs da de et eu fi fo hr hu is lb lt lv nb nn no pl sk sl sr sv tr".split(" ")
@@ -100,7 +108,8 @@ def split_sentences(line: str, language: str = "", learnt: Collection[str] = ())
     base, is_cased = base_language(language), line != line.lower()
     learnt = ABBREVIATIONS.union(ABBREVIATIONS_OF.get(base, ()), learnt)
     learnt |= {ORDINAL} if base in ORDINAL_PERIODS else set()
-    bounds = [0]
+    opening = NEXT.match(line)
+    bounds = [0, opening.end("symbols") if opening else 0]
     for end in (GREEK_SENTENCE_END if base in GREEK else SENTENCE_END).finditer(line):
         following = NEXT.match(line, end.end())
         if following and _ends_sentence(end, following, is_cased, learnt):
@@ -121,7 +130,7 @@ def _ends_sentence(end: Match, following: Match, is_cased: bool, learnt: Collect
         return "?" in stop and not closing
     before = end.string[max(0, end.start() - LONGEST_ABBREVIATION) : end.start()]
     word = found[0] if (found := LAST_WORD.search(before)) else ""
-    if len(word) <= 2 and word.isdigit():
+    if NUMBER.fullmatch(word):
         preceding = before[: -len(word)].rstrip()
         is_item = not preceding or preceding[-1] in ".!?…:"  # "1. Go home. 2. Rest"
         if ORDINAL in learnt or is_item:
@@ -134,10 +143,11 @@ def _ends_sentence(end: Match, following: Match, is_cased: bool, learnt: Collect
 
 def _is_abbreviation(word: str, is_cased: bool, learnt: Collection[str]) -> bool:
     """Whether a period after this word belongs to it, as in Dr., J., U.S. and XIV."""
-    if "." in word:
-        return all(len(part) <= 2 and not part.isdigit() for part in word.split("."))
+    first, _, last = word.rpartition(".")
+    if first and all(len(part) <= 2 and not part.isdigit() for part in word.split(".")):
+        return True
     return (
-        word.lower() in learnt
+        last.lower().removeprefix("-") in learnt  # also of f.eks. and Dipl.-Ing.
         or (not is_cased and word in UNCASED_ABBREVIATIONS)
         or (len(word) == 1 and word.lower() != word.upper() and f"{word}." not in learnt)
         or re.fullmatch("[IVXLC]{2,}|[\u0e00-\u0eff]{1,5}", word) is not None  # Thai and Lao

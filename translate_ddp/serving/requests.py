@@ -89,8 +89,12 @@ async def _body_fields(request: Request, body: bytes) -> Iterable[tuple[str, Any
 
 
 def _form_fields(encoded: str) -> list[tuple[str, str]]:
-    """The fields of a form or a query. Raises ValueError, also for a field without "="."""
-    return parse_qsl(encoded, True, strict_parsing=encoded != "", errors="strict")
+    """The fields of a form or a query. Raises ValueError for names that show an unencoded &."""
+    fields = parse_qsl(encoded, keep_blank_values=True, errors="strict")
+    for name, _ in fields:
+        if not re.fullmatch(r"[\w.\[\]-]*", name):
+            raise ValueError(f"{name!r:.50} is no name of a field: write & in a text as %26")
+    return fields
 
 
 def _merged(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
