@@ -136,6 +136,24 @@ def test_segments_do_not_depend_on_the_blocks_of_the_file(
     assert sources(write(folder / "a.sgm", SGM)) == ["Tom & 'J'", "one\ntwo", ""]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('<seg id="1">a <hl>b</hl> c</seg>\n<seg id="2"/>\n<SEG>d</SEG>', ["a b c", "", "d"]),
+        ("<seg>a</seg>\n<seg>b\n<seg>c</seg>", None),
+        ("<seg>a</seg>\n<seg>b", None),
+        ("<srcset></srcset>", None),
+    ],
+)
+def test_no_segment_is_lost(folder: Path, text: str, found: list[str] | None):
+    path = write(folder / "a.sgm", f"<srcset>{text}</srcset>\n")
+    if found is not None:
+        assert sources(path) == found
+        return
+    with pytest.raises(UserError, match="a <seg> is open|has no segments"):
+        sources(path)
+
+
 def test_part_of_a_page_is_no_text(folder: Path):
     with pytest.raises(UserError, match="XML, XLIFF or HTML"):
         sources(write(folder / "a.html", "<p>Hello</p>\n"))
@@ -169,6 +187,13 @@ def test_pipe_is_read_as_a_file_of_its_name_and_leaves_nothing(
         assert read_given_pairs(str(folder / name), "", EN_IT)[1] == ["un gatto"] * 30_000
     cleanup.close()
     assert list((folder / "temporary").iterdir()) == []
+
+
+def test_compressed_pipe_without_an_ending_is_decompressed(folder: Path):
+    content = write(folder / "content.gz", "a cat\n" * 3)
+    os.mkfifo(folder / "pipe")
+    with subprocess.Popen(["cp", content, str(folder / "pipe")]):
+        assert sources(str(folder / "pipe")) == ["a cat"] * 3
 
 
 def test_pipe_is_not_read_by_several_processes(folder: Path, monkeypatch: pytest.MonkeyPatch):

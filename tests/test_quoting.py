@@ -100,6 +100,19 @@ def test_quotes_of_a_tsv_that_no_program_has_quoted_are_text(folder: Path, pairs
     assert "quotes are text, as line 1" in notices and "--quoting csv" in notices
 
 
+def test_csv_of_r_is_read_as_it_was_written(folder: Path):
+    text = with_r(MIXED, '\\"').replace("\t", ",")
+    pairs = [tuple(side.replace("\t", ",") for side in pair) for pair in MIXED]
+    assert read_noted(write(folder / "x.csv", text))[0] == pairs
+
+
+def test_a_date_without_quotes_is_no_reason_to_keep_all_others(folder: Path):
+    pairs = [(f'a "b" {n}, c', f"d {n}") for n in range(200)]
+    text = with_csv(pairs, csv.QUOTE_ALL, "", "\n") + "12 Mar 2020\t12. Mär 2020\n"
+    rows, _ = read_noted(write(folder / "x.tsv", text))
+    assert rows == [*pairs, ("12 Mar 2020", "12. Mär 2020")]
+
+
 def test_quoting_is_as_the_user_says(folder: Path):
     cited = [*PLAIN, ('"Hello."', '"Hallo."')]
     lines = "".join(f"{src}\t{tgt}\n" for src, tgt in cited)
@@ -160,9 +173,26 @@ def test_separator_is_what_divides_the_languages(
 
 @pytest.mark.parametrize("languages", [("en", "tw"), ("tw", "en")])
 def test_separator_that_is_not_known_is_an_error(folder: Path, languages: tuple[str, str]):
-    path = write(folder / "x.csv", "a, b;c\nd, e;f\n")
-    assert "Add a first line sep=" in error_of(path, languages)
+    path = write(folder / "x.csv", "a,b;c\nd,e;f\n")
+    assert "Add a first line sep=, or sep=;" in error_of(path, languages)
+
     named = write(folder / "y.csv", "en;tw\na, b;c\nd, e;f\n")
     assert ("a, b", "c") in [
         pair[:: 1 if languages[0] == "en" else -1] for pair in read(named, languages)
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "pair"),
+    [
+        ("I pay 1,000;Ich zahle 1.000", ("I pay 1,000", "Ich zahle 1.000")),
+        ("Good; ok,Gut", ("Good; ok", "Gut")),
+        ("I know.\tTom, ja.", ("I know.", "Tom, ja.")),
+        ("one,two", ("one", "two")),
+        ("one, two", ("one", " two")),
+    ],
+)
+def test_mark_before_a_blank_or_between_digits_is_text(
+    folder: Path, line: str, pair: tuple[str, str]
+):
+    assert read(write(folder / "x.csv", f"{line}\n" * 3), ("en", "tw")) == [pair] * 3

@@ -113,11 +113,13 @@ def test_text_that_is_no_code_is_its_own_language(code: str):
 
 
 def test_files_and_columns_are_named_by_any_code_of_a_language():
-    assert spellings("de") == ["de", "deu", "ger"]
-    assert set(spellings("ger")) == set(spellings("deu")) == set(spellings("de"))
-    assert set(spellings("twi")) == {"tw", "twi"}
-    assert spellings("tgl") == ["tgl", "tl"]
-    assert spellings("pcm") == ["pcm"]
+    assert spellings("de") == ["de", "deu", "ger", "deu_Latn"]
+    for code in ("ger", "deu", "deu_Latn"):
+        assert spellings(code)[0] == code and set(spellings(code)) == set(spellings("de"))
+    assert set(spellings("twi")) == {"tw", "twi", "twi_Latn"}
+    assert set(spellings("cs")) == {"cs", "ces", "cze", "cz", "ces_Latn"}
+    assert set(spellings("tgl")) == {"tgl", "tl", "fil", "tgl_Latn"}
+    assert spellings("zho_Hant") == ["zho_Hant"] and "zho_Hans" in spellings("zh")
     assert spellings("pt_BR") == ["pt_BR"]
 
 

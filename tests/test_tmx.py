@@ -158,6 +158,7 @@ def test_commands_read_a_memory_with_such_characters_and_report_them_once(
         ('<!ENTITY nbsp " ">', "a&nbsp;b", "a b"),
         ("<!ENTITY company 'A & B \"C\"'>".replace("& B", "&#38; B"), "&company;!", 'A & B "C"!'),
         ('<!ENTITY lt "&#38;#60;"> <!ENTITY mdash "&#8212;" >', "a&mdash;b &lt; c", "a—b < c"),
+        ('<!-- <!ENTITY nbsp "old"> --><!ENTITY nbsp " ">', "a&nbsp;b", "a b"),
         ('<!ELEMENT tmx ANY> <!ENTITY e "é">', "caf&e;&e2;", "café&e2;"),
     ],
 )

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import langcodes
 
-from translate_ddp.text import base_language
+from translate_ddp.text import OTHER_CODES, base_language
 
 NAMES = {
     entry[:2]: entry[3:]
@@ -32,32 +32,35 @@ LANGUAGE_NAMES = {name.casefold() for name in NAMES.values()}
 
 
 def spellings(code: str) -> list[str]:
-    """The code, and the other ISO 639 codes of the language: de, deu and ger, in any order.
+    """The code, and the other codes of the language: de, deu, ger and deu_Latn, in any order.
 
-    A code with a region or a script has no others.
+    A code with a region, or with a script that is not the usual one, has no others.
     """
-    codes = [code]
-    if code.isalpha():
-        codes.append(base_language(code))
-        with suppress(LookupError, langcodes.LanguageTagError):  # it is not in ISO 639
-            language = langcodes.Language.make(codes[-1])
-            codes += [language.to_alpha3("T"), language.to_alpha3("B")]
+    base, codes = base_language(code), [code]
+    with suppress(LookupError, langcodes.LanguageTagError):  # it is not in ISO 639
+        language = langcodes.Language.make(base)
+        with_script = f"{language.to_alpha3('T')}_{language.maximize().script}"
+        if code.isalpha() or code.replace("-", "_") == with_script:
+            codes += [base, language.to_alpha3("T"), language.to_alpha3("B"), with_script]
+            codes += [other for other, usual in OTHER_CODES.items() if usual == base]
     return list(dict.fromkeys(codes))
 
 
 def written(code: str) -> list[str]:
     """How names of files and columns write a code: of zh_CN also zh-CN, zh-cn, zho_CN, ..."""
     base, *part = re.split("[_@-]", code, maxsplit=1)
-    if not part:
-        return spellings(code)
-    parts = (part[0], part[0].lower(), part[0].upper())
-    found = (f"{b}{s}{p}" for b in spellings(base) for s in "_-@" for p in parts)
-    return list(dict.fromkeys([code, *found]))
+    parts = {text: None for each in part for text in (each, each.lower(), each.upper())}
+    bases = filter(str.isalpha, spellings(base))
+    found = (f"{b}{s}{p}" for b in bases for s in "_-@" for p in parts)
+    return list(dict.fromkeys([*spellings(code), *found]))
 
 
 def column_names(code: str) -> list[str]:
-    """What a column of the language is usually called: its codes, and its English name."""
-    return [*written(code), language_name(code)]
+    """What a column of the language is usually called: its codes, and its English name.
+
+    Codes of two letters come last: `id` and `no` are also names of columns with numbers.
+    """
+    return sorted([*written(code), language_name(code)], key=lambda name: len(name) == 2)
 
 
 def is_language(text: str) -> bool:
@@ -65,7 +68,8 @@ def is_language(text: str) -> bool:
 
     `It` is a word.
     """
-    is_code = text in (text.lower(), text.upper()) and len(spellings(base_language(text))) > 1
+    base = base_language(text) if text in (text.lower(), text.upper()) else ""
+    is_code = len(base) == 2 and len(spellings(base)) > 1
     return is_code or text.casefold() in LANGUAGE_NAMES
 
 

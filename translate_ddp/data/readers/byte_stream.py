@@ -111,7 +111,12 @@ def spooled(path: Path) -> Path:
     copy = Path(cleanup.enter_context(TemporaryDirectory(prefix="translate_ddp-pipe-")), path.name)
     with copy.open("wb") as file:
         file.writelines(read_chunks(path, BLOCK_BYTES))
-    return copy
+    with copy.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    ending = next((e for e, first in FIRST_BYTES.items() if head.startswith(first)), "")
+    if ending in ("", compression_of(copy)):
+        return copy
+    return copy.rename(f"{copy}{ending}")  # the user has chosen no name
 
 
 def _check_compression(path: Path, head: bytes) -> None:

@@ -23,11 +23,13 @@ from translate_ddp.data.readers.quotes import ESCAPED, MAX_FIELD, csv_lines, fin
 from translate_ddp.data.rows import BY_POSITION, Advance, Columns, Remark
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import counted
+from translate_ddp.text import has_letter
 
 BATCH_ROWS = 10_000
 SEPARATORS = (",", ";", "\t")  # of the fields of CSV
 STATED_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # a first line, as Excel reads it
 SAMPLE_LINES = 50  # of the start of a CSV file, which show what separates its fields
+NUMBER_NAMES = ("id", "no")  # of columns, which are also codes of languages
 CLEAR_SHARE = 0.8  # of these rows, in which one separator divides the languages best
 
 
@@ -51,6 +53,11 @@ def _read(
         if quoting == "auto" and any(ln[:1] == '"' or f'{separator}"' in ln for ln in lines):
             quoting, meaning = find_quoting(path, separator, start)
             notices.append(Remark(f"{path}: {meaning}"))
+        if quoting == "csv" and any('\\"' in ln for ln in lines):  # as R writes it
+            found, meaning = find_quoting(path, separator, start)
+            if found == ESCAPED:
+                quoting = found
+                notices.append(Remark(f"{path}: {meaning}"))
         if quoting in ("csv", ESCAPED):
             quoted = csv_lines(chain([lines], blocks), quoting)
             for rows, starts in _parse_csv(path, quoted, separator, number):
@@ -116,21 +123,30 @@ def _separator(path: Path, wanted: Wanted, lines: list[str], quoting: str) -> st
     if named := [each for each, rows in tables.items() if wanted.find(rows[0])]:
         return named[0]
     usable = {each: rows for each, rows in tables.items() if wanted.numbered(len(rows[0]))}
-    if len(usable) < 2:
-        return next(iter(usable or tables), ",")
+    written = {each: rows for each, rows in usable.items() if not _is_text(each, lines)}
+    if len(written or usable) < 2:
+        return next(iter(written or usable or tables), ",")
     lean = Direction(wanted.both).lean
     votes: Counter[str] = Counter()
     for rows in zip(*usable.values(), strict=False):
         pairs = [[lean(row[place]) for place in wanted.numbered(len(row))] for row in rows]
         found = [abs(src - tgt) for src, tgt in pairs]
-        votes[[*usable][found.index(max(found))]] += max(found) > CLEAR
+        second, best = sorted(found)[-2:]
+        votes[[*usable][found.index(best)]] += best - second > CLEAR
     best = max(usable, key=votes.__getitem__)
     if not votes[best] > CLEAR_SHARE * votes.total():
         raise UserError(
             f"{path} cannot be read: {' or '.join(map(repr, usable))} may separate its fields. Add"
-            f" a first line sep={best}, or one with languages, {best.join(wanted.both)}."
+            f" a first line {' or '.join(f'sep={each}' for each in usable)}, or one that names the"
+            f" columns, such as {best.join(code or '...' for code in wanted.both)}."
         )
     return best
+
+
+def _is_text(separator: str, lines: list[str]) -> bool:
+    """Whether all these characters are as in text: before a blank, or between digits."""
+    mark = re.escape(separator)
+    return not re.search(rf"{mark}(?![ \d])|(?<!\d){mark}\d", "\n".join(lines))
 
 
 class Table:
@@ -176,7 +192,7 @@ class Table:
         cells = [cell.strip(' "') for cell in rows[first]]  # a header may be in quotes alone
         self.width = len(cells)
         names = self.wanted.find(cells)
-        if names is not None:
+        if names is not None and not self._recurs(rows, first, [cells.index(n) for n in names]):
             if names != self.wanted.find(cells, in_words=False):
                 read = f"its first row, {list_names(cells)}, is read as a header."
                 self._notices.append(Remark(f"{self.path}: {read}"))
@@ -190,6 +206,22 @@ class Table:
         if self.width > 1:
             return rows[first:], lines[first:]
         return rows, lines  # in one column, a blank line is a text
+
+    def _recurs(self, rows: list[list[str]], first: int, places: list[int]) -> bool:
+        """Whether the next row has the same cells, as columns of language codes have.
+
+        Raises UserError if a column is named like a language but has the numbers of rows.
+        """
+        following = [row for row in rows[first + 1 :] if len(row) == self.width]
+        for place in () if any(self.wanted.given) else places:
+            is_number = rows[first][place].strip(' "').casefold() in NUMBER_NAMES
+            if is_number and not any(has_letter(row[place]) for row in following):
+                raise UserError(
+                    f"{self.path}: column {rows[first][place]} has no text. Pass the names or the"
+                    " numbers of the columns as --src_column and --tgt_column."
+                )
+        cells = [[row[place] for place in places] for row in (rows[first], *following[:1])]
+        return len(places) > 1 and len(cells) > 1 and cells[0] == cells[1]
 
     def _without_header(self, cells: list[str]) -> list[int]:
         """The places of the wanted columns. Raises UserError if they are not known."""

@@ -4,6 +4,7 @@ import codecs
 import re
 from collections.abc import Iterator
 from html import unescape
+from itertools import chain
 from pathlib import Path
 
 from translate_ddp.data.read_errors import explain_read_errors
@@ -14,7 +15,9 @@ from translate_ddp.data.rows import Advance, Columns
 from translate_ddp.errors import UserError
 
 MAX_LINE_BYTES = 2**26  # longer ones are no sentences, and would fill the memory
-SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
+SEGMENT_START = re.compile(r"<seg\b", re.IGNORECASE)
+SEGMENT = re.compile(r"<seg\b[^>]*?(?:/>|>((?:(?!<seg\b).)*?)</seg>)", re.IGNORECASE | re.DOTALL)
+TAG = re.compile("</?[a-zA-Z][^>]*>")
 NOT_ASCII = re.compile("[^\0-\x7f\ufffd]")
 DAMAGED = "The file may be damaged or incomplete: copy it again."
 
@@ -125,10 +128,19 @@ def read_lines(
 
 
 def read_sgm(path: Path, wanted: Wanted, advance: Advance, notices: list[str]) -> Iterator[Columns]:
-    """One column: the segments of a test set of WMT in SGML, in their order."""
-    rest = ""
-    for lines in TextFile(path, advance, notices).blocks():
-        text = "\n".join([rest, *lines])
+    """One column: the segments of a test set of WMT in SGML, in their order.
+
+    Raises UserError if a segment is not closed, or if there is none.
+    """
+    rest, file, is_empty = "", TextFile(path, advance, notices), True
+    for lines in chain(file.blocks(), [None]):
+        text = "\n".join([rest, *(lines or ())])
         found = list(SEGMENT.finditer(text))
-        rest = text[found[-1].end() :] if found else text
-        yield [[unescape(segment[1]).strip() for segment in found]]
+        end = found[-1].end() if found else 0
+        is_open = lines is None and SEGMENT_START.search(text, end)
+        if is_open or len(SEGMENT_START.findall(text[:end])) > len(found):
+            raise UserError(f"{path} cannot be read: before line {file.count:,}, a <seg> is open.")
+        rest, is_empty = text[end:], is_empty and not found
+        yield [[unescape(TAG.sub("", segment[1] or "")).strip() for segment in found]]
+    if is_empty:
+        raise UserError(f"{path} cannot be read: it has no segments, <seg>...</seg>.")

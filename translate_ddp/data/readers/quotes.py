@@ -1,6 +1,7 @@
 """Whether quotes enclose the fields of a table, as in CSV, decided from the whole file."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -13,6 +14,7 @@ MAX_FIELD = 2**24  # characters; the parser takes 4 bytes for each
 # Programs quote a field with a quote, a separator or a line break; Excel also one with a comma (or
 # what separates a list), SQLite also one with a blank.
 SOMETIMES_QUOTED = {",", ";", " "}
+MAX_BARE_SHARE = 0.01  # texts without quotes per quoted text of a column whose texts are all quoted
 NO_TEXT = re.compile(r"[\W\d_]*|[\d.+-]+e[+-]?\d+|na|nan|null|none|inf|true|false|\\n", re.I)
 
 
@@ -46,8 +48,10 @@ def _find_other(path: Path, separator: str, start: int, quoting: str) -> tuple[i
     fields_of = re.compile(f"(?:^|{between}){field}").findall
     needs_quotes = re.compile(f'""|[\r\n{between}]').search
     unquoted: set[str] = set()  # of `SOMETIMES_QUOTED`, those in fields without quotes
-    with_unquoted: set[int] = set()  # the columns that have a text without quotes
+    with_unquoted: Counter[int] = Counter()  # texts without quotes, by column
     needless: dict[tuple[int, frozenset[str]], tuple[int, str]] = {}  # quoted -> line and row
+    needlessly: Counter[int] = Counter()  # their numbers, by column
+    plain_rows = 0
     row, first, width, is_open = "", start, 0, False
     lines = chain.from_iterable(TextFile(path, ignore_progress, []).blocks())
     for number, line in enumerate(islice(lines, start - 1, None), start + 1):
@@ -68,14 +72,18 @@ def _find_other(path: Path, separator: str, start: int, quoting: str) -> tuple[i
                 if text.startswith('"'):
                     if len(text) > 2 and not needs_quotes(text, 1, len(text) - 1):
                         needless.setdefault((column, frozenset(sometimes)), (first, row))
+                        needlessly[column] += 1
                 elif width:  # a header need not be quoted
                     unquoted |= sometimes
-                    if column not in with_unquoted and not NO_TEXT.fullmatch(text):
-                        with_unquoted.add(column)
+                    if not NO_TEXT.fullmatch(text):
+                        with_unquoted[column] += 1
             width = width or len(fields)
+        else:
+            plain_rows += bool(row.strip())
         row, first = "", number
     wrong = [(first, row)] if row else []
     for (column, sometimes), place in needless.items():
-        if column in with_unquoted and sometimes <= unquoted:
+        bare = with_unquoted[column] + plain_rows  # a few may be dates or times
+        if bare > MAX_BARE_SHARE * needlessly[column] and sometimes <= unquoted:
             wrong.append(place)
     return min(wrong, default=(0, ""))

@@ -21,7 +21,7 @@ DECLARED = re.compile(r"<\?xml[^>]*?encoding\s*=\s*[\"']([\w.:-]+)")
 WIDE = re.compile("utf-?(16|32)|ucs|unicode|iso-10646", re.IGNORECASE)  # names of encodings
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 MARKUP = re.compile(
-    r"<!\[CDATA\[.*?]]>"
+    r"<!\[CDATA\[.*?]]>|<!--.*?-->"
     # An entity of short text. Others would be read by the parser, which raises.
     r"|<!ENTITY\s+(?P<entity>[\w:.-]+)\s+"
     r"(?P<value>\"(?:[^<&%\"]|&#\w+;){0,200}\"|'(?:[^<&%']|&#\w+;){0,200}')\s*>"
