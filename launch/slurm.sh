@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # One torchrun per node:
 #   sbatch --nodes=2 --gpus-per-node=8 --cpus-per-task=32 launch/slurm.sh \
-#       --preset base --dataset data/train --lang_src en --lang_tgt de
+#       --preset base --batch_tokens 400000 --lr 1e-3 --dataset data/train --lang_src en --lang_tgt de \
+#       --model_folder weights/base
 # Slurm sends USR1 two minutes before the time limit: the run saves and stops, and this script queues
 # the job again until the run is finished. Pass --model_folder here, not in a --config file.
 #
