@@ -70,7 +70,7 @@ class DistributedConfig:
     timeout_minutes: float = 10.0
     """Minutes without progress on a rank after which the run ends with an error."""
     preempted_exit_code: int = 0
-    """Exit code after a request to stop. Not 0, a pod's restart policy starts the rank again."""
+    """Exit code after a request to stop. If it is not 0, Kubernetes restarts the pod."""
 
     def __post_init__(self) -> None:
         code = self.preempted_exit_code

@@ -135,7 +135,7 @@ class LossConfig:
 @dataclass(frozen=True)
 class OptimizerConfig:
     optimizer: Literal["adamw", "muon"] = "adamw"
-    """Of the matrices in the layers; muon learns in fewer steps. All else is updated by adamw."""
+    """Optimizer of the layers' matrices; muon learns in fewer steps. AdamW updates the rest."""
     lr: float = 3e-3
     """Peak learning rate; a linear schedule falls from it from the first step on."""
     warmup_steps: int = 300
