@@ -178,8 +178,8 @@ class Table:
             raise UserError(
                 f"{self.path} cannot be read: line {line:,} has {counted(len(row), 'field')}, "
                 f"but the first row has {self.width}. A field with a separator, a quote or a line"
-                " break must be in quotes; if it is, pass --quoting csv. If R wrote names of rows, which"
-                " the first row lacks, write the file with row.names=FALSE."
+                " break must be in quotes; if it is, pass --quoting csv. If R wrote names of rows,"
+                " which the first row lacks, write the file with row.names=FALSE."
             )
         return False
 
