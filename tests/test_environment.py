@@ -47,7 +47,8 @@ def test_defaults_are_set_before_torch_is_imported():
     )
     clean = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     command = "translate_ddp.__main__, translate_ddp.commands.average"
-    for module in ("train", command, "translate_ddp.translator", "benchmarks.workbench"):
+    train = "train, translate_ddp.training.main"
+    for module in (train, command, "translate_ddp.translator", "benchmarks.workbench"):
         words = [sys.executable, "-c", f"{program}import {module}"]
         done = subprocess.run(words, env=clean, capture_output=True, text=True)
         assert done.stdout.strip() == str(environment.SPIN_COUNT), (module, done.stderr)

@@ -16,7 +16,10 @@ from translate_ddp.runtime.signals import STOP_SIGNALS
 CONTEXT = multiprocessing.get_context("forkserver")
 # The others are modules that a run imports late: half of the second that a tiny run takes.
 CONTEXT.set_forkserver_preload(
-    ["train", "translate_ddp.training.main", "torch._dynamo", "datasets", "sacrebleu", "jiwer"]
+    [
+        *("train", "translate_ddp.training.main", "tests.helpers.preload"),
+        *("torch._dynamo", "datasets", "sacrebleu", "jiwer"),
+    ]
 )
 SECONDS = 120  # timeout of a job, below that of pytest
 

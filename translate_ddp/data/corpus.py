@@ -26,7 +26,7 @@ from translate_ddp.data.cleaning import (
     Cleaner,
     Level,
 )
-from translate_ddp.data.direction import check_direction
+from translate_ddp.data.direction import check_direction, language_identifier
 from translate_ddp.data.pair_store import Pair, PairStore, batched_rows, to_pairs
 from translate_ddp.data.prepared_folder import (
     SUMMARY_FILE,
@@ -150,6 +150,7 @@ class Cleaning:
         self._is_train = np.ones(len(self._store), dtype=bool)
         self._drop_bad_rows()
         validation = self._hold_out() if given is None else self._separate(given)
+        language_identifier.cache_clear()
         if not self._is_train.any():
             raise UserError(
                 f"Every usable pair of {self._config.name} is also in validation, so "
