@@ -159,11 +159,11 @@ def test_folder_is_opened_by_translator_and_commands(exported: Path, trained: Pa
 @pytest.mark.parametrize("format", ["ctranslate2", "pt"])
 def test_export_keeps_the_learnt_abbreviations(trained: Path, tmp_path: Path, format: Any):
     model = trained_model(trained)
-    state = replace(model.state, run=replace(model.state.run, abbreviations={"en": ["sen"]}))
+    state = replace(model.state, run=replace(model.state.run, abbreviations={"en": ["zorb"]}))
     place = tmp_path / "model.pt"
     export(replace(model, state=state), format, place, validation_set(trained))
-    line = "I met Sen. Obama. He left"
-    assert Translator.open(str(place)).sentences(line) == ["I met Sen. Obama.", "He left"]
+    line = "I met Zorb. Obama. He left"
+    assert Translator.open(str(place)).sentences(line) == ["I met Zorb. Obama.", "He left"]
     if format == "ctranslate2":  # an earlier version has not written them
         description = place / "translate_ddp.json"
         content = json.loads(description.read_text())
