@@ -92,10 +92,10 @@ def test_split_none_translates_a_text_as_one_sentence(
 
 def test_learnt_abbreviations_split_the_texts_of_their_language(trained: Path):
     plain = Translator.open(str(trained))
-    learnt = {"en": ["sen"], "it": ["on"]}
+    learnt = {"en": ["zrb"], "it": ["brz"]}
     arguments = plain.engine, plain.tokenizer, ("en_US", "it"), 20, None, True, learnt
     translator = Translator(*arguments)
-    texts = ["A Sen. Obama. B", "A On. Rossi. B"]
+    texts = ["A Zrb. Obama. B", "A Brz. Rossi. B"]
     assert [len(translator.sentences(text)) for text in texts] == [2, 3]
     assert [len(translator.reverse().sentences(text)) for text in texts] == [3, 2]
     assert translator.identity != Translator(*arguments[:-1]).identity
