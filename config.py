@@ -1,10 +1,10 @@
 """The configuration of a run.
 
 `translate_ddp/settings.py` has every setting with its default, `translate_ddp/presets.py` the
-presets, and `translate_ddp/commands/train.py` reads them from the command line and YAML files.
+presets, and `translate_ddp/apps/commands/train.py` reads them from the command line and YAML files.
 """
 
-from translate_ddp.commands.train import parse, parse_with_names
+from translate_ddp.apps.commands.train import parse, parse_with_names
 from translate_ddp.presets import PRESETS
 from translate_ddp.settings import Config
 

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     check_platform()
 set_defaults(os.environ)
 
-from translate_ddp.commands.train import run
+from translate_ddp.apps.commands.train import run
 
 if __name__ == "__main__":
     run(sys.argv[1:])

@@ -1,9 +1,9 @@
-"""Figures of the benchmarks as SVG files, drawn by `translate_ddp.pages`."""
+"""Figures of the benchmarks as SVG files, drawn by `translate_ddp.apps.reporting`."""
 
 from benchmarks.common import OWN
 from benchmarks.report import shown
 from benchmarks.rounds import Outcomes
-from translate_ddp.pages.charts import Bar, bars, standalone
+from translate_ddp.apps.reporting.charts import Bar, bars, standalone
 
 
 def bar_figure(outcomes: Outcomes, key: str, label: str, title: str) -> str:

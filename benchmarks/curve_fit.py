@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from benchmarks.common import Values
 from benchmarks.report import Row
-from translate_ddp.pages.charts import Series, lines, standalone
+from translate_ddp.apps.reporting.charts import Series, lines, standalone
 
 LEAST_SPAN = 8  # of a y axis, as a factor
 TIME, MEMORY, PACE = "µs per target token", "MiB of a step", "steps per second"

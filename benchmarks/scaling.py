@@ -17,7 +17,8 @@ compute + exposed communication, from the model's parameters:
     epoch       its steps, then a validation on rank 0 (launches of a greedy search, and scoring)
                 and two saves of 12 bytes a parameter, for which all GPUs wait; a save every 15 min
 
-Counted: parameters, FLOP, buckets, and launches (on a simulated GPU, as in tests/test_gpu_path.py).
+Counted: parameters, FLOP, buckets, and launches (on a simulated GPU, as in
+tests/runtime/test_gpu_path.py).
 Everything else is assumed. Not included: AdamW and input (the same on any number of GPUs), Muon,
 stragglers, uneven batches, SimCut (which doubles the work), and other traffic.
 """

@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.commands import ROOT
 from translate_ddp.__main__ import COMMANDS, load
-from translate_ddp.commands.command_line import parse
+from translate_ddp.apps.commands.command_line import parse
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))

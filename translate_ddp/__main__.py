@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from translate_ddp import __version__
-from translate_ddp.commands.command_line import parse
+from translate_ddp.apps.commands.command_line import parse
 from translate_ddp.console import open_closed_streams
 from translate_ddp.errors import report_errors
 from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
@@ -42,7 +42,7 @@ COMMANDS = {
 
 def load(name: str) -> tuple[type, Callable[[Any], None]]:
     """The settings and the function of a command. No other is imported, as not all need torch."""
-    module = import_module(f"translate_ddp.commands.{name}")
+    module = import_module(f"translate_ddp.apps.commands.{name}")
     return getattr(module, COMMANDS[name]), module.run
 
 
@@ -53,7 +53,7 @@ def main() -> None:
         print(f"translate_ddp {__version__}")
         sys.exit()
     if name == "train":
-        return import_module("translate_ddp.commands.train").run(flags)
+        return import_module("translate_ddp.apps.commands.train").run(flags)
     if name not in COMMANDS:
         docs = {"train": "Train a model, on each rank of torchrun -m translate_ddp train."}
         docs |= {command: load(command)[0].__doc__ or "" for command in COMMANDS}

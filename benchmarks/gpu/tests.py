@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchmarks.common import ROOT, last_line
 from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable, require
 
-FILE = "tests/test_cuda.py"
+FILE = "tests/runtime/test_cuda.py"
 NEEDED = ("pytest", "pytest_timeout", "xdist", "sacrebleu", "jiwer", "tqdm", "yaml")
 NO_TESTS = 5  # pytest's exit code if no test is selected
 MARGIN_SECONDS = 5.0  # to report the output of pytest in time

@@ -12,8 +12,8 @@ from benchmarks.recipe.bootstrap import RESAMPLES, Difference, compare, sentence
 from benchmarks.recipe.convention import CONVENTIONS, TEST, VALIDATION
 from benchmarks.recipe.record import Record, load_records
 from benchmarks.report import Row, table, write_report
+from translate_ddp.apps.reporting.charts import Bar, bars, standalone
 from translate_ddp.errors import UserError
-from translate_ddp.pages.charts import Bar, bars, standalone
 
 TITLE = "Recipes on Multi30k en-de"
 NOTE = (

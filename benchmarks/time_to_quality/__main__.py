@@ -39,8 +39,8 @@ from benchmarks.report import Row, write_report
 from benchmarks.rounds import run_once
 from benchmarks.time_to_quality.scoring import score_snapshots
 from benchmarks.training import write_task
+from translate_ddp.apps.reporting.charts import Series, lines, standalone
 from translate_ddp.errors import UserError, report_errors
-from translate_ddp.pages.charts import Series, lines, standalone
 from translate_ddp.training.metrics import bleu_signature
 
 OPTIMIZERS = {f"{OWN} with Muon": "muon", f"{OWN} with AdamW": "adamw"}  # of ours

@@ -11,7 +11,7 @@ ROWS = 4
 
 
 def run_in_small_chunks(words: tuple[str, ...]) -> None:
-    from translate_ddp.commands import output_file
+    from translate_ddp.apps.commands import output_file
 
     output_file.ROWS = ROWS
     run_translate_ddp(words)

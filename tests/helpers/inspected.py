@@ -4,9 +4,9 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from translate_ddp.apps.inspecting.findings import Finding, find_problems
+from translate_ddp.apps.inspecting.inspection import Inspection, inspect
 from translate_ddp.data.pair_store import Pair
-from translate_ddp.inspecting.findings import Finding, find_problems
-from translate_ddp.inspecting.inspection import Inspection, inspect
 from translate_ddp.presets import with_values
 from translate_ddp.settings import Config
 

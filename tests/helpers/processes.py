@@ -160,7 +160,7 @@ def _run_rank(
 
 
 def run_train(arguments: list[str]) -> None:
-    from translate_ddp.commands.train import read_command_line
+    from translate_ddp.apps.commands.train import read_command_line
     from translate_ddp.training.main import main
 
     sys.argv = ["train.py", *arguments]

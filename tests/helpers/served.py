@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests.helpers.processes import wait_until
-from translate_ddp.serving.app import create_app
-from translate_ddp.serving.limits import LimitsConfig
-from translate_ddp.serving.server import Server, bind, make_server
+from translate_ddp.apps.serving.app import create_app
+from translate_ddp.apps.serving.limits import LimitsConfig
+from translate_ddp.apps.serving.server import Server, bind, make_server
 from translate_ddp.settings import SearchConfig
 from translate_ddp.translation import Sentence, Translation
 

@@ -1,0 +1,158 @@
+"""Charts in a headless Chromium: values at the pointer and by the keys, sizes, colours."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markupsafe import Markup
+
+from tests.apps.test_pages import page_with
+from tests.helpers import browser
+from tests.helpers.browser import Browser
+from translate_ddp.apps.reporting.charts import Mark, Series, bars, heat_map, lines, standalone
+
+pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not installed")
+HOSTILE = "<img src=x onerror=\"document.title='x'\"><script>document.title='x'</script>"
+READOUT = "[...document.querySelectorAll('.readout div')].map((row) => row.textContent)"
+PLACES = "document.querySelector('.cursor .places').getAttribute('d').match(/M/g)"
+SERIES = [
+    Series("training", [8.5, 4.25, 2], [0, 500, 1000]),
+    Series(HOSTILE, [30.125, 40], [400, 1000]),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser.chromium() as found:
+        yield found
+
+
+def opened(page: Browser, folder: Path, *charts: str, width: int = 768, dark: bool = False) -> None:
+    path = folder / "page.html"
+    path.write_text(page_with(folder, *charts), encoding="utf-8")
+    page.log.clear()
+    page.open(path.as_uri(), width, 900, dark)
+
+
+def chart() -> Markup:
+    marks = [Mark(500, "saved", f"epoch 1 {HOSTILE}")]
+    return lines("Loss", SERIES, "steps", marks=marks)
+
+
+def place(page: Browser, expression: str) -> tuple[float, float]:
+    """The middle of an element in the window."""
+    box = page.evaluate(f"(({{x, y, width, height}}) => [x, y, width, height])({expression}"
+                        ".getBoundingClientRect())")  # fmt: skip
+    return box[0] + box[2] / 2, box[1] + box[3] / 2
+
+
+def move(page: Browser, x: float, y: float) -> None:
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+
+def key(page: Browser, name: str) -> None:
+    page.call("Input.dispatchKeyEvent", type="keyDown", key=name, code=name)
+    page.call("Input.dispatchKeyEvent", type="keyUp", key=name, code=name)
+
+
+def test_the_pointer_shows_the_values_of_all_lines_and_the_marks_there(
+    chromium: Browser, tmp_path: Path
+):
+    opened(chromium, tmp_path, chart())
+    x, y = place(chromium, "document.querySelector('.mark[data-at]')")
+    move(chromium, x + 2, y - 40)
+    assert chromium.evaluate(READOUT) == [
+        "steps: 500",
+        "training: 4.25",
+        f"{HOSTILE}: 30.12 (at 400)",
+        f"saved: epoch 1 {HOSTILE}",
+    ]
+    line = chromium.evaluate("document.querySelector('.cursor .rule').getBoundingClientRect().x")
+    assert line == pytest.approx(x, abs=1)
+    move(chromium, x, 850)  # below the chart
+    assert chromium.evaluate(READOUT) == []
+    assert chromium.evaluate("document.title") == "t" and chromium.log == []
+
+
+def test_arrow_keys_choose_the_point_and_a_screen_reader_gets_its_values(
+    chromium: Browser, tmp_path: Path
+):
+    opened(chromium, tmp_path, chart())
+    chromium.press("\t")
+    assert chromium.evaluate("document.activeElement.tagName") == "svg"
+    assert chromium.evaluate(READOUT)[:2] == ["steps: 1,000", "training: 2"]
+    seen = []
+    for name in ("ArrowLeft", "ArrowLeft", "ArrowRight", "Home", "ArrowLeft", "End"):
+        key(chromium, name)
+        seen.append(chromium.evaluate(READOUT)[0])
+    assert seen == [f"steps: {step}" for step in ("500", "400", "500", "0", "0", "1,000")]
+    slider = accessible(chromium, "slider")
+    assert slider["name"]["value"] == "Loss"
+    text = chromium.evaluate("document.activeElement.getAttribute('aria-valuetext')")
+    assert text == f"steps: 1,000; training: 2; {HOSTILE}: 40"
+    key(chromium, "Escape")
+    assert chromium.evaluate(READOUT) == [] and chromium.log == []
+
+
+def test_a_value_beyond_the_axis_is_shown_as_text_and_not_drawn(chromium: Browser, tmp_path: Path):
+    series = [Series("a", [9, 1, 2], [0, 1, 2]), Series("b", [2, 2, 1], [0, 1, 2])]
+    opened(chromium, tmp_path, lines("Loss", series, "steps", y_within=(1, 2)))
+    x, y = place(chromium, "document.querySelector('svg[data-points]')")
+    move(chromium, x, y)
+    assert len(chromium.evaluate(PLACES)) == 2
+    chromium.press("\t")
+    key(chromium, "Home")
+    assert chromium.evaluate(READOUT) == ["steps: 0", "a: 9", "b: 2"]
+    assert len(chromium.evaluate(PLACES)) == 1
+
+
+def accessible(page: Browser, role: str) -> dict[str, Any]:
+    """The first element of a role, as a screen reader gets it."""
+    nodes = page.call("Accessibility.getFullAXTree")["nodes"]
+    return next(node for node in nodes if node.get("role", {}).get("value") == role)
+
+
+def test_a_chart_that_replaces_another_shows_its_own_values(chromium: Browser, tmp_path: Path):
+    opened(chromium, tmp_path, chart())
+    x, y = place(chromium, "document.querySelector('svg')")
+    move(chromium, x, y)
+    other = lines("Loss", [Series("new", [1, 2], [0, 4000])], "steps")
+    chromium.evaluate(f"document.querySelector('main').innerHTML = {json.dumps(other)}")
+    move(chromium, x + 100, y)
+    assert chromium.evaluate(READOUT) == ["steps: 4,000", "new: 2"]
+    chromium.wait_for("document.querySelector('svg').tabIndex === 0")
+    assert chromium.log == []
+
+
+@pytest.mark.parametrize("width", [320, 768, 1440])
+def test_charts_fit_the_window(chromium: Browser, tmp_path: Path, width: int):
+    words = [f"word{n}" for n in range(40)]
+    attention = heat_map("Attention", words, words, [[0.5] * 40] * 40)
+    opened(chromium, tmp_path, chart(), bars("Rows", [("one", 1, "1")]), attention, width=width)
+    assert chromium.evaluate("document.documentElement.scrollWidth") <= width
+    left, right = chromium.evaluate(sides("figure"))
+    _, y = place(chromium, "document.querySelector('svg')")
+    for share in (0.2, 0.45, 0.55, 0.9):
+        move(chromium, left + share * min(right - left, 540), y)
+        shown = chromium.evaluate(sides(".readout"))
+        assert left - 1 <= shown[0] < shown[1] <= right + 1
+        assert chromium.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def sides(selector: str) -> str:
+    """Left and right of an element in the window, as an expression."""
+    box = f"document.querySelector('{selector}').getBoundingClientRect()"
+    return f"(({{left, right}}) => [left, right])({box})"
+
+
+def test_a_file_of_its_own_is_light_and_dark_also_as_an_image(chromium: Browser, tmp_path: Path):
+    (tmp_path / "chart.svg").write_text(standalone(chart()), encoding="utf-8")
+    (tmp_path / "image.html").write_text("<img src=chart.svg>")
+    for dark, expected in ((False, "rgb(255, 255, 255)"), (True, "rgb(26, 33, 42)")):
+        chromium.open((tmp_path / "chart.svg").as_uri(), 768, 600, dark)
+        style = "getComputedStyle(document.querySelector('.background')).fill"
+        assert chromium.evaluate(style) == expected
+    chromium.open((tmp_path / "image.html").as_uri(), 768, 600)
+    chromium.wait_for("document.images[0].naturalWidth === 480")

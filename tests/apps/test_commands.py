@@ -1,0 +1,297 @@
+"""The commands and the Python API that use a trained model, and files that they reject."""
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.helpers.commands import ROOT, environment, translate_ddp
+from tests.helpers.runs import last_state, steps, validations
+from tests.helpers.texts import ODD_TEXTS, SCRIPTS
+from translate_ddp.apps.commands import translate
+from translate_ddp.errors import UserError
+from translate_ddp.settings import NBestConfig
+from translate_ddp.text import normalize
+from translate_ddp.translator import Translator
+
+LINES = ["sun moon river", "", "tree", " \t", "stone bird fish wolf tree", "caf\udce9 ☃"]
+
+
+@pytest.mark.parametrize("preload", ["", "latest", "best", "2"])
+def test_a_saved_model_without_a_path_is_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preload: str
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "2").mkdir()  # no path, also if there is one
+    assert translate.SavedModel("run", preload=preload).path == Path("run")
+    assert translate.SavedModel("run", preload="x.pt").path == Path("x.pt")
+    (tmp_path / "average.pt").touch()
+    assert translate.SavedModel("average.pt", preload=preload).path == Path("average.pt")
+
+
+@pytest.mark.parametrize("beam_width", [1, 4])
+def test_translate_prints_a_translation_of_each_argument(
+    trained: Path, tmp_path: Path, beam_width: int
+):
+    flags = ["--model_folder", str(trained), "--beam_width", str(beam_width)]
+    code, output = translate_ddp(tmp_path, "translate", *LINES, *flags)
+    translations = Translator.open(str(trained)).translate(LINES, beam_width)
+    assert (code, output) == (0, "".join(f"{line}\n" for line in translations))
+
+
+def test_translate_reads_standard_input_also_if_it_is_not_utf8(trained: Path):
+    done = subprocess.run(
+        [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)],
+        cwd=ROOT,
+        env=environment() | {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        input=b"sun moon\rriver\n\ncaf\xe9\nstone bird fish wolf tree",
+        capture_output=True,
+    )
+    lines = ["sun moon\rriver", "", "caf\ufffd", "stone bird fish wolf tree"]
+    translations = Translator.open(str(trained)).translate(lines)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode() == "".join(f"{line}\n" for line in translations)
+
+
+def test_standard_input_may_be_written_on_windows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("\ufeffone\r\ntwo \r\n\r\nlast"))
+    assert list(translate.stdin_lines()) == ["one", "two ", "", "last"]
+
+
+def test_validate_repeats_the_scores_of_the_training_run(trained: Path, tmp_path: Path):
+    flags = ["--preload", "1", "--model_folder", str(trained)]
+    code, output = translate_ddp(tmp_path, "validate", *flags)
+    assert code == 0 and f"loss {validations(trained, 'loss')[0]:.4g}" in output, output
+    assert "BLEU signature: nrefs:1|case:mixed" in output
+
+
+def test_validate_scores_files(trained: Path, tmp_path: Path):
+    source, reference = tmp_path / "a.en", tmp_path / "a.it"
+    source.write_text("sun moon\ntree\n")
+    reference.write_text("moon sun\ntree\n")
+    flags = ["--source", str(source), "--model_folder", str(trained)]
+    code, output = translate_ddp(tmp_path, "validate", *flags, "--reference", str(reference))
+    assert code == 0 and ", 2 sentences: loss " in output, output
+    assert "BLEU signature: nrefs:1" in output and "several sentences" not in output
+
+    source.write_text("sun. moon\ntree\n")
+    code, output = translate_ddp(tmp_path, "validate", *flags, "--reference", str(reference))
+    assert code == 0 and "1 of the 2 sources have several sentences" in output
+
+    code, output = translate_ddp(tmp_path, "validate", *flags)
+    assert code == 2 and "--reference" in output
+
+    reference.write_text("moon sun\n")
+    code, output = translate_ddp(tmp_path, "validate", *flags, "--reference", str(reference))
+    assert code == 2 and "2 lines" in output and "1:" in output and "Traceback" not in output
+
+
+def test_validate_reports_input_as_people_type_it(trained: Path, tmp_path: Path):
+    flags = ["--preload", "1", "--model_folder", str(trained), "--perturbed"]
+    code, output = translate_ddp(tmp_path, "validate", *flags)
+    assert code == 0, output
+    *_, unchanged, lower, upper, no_end, words = output.splitlines()
+    score = f"cer {validations(trained, 'cer')[0]:.4g} "
+    assert unchanged.startswith("unchanged: ") and score in unchanged
+    assert lower.startswith("lower case: ") and score in lower  # as the corpus is
+    assert upper.startswith("upper case: ") and score not in upper
+    assert no_end.startswith("no end punctuation: ") and score in no_end
+    assert " single words: " in words and "repeat themselves" in words
+
+
+def test_check_lists_every_checkpoint_and_finds_damage(trained: Path, tmp_path: Path):
+    folder = tmp_path / "copy"
+    shutil.copytree(trained, folder)
+    code, output = translate_ddp(tmp_path, "check", str(folder))
+    assert code == 0, output
+    header, *rows = output.splitlines()
+    assert header.split() == ["file", "kind", "epoch", "step", "size", "result"]
+    names = {path.name for path in folder.glob("*.pt")}
+    assert {row.split()[0] for row in rows} == names
+    assert all(row.endswith("ok") for row in rows)
+    kinds = {tuple(row.split()[1:4]) for row in rows if "_epoch_" in row}
+    end = steps(trained)[-1]
+    assert kinds == {("epoch", "1", str(end // 2)), ("epoch", "2", str(end))}
+    cells_of_steps = [row.split()[:4] for row in rows if "_epoch_" not in row]
+    assert cells_of_steps
+    assert all(cells[1:] == ["step", "-", str(int(cells[0][12:20]))] for cells in cells_of_steps)
+
+    victim = folder / sorted(names)[0]
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 3] ^= 4
+    victim.write_bytes(data)
+    code, output = translate_ddp(tmp_path, "check", str(folder))
+    assert code == 1
+    (bad,) = [row for row in output.splitlines()[1:] if not row.endswith("ok")]
+    assert bad.startswith(victim.name) and "damaged" in bad
+    assert translate_ddp(tmp_path, "check", str(tmp_path / "nowhere"))[0] == 2
+
+
+@pytest.mark.parametrize("name", ["translate", "validate"])
+def test_folder_without_a_checkpoint_is_reported(tmp_path: Path, name: str):
+    code, output = translate_ddp(tmp_path / "output", name, "--model_folder", str(tmp_path))
+    assert code == 2 and f"{tmp_path} holds no checkpoint named tmodel_" in output
+    assert "Traceback" not in output
+
+
+def test_unknown_command_lists_the_known_ones(tmp_path: Path):
+    code, output = translate_ddp(tmp_path, "transalte")
+    assert code == 2 and "no command 'transalte'" in output
+    assert "translate " in output and "validate " in output
+
+
+def test_blank_lines_stay_blank_and_order_is_kept(trained: Path):
+    translator = Translator.open(str(trained))
+    translations = translator.translate(LINES)
+    assert translations[1] == translations[3] == "" != translations[0]
+    alone = [translator.translate([line])[0] for line in LINES]
+    assert translations == alone
+    assert translator.translate([]) == [] and translator.translate(["", " "]) == ["", ""]
+
+
+def test_sentences_of_a_line_are_translated_one_by_one(trained: Path):
+    translator = Translator.open(str(trained))
+    sentences = ["Sun moon river.", "Is it a tree?", "\u201cStone!\u201d", "Fish wolf."]
+    one_by_one = translator.translate(sentences)
+    assert all(one_by_one)
+    assert translator.translate(["", "  ".join(sentences), "tree"]) == [
+        "",
+        " ".join(one_by_one),
+        *translator.translate(["tree"]),
+    ]
+    translator.lang_tgt = "ja"
+    assert translator.translate([" ".join(sentences)]) == ["".join(one_by_one)]
+
+
+def test_line_is_normalized_as_training_text_is(trained: Path):
+    translator = Translator.open(str(trained))
+    texts = ["sun moon", "\ufeff sun \t moon\r\n", "sun\u2028moon", "\u200esun\u00a0moon\u200b"]
+    plain, *others = translator.translate(texts)
+    assert others == [plain] * 3 and plain
+    assert translator.translate(["\u200b"]) == [""]
+
+
+LONG = "sun moon river tree, " * 100
+
+
+def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
+    translator = Translator.open(str(trained))
+    limit = 20  # no sentence of its training is as long
+    assert translator.longest_source == limit
+    (ids,) = translator.tokenizer.encode([LONG.strip()])
+    messages: list[tuple[int, str]] = []
+    rows, found = translator._parts(
+        ["sun", LONG], lambda row, message: messages.append((row, message))
+    )
+    parts = [part for part in found if not isinstance(part, str)]
+    assert rows == [0] + [1] * (len(parts) - 1) and sum(parts[1:], []) == ids
+    assert all(limit / 2 < len(part) <= limit for part in parts[1:-1])
+    assert all(text.endswith(",") for text in translator.tokenizer.decode(parts[1:]))
+    expected = f"a sentence of {len(ids)} tokens, longer than those of training (up to {limit}), is"
+    assert messages == [(1, f"{expected} translated in {len(parts) - 1} parts.")]
+    with pytest.warns(UserWarning, match=re.escape(f"Text 1: {expected}")) as warned:
+        translations = translator.translate(["sun", LONG], 1)
+    assert warned[0].filename == __file__
+    best = [best.ids for (best,) in translator.engine.translate(parts, NBestConfig(beam_width=1))]
+    short, *alone = map(normalize, translator.tokenizer.decode(best))
+    assert translations == [short, " ".join(alone)] and all([short, *alone])
+
+
+def test_command_names_the_line_of_a_long_sentence(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(translate, "ROWS", 2)
+    lines = ("sun", LONG, "moon", "", "tree", LONG)
+    translate.run(
+        translate.TranslateConfig(
+            lines, saved=translate.SavedModel(str(trained)), search=NBestConfig(1)
+        )
+    )
+    captured = capsys.readouterr()
+    assert [line.split(":")[0] for line in captured.err.splitlines()] == ["Line 2", "Line 6"]
+    assert captured.out.count("\n") == len(lines)
+
+
+def test_any_text_is_translated_to_one_line(trained: Path):
+    translator = Translator.open(str(trained))
+    texts = [*ODD_TEXTS, *SCRIPTS, "a\udce9b", "line\nbreak"]
+    translations = translator.translate(texts, 1, report=lambda row, message: None)
+    assert len(translations) == len(texts)
+    assert not any("\n" in text or "\r" in text for text in translations)
+
+
+def test_beam_width_is_four_unless_another_is_given(trained: Path):
+    translator, lines = Translator.open(str(trained)), ["sun moon river", "fish", "moon moon"]
+    assert translator.translate(lines) == translator.translate(lines, 4)
+    hypotheses = translator.engine.translate(
+        translator.tokenizer.encode(lines), NBestConfig(beam_width=1)
+    )
+    decoded = translator.tokenizer.decode([best.ids for (best,) in hypotheses])
+    greedy = list(map(normalize, decoded))
+    assert translator.translate(lines, 1) == greedy != translator.translate(lines)
+
+
+def test_epoch_and_file_open_the_same_model(trained: Path, tmp_path: Path):
+    (epoch_1,) = trained.glob("tmodel_epoch_0001_*")
+    copy = tmp_path / "copy.pt"  # the file alone is enough
+    copy.write_bytes(epoch_1.read_bytes())
+    opened = [
+        Translator.open(str(trained), "1"),
+        Translator.open(str(trained), str(epoch_1)),
+        Translator.open(preload=str(copy)),
+    ]
+    latest = Translator.open(str(trained))
+    assert [each.state.position.epoch for each in opened] == [1, 1, 1]
+    assert latest.state.position.epoch == 2
+    weights = [each.state.model["embedding.weight"] for each in (*opened, latest)]
+    assert torch.equal(weights[0], weights[1]) and torch.equal(weights[0], weights[2])
+    assert not torch.equal(weights[0], weights[3])
+    assert opened[0].translate(LINES) == opened[1].translate(LINES) == opened[2].translate(LINES)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    # The last one is a setting that this version does not know.
+    [("d_model", 2**40), ("num_encoder_layers", 10**9), ("d_ff", 64), ("unknown", 1)],
+)
+def test_file_whose_tensors_are_not_of_its_model_is_rejected(
+    trained: Path, tmp_path: Path, name: str, value: object
+):
+    # Before it is built: the declared sizes may exceed any memory.
+    state = last_state(trained)
+    state["run"]["config"]["model"][name] = value
+    torch.save(state, tmp_path / "huge.pt")
+    with pytest.raises(UserError, match="does not fit its settings"):
+        Translator.open(preload=str(tmp_path / "huge.pt"))
+
+
+def test_n_best_translations_have_scores_of_their_tokens(trained: Path):
+    translator = Translator.open(str(trained))
+    lines = ["sun moon river. fish wolf.", "", "moon"]
+    found = translator.translate(lines, beam_width=4, n_best=2)
+    assert [len(translations) for translations in found] == [2, 2, 2]
+    assert [best.text for best, _ in found] == translator.translate(lines)
+    assert found[1][0].text == "" and found[1][0].score == 0 and found[1][0].sentences == []
+    assert [sentence.source for sentence in found[0][0].sentences] == [
+        "sun moon river.",
+        "fish wolf.",
+    ]
+    for translations in found:
+        for translation in translations:
+            for sentence in translation.sentences:
+                assert len(sentence.tokens) == len(sentence.log_probs)
+                assert "".join(sentence.tokens).strip() == sentence.text
+            values = [p for sentence in translation.sentences for p in sentence.log_probs]
+            assert translation.score == pytest.approx(sum(values) / max(1, len(values)))
+    assert found[0][0].text != found[0][1].text
+
+
+def test_open_accepts_the_path_of_a_file(trained: Path):
+    file = next(trained.glob("*.pt"))
+    by_path, by_preload = Translator.open(str(file)), Translator.open(preload=str(file))
+    assert by_path.translate(LINES) == by_preload.translate(LINES)

@@ -1,0 +1,257 @@
+"""`export --format pt`, the publication of any export, and its sentences."""
+
+import resource
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.helpers import processes
+from tests.helpers.commands import translate_ddp
+from tests.helpers.exports import flipped, trained_model, validation_set
+from tests.helpers.runs import assert_same_tree, last_state, steps
+from tests.helpers.states import make_state
+from translate_ddp.apps.commands import export as command
+from translate_ddp.apps.commands.export import ExportConfig
+from translate_ddp.apps.commands.saved_model import SavedModel
+from translate_ddp.apps.exporting import checkpoint_file
+from translate_ddp.apps.exporting.checkpoint_file import verify_checkpoint, write_checkpoint
+from translate_ddp.apps.exporting.export import export
+from translate_ddp.apps.exporting.sentences import Sentences, choose_sentences
+from translate_ddp.apps.exporting.verification import (
+    NotTheSame,
+    Verification,
+)
+from translate_ddp.errors import UserError
+from translate_ddp.runtime.new_file import publish, write_new
+from translate_ddp.training.checkpoint_file import write as write_state
+from translate_ddp.training.local_paths import public_name
+from translate_ddp.translator import Translator
+
+LINES = ["sun moon river", "tree", "stone bird fish wolf tree"]
+
+
+@pytest.fixture
+def exported(trained: Path, tmp_path: Path) -> Path:
+    file = tmp_path / "exported" / "model.pt"
+    file.parent.mkdir()
+    command.run(ExportConfig("pt", str(file), saved=SavedModel(str(trained))))
+    return file
+
+
+def test_exported_file_has_the_weights_and_no_trace_of_the_run(exported: Path, trained: Path):
+    before, after = last_state(trained), torch.load(exported, weights_only=True)
+    assert_same_tree(before["model"], after["model"])
+    assert before["tokenizer"] == after["tokenizer"]
+    assert after["optimizer"] == after["meters"] == {} and after["run"]["history"] == []
+    content = exported.read_bytes()
+    corpus = Path(before["run"]["config"]["corpus"]["dataset"][0])
+    assert corpus.is_absolute() and trained.is_absolute()
+    for path in (trained, trained.parent, corpus, corpus.parent, exported.parent, Path.cwd()):
+        assert str(path).encode() not in content, path
+    assert len(content) < 0.5 * max(path.stat().st_size for path in trained.glob("*.pt"))
+
+
+def test_every_command_opens_the_exported_file(exported: Path, trained: Path, tmp_path: Path):
+    expected = "".join(f"{line}\n" for line in Translator.open(str(trained)).translate(LINES))
+    flags = ["--preload", str(exported)]
+    assert translate_ddp(tmp_path, "translate", *LINES, *flags) == (0, expected)
+    files = []
+    for name in ("a", "b"):
+        files.append(tmp_path / name)
+        files[-1].write_text("sun moon\ntree\n")
+    pairs = ["--source", str(files[0]), "--reference", str(files[1])]
+    code, output = translate_ddp(tmp_path, "validate", *flags, *pairs)
+    assert code == 0 and "2 sentences: loss" in output, output
+    again = tmp_path / "again.pt"
+    words = ["--format", "pt", "--output", str(again), *flags]
+    code, output = translate_ddp(tmp_path, "export", *words)
+    assert code == 0 and "tensors and the tokenizer are equal" in output, output
+    assert_same_tree(torch.load(again), torch.load(exported))
+    code, output = translate_ddp(tmp_path, "info", str(exported))
+    assert code == 0 and "resumes  no" in output
+    code, output = translate_ddp(tmp_path, "translate", "sun", *flags, "--average", "2")
+    assert code == 2 and "is an average or an exported file" in output
+
+
+def test_exported_file_starts_a_new_run_but_resumes_none(
+    exported: Path, tiny_run: list[str], tmp_path: Path
+):
+    flags = [*tiny_run, "--max_steps", "3"]
+    job = processes.train([*flags, "--preload", str(exported)], tmp_path / "resumed", size=1)
+    assert "an exported file, which has no optimizer state" in job.fail()
+    processes.train([*flags, "--init_from", str(exported)], tmp_path / "new", size=1).succeed()
+    assert steps(tmp_path / "model")[-1] == 3
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name"),
+    [
+        ("demo", "demo"),
+        ("Helsinki-NLP/opus_books", "Helsinki-NLP/opus_books"),
+        ("/home/anna/data/train", "train"),
+        ("~/data/train.tsv", "train.tsv"),
+        ("../train", "train"),
+        (".", "."),
+        ("tests/train", "train"),  # a folder of that name exists here
+        ("a/b/train", "train"),
+        *((name, name) for name in ("", "500", "0.5%", "opus_books:validation")),
+    ],
+)
+def test_public_name_of_a_dataset_has_no_folder(dataset: str, name: str):
+    assert public_name(dataset) == name
+
+
+def test_exported_file_finds_its_validation_set(tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--dataset", "demo:train", "--validation", "1%", "--max_steps", "1"]
+    processes.train(flags, tmp_path / "output").succeed()
+    exported = tmp_path / "exported.pt"
+    command.run(ExportConfig("pt", str(exported), saved=SavedModel(str(tmp_path / "model"))))
+    (saved,) = tmp_path.glob("model/tmodel_*.pt")
+    code, output = translate_ddp(tmp_path, "validate", "--preload", str(exported))
+    _, expected = translate_ddp(tmp_path, "validate", "--preload", str(saved))
+    assert code == 0 and " sentences: loss" in output, output
+    assert output.partition(" sentences: ")[2] == expected.partition(" sentences: ")[2]
+
+
+def test_file_with_a_flipped_weight_is_not_the_same(trained: Path, tmp_path: Path):
+    model, file = trained_model(trained), tmp_path / "x.pt"
+    write_checkpoint(file, flipped(model, "decoder_norm.bias"))
+    with pytest.raises(NotTheSame, match=r"the weights decoder_norm\.bias are others"):
+        verify_checkpoint(file, model)
+
+
+def test_failed_verification_leaves_nothing(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model = trained_model(trained)
+    other = flipped(model, "embedding.weight").state
+    monkeypatch.setattr(checkpoint_file, "stripped", lambda state: other)
+    sentences = Sentences("", [], [], [], [])
+    with pytest.raises(NotTheSame, match=r"embedding\.weight are others\. Nothing was written"):
+        export(model, "pt", tmp_path / "x.pt", sentences)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_existing_output_is_not_touched(tmp_path: Path, kind: str):
+    output = tmp_path / "output"
+    if kind == "file":
+        output.write_text("mine")
+    elif kind == "folder":
+        output.mkdir()
+    else:
+        output.symlink_to("nowhere")
+
+    def write(path: Path) -> Verification:
+        raise AssertionError("nothing may be computed")
+
+    with pytest.raises(UserError, match="output exists already: delete it, or pass another"):
+        publish(output, write)
+    assert [path.name for path in tmp_path.iterdir()] == ["output"]
+
+
+def test_output_that_appears_during_the_export_is_kept(tmp_path: Path):
+    output = tmp_path / "output"
+
+    def write(path: Path) -> Verification:
+        path.mkdir()
+        output.write_text("of another process")
+        return Verification([])
+
+    with pytest.raises(UserError, match="exists already"):
+        publish(output, write)
+    assert output.read_text() == "of another process" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_missing_folder_and_full_disk_are_one_error(tmp_path: Path):
+    def write(path: Path) -> Verification:
+        path.mkdir()
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(UserError, match="There is no folder"):
+        publish(tmp_path / "no" / "output", write)
+    with pytest.raises(UserError, match="output cannot be written: No space left on device"):
+        publish(tmp_path / "output", write)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_that_the_disk_has_no_space_for_is_one_error(tmp_path: Path):
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, unlimited[1]))
+    try:
+        with pytest.raises(UserError, match="a.pt cannot be written: File too large"):
+            publish(tmp_path / "a.pt", lambda path: write_state(path, make_state()))
+        with pytest.raises(UserError, match="b.txt cannot be written: File too large"):
+            write_new(tmp_path / "b.txt", bytes(3000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--format", "pt", "--output", "x"], "that ends in .pt"),
+        (["--format", "argos", "--output", "x.zip"], "that ends in .argosmodel"),
+        (["--format", "pt", "--output", "x_step_00000008-0123abcd.pt"], "like the checksum"),
+        (["--format", "pt", "--output", "x.pt", "--quantization", "int8"], "not for pt"),
+        (["--format", "pt", "--output", "x.pt", "--reference", "y"], "needs --source"),
+    ],
+)
+def test_unusable_flags_are_reported(tmp_path: Path, words: list[str], message: str):
+    code, output = translate_ddp(tmp_path, "export", *words)
+    assert code == 2 and message in " ".join(output.replace("│", " ").split()), output
+
+
+def test_sentences_are_those_of_the_run_or_of_files_or_random(trained: Path, tmp_path: Path):
+    model = trained_model(trained)
+    prepared = choose_sentences(model, "", "", trained)
+    assert len(prepared.sources) == len(prepared.references) > 0
+    assert model.tokenizer.encode(prepared.source_texts) == [list(ids) for ids in prepared.sources]
+    (tmp_path / "a").write_text("sun  moon\ntree\n")
+    chosen = choose_sentences(model, str(tmp_path / "a"), "", trained)
+    assert chosen.source_texts == ["sun moon", "tree"] and chosen.references == []
+    other = replace(model.state.run.identity, always={"training data": "0123456789ab"})
+    unknown = replace(
+        model, state=replace(model.state, run=replace(model.state.run, identity=other))
+    )
+    found = choose_sentences(unknown, "", "", trained)
+    assert len(found.sources) == len(found.targets) == 200 and found.references == []
+    assert {i for ids in found.sources for i in ids} > set(range(4, 200))
+    assert min(i for ids in found.sources for i in ids) == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]  # nothing was prepared
+    (tmp_path / "a").write_text("sun\n" + "moon " * 2000 + "\n")
+    with pytest.raises(UserError, match="a has a sentence of 2,000 tokens, which is too long"):
+        choose_sentences(model, str(tmp_path / "a"), "", trained)
+
+
+def test_validation_set_of_another_run_on_the_same_training_data_is_not_used(
+    tiny_run: list[str], tmp_path: Path
+):
+    folders = [tmp_path / "three", tmp_path / "four"]
+    for folder, count in zip(folders, (3, 4), strict=True):  # longer than any training sentence
+        for language in ("en", "it"):
+            folder.with_suffix(f".{language}").write_text("sun moon river tree bird wolf " * count)
+        flags = ["--validation", str(folder), "--max_steps", "1", "--model_folder", str(folder)]
+        processes.train([*tiny_run, *flags], folder).succeed()
+    model, other = map(trained_model, folders)
+    assert model.data == other.data
+    assert choose_sentences(model, "", "", folders[0]).references
+    assert not choose_sentences(model, "", "", folders[1]).references
+
+
+@pytest.mark.parametrize(
+    ("form", "library"), [("ctranslate2", "ctranslate2"), ("huggingface", "safetensors")]
+)
+def test_library_that_is_not_installed_is_one_error(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Any, library: str
+):
+    for name in [name for name in sys.modules if name.partition(".")[0] == library] or [library]:
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    with pytest.raises(UserError, match=f"{library} is not installed: run pip install -r require"):
+        export(trained_model(trained), form, tmp_path / "x", validation_set(trained))
+    assert list(tmp_path.iterdir()) == []

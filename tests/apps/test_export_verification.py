@@ -1,0 +1,75 @@
+"""The verification that two engines compute the same model, without other libraries."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers.exports import flipped, trained_model, validation_set
+from translate_ddp.apps.exporting.verification import (
+    NotTheSame,
+    translate_greedily,
+    verify_equal,
+    verify_quality,
+)
+from translate_ddp.modeling.engine import TorchEngine
+from translate_ddp.modeling.search import Hypothesis
+
+
+def test_verification_rejects_every_flipped_weight(trained: Path):
+    model, sentences = trained_model(trained), validation_set(trained)
+    own = model.engine()
+    found, lines = verify_equal(own, model.engine(), sentences)
+    assert found == translate_greedily(own, sentences) and "are equal" in lines[1]
+    for name in model.state.model:
+        with pytest.raises(NotTheSame, match="sentence"):
+            verify_equal(own, flipped(model, name).engine(), sentences)
+
+
+class Changed(TorchEngine):
+    """A model with other greedy translations of some rows."""
+
+    rows: dict[int, list[int]] = {}
+
+    def translate(self, sources, config, on_done=lambda count: None):  # pyright: ignore
+        found = super().translate(sources, config, on_done)
+        return [[Hypothesis(self.rows.get(n, best.ids), None)] for n, (best,) in enumerate(found)]
+
+
+def test_other_translation_is_accepted_only_at_a_tie(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model, sentences = trained_model(trained), validation_set(trained)
+    own = model.engine()
+    best = translate_greedily(own, sentences)[0]
+    other = Changed(own.model, own.device)
+    for ids in ([*best[:-1], best[-1] + 1], best[:-1], [*best, 7]):
+        other.rows = {0: ids}
+        with pytest.raises(NotTheSame, match="greedy translations of sentence 1 differ from token"):
+            verify_equal(own, other, sentences)
+    log_probs = TorchEngine.log_probs
+
+    def tied(self: TorchEngine, sources: list, targets: list) -> list[np.ndarray]:
+        found = log_probs(self, sources, targets)
+        return [np.zeros_like(p) for p in found] if len(sources) == 1 else found
+
+    monkeypatch.setattr(TorchEngine, "log_probs", tied)
+    _, lines = verify_equal(own, other, sentences)
+    assert "are equal, but 1 that differ at two best tokens" in lines[1]
+
+
+def test_model_that_loses_more_than_half_a_bleu_is_rejected(trained: Path):
+    model, sentences = trained_model(trained), validation_set(trained)
+    lines = [f"{word} moon tree river stone bird fish" for word in ("sun", "wolf")] * 200
+    many = replace(sentences, sources=[[4]] * len(lines), references=lines)
+    ids = model.tokenizer.encode(lines)
+    own = model.engine()
+    perfect, other = (Changed(own.model, own.device) for _ in range(2))
+    perfect.rows = dict(enumerate(ids))
+    other.rows = perfect.rows | {0: ids[1]}  # another word in one of 400 sentences
+    _, (line,) = verify_quality(perfect, other, many, model.tokenizer, "it")
+    assert line.startswith("BLEU 100.00 of the checkpoint, 99.9") and "(p = 0." in line
+    other.rows = perfect.rows | dict.fromkeys(range(0, 40, 2), ids[1])
+    with pytest.raises(NotTheSame, match=r"BLEU 100\.00 .* a loss of more than 0\.5"):
+        verify_quality(perfect, other, many, model.tokenizer, "it")

@@ -1,0 +1,172 @@
+"""Files that are translated in chunks: interrupted, divided over ranks, changed, or unwritable."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.file_translation import names, start
+from tests.helpers.processes import Job
+from translate_ddp.apps.commands.output_file import write_rows
+from translate_ddp.errors import Stopped, UserError
+from translate_ddp.runtime.chunked_file import ChunkedFile
+from translate_ddp.runtime.distributed import World
+from translate_ddp.translator import Translator
+
+LINES = [
+    *("sun moon river", "", "tree. bird fish.", " \t", "stone bird fish wolf tree", "moon"),
+    *("wolf wolf", "a", "river", "fish moon", "☃ sun", "tree tree", "bird", "sun sun", "stone"),
+]  # four chunks, the last with three lines
+CHUNKS = 4
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with the input, for the output."""
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "in.en").write_bytes("\r\n".join(LINES).encode())  # without a final line break
+    return place
+
+
+@pytest.fixture
+def translate(trained: Path, place: Path, tmp_path: Path) -> Callable[..., Job]:
+    def translate(*flags: str, size: int = 1, fault: str = "") -> Job:
+        files = ["--input", str(place / "in.en"), "--output", str(place / "out")]
+        folder = ["--model_folder", str(trained)]
+        words = ("translate", *files, *folder, *flags)
+        return start(tmp_path / "printed", *words, size=size, fault=fault)
+
+    return translate
+
+
+def expected(trained: Path) -> str:
+    """The lines as the Python API translates them, one by one."""
+    translator = Translator.open(str(trained))
+    return "".join(f"{translator.translate([line])[0]}\n" for line in LINES)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_file_has_a_translation_of_each_line(
+    translate: Callable[..., Job], trained: Path, place: Path, size: int
+):
+    printed = translate(size=size).succeed()
+    assert (place / "out").read_text() == expected(trained)
+    assert names(place) == ["in.en", "out"]
+    assert "translation 100%" in printed
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("fault", ["chunk:1", "chunk:2", "joined", "published"])
+def test_killed_translation_continues_and_ends_as_the_uninterrupted_one(
+    translate: Callable[..., Job], trained: Path, place: Path, fault: str, size: int
+):
+    flags = ["--format", "jsonl", "--n_best", "2"]
+    translate(*flags, size=size, fault=f"{fault}@0=kill").kill_rest()
+    assert (place / "out").exists() == (fault == "published")
+    (partial,) = place.glob("out.*.partial")
+    before = {path.name: path.stat().st_mtime_ns for path in partial.iterdir()}
+    assert before
+    # A second kill, on the way: the chunks of the first start are not computed again.
+    if fault == "chunk:1" and size == 1:
+        translate(*flags, fault="chunk:1=kill").kill_rest()
+        after = {path.name: path.stat().st_mtime_ns for path in partial.iterdir()}
+        assert len(after) == len(before) + 1 and before.items() <= after.items()
+    printed = translate(*flags, size=size).succeed()
+    assert "Continues:" in printed and names(place) == ["in.en", "out"]
+    continued = (place / "out").read_bytes()
+    (place / "out").unlink()
+    translate(*flags, size=size).succeed()
+    assert (place / "out").read_bytes() == continued
+    assert continued.count(b"\n") == len(LINES)
+
+
+def test_stop_request_keeps_finished_chunks(
+    translate: Callable[..., Job], trained: Path, place: Path
+):
+    # The watchdog's thread receives the signal while the main thread sleeps.
+    job = translate(fault="chunk:2=int chunk:2=sleep:2 chunk:3=raise")
+    assert job.wait() == [2]
+    assert "error: Stopped (SIGINT) before" in job.text() and "Traceback" not in job.text()
+    translate().succeed()
+    assert (place / "out").read_text() == expected(trained)
+
+
+def test_stop_by_the_signal_of_another_rank_says_so(tmp_path: Path):
+    def stop(rows: range, on_done: Callable[[int], None]) -> bytes:
+        raise Stopped
+
+    with pytest.raises(UserError, match=r"^Stopped \(on another rank\) before .* to continue\.$"):
+        write_rows(tmp_path / "out", list, 3, stop, World(), "Translating")
+
+
+def test_changed_input_weights_or_settings_do_not_use_the_finished_chunks(
+    translate: Callable[..., Job], trained: Path, place: Path
+):
+    translate(fault="chunk:2=kill").kill_rest()
+    lines = ["fish", *LINES[1:]]
+    (place / "in.en").write_text("".join(f"{line}\n" for line in lines))
+    for flags in ([], ["--beam_width", "1"], ["--preload", "1"]):
+        translate(*flags, fault="chunk:2=kill").kill_rest()
+    assert len(list(place.glob("out.*.partial"))) == 4
+    printed = translate().succeed()
+    assert "Continues: 8 of 15" in printed
+    translator = Translator.open(str(trained))
+    translations = [translator.translate([line])[0] for line in lines]
+    assert (place / "out").read_text() == "".join(f"{line}\n" for line in translations)
+
+
+def test_existing_output_is_not_overwritten(translate: Callable[..., Job], place: Path):
+    (place / "out").write_text("mine")
+    for size in (1, 2):
+        printed = translate(size=size).fail()
+        assert printed.count(f"error: {place / 'out'} exists already") == 1
+    assert (place / "out").read_text() == "mine" and names(place) == ["in.en", "out"]
+
+
+def test_full_disk_keeps_finished_chunks(translate: Callable[..., Job], place: Path):
+    printed = translate(fault="joined=enospc").fail()
+    assert "cannot be written: No space left on device. Finished parts are kept" in printed
+    (partial,) = place.glob("out.*.partial")
+    assert not (place / "out").exists() and len(list(partial.glob("0*"))) == CHUNKS
+    translate().succeed()
+    assert names(place) == ["in.en", "out"]
+
+
+def test_missing_folder_is_reported_before_the_work(trained: Path, place: Path, tmp_path: Path):
+    words = ("translate", "--input", str(place / "in.en"), "--model_folder", str(trained))
+    job = start(tmp_path / "printed", *words, "--output", str(place / "nowhere" / "out"))
+    assert "nowhere: create it, or pass another --output" in job.fail()
+    job = start(tmp_path / "printed", *words, "--output", str(place / "in.en" / "out"))
+    assert "There is no folder" in job.fail()
+    job = start(tmp_path / "printed", *words, size=2)
+    assert job.fail().count("error: Several processes write one file together") == 1
+
+
+def test_empty_file_has_an_empty_translation(translate: Callable[..., Job], place: Path):
+    (place / "in.en").write_bytes(b"")
+    translate().succeed()
+    assert (place / "out").read_bytes() == b"" and names(place) == ["in.en", "out"]
+
+
+def test_ranks_divide_the_missing_chunks(tmp_path: Path):
+    parts = [
+        ChunkedFile(tmp_path / "out", lambda: [], 9, World(rank, 3)).of_this_rank([0, 2, 3, 7, 8])
+        for rank in range(3)
+    ]
+    assert sorted(chunk for part in parts for chunk in part) == [0, 2, 3, 7, 8]
+    assert sorted(map(len, parts)) == [1, 2, 2]
+
+
+def test_output_of_another_program_is_kept_and_so_are_the_finished_chunks(tmp_path: Path):
+    output = tmp_path / "out"
+    file = ChunkedFile(output, lambda: ["inputs"], 2, World())
+    file.compute(file.missing(), lambda chunk: b"chunk %d\n" % chunk)
+    output.write_text("precious")
+    with pytest.raises(UserError, match="made by another program meanwhile"):
+        file.publish()
+    assert output.read_text() == "precious"
+    output.unlink()
+    assert file.missing() == []
+    file.publish()
+    assert output.read_text() == "chunk 0\nchunk 1\n" and names(tmp_path) == ["out"]

@@ -1,0 +1,283 @@
+"""Texts and pairs that commands read: all formats of training, with a text for each line."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import datasets
+import pytest
+
+from tests.helpers.corpora import write
+from translate_ddp.data.inputs import Texts, read_given_pairs, read_sources, read_texts
+from translate_ddp.data.rows import ignore_progress
+from translate_ddp.data.sources import read_pairs
+from translate_ddp.errors import UserError, cleanup
+
+EN_IT = ("en", "it")
+JSON = '{"en": "a {b}", "it": "x"}\n{"en": "c", "it": "y"}\n'
+SGM = """<srcset setid="newstest2014" srclang="any">
+<doc sysid="ref" docid="1" genre="news" origlang="en">
+<hl><seg id="1">Tom &amp; &#39;J&#39; </seg></hl><p>
+<SEG id="2"> one
+two</SEG><seg id="3"></seg></p></doc></srcset>
+"""
+
+
+def sources(path: str) -> list[str | None]:
+    return list(read_sources(Path(path), "en"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.txt", "one\n\n two\n", ["one", "", " two"]),
+        ("a.txt", "no final newline", ["no final newline"]),
+        ("a.txt", "one\r\n\r\ntwo\r\n", ["one", "", "two"]),
+        ("a.txt", "", []),
+        ("a.txt", "\n", [""]),
+        ("a.txt.gz", "one\n\n", ["one", ""]),
+        ("a.txt.gz", "", []),
+        ("a", '{"en": 1}\n', ['{"en": 1}']),
+        ("a.tsv", 'one "x"\tuno\ntwo\tdue\n', ['one "x"', "two"]),
+        ("a.tsv", "one\r\n\r\ntwo\r\n", ["one", "", "two"]),
+        ("a.tsv.gz", "id\ten\n1\tone\n2\tNA\n", ["one", "NA"]),
+        ("a.csv", 'it,en\nx,"a, b"\ny,c\n', ["a, b", "c"]),
+        ("a.csv", 'src\n"a\nb"\n', ["a\nb"]),
+        ("a.csv", "en,it\na\rb,c\nd,e\n", ["a b", "d"]),
+        ("a.jsonl", JSON, ["a {b}", "c"]),
+        ("a.jsonl.gz", JSON, ["a {b}", "c"]),
+        ("a.jsonl", '{"en": "a"}\n{"en": null}\n{"en": "b"}\n', ["a", None, "b"]),
+        ("a.json", '[{"translation": {"en": "a", "it": "b"}}]', ["a"]),
+        ("a.json", '[{"src": "a"}, {"src": "b"}]', ["a", "b"]),
+        ("a.sgm", SGM, ["Tom & 'J'", "one\ntwo", ""]),
+        ("a.en.SGML.gz", SGM.replace("\n", "\r\n"), ["Tom & 'J'", "one\ntwo", ""]),
+        (
+            "a.txt",
+            "a\x0bb\x0c\u2028\x85\u2029c\x1c\nd\re\r\n",
+            ["a\x0bb\x0c\u2028\x85\u2029c\x1c", "d\re"],
+        ),
+        ("a.html", "plain\n<3\n", ["plain", "<3"]),
+        ("a.docx", "plain\n", ["plain"]),
+    ],
+)
+def test_every_format_gives_its_texts(
+    folder: Path, name: str, content: str, expected: list[str | None]
+):
+    path = folder / name
+    data = content.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    assert sources(str(path)) == expected
+
+
+def test_parquet_gives_its_texts(folder: Path):
+    datasets.Dataset.from_dict({"en": ["a", "b"], "n": [1, 2]}).to_parquet(folder / "a.parquet")
+    assert sources(str(folder / "a.parquet")) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"text": "a"}\n', "has no column en, but text"),
+        ("a.tsv", "a\tb\tc\n", "has no column en: its first row is a, b, c. Name"),
+        ("a.jsonl", "", "is empty"),
+        ("a.txt", b"caf\xe9\n", "1 of 1 lines is not UTF-8, first line 1.*iconv -f LATIN1"),
+        ("a.txt.gz", gzip.compress(b"one\n" * 99, mtime=0)[:-9], "cannot be read"),
+    ],
+)
+def test_unusable_file_is_reported(folder: Path, name: str, content: str | bytes, message: str):
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(UserError, match=message):
+        sources(str(path))
+    with pytest.raises(UserError, match="There is no file"):
+        sources(str(folder / "nothing.txt"))
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"PK\x03\x04\x14\0\0word", "a zip archive, as .docx"),
+        (b"%PDF-1.7\n", r"document \(PDF"),
+        (rb"{\rtf1\ansi", r"document \(PDF, RTF"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"document \(PDF, RTF or Office"),
+        (b"SQLite format 3\0\x10\0", "a database"),
+        (b"1\r\n00:00:01,000 --> 00:00:02,000\r\nHi\r\n", "subtitles"),
+        (b"\xef\xbb\xbfWEBVTT\n\n", "subtitles"),
+        (b'# German\n\nmsgid ""\nmsgstr ""\n', "catalogue of gettext"),
+        (b'<?xml version="1.0"?>\n<xliff version="1.2">', "XML, XLIFF or HTML"),
+        (b"\n<!DOCTYPE html>\n<html>", "XML, XLIFF or HTML"),
+        (b'<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx>', "end in .tmx"),
+        (SGM.encode(), "end in .sgm"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.jsonl", "a", "a.odt.gz", "a.csv.zst"])
+def test_document_is_one_message_that_names_it(folder: Path, name: str, content: bytes, what: str):
+    path = write(folder / name, content)
+    readings = [
+        lambda: sources(path),
+        lambda: read_given_pairs(path, path, EN_IT),
+        lambda: read_texts(Path(path), "tgt", "it"),
+    ]
+    if "." in name:
+        readings.append(lambda: list(read_pairs(path, EN_IT).read(ignore_progress)))
+    for reading in readings:
+        with pytest.raises(UserError, match=what) as error:
+            reading()
+        assert str(error.value).startswith(path) and "iconv" not in str(error.value)
+
+
+@pytest.mark.parametrize("size", [9, 30, 64])
+def test_segments_do_not_depend_on_the_blocks_of_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, size: int
+):
+    monkeypatch.setattr("translate_ddp.data.readers.byte_stream.BLOCK_BYTES", size)
+    assert sources(write(folder / "a.sgm", SGM)) == ["Tom & 'J'", "one\ntwo", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('<seg id="1">a <hl>b</hl> c</seg>\n<seg id="2"/>\n<SEG>d</SEG>', ["a b c", "", "d"]),
+        ("<seg>a</seg>\n<seg>b\n<seg>c</seg>", None),
+        ("<seg>a</seg>\n<seg>b", None),
+        ("<srcset></srcset>", None),
+    ],
+)
+def test_no_segment_is_lost(folder: Path, text: str, found: list[str] | None):
+    path = write(folder / "a.sgm", f"<srcset>{text}</srcset>\n")
+    if found is not None:
+        assert sources(path) == found
+        return
+    with pytest.raises(UserError, match="a <seg> is open|has no segments"):
+        sources(path)
+
+
+def test_part_of_a_page_is_no_text(folder: Path):
+    with pytest.raises(UserError, match="XML, XLIFF or HTML"):
+        sources(write(folder / "a.html", "<p>Hello</p>\n"))
+    assert sources(write(folder / "a.txt", "<p>Hello</p>\n")) == ["<p>Hello</p>"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--single",)])
+def test_window_of_zstandard_that_is_too_large_is_named(folder: Path, flags: tuple[str, ...]):
+    # RFC 8878: magic number, descriptor of the frame; window of 2^31 bytes, or a content of 2^29.
+    head = b"\x28\xb5\x2f\xfd"
+    head += b"\xa0" + (2**29).to_bytes(4, "little") if flags else b"\x00\xa8"
+    (folder / "a.tsv.zst").write_bytes(head + b"\0" * 99)
+    size = "512" if flags else "2,048"
+    with pytest.raises(UserError, match=f"window of {size} MiB.* zstd -d --long=31 "):
+        sources(str(folder / "a.tsv.zst"))
+
+
+@pytest.mark.parametrize("name", ["pipe", "a.tsv", "a.txt.gz"])
+def test_pipe_is_read_as_a_file_of_its_name_and_leaves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    (folder / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder / "temporary"))
+    content = write(folder / f"content-{name}", "a cat\tun gatto\n" * 30_000)
+    os.mkfifo(folder / name)
+    with subprocess.Popen(["cp", content, str(folder / name)]):
+        found = sources(str(folder / name))
+    assert found == ["a cat" if name == "a.tsv" else "a cat\tun gatto"] * 30_000
+    assert sources(str(folder / name)) == found  # the copy
+    if name == "a.tsv":
+        assert read_given_pairs(str(folder / name), "", EN_IT)[1] == ["un gatto"] * 30_000
+    cleanup.close()
+    assert list((folder / "temporary").iterdir()) == []
+
+
+def test_compressed_pipe_without_an_ending_is_decompressed(folder: Path):
+    content = write(folder / "content.gz", "a cat\n" * 3)
+    os.mkfifo(folder / "pipe")
+    with subprocess.Popen(["cp", content, str(folder / "pipe")]):
+        assert sources(str(folder / "pipe")) == ["a cat"] * 3
+
+
+def test_pipe_is_not_read_by_several_processes(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    os.mkfifo(folder / "pipe")
+    for variable, value in {"RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(variable, value)
+    for variable in ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(variable, "1")
+    with pytest.raises(UserError, match="pipe is a pipe, which one process can read"):
+        sources(str(folder / "pipe"))
+
+
+def test_pairs_are_read_from_one_table_or_from_two_files(folder: Path):
+    expected = (["a {b}", "c"], ["x", "y"])
+    table = write(folder / "a.jsonl", JSON)
+    assert read_given_pairs(table, "", EN_IT) == expected
+    english = write(folder / "b.en", "a {b}\nc\n")
+    italian = write(folder / "b.it.gz", "x\ny\n")
+    assert read_given_pairs(english, italian, EN_IT) == expected
+    assert read_given_pairs(english, table, EN_IT) == expected
+    assert read_given_pairs(table, italian, EN_IT) == expected
+    assert read_given_pairs(str(folder / "b"), "", EN_IT) == expected  # as for --dataset
+    assert read_texts(Path(table), "tgt", "it") == ["x", "y"]
+
+
+def test_missing_side_of_a_pair_is_reported(folder: Path):
+    english = write(folder / "a.en", "a\nb\n")
+    with pytest.raises(UserError, match="pass their translations as --reference"):
+        read_given_pairs(english, "", EN_IT)
+    with pytest.raises(UserError, match="has 2 lines and .* 1:"):
+        read_given_pairs(english, write(folder / "a.it", "x\n"), EN_IT)
+    gap = write(folder / "a.jsonl", '{"en": "a", "it": "x"}\n{"en": "b", "it": null}\n')
+    with pytest.raises(UserError, match=r"no text in row 2 \(tgt\), and in 1 rows in total"):
+        read_given_pairs(gap, "", EN_IT)
+
+
+def test_source_without_pairs_is_reported(folder: Path):
+    for name, content in (("a.tsv", "en\tit\n"), ("a.json", "[]")):
+        with pytest.raises(UserError, match=f"{name} has no pairs"):
+            read_given_pairs(write(folder / name, content), "", EN_IT)
+
+
+def test_parts_of_a_file_in_ascending_order_need_one_reading(folder: Path):
+    lines = [f"line {number}" for number in range(100)]
+    path = folder / "a.txt"
+    readings: list[int] = []
+
+    def read() -> list[str]:
+        readings.append(1)
+        return lines
+
+    texts = Texts(path, read)
+    assert len(texts) == 100 and len(readings) == 2  # to count, and to use
+    for start in (0, 30, 90):
+        part = range(start, start + 10)
+        assert texts.part(part) == [lines[row] for row in part]
+    assert len(readings) == 2
+    assert texts.part(range(5, 7)) == ["line 5", "line 6"]
+    assert len(readings) == 3
+    del lines[50:]
+    with pytest.raises(UserError, match="has changed while it was read"):
+        texts.part(range(45, 55))
+
+
+def test_lines_that_are_not_utf8_are_an_error_though_training_drops_them(folder: Path):
+    data = b"one\tuno\n" * 999 + b"caf\xe9\tx\n"
+    path = write(folder / "a.tsv", data)
+    for read in (sources, lambda path: read_given_pairs(path, "", EN_IT)):
+        with pytest.raises(UserError, match="1 of 1,000 lines is not UTF-8, first line 1,000"):
+            read(path)
+
+
+def test_translation_memories_and_compressed_files_are_inputs(folder: Path):
+    tmx = '<tmx><body><tu><tuv lang="en-GB"><seg>a</seg></tuv></tu></body></tmx>'
+    assert sources(write(folder / "a.tmx.xz", tmx)) == ["a"]
+    assert sources(write(folder / "a.txt.zst", "a\n\nb")) == ["a", "", "b"]
+
+
+def test_plain_files_are_read_without_the_library_of_the_hub(folder: Path):
+    # It takes 0.6 s to import.
+    for name in ("a.txt", "a.tsv", "a.jsonl.gz"):
+        write(folder / name, '{"en": "a", "it": "b"}\n')
+    code = "import sys; from pathlib import Path; from translate_ddp.data.inputs import *; "
+    code += "[list(read_sources(Path(sys.argv[1], name), 'en')) for name in sys.argv[2:]]; "
+    code += "sys.exit(bool({'datasets', 'pyarrow'} & set(sys.modules)))"
+    command = [sys.executable, "-c", code, str(folder), "a.txt", "a.tsv", "a.jsonl.gz"]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[2])

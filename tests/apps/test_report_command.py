@@ -1,0 +1,125 @@
+"""The command `report`: which page it writes where, and its errors."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commands import translate_ddp
+from tests.helpers.records import write_metrics, write_run
+from translate_ddp.apps.commands import page_file
+from translate_ddp.apps.commands.command_line import parse
+from translate_ddp.apps.commands.report import MAX_RUNS, ReportConfig, run
+from translate_ddp.errors import UserError
+
+
+def report(*words: str) -> None:
+    run(parse(ReportConfig, words, "report"))
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of two runs in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name, epochs in (("one", 3), ("two", 2)):
+        write_run(tmp_path / name, epochs)
+    return ["one", "two"]
+
+
+def test_the_page_of_a_run_is_written_into_its_folder(
+    runs: list[str], capsys: pytest.CaptureFixture[str]
+):
+    report("one")
+    assert capsys.readouterr().out == f"Wrote {Path('one', 'report.html')}.\n"
+    html = Path("one", "report.html").read_text()
+    assert html.startswith("<!doctype html>") and "Four geese cross the motorway." in html
+    report("one")  # replaces it
+    assert not Path("comparison.html").exists() and not Path("two", "report.html").exists()
+
+
+def test_several_runs_are_compared_on_one_page(runs: list[str], capsys: pytest.CaptureFixture[str]):
+    report("one", "two")
+    assert capsys.readouterr().out == "Wrote comparison.html.\n"
+    assert "Comparison of 2 runs" in Path("comparison.html").read_text()
+    assert not Path("one", "report.html").exists()
+
+
+def test_output_is_where_the_page_is_written(runs: list[str]):
+    report("one", "--output", "x.html")
+    report("one", "two", "--output", "y.html")
+    assert "Comparison" not in Path("x.html").read_text()
+    assert "Comparison" in Path("y.html").read_text()
+    assert sorted(path.name for path in Path().iterdir()) == ["one", "two", "x.html", "y.html"]
+
+
+@pytest.mark.parametrize("content", ["", "notes", "<!doctype html><title>mine</title>", "\0" * 9])
+def test_a_file_that_is_no_page_of_ours_is_not_replaced(runs: list[str], content: str):
+    for words in (["one", "--output", "comparison.html"], ["one", "two"]):
+        Path("comparison.html").write_text(content)
+        with pytest.raises(UserError, match="exists and is no page of translate_ddp"):
+            report(*words)
+        assert Path("comparison.html").read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "There is no folder nowhere"),
+        (["one/metrics.jsonl"], "one/metrics.jsonl is a file: pass its folder, .*/one$"),
+        (["one", "./one"], "given twice"),
+        (["."], r"\. holds no metrics.jsonl: pass the --model_folder"),
+        (["one", "two", "--output", "one"], "--output one is a folder"),
+        (["one", "--output", "no/x.html"], "there is no folder no"),
+        (["one"] * (MAX_RUNS + 1), "1 to 8 folders, but was given 9"),
+    ],
+)
+def test_bad_input_is_one_message_and_writes_nothing(
+    runs: list[str], words: list[str], message: str
+):
+    before = sorted(Path().rglob("*"))
+    with pytest.raises(UserError, match=message):
+        report(*words)
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(
+    runs: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    report("one", "--output", "x.html")
+    old = Path("x.html").read_text()
+    monkeypatch.setattr(page_file, "write_atomically", fail)
+    with pytest.raises(UserError, match="x.html cannot be written: No space left"):
+        report("one", "--output", "x.html")
+    assert Path("x.html").read_text() == old
+
+
+@pytest.mark.parametrize("state", ["running", "failed", "preempted"])
+def test_a_run_that_has_not_finished_makes_a_page(state: str, tmp_path: Path):
+    write_run(tmp_path, 2, state)
+    report(str(tmp_path))
+    assert state in (tmp_path / "report.html").read_text()
+
+
+def test_a_run_of_an_earlier_version_makes_a_page_and_a_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        records = [{"step": n, "time": 1e9 + n, "train/loss": 9.0 / n} for n in range(1, 50)]
+        write_metrics(tmp_path / name, records)
+    report("one")
+    report("one", "two")
+    assert "training objective" in Path("comparison.html").read_text()
+
+
+def test_the_command_prints_one_line_and_errors_end_with_code_2(runs: list[str], tmp_path: Path):
+    folder = str(tmp_path / "one")
+    code, output = translate_ddp(tmp_path / "output", "report", folder)
+    assert (code, output.strip()) == (0, f"Wrote {folder}/report.html.")
+    code, output = translate_ddp(tmp_path / "output", "report", str(tmp_path))
+    assert code == 2 and f"error: {tmp_path} holds no metrics.jsonl" in output
+    assert "Traceback" not in output

@@ -1,0 +1,133 @@
+"""Marked differences against hand-worked ones, and scores against those of sacreBLEU."""
+
+import random
+
+import pytest
+import sacrebleu
+
+from tests.helpers.texts import ODD_TEXTS, SCRIPTS
+from translate_ddp.apps.reporting import sentences
+from translate_ddp.apps.reporting.page_template import MAX_CHARACTERS
+from translate_ddp.apps.reporting.sentences import by_length, marked, split_words, worst
+from translate_ddp.run_record import TextRow
+from translate_ddp.text import normalize
+
+RANDOM = random.Random(0)
+WORDS = "the old man reads a long letter in his garden and then goes home".split()
+
+
+def rows_of(count: int) -> list[TextRow]:
+    """Sentences of 3 to 20 words, whose translations have some other words."""
+    rows = []
+    for _ in range(count):
+        words = RANDOM.choices(WORDS, k=RANDOM.randint(3, 20))
+        others = [RANDOM.choice(WORDS) if RANDOM.random() < 0.3 else word for word in words]
+        rows.append((" ".join(words) + ".", " ".join(words).upper(), " ".join(others).upper()))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("reference", "text", "expected"),
+    [
+        ("the old man", "the old man", [("the old man", False)]),
+        ("the old man", "the young man", [("the ", False), ("young", True), (" man", False)]),
+        ("a b c", "a x y c", [("a ", False), ("x y", True), (" c", False)]),
+        ("a b c", "a c", [("a c", False)]),
+        ("a dog", "a dog.", [("a dog", False), (".", True)]),
+        ("The dog", "the dog", [("the", True), (" dog", False)]),
+        ("我们去公园", "我们去花园", [("我们去", False), ("花", True), ("园", False)]),
+        ("हिन्दी भाषा", "हिन्दू भाषा", [("हिन्दू", True), (" भाषा", False)]),
+        ("a", "", []),
+        ("", "a b", [("a b", True)]),
+        ("a b", "  a \t b\n", [("a b", False)]),
+    ],
+)
+def test_words_that_the_reference_lacks_are_marked(
+    reference: str, text: str, expected: list[tuple[str, bool]]
+):
+    assert marked(reference, text) == expected
+
+
+@pytest.mark.parametrize("text", [*SCRIPTS, *ODD_TEXTS])
+def test_marked_parts_make_up_the_normalized_text(text: str):
+    shown = "".join(part for part, _ in marked(SCRIPTS[0], text))
+    whole = normalize(text)
+    assert shown == (whole if len(whole) <= 300 else f"{whole[:300]}…")
+    assert "".join(split_words(text)) == text
+    assert not any(differs for _, differs in marked(text, text))
+
+
+def test_differences_of_long_texts_are_found_up_to_the_shown_length():
+    words = [f"w{number}" for number in range(3000)]
+    other = [*words[:5], "X", *words[6:]]
+    found = marked(" ".join(words), " ".join(other))
+    assert [part for part, differs in found if differs] == ["X"]
+    assert "".join(part for part, _ in found) == " ".join(other)[:MAX_CHARACTERS] + "…"
+
+
+def test_the_worst_sentences_are_those_of_lowest_sentence_chrf():
+    rows = rows_of(50)
+    expected = sorted((sacrebleu.sentence_chrf(row[2], [row[1]]).score, row) for row in rows)
+    found = worst(rows, 5)
+    assert [(each.score, each.row) for each in found] == expected[:5]
+    assert found[0].score < found[-1].score
+    assert worst(rows[:2], 5) == sorted(worst(rows[:2], 2), key=lambda each: each.score)
+    assert worst([], 5) == []
+
+
+def test_scores_by_length_are_the_corpus_scores_of_groups_of_about_equal_size():
+    rows = rows_of(300)
+    found = by_length(rows, "it")
+    assert 5 <= len(found) <= 6 and sum(each.sentences for each in found) == 300
+    longest_before = 0
+    for each in found:
+        shortest, longest = map(int, each.label.split("–"))
+        assert shortest > longest_before
+        longest_before = longest
+        members = [row for row in rows if shortest <= len(row[0].split()) <= longest]
+        assert len(members) == each.sentences and 25 <= each.sentences <= 75
+        texts, references = [row[2] for row in members], [row[1] for row in members]
+        assert each.bleu == pytest.approx(sacrebleu.corpus_bleu(texts, [references]).score)
+        assert each.chrf == pytest.approx(sacrebleu.corpus_chrf(texts, [references]).score)
+
+
+def test_sentences_of_one_length_are_one_group():
+    (found,) = by_length([("我去", "I go", "I go")] * 3, "en")
+    assert (found.label, found.sentences, round(found.chrf)) == ("2", 3, 100)
+    assert by_length([], "en") == []
+
+
+@pytest.mark.parametrize(("language", "tokenizer"), [("de", "13a"), ("zh", "zh"), ("th", "char")])
+def test_the_target_language_chooses_the_tokenizer_of_the_scores_by_length(
+    language: str, tokenizer: str
+):
+    reference, text = "我们去公园, abc def ghi", "我们去花园, abc def"
+    (found,) = by_length([("a", reference, text)], language)
+    expected = sacrebleu.BLEU(tokenize=tokenizer).corpus_score([text], [[reference]]).score
+    assert found.bleu == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("You mustn't — really — go , ...", 4),
+        ("well-known 3.5 %", 2),
+        ("我去公园 with 2 dogs", 7),
+        ("हिन्दी भाषा", 2),
+        ("…", 0),
+    ],
+)
+def test_words_are_counted_between_blanks(source: str, words: int):
+    (found,) = by_length([(source, "a", "a")], "en")
+    assert found.label == str(words)
+
+
+def test_few_of_many_sentences_are_scored_and_only_their_starts(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sentences, "MAX_SCORED", 10)
+    rows = rows_of(25)
+    labels = {each.row[0] for each in worst(rows, 25)}
+    assert labels == {rows[at][0] for at in (0, 3, 5, 8, 11, 13, 16, 19, 21, 24)}
+    assert sum(each.sentences for each in by_length(rows, "it")) == len(worst(rows, 25)) == 10
+    same = "a b c " * 200
+    (found,) = worst([("x", same + "d" * 5000, same + "e" * 5000)], 1)
+    assert found.score == pytest.approx(100)

@@ -1,0 +1,219 @@
+"""The server with trained models: many requests at once, a newer model, and the command itself."""
+
+# ruff: noqa: E402
+import shutil
+import signal
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+
+import pytest
+
+applications = pytest.importorskip("starlette.applications")
+pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
+
+from tests.helpers import processes
+from tests.helpers.commands import run_translate_ddp
+from tests.helpers.processes import free_port, wait_until
+from tests.helpers.served import Client, served
+from translate_ddp.apps.serving.reload import ServedModel
+from translate_ddp.apps.serving.server import bind, make_server
+from translate_ddp.errors import UserError
+from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.translator import Translator
+
+WORDS = ["sun", "moon", "tree", "river", "stone", "bird", "fish", "wolf"]
+RANDOM = Random(0)
+TEXTS = [" ".join(RANDOM.choices(WORDS, k=RANDOM.randint(1, 7))) for _ in range(200)]
+
+
+def checkpoint(folder: Path, epoch: int) -> Path:
+    return CheckpointStore(CheckpointConfig(str(folder))).find(str(epoch))[0].path
+
+
+@pytest.fixture
+def first_epoch(trained: Path, tmp_path: Path) -> Path:
+    """A folder with the checkpoint of epoch 1 only."""
+    folder = tmp_path / "first"
+    folder.mkdir()
+    shutil.copy(checkpoint(trained, 1), folder)
+    return folder
+
+
+def test_200_requests_at_once_are_answered_like_translate(trained: Path):
+    translator = Translator.open(str(trained))
+    expected = translator.translate(TEXTS)
+    with served(translator) as client, ThreadPoolExecutor(len(TEXTS)) as pool:
+        together = threading.Barrier(len(TEXTS))
+
+        def translate(text: str) -> str:
+            together.wait(60)
+            return client.translate(text)["translatedText"]
+
+        assert list(pool.map(translate, TEXTS)) == expected
+
+
+def test_newer_checkpoint_replaces_the_model_without_a_failed_request(
+    trained: Path, first_epoch: Path
+):
+    reports: list[str] = []
+    model = ServedModel(first_epoch, lambda: Translator.open(str(first_epoch)), reports.append)
+    texts = TEXTS[:20]
+    old = model.translator.translate(texts)
+    newer = checkpoint(trained, 2)
+    new = Translator.open(str(newer)).translate(texts)
+    assert old != new
+    answers: list[list[str]] = []
+    stopped = threading.Event()
+    with served(model, reload_seconds=0.01) as client, ThreadPoolExecutor(4) as pool:
+
+        def translate() -> None:
+            while not stopped.is_set():
+                answers.append(client.translate(texts)["translatedText"])
+
+        jobs = [pool.submit(translate) for _ in range(4)]
+        try:
+            wait_until(lambda: answers)
+            shutil.copy(newer, first_epoch)
+            wait_until(lambda: answers[-1] == new or any(job.done() for job in jobs))
+        finally:
+            stopped.set()
+        for job in jobs:
+            job.result()
+    assert answers[0] == old and answers[-1] == new
+    assert all(answer in (old, new) for answer in answers)
+    assert reports == [f"Opened the model again: {model.translator.name}."]
+    assert model.translator.name.startswith("epoch 2, step ")
+
+
+def test_newer_checkpoint_that_is_not_chosen_changes_nothing(trained: Path, first_epoch: Path):
+    reports: list[str] = []
+    model = ServedModel(first_epoch, lambda: Translator.open(str(first_epoch), "1"), reports.append)
+    translator = model.translator
+    shutil.copy(checkpoint(trained, 2), first_epoch)
+    model.check()
+    model.check()
+    assert model.translator is translator and reports == []
+
+
+def test_damaged_checkpoint_is_reported_and_not_used(trained: Path, first_epoch: Path):
+    reports: list[str] = []
+    model = ServedModel(first_epoch, lambda: Translator.open(str(first_epoch)), reports.append)
+    translator = model.translator
+    newer = checkpoint(trained, 2)
+    data = newer.read_bytes()
+    broken = first_epoch / newer.name
+    broken.write_bytes(data[: len(data) // 2])  # as while it is copied
+    model.check()
+    assert reports == []  # it may be incomplete
+    for _ in range(3):
+        model.check()
+    assert model.translator is translator
+    (report,) = reports
+    assert report.startswith(f"{broken} is not used: it is damaged")
+    broken.write_bytes(data)
+    model.check()
+    model.check()
+    assert model.translator is not translator
+    assert model.translator.state.position.epoch > translator.state.position.epoch
+
+
+def test_model_whose_weights_cannot_be_read_is_reported_and_not_used(
+    trained: Path, first_epoch: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(_: Translator) -> str:
+        raise OSError("Input/output error")
+
+    reports: list[str] = []
+    model = ServedModel(first_epoch, lambda: Translator.open(str(first_epoch)), reports.append)
+    translator = model.translator
+    shutil.copy(checkpoint(trained, 2), first_epoch)
+    monkeypatch.setattr(Translator, "identity", property(fail))
+    model.check()
+    model.check()
+    assert model.translator is translator
+    assert "is not used" in reports[0] and len(reports) == 1
+
+
+def test_file_that_is_no_model_is_reported_and_not_used(first_epoch: Path):
+    reports: list[str] = []
+    path = next(first_epoch.glob("*.pt")).rename(first_epoch / "average.pt")
+    model = ServedModel(path, lambda: Translator.open(str(path)), reports.append)
+    translator = model.translator
+    path.write_bytes(b"no model")
+    model.check()
+    model.check()
+    assert model.translator is translator
+    assert "average.pt is not a checkpoint" in reports[0] and len(reports) == 1
+    path.unlink()
+    model.check()
+    model.check()
+    assert model.translator is translator and len(reports) == 1
+
+
+def test_model_of_other_languages_is_not_used(first_epoch: Path):
+    reports: list[str] = []
+    model = ServedModel(first_epoch, lambda: Translator.open(str(first_epoch)), reports.append)
+    translator = model.translator
+    (path,) = first_epoch.glob("*.pt")
+    other = Translator.open(str(path))
+    other.lang_tgt = "de"
+    model._open = lambda: other
+    path.touch()
+    model.check()
+    model.check()
+    assert model.translator is translator
+    assert "it translates en to de, not en to it" in reports[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_command_serves_until_a_signal(trained: Path, tmp_path: Path, number: int):
+    port = free_port()
+    words = ("serve", "--model_folder", str(trained), "--port", str(port))
+    job = processes.start(run_translate_ddp, tmp_path, 1, None, words)
+    job.signal_when(lambda: answers(job, port), number)
+    output = job.succeed()
+    assert f"Serving en to it on http://127.0.0.1:{port} " in output
+    assert output.endswith("Stopped.\n") and "Traceback" not in output and "warning" not in output
+
+
+def answers(job: processes.Job, port: int) -> bool:
+    """Whether the server has started; it must then translate."""
+    if "Serving" not in job.text():
+        return False
+    return Client(port).translate("sun moon")["translatedText"] != ""
+
+
+def test_port_in_use_is_one_message(trained: Path, tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        words = ("serve", "--model_folder", str(trained), "--port", str(port))
+        output = processes.start(run_translate_ddp, tmp_path, 1, None, words).fail()
+    assert f"error: The server cannot use 127.0.0.1, port {port}: Address already in use" in output
+    assert "Traceback" not in output and len(output.splitlines()) == 1
+
+
+def test_second_server_on_a_port_is_an_error_also_if_both_start_together():
+    server = make_server(applications.Starlette(), 1.0, lambda: None)
+    with bind("127.0.0.1", 0) as first, bind(*first.getsockname()) as second:
+        first.listen()  # after both have bound, as while their models are loaded
+        with pytest.raises(UserError, match="cannot use 127.0.0.1, port .* in use"):
+            server.run(sockets=[second])
+
+
+@pytest.mark.parametrize("host", ["127.0.0..1", "."])
+def test_unusable_host_is_reported(host: str):
+    with pytest.raises(UserError, match="The server cannot use"):
+        bind(host, 0)
+
+
+def test_other_addresses_than_loopback_get_a_warning(trained: Path, tmp_path: Path):
+    port = free_port()
+    words = ("serve", "--model_folder", str(trained), "--port", str(port), "--host", "0.0.0.0")
+    job = processes.start(run_translate_ddp, tmp_path, 1, None, words)
+    job.signal_when(lambda: "Serving" in job.text(), signal.SIGTERM)
+    assert "warning: other machines can reach http://0.0.0.0" in job.succeed()

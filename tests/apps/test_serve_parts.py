@@ -1,0 +1,198 @@
+"""Parts of the server that need no extra: documents, words, languages, limits, a missing extra."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from translate_ddp import extras
+from translate_ddp.apps.commands import serve
+from translate_ddp.apps.serving.documents import html_text, plain_text
+from translate_ddp.apps.serving.languages import (
+    find_language,
+    menu_name,
+    public_codes,
+    same_language,
+)
+from translate_ddp.apps.serving.limits import LimitsConfig
+from translate_ddp.apps.serving.words import Word, words_of
+from translate_ddp.errors import UserError
+from translate_ddp.translation import Sentence, Translation
+from translate_ddp.translator import Translator
+
+
+def translation(*sentences: list[tuple[str, float]], text: str) -> Translation:
+    """A translation whose tokens have these probabilities."""
+    return Translation(
+        text,
+        [
+            Sentence("", "", [t for t, _ in tokens] + [""], [math.log(p) for _, p in tokens] + [-9])
+            for tokens in sentences
+        ],
+    )
+
+
+def rounded(words: list[Word]) -> list[tuple[str, float]]:
+    return [(text, round(probability, 6)) for text, probability in words]
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        ("one", ["one"]),
+        ("one\ntwo", ["one", "two"]),
+        ("\r\n  one \r\n\r\n\ttwo\r", ["one", "two"]),
+        (" \n\n ", []),
+        ("", []),
+        ("one. two.\u2028three", ["one. two.\u2028three"]),
+        ("\x85one\vtwo\fthree\u2029four\x1e", ["one\vtwo\fthree\u2029four"]),
+    ],
+)
+def test_lines_are_texts_and_all_else_is_kept(text: str, texts: list[str]):
+    document = plain_text(text)
+    assert document.texts == texts
+    assert document.fill(texts) == text
+
+
+@pytest.mark.parametrize(
+    ("html", "texts"),
+    [
+        ("<p>Old &amp; new</p>", ["Old & new"]),
+        ("<P Class='a'>one<BR>\n two </P> three", ["one", "two", "three"]),
+        ("<!DOCTYPE html><!-- a --><?b c?>one<br/>two", ["one", "two"]),
+        ("<script>if (a < b) c()</script><style>p {}</style>one", ["one"]),
+        ("<div translate=no>a<div>b</div>c</div>one", ["one"]),
+        ("<div translate=NO>a</div>one", ["one"]),
+        ('<b class="x notranslate">a</b>one<pre>b</pre><code>c</code>', ["one"]),
+        ("<img translate=no>one</div>two", ["one", "two"]),
+        ('<a href="x">one', ["one"]),
+        ("", []),
+        ("é\n\n<i>ü</i>\n<u>one\ntwo</u>", ["é", "ü", "one\ntwo"]),
+    ],
+)
+def test_text_between_tags_is_translated_and_all_else_is_kept(html: str, texts: list[str]):
+    document = html_text(html)
+    assert document.texts == texts
+    assert document.fill(texts) == html
+
+
+def test_a_sign_that_begins_no_tag_is_text():
+    document = html_text("<p>1 < 2 and 3 > 2</p>")
+    assert document.texts == ["1 < 2 and 3 > 2"]
+    assert document.fill(["2 < 1"]) == "<p>2 &lt; 1</p>"
+
+
+def test_translations_in_html_are_escaped():
+    assert "".join(part.text for part in html_text("</>Hello").parts) == "</>Hello"
+    document = html_text("<b>one</b> 1 &lt; 2")
+    assert document.texts == ["one", "1 < 2"]
+    assert document.fill(["<script>", "&"]) == "<b>&lt;script&gt;</b> &amp;"
+
+
+def test_probability_of_a_word_is_the_product_of_its_tokens():
+    found = translation(
+        [("The", 0.5), (" li", 0.5), ("on", 0.5), (".", 0.5)],
+        [("Go", 0.2), ("!", 0.5)],
+        text="The lion. Go!",
+    )
+    assert rounded(words_of(found, "en")) == [("The ", 0.5), ("lion. ", 0.125), ("Go!", 0.1)]
+
+
+def test_bytes_of_a_character_count_for_their_word():
+    tokens = [("caff", 0.5), ("\ufffd", 0.5), ("\ufffd", 0.5), (" ", 0.5), ("ne", 0.5), ("ro", 1.0)]
+    found = words_of(translation(tokens, text="caffè nero"), "it")
+    assert [word.text for word in found] == ["caffè ", "nero"]
+    assert math.prod(word.probability for word in found) == pytest.approx(0.5**5)
+    assert found[0].probability <= 0.5**3
+
+
+def test_a_mark_that_is_composed_does_not_lose_the_place():
+    tokens = [("e", 0.5), ("\u0301", 0.5), (" a", 0.25), (" a", 1.0)]
+    assert rounded(words_of(translation(tokens, text="é a a"), "fr")) == [
+        ("é ", 0.25),
+        ("a ", 0.25),
+        ("a", 1.0),
+    ]
+
+
+def test_words_of_a_language_without_blanks_are_tokens():
+    found = translation([("今日", 0.5), ("は", 0.25)], [("晴れ", 1.0)], text="今日は晴れ")
+    assert rounded(words_of(found, "ja")) == [("今日", 0.5), ("は", 0.25), ("晴れ", 1.0)]
+    assert words_of(Translation("", []), "ja") == words_of(Translation("", []), "en") == []
+
+
+def test_words_of_a_model_have_all_its_text_and_probability(trained: Path):
+    texts = ["sun moon river. Tree", "caf\u00e9 \u2603 wolf", "stone"]
+    for ((found,),) in zip(Translator.open(str(trained)).translate(texts, n_best=1), strict=True):
+        words = words_of(found, "it")
+        assert "".join(word.text for word in words) == found.text != ""
+        tokens = sum(p for sentence in found.sentences for p in sentence.log_probs[:-1])
+        assert math.log(math.prod(word.probability for word in words)) == pytest.approx(tokens)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("en", "en_US", True),
+        ("en-GB", "en_US", True),
+        ("EN", "en", True),
+        ("en", "de", False),
+        ("zh", "zh_CN", True),
+        ("zh-Hans", "zh_CN", True),
+        ("zh_TW", "zh_CN", False),
+        ("zt", "zh_TW", True),
+        ("zt", "zh-Hans", False),
+        ("pb", "pt", True),
+        ("sr-Latn", "sr_Cyrl", False),
+        ("sr", "sr_Cyrl", True),
+        ("sr@latin", "srp_Cyrl", False),
+        ("de", "deu_Latn", True),
+        ("cmn_Hans", "zho_TW", False),
+    ],
+)
+def test_codes_of_one_language_are_equal_but_for_regions(one: str, other: str, same: bool):
+    assert same_language(one, other) == same_language(other, one) == same
+
+
+@pytest.mark.parametrize(
+    ("code", "pair", "place"),
+    [
+        ("en", ("en_US", "it"), 0),
+        ("it-IT", ("en_US", "it"), 1),
+        ("fr", ("en_US", "it"), None),
+        ("pt-PT", ("pt_BR", "pt_PT"), 1),
+        ("pb", ("pt_PT", "pt_BR"), 1),
+        ("zh-Hant", ("zh", "zh_Hant"), 1),
+        ("zh", ("zh_Hant", "zh"), 1),
+        ("zt", ("zh", "zh_TW"), 1),
+        ("zh-CN", ("zh_Hant", "zh_Hans"), 1),
+    ],
+)
+def test_code_names_the_closest_of_two_varieties(
+    code: str, pair: tuple[str, str], place: int | None
+):
+    assert find_language(code, pair) == place
+
+
+def test_public_codes_have_a_region_only_where_it_is_needed():
+    assert public_codes("en_US", "it_IT") == ("en", "it")
+    assert public_codes("deu", "fra_Latn") == ("de", "fr")
+    assert public_codes("zh_Hans", "zh_Hant") == ("zh-Hans", "zh-Hant")
+    assert menu_name("it") == "Italian"
+    assert menu_name("zh-Hant") == "Chinese (zh-Hant)"
+    assert menu_name("tlh") == "tlh"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"max_characters": 0}, {"max_waiting": 0}, {"max_seconds": math.inf}, {"max_seconds": 0}],
+)
+def test_unusable_limit_is_named(settings: dict[str, float]):
+    with pytest.raises(ValueError, match=f"^{next(iter(settings))} must be "):
+        LimitsConfig(**settings)  # pyright: ignore[reportArgumentType]
+
+
+def test_missing_extra_is_one_message(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="uvicorn .* pip install -r requirements-serve.txt"):
+        serve.run(serve.ServeConfig())

@@ -1,0 +1,245 @@
+"""What `translate` writes: text, jsonl, several translations, and a prompt on a terminal."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers.children import environment as child_environment
+from tests.helpers.children import run_on_terminal
+from tests.helpers.commands import ROOT, environment, translate_ddp
+from tests.helpers.nodes import state_of
+from tests.helpers.processes import SECONDS, wait_until
+from translate_ddp.apps.commands.translate import report_from
+from translate_ddp.settings import NBestConfig
+from translate_ddp.translator import Translator
+
+LINES = ["sun moon river. fish wolf.", "", "- moon\ntree"]
+
+
+def run(trained: Path, tmp_path: Path, *words: str) -> str:
+    code, output = translate_ddp(tmp_path, "translate", "--model_folder", str(trained), *words)
+    assert code == 0, output
+    return output
+
+
+def test_jsonl_has_the_log_probabilities_that_the_engine_computes(trained: Path, tmp_path: Path):
+    output = run(trained, tmp_path, *LINES, "--format", "jsonl", "--n_best", "3")
+    translator = Translator.open(str(trained))
+    rows = [json.loads(line) for line in output.splitlines()]
+    assert [row["source"] for row in rows] == LINES
+    assert [len(row["translations"]) for row in rows] == [3, 3, 3]
+    assert rows[1]["translations"] == [{"text": "", "score": 0.0, "sentences": []}] * 3
+    assert [len(rows[place]["translations"][0]["sentences"]) for place in (0, 2)] == [2, 1]
+    for row in rows:
+        for number, translation in enumerate(row["translations"]):
+            for sentence in translation["sentences"]:
+                source = translator.tokenizer.encode([sentence["source"]])
+                (found,) = translator.engine.translate(source, NBestConfig(n_best=3))
+                (expected,) = translator.engine.log_probs(source, [found[number].ids])
+                assert sentence["log_probs"] == pytest.approx(expected.tolist(), abs=2e-6)
+                assert "".join(sentence["tokens"]).strip() == sentence["text"]
+            values = [p for each in translation["sentences"] for p in each["log_probs"]]
+            assert translation["score"] == pytest.approx(np.mean(values or [0]), abs=2e-6)
+
+
+def test_text_has_n_best_lines_for_each_text(trained: Path, tmp_path: Path):
+    output = run(trained, tmp_path, *LINES, "--n_best", "2")
+    found = Translator.open(str(trained)).translate(LINES, n_best=2)
+    assert output.splitlines() == [each.text for n_best in found for each in n_best]
+
+
+def test_samples_depend_on_the_seed(trained: Path, tmp_path: Path):
+    flags = ["--temperature", "1", "--seed"]
+    one, again, other = (run(trained, tmp_path, *LINES, *flags, seed) for seed in "112")
+    assert one == again != other
+    sampled = Translator.open(str(trained)).translate(LINES, temperature=1, seed=1, n_best=1)
+    assert one.splitlines() == [best.text for (best,) in sampled]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_input_without_output_is_written_to_standard_output(
+    trained: Path, tmp_path: Path, name: str
+):
+    texts = ["sun {moon}", "", "fish"]
+    lines = [json.dumps({"en": text}) if name == "a.jsonl" else text for text in texts]
+    (tmp_path / name).write_text("\n".join(lines))
+    output = run(trained, tmp_path, "--input", str(tmp_path / name))
+    translations = Translator.open(str(trained)).translate(texts)
+    assert output == "".join(f"{line}\n" for line in translations)
+
+
+FOREIGN = "sun \x9b31m moon \u202efish"  # CSI and a right-to-left override
+
+
+def test_terminal_shows_characters_escaped_that_could_control_it(trained: Path, tmp_path: Path):
+    flags = ["--model_folder", str(trained), "--format", "jsonl", FOREIGN]
+    command = [sys.executable, "-m", "translate_ddp", "translate", *flags]
+    code, shown = run_on_terminal(command, child_environment(tmp_path))
+    assert code == 0 and r"sun \x9b31m moon \u202efish" in shown
+    assert not set("\x9b\u202e") & set(shown)
+
+
+def test_pipe_receives_the_text_as_it_is(trained: Path, tmp_path: Path):
+    output = run(trained, tmp_path, "--format", "jsonl", FOREIGN)
+    assert json.loads(output)["source"] == FOREIGN
+
+
+def test_line_breaks_of_a_model_do_not_break_the_line(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+):
+    translator = Translator.open(str(trained))
+    decode = lambda rows: ["sun\nmoon\r\n\x85tree\u2028"] * len(rows)  # noqa: E731
+    monkeypatch.setattr(translator.tokenizer, "decode", decode)
+    assert translator.translate(["fish", "wolf"]) == ["sun moon tree"] * 2
+    ((best,),) = translator.translate(["fish"], n_best=1)
+    assert best.text == "sun moon tree"
+
+
+def test_rows_without_a_text_are_counted(trained: Path, tmp_path: Path):
+    (tmp_path / "a.jsonl").write_text('{"en": "sun"}\n{"en": null}\n{"en": "sun"}\n')
+    output = run(trained, tmp_path, "--input", str(tmp_path / "a.jsonl"))
+    assert "a.jsonl without a text: 1. Their translations are empty." in output
+    *_, first, second, third = output.split("\n")[:-1]
+    assert second == "" != first == third
+
+
+@pytest.mark.parametrize(("path", "unit"), [("", "Line"), ("a.txt.gz", "Line"), ("a.tsv", "Text")])
+def test_messages_count_lines_of_text_and_texts_of_tables(
+    path: str, unit: str, capsys: pytest.CaptureFixture[str]
+):
+    report_from(10, path)(2, "too long")
+    assert capsys.readouterr().err == f"{unit} 13: too long\n"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_standard_input_that_is_not_utf8_is_reported_with_its_line(trained: Path, encoding: str):
+    done = subprocess.run(
+        [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)],
+        cwd=ROOT,
+        env=environment(),
+        input="sun\ncaf\u00e9\n".encode(encoding),
+        capture_output=True,
+    )
+    assert done.returncode == 0
+    assert "Line 2: not UTF-8" in done.stderr.decode()
+    assert ("Line 1" in done.stderr.decode()) == (encoding == "utf-16")
+
+
+def translated(trained: Path, folder: Path, data: bytes, *flags: str) -> tuple[str, str]:
+    """What the command writes to standard output and error, given the data by a pipe."""
+    command = [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)]
+    variables = environment() | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, *flags], cwd=folder, env=variables, input=data, capture_output=True
+    )
+    return done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "flags", [("--input", "-", "--output", "-"), ("--input", "/dev/stdin"), ("--output", "-"), ()]
+)
+def test_standard_input_and_output_have_names(
+    trained: Path, tmp_path: Path, flags: tuple[str, ...]
+):
+    output, errors = translated(trained, tmp_path, b"sun moon\n\nfish\n", *flags)
+    translations = Translator.open(str(trained)).translate(["sun moon", "", "fish"])
+    assert output == "".join(f"{line}\n" for line in translations)
+    assert errors == "" and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["validate", "average", "translate"])
+def test_other_outputs_have_the_name_of_a_file(trained: Path, tmp_path: Path, command: str):
+    words = [command, "--model_folder", str(trained)] if command != "average" else [command]
+    output = "./-" if command == "translate" else "-"
+    words += ["--output", output] + (["--input", __file__] if command == "translate" else [])
+    code, output = translate_ddp(tmp_path, *words)
+    assert code == 2 and "--output - is no file: pass" in output
+
+
+@pytest.mark.parametrize(
+    ("data", "texts"),
+    [
+        (
+            b"sun\x0bmoon\x0cfish\xe2\x80\xa8wolf\xc2\x85tree\r\nsun\n",
+            ["sun moon fish wolf tree", "sun"],
+        ),
+        (b"sun\rmoon fish\r", ["sun", "moon fish"]),
+        (b"sun\rmoon\nfish", ["sun moon", "fish"]),
+    ],
+)
+def test_lines_of_standard_input_end_as_those_of_files(
+    trained: Path, tmp_path: Path, data: bytes, texts: list[str]
+):
+    expected = "".join(f"{line}\n" for line in Translator.open(str(trained)).translate(texts))
+    assert translated(trained, tmp_path, data)[0] == expected
+    assert translated(trained, tmp_path, data, "--input", "-")[0] == expected
+
+
+@pytest.fixture
+def terminal(trained: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The command on a terminal, and the terminal's other end."""
+    ours, theirs = pty.openpty()
+    job = subprocess.Popen(
+        [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)],
+        cwd=ROOT,
+        env=environment() | {"TERM": "dumb"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    yield job, ours
+    job.kill()
+    job.wait()
+    os.close(ours)
+
+
+def read_until(end: int, text: str) -> str:
+    """What the terminal shows up to and with `text`."""
+    shown = b""
+    while text not in shown.decode(errors="replace"):
+        ready, _, _ = select.select([end], [], [], SECONDS)
+        assert ready, f"timeout: {shown!r}"
+        shown += os.read(end, 4096)
+    return shown.decode()
+
+
+def test_terminal_shows_a_prompt_and_ctrl_d_ends_it(
+    terminal: tuple[subprocess.Popen[bytes], int], trained: Path
+):
+    job, end = terminal
+    shown = read_until(end, "en-it> ")
+    assert "Type a text in en. Ctrl-D ends." in shown
+    for text in ("sun moon river", "fish"):
+        os.write(end, f"{text}\n".encode())
+        (translation,) = Translator.open(str(trained)).translate([text])
+        assert translation in read_until(end, "en-it> ").splitlines()
+    os.write(end, b"\x04")
+    assert job.wait(SECONDS) == 0
+
+
+def test_ctrl_c_ends_the_prompt_without_a_traceback(
+    terminal: tuple[subprocess.Popen[bytes], int],
+):
+    job, end = terminal
+    read_until(end, "en-it> ")
+    # Python handles a signal between its prompt and the read after the next line.
+    wait_until(lambda: state_of(job.pid) == "S")
+    job.send_signal(signal.SIGINT)
+    shown = ""
+    try:
+        while piece := os.read(end, 4096):
+            shown += piece.decode()
+    except OSError:  # the other end is closed
+        pass
+    assert job.wait(SECONDS) == 130 and shown.strip() == ""

@@ -1,0 +1,103 @@
+"""The sentences of a text as the model receives them: split, whole, or kept as they are."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.commands import translate_ddp
+from translate_ddp.apps.commands import translate
+from translate_ddp.apps.serving.words import words_of
+from translate_ddp.translator import Translator
+
+
+def record_sources(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """A list that receives the ids that the model translates from now on."""
+    sent: list[list[int]] = []
+    translate_ids = translator.engine.translate
+
+    def record(sources: Any, *settings: Any) -> Any:
+        sent.extend(map(list, sources))
+        return translate_ids(sources, *settings)
+
+    monkeypatch.setattr(translator.engine, "translate", record)
+    return sent
+
+
+def test_text_without_letters_is_never_sent_to_the_model(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+):
+    translator = Translator.open(str(trained))
+    one, two = translator.translate(["Sun moon.", "Fish wolf."])
+    sent = record_sources(translator, monkeypatch)
+    texts = [
+        "😀",
+        "---",
+        "#",
+        "?",
+        "1,234.5",
+        "€ 100",
+        "१२३",
+        "5! 3? Ⅳ",
+        "| 5 |   6\u00a0€ |",
+        "1\u2028 2\n3",
+    ]
+    done: list[int] = []
+    assert translator.translate(texts, on_done=done.append) == [*texts[:-1], "1  2 3"]
+    assert sum(done) == len(texts)
+    for split in ("sentences", "none"):
+        for found in translator.translate(texts, n_best=3, split=split):
+            assert [each.text for each in found] == [found[0].text] * 3
+            assert [each.score for each in found] == [0.0] * 3
+    assert sent == []
+    mixed = "Sun moon. 😀 --- Fish wolf."
+    assert translator.translate([mixed]) == [f"{one} 😀 --- {two}"]
+    assert len(sent) == 2
+    for found in translator.translate([mixed], n_best=2)[0]:
+        kept = found.sentences[1]
+        assert (kept.source, kept.text, kept.log_probs) == ("😀 ---", "😀 ---", [0.0, 0.0])
+        words = {word.text.strip(): word.probability for word in words_of(found, "it")}
+        assert words["😀"] == words["---"] == 1.0 > min(words.values())
+        assert "".join(word.text for word in words_of(found, "it")) == found.text
+
+
+def test_part_without_letters_of_a_long_sentence_is_kept(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+):
+    translator = Translator.open(str(trained))
+    sent = record_sources(translator, monkeypatch)
+    (found,) = translator.translate(["7 " * 100 + "sun moon"], report=lambda row, message: None)
+    assert found.startswith("7 " * 80)
+    assert len(sent) == 1 and "sun moon" in translator.tokenizer.decode(sent)[0]
+
+
+def test_split_none_translates_a_text_as_one_sentence(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    translator, line = Translator.open(str(trained)), "sun  moon. fish wolf."
+    sent = record_sources(translator, monkeypatch)
+    (whole,) = translator.translate([line, ""], split="none")[:1]
+    assert sent == translator.tokenizer.encode(["sun moon. fish wolf."])
+    assert len(translator.translate([line], n_best=1)[0][0].sentences) == 2
+    saved = translate.SavedModel(str(trained))
+    opened = saved.open(split="none")
+    assert opened.translate([line, ""]) == [whole, ""]
+    assert opened.identity != translator.identity == saved.open().identity
+    words = ("--model_folder", str(trained), "--split", "none", "--format", "jsonl", line)
+    code, output = translate_ddp(tmp_path, "translate", *words)
+    assert code == 0
+    assert [len(each["sentences"]) for each in json.loads(output)["translations"]] == [1]
+
+
+def test_learnt_abbreviations_split_the_texts_of_their_language(trained: Path):
+    plain = Translator.open(str(trained))
+    learnt = {"en": ["zrb"], "it": ["brz"]}
+    arguments = plain.engine, plain.tokenizer, ("en_US", "it"), 20, None, True, learnt
+    translator = Translator(*arguments)
+    texts = ["A Zrb. Obama. B", "A Brz. Rossi. B"]
+    assert [len(translator.sentences(text)) for text in texts] == [2, 3]
+    assert [len(translator.reverse().sentences(text)) for text in texts] == [3, 2]
+    assert translator.identity != Translator(*arguments[:-1]).identity
+    translator.split = "none"
+    assert translator.reverse().split == "none"

@@ -1,0 +1,193 @@
+"""Settings of a process: environment variables, threads and the memory that it keeps."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import processes
+from translate_ddp.run_settings import DistributedConfig
+from translate_ddp.runtime import cpus, environment
+from translate_ddp.runtime.cpus import cpu_quotas, threads_per_process, usable_cores
+from translate_ddp.runtime.distributed import open_world
+from translate_ddp.runtime.launcher import Launch
+
+
+def test_variables_set_by_the_user_stay(monkeypatch: pytest.MonkeyPatch):
+    fresh: dict[str, str] = {}
+    monkeypatch.setattr(environment, "can_expand_segments", lambda: True)
+    environment.set_defaults(fresh)
+    assert fresh["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
+    assert fresh["GOMP_SPINCOUNT"] == str(environment.SPIN_COUNT)
+    for name, replaced in (
+        ("PYTORCH_ALLOC_CONF", "PYTORCH_ALLOC_CONF"),
+        ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"),
+        ("GOMP_SPINCOUNT", "GOMP_SPINCOUNT"),
+        ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"),
+    ):
+        chosen = {name: "mine"}
+        environment.set_defaults(chosen)
+        others = {other: value for other, value in fresh.items() if other != replaced}
+        assert chosen == others | {name: "mine"}
+
+
+def test_defaults_are_set_before_torch_is_imported():
+    program = (
+        "import os, sys\n"
+        "real = os.environ\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'torch':\n"
+        "            print(os.environ.get('GOMP_SPINCOUNT'))\n"
+        "            sys.exit()\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    )
+    clean = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    command = "translate_ddp.__main__, translate_ddp.apps.commands.average"
+    train = "train, translate_ddp.training.main"
+    for module in (train, command, "translate_ddp.translator", "benchmarks.workbench"):
+        words = [sys.executable, "-c", f"{program}import {module}"]
+        done = subprocess.run(words, env=clean, capture_output=True, text=True)
+        assert done.stdout.strip() == str(environment.SPIN_COUNT), (module, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "launch", "threads"),
+    [
+        ("", Launch(), 8),
+        ("", Launch(size=4, local_size=4), 2),
+        ("3", Launch(size=4, local_size=4, under_torchrun=True), 3),
+        ("1", Launch(), 1),
+        ("1", Launch(size=4, local_size=4, under_torchrun=True), 2),  # set by torchrun
+        ("4,2", Launch(), 4),  # of nested parallel regions, which torch does not use
+        ("many", Launch(), 8),
+    ],
+)
+def test_number_of_threads_set_by_the_user_is_used(
+    chosen: str, launch: Launch, threads: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", chosen)
+    monkeypatch.setattr(cpus, "usable_cores", lambda: 8)
+    assert threads_per_process(launch) == threads
+
+
+THREADS = r"""
+import os
+from translate_ddp.runtime.cpus import threads_per_process
+from translate_ddp.runtime.launcher import read_launch
+line = f"threads {threads_per_process(read_launch(os.environ))}\n"
+os.write(1, line.encode())  # in one piece, as two processes write
+"""
+
+
+@pytest.mark.parametrize("chosen", ["1", None])
+def test_omp_num_threads_of_torchrun_is_distinguished_from_that_of_the_user(
+    chosen: str | None, tmp_path: Path
+):
+    script = tmp_path / "threads.py"
+    script.write_text(THREADS)
+    variables = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
+    variables |= {"PYTHONPATH": os.getcwd()} | ({"OMP_NUM_THREADS": chosen} if chosen else {})
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    done = subprocess.run([*run, script], env=variables, capture_output=True, text=True)
+    expected = chosen or str(max(1, usable_cores() // 2))
+    assert done.stdout.count(f"threads {expected}\n") == 2, done.stdout + done.stderr
+
+
+def test_quotas_of_a_container_and_its_parents_limit_the_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    groups = tmp_path / "groups"
+    inner = groups / "kubepods/pod7/container"
+    inner.mkdir(parents=True)
+    (groups / "kubepods/cpu.max").write_text("max 100000\n")
+    (groups / "kubepods/pod7/cpu.max").write_text("250000 100000\n")
+    (inner / "cpu.max").write_text("600000 100000\n")
+    own = tmp_path / "own"
+    own.write_text("0::/kubepods/pod7/container\n")
+    assert list(cpu_quotas(groups, own)) == [6.0, 2.5]
+
+    (groups / "cpu/batch").mkdir(parents=True)  # version 1
+    (groups / "cpu/batch/cpu.cfs_quota_us").write_text("150000\n")
+    (groups / "cpu/batch/cpu.cfs_period_us").write_text("100000\n")
+    own.write_text("4:memory:/batch\n3:cpu,cpuacct:/batch\n")
+    assert list(cpu_quotas(groups, own)) == [1.5]
+    (groups / "cpu/batch/cpu.cfs_quota_us").write_text("-1\n")
+    assert list(cpu_quotas(groups, own)) == []
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16))
+    for quotas, cores in (([], 16), ([6.0, 2.5], 3), ([0.5], 1), ([64.0], 16)):
+        monkeypatch.setattr(cpus, "cpu_quotas", lambda quotas=quotas: quotas)
+        assert usable_cores() == cores
+
+
+def test_segments_do_not_expand_under_wsl_and_on_jetson(tmp_path: Path):
+    release, tegra = tmp_path / "osrelease", tmp_path / "nv_tegra_release"
+    for text, expands in (("6.8.0-49-generic", True), ("5.15.1-microsoft-standard-WSL2", False)):
+        release.write_text(text)
+        assert environment.can_expand_segments(release, tegra) == expands
+    release.write_text("6.8.0")
+    tegra.touch()
+    assert not environment.can_expand_segments(release, tegra)
+
+
+START = """
+import os
+from translate_ddp.runtime.environment import set_defaults
+from translate_ddp.runtime.cpu_memory import keep_freed_memory
+set_defaults(os.environ)
+keep_freed_memory()
+import torch
+
+def resident_kib() -> int:
+    return int(open("/proc/self/status").read().split("VmRSS:")[1].split()[0])
+"""
+
+MANY_SHAPES = """
+weights_DD = torch.randn(256, 256).bfloat16()
+for rows in range(100, 900):
+    if rows == 600:
+        before = resident_kib()
+    torch.randn(rows, 256).bfloat16() @ weights_DD
+print(resident_kib() - before)
+"""
+
+LARGE_BLOCK = """
+block = torch.ones(6 * 2**20)
+while_used = resident_kib()
+del block
+print(while_used - resident_kib())
+"""
+
+
+def printed(program: str) -> list[int]:
+    command = [sys.executable, "-c", START + program]
+    unset = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
+    done = subprocess.run(command, env=unset, capture_output=True, text=True, check=True)
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_memory_stops_growing_with_the_number_of_shapes():
+    (grown_kib,) = printed(MANY_SHAPES)
+    assert grown_kib < 60_000  # of 300 kernels, each of 500 KiB or more
+
+
+def test_freed_large_block_is_kept_for_reuse():
+    (returned_kib,) = printed(LARGE_BLOCK)
+    assert returned_kib < 1024  # of 24 MiB
+
+
+def join_without_the_interface() -> None:
+    os.environ["GLOO_SOCKET_IFNAME"] = "eth99"
+    with open_world(DistributedConfig()):
+        pass
+
+
+def test_unknown_network_interface_is_one_message_with_those_that_exist(tmp_path: Path):
+    output = processes.start(join_without_the_interface, tmp_path, 2).fail()
+    (line,) = output.strip().splitlines()
+    assert line.startswith("error: GLOO_SOCKET_IFNAME is eth99, but ")
+    assert re.search(r"interfaces (\S+, )*lo[,:]", line)

@@ -1,0 +1,151 @@
+"""Worker processes: results in order, errors, and processes that die."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.functions import (
+    exit_with_message,
+    fail,
+    fail_with_unpicklable_error,
+    fill_stderr,
+    kill_itself,
+    length,
+    print_and_return,
+    process_of,
+    return_unpicklable,
+)
+from tests.helpers.processes import children_of, wait_until
+from translate_ddp.errors import UserError
+from translate_ddp.runtime.workers import map_in_processes
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_results_are_in_order_and_come_from_other_processes():
+    found = list(map_in_processes(process_of, range(40), processes=2))
+    assert [number for number, _ in found] == list(range(40))
+    assert len({pid for _, pid in found} - {os.getpid()}) == 2
+
+
+def test_few_items_need_no_process():
+    assert {pid for _, pid in map_in_processes(process_of, range(3), processes=2)} == {os.getpid()}
+
+
+def test_items_are_read_as_results_are_taken():
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    results = map_in_processes(process_of, items(), processes=2)
+    for _ in range(10):
+        next(results)
+    assert len(taken) < 30
+
+
+def test_an_exception_of_the_function_is_raised_and_ends_the_workers():
+    with pytest.raises(UserError, match="number 17 is unusable"):
+        list(map_in_processes(fail, range(40), processes=2))
+    assert not workers_of(os.getpid())
+
+
+def test_a_killed_worker_is_an_error_that_names_the_signal():
+    with pytest.raises(UserError, match=r"worker process .* has ended \(signal 9\)"):
+        list(map_in_processes(kill_itself, range(40), processes=2))
+
+
+def test_workers_end_with_a_killed_parent():
+    code = (
+        "import itertools; from tests.helpers.functions import process_of\n"
+        "from translate_ddp.runtime.workers import map_in_processes\n"
+        "for _ in map_in_processes(process_of, itertools.count(), processes=2): pass"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as parent:
+        wait_until(lambda: len(workers_of(parent.pid)) == 2)
+        workers = workers_of(parent.pid)
+        parent.kill()
+    wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers))
+
+
+def test_workers_end_without_a_message_when_their_parent_is_killed_at_any_time():
+    code = (
+        "import itertools, os, signal, threading; from tests.helpers.functions import length\n"
+        "from translate_ddp.runtime.workers import map_in_processes\n"
+        "threading.Timer({}, os.kill, (os.getpid(), signal.SIGKILL)).start()\n"
+        "for _ in map_in_processes(length, itertools.repeat('x' * 500_000), processes=3): pass"
+    )
+    for seconds in (0.01, 0.1, 0.5):
+        command = [sys.executable, "-c", code.format(seconds)]
+        ended = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, timeout=60)
+        assert (ended.returncode, ended.stderr) == (-signal.SIGKILL, b"")  # at the end of workers
+
+
+def test_an_exception_that_cannot_be_pickled_is_raised_with_its_text():
+    with pytest.raises(RuntimeError, match="Unpicklable: 17 and 2"):
+        list(map_in_processes(fail_with_unpicklable_error, range(40), processes=2))
+    with pytest.raises(Exception, match="pickle"):
+        list(map_in_processes(return_unpicklable, range(40), processes=2))
+
+
+def test_an_exception_of_the_items_or_of_the_caller_ends_the_workers():
+    def items() -> Iterator[str]:
+        yield from ["x" * 1_000_000] * 20  # the pipes are full
+        raise UserError("line 21 cannot be read")
+
+    with pytest.raises(UserError, match="line 21"):
+        list(map_in_processes(length, items(), processes=2))
+    assert not workers_of(os.getpid())
+    results = map_in_processes(length, itertools.repeat("x" * 1_000_000), processes=2)
+    assert next(results) == 1_000_000
+    results.close()
+    assert not workers_of(os.getpid())
+
+
+def test_a_worker_that_exits_is_an_error_that_names_the_code():
+    with pytest.raises(UserError, match=r"\(exit code 3\). Its own messages are above"):
+        list(map_in_processes(exit_with_message, range(40), processes=2))
+
+
+def test_processes_that_cannot_be_started_are_an_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", "/absent/python")
+    with pytest.raises(UserError, match=r"cannot be started: No such file.* ulimit"):
+        list(map_in_processes(process_of, range(40), processes=2))
+
+
+def test_workers_may_write_any_amount_to_stderr(capfd: pytest.CaptureFixture[str]):
+    assert list(map_in_processes(fill_stderr, range(8), processes=2)) == list(range(8))
+    assert len(capfd.readouterr().err) == 1_600_000
+
+
+@pytest.mark.parametrize("flags", [[], ["-I"], ["-P"]])
+def test_workers_import_the_modules_of_this_process(tmp_path: Path, flags: list[str]):
+    for name in ("numpy", "pickle", "queue", "translate_ddp"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('a file of the user')")
+    code = (
+        f"import sys; sys.path[:] = [{str(ROOT)!r}, *filter(None, sys.path)]\n"
+        "from tests.helpers.functions import length\n"
+        "from translate_ddp.runtime.workers import map_in_processes\n"
+        "print(sum(map_in_processes(length, ['ab'] * 20, processes=2)))"
+    )
+    command = [sys.executable, *flags, "-c", code]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.stderr) == ("40\n", "")
+
+
+def test_output_of_the_function_does_not_mix_with_results(capfd: pytest.CaptureFixture[str]):
+    assert list(map_in_processes(print_and_return, range(8), processes=2)) == list(range(8))
+    assert capfd.readouterr().err.count("printed") == 8
+
+
+def workers_of(pid: int) -> list[int]:
+    command = b"from translate_ddp.runtime.workers"
+    return [c for c in children_of(pid) if command in Path(f"/proc/{c}/cmdline").read_bytes()]

@@ -1,0 +1,211 @@
+"""What whole runs record for their report: also killed, stopped, failed and resumed ones."""
+
+import json
+import platform
+import signal
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from markupsafe import escape
+
+from tests.helpers import processes
+from tests.helpers.faults import MANY_EPOCHS, Run
+from tests.helpers.runs import checkpoints, records, validations
+from translate_ddp.apps.reporting.reading import read_run
+from translate_ddp.corpus_settings import MixConfig, Stage
+from translate_ddp.data.mix import Mix
+from translate_ddp.data.plan import Lengths
+from translate_ddp.run_record import RECORD_FILES
+from translate_ddp.runtime import process_exit
+from translate_ddp.runtime.fault_injection import VARIABLE
+from translate_ddp.training import attended
+from translate_ddp.training.run_facts import BINS, count_lengths, count_steps, short_name
+from translate_ddp.training.sinks import report_sink
+
+
+def train(arguments: list[str]) -> None:
+    """`train.py`, with a stand-in for the process that writes the page."""
+    report_sink.MODULE = "tests.helpers.page_process"
+    report_sink.END_SECONDS = process_exit.RECORD_SECONDS = processes.SECONDS
+    attended.MAX_TOKENS = 1000  # a tiny model writes bytes that are no text, and many
+    processes.run_train(arguments)
+
+
+def start(run: Run, *flags: str, size: int = 1, fault: str = "") -> processes.Job:
+    variables = {VARIABLE: fault} if fault else {}
+    return processes.start(train, run.folder, size, variables, [*run.flags, "--report", *flags])
+
+
+def train_with_page(arguments: list[str]) -> None:
+    """`train.py`, which waits for its page as long as that takes."""
+    report_sink.END_SECONDS = processes.SECONDS
+    processes.run_train(arguments)
+
+
+def page(folder: Path) -> dict[str, Any]:
+    """The last event on the page."""
+    return json.loads((folder / "report.html").read_text().splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name"),
+    [
+        ("/data/multi30k/train", "multi30k/train"),
+        ("../train.tsv", "../train.tsv"),
+        ("Helsinki-NLP/opus_books", "Helsinki-NLP/opus_books"),
+        ("demo", "demo"),
+        ("/train", "/train"),
+    ],
+)
+def test_a_corpus_is_named_by_the_end_of_its_path(dataset: str, name: str):
+    assert short_name(dataset) == name
+
+
+def test_run_on_two_ranks_is_recorded_once(run: Run):
+    output = start(run, size=2).succeed()
+    run.assert_uninterrupted(2)
+    assert f"report  {run.folder / 'report.html'}, from the first validation on\n" in output
+    found, last = read_run(run.folder), records(run.folder)[-1]["step"]
+    [launch], [end] = found.launches, found.ends
+    assert (launch.step, launch.total_steps, launch.world_size) == (0, last, 2)
+    assert [line[:6] for line in launch.ranks] == ["rank 0", "rank 1"]
+    assert (launch.preset, launch.lang_src) == ("tiny", "en")
+    assert [Path(name).name for name in launch.datasets] == ["train"]
+    assert launch.changed["d_model"] == 16 and "model_folder" not in launch.changed
+    assert (launch.device, launch.nodes, launch.previous, launch.num_epochs) == ("cpu", 1, 0, 2)
+    assert (launch.torch, launch.python) == (torch.__version__, platform.python_version())
+    assert f"{launch.parameters:,} parameters" in output and f"{launch.threads} thread" in output
+    assert launch.model in output and f"{launch.padding:.1%}" in output
+    assert found.validation and found.validation.bleu_signature.startswith("nrefs:1|")
+    assert launch.train_pairs == sum(launch.source_lengths) == sum(launch.target_lengths)
+    assert f"{launch.train_pairs:,} training and {launch.validation_pairs} validation" in output
+    assert (end.state, end.step, page(run.folder)["state"]) == ("finished", last, "finished")
+
+    assert set(checkpoints(run.folder)) <= {saved.name for saved in found.saved}
+    sizes = {saved.name: saved.size for saved in found.saved}
+    for name in checkpoints(run.folder):
+        assert sizes[name] == (run.folder / name).stat().st_size
+    assert [saved.step for saved in found.saved if saved.epoch == 2] == [last]
+
+    assert found.validation is not None and found.validation.step == last
+    assert len(found.validation.rows) == launch.validation_pairs
+    assert len(found.samples) == len(validations(run.folder, "BLEU")) == 2
+    first, second = ([row[:2] for row in sample.rows] for sample in found.samples)
+    assert first == second and len(first) == 5
+    assert len(found.validation.attention) == 3
+    assert found.problems == []
+
+
+def test_page_of_a_finished_run_has_its_state_and_its_sentences(run: Run):
+    processes.start(train_with_page, run.folder, 1, {}, [*run.flags, "--report"]).succeed()
+    html = (run.folder / "report.html").read_text()
+    assert "<dd>finished</dd>" in html
+    for source, reference, _ in read_run(run.folder).samples[-1].rows:
+        assert str(escape(source)) in html and str(escape(reference)) in html
+
+
+@pytest.mark.parametrize("fault", ["record:5=kill", "record:6=kill", "validating:1=kill"])
+def test_run_killed_at_a_record_ends_with_the_samples_of_an_undisturbed_one(run: Run, fault: str):
+    straight = run.copy("straight")
+    start(straight).succeed()
+    start(run, fault=fault).kill_rest()
+    last = records(run.folder)[-1]["time"]
+    start(run).succeed()
+    run.assert_uninterrupted()
+    found, expected = read_run(run.folder), read_run(straight.folder)
+    first, second = found.launches
+    assert first.step == 0 < second.step and second.previous == last
+    assert found.samples == expected.samples and found.validation == expected.validation
+    assert [end.state for end in found.ends] == ["finished"]
+    assert found.problems == []
+
+
+def test_full_disk_for_the_record_changes_no_number_of_the_run(run: Run):
+    output = start(run, fault="record:1-999=enospc").succeed()
+    run.assert_uninterrupted()
+    assert output.count("Could not write the record of the report") == 1
+    assert not (run.folder / "events.jsonl").exists()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_failure_of_a_rank_is_on_the_last_page(run: Run, rank: int):
+    # With rank 1, the watchdog thread of rank 0 ends its process.
+    assert 1 in start(run, size=2, fault=f"batch:5@{rank}=raise").wait()
+    [end] = read_run(run.folder).ends
+    assert end.state == "failed" and f"Rank {rank} failed at step 5" in end.reason
+    assert page(run.folder) == {"event": "end", **asdict(end)}
+
+
+def test_stopped_and_resumed_run_has_two_launches(run: Run):
+    job = start(run, *MANY_EPOCHS)
+    job.signal_when(lambda: (run.folder / "validation.json").exists(), signal.SIGTERM)
+    job.succeed()
+    assert page(run.folder)["state"] == "preempted"
+    stopped = run.status
+    start(run, "--num_epochs", str(stopped["epoch"] + 1)).succeed()
+    first, second = read_run(run.folder).launches
+    assert first.step == 0 and second.step == stopped["step"]
+    assert [end.state for end in read_run(run.folder).ends] == ["preempted", "finished"]
+
+
+def test_new_run_and_run_that_goes_back_archive_the_record(run: Run):
+    start(run).succeed()
+    before = {name: (run.folder / name).read_bytes() for name in RECORD_FILES}
+    middle = read_run(run.folder).samples[0].step
+    start(run, "--preload", "1", "--max_steps", str(middle + 1)).succeed()
+    archive = run.folder / "earlier-001"
+    assert {name: (archive / name).read_bytes() for name in RECORD_FILES} == before
+    assert [sample.step for sample in read_run(run.folder).samples] == [middle, middle + 1]
+    assert len(read_run(run.folder).launches) == 2
+
+    before = {name: (run.folder / name).read_bytes() for name in RECORD_FILES}
+    start(run, "--preload", "", "--max_steps", "2").succeed()
+    archive = run.folder / "earlier-002"
+    assert {name: (archive / name).read_bytes() for name in RECORD_FILES} == before
+    assert [launch.step for launch in read_run(run.folder).launches] == [0]
+    assert [sample.step for sample in read_run(run.folder).samples] == [2]
+
+
+def test_histogram_of_lengths_has_every_sentence_and_few_bins():
+    random = np.random.default_rng(0)
+    source, target = random.poisson(20, 5000) + 1, random.poisson(90, 5000) + 1
+    source[0] = 4000  # in the last bin
+    found = count_lengths(Lengths(source.astype(np.int32), target.astype(np.int32)))
+    edges = found["length_edges"]
+    assert len(edges) - 1 <= BINS and edges[-1] < 150
+    for name, lengths in (("source_lengths", source), ("target_lengths", target)):
+        expected = [0] * (len(edges) - 1)
+        for length in lengths:
+            expected[min(length // (edges[1] - edges[0]), len(expected) - 1)] += 1
+        assert found[name] == expected
+
+
+def test_histogram_of_a_large_corpus_is_estimated(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("translate_ddp.training.run_facts.COUNTED_PAIRS", 100)
+    lengths = np.tile(np.array([1, 2, 2, 3, 3, 3, 3], dtype=np.int32), 100)
+    found = count_lengths(Lengths(lengths, lengths))
+    assert sum(found["source_lengths"]) == 700 and len(found["source_lengths"]) <= BINS
+
+
+@pytest.mark.parametrize(
+    ("epoch", "step_in_epoch", "global_step", "max_steps", "expected"),
+    [(0, 0, 0, 0, 23), (0, 3, 3, 0, 23), (1, 4, 9, 0, 23), (3, 0, 23, 0, 23)]
+    + [(1, 4, 30, 0, 44), (0, 0, 0, 10, 10), (1, 4, 12, 10, 12)],
+)
+def test_steps_of_a_run_with_stages(
+    epoch: int, step_in_epoch: int, global_step: int, max_steps: int, expected: int
+):
+    # An epoch of 5 steps, then two of 9. Within epoch 2, 26 steps were done before it: 26 + 18.
+    stages = (Stage(1, (1.0, 0.0)), Stage(2, (1.0, 1.0)))
+    trainer: Any = SimpleNamespace(
+        position=SimpleNamespace(epoch=epoch, step_in_epoch=step_in_epoch, global_step=global_step),
+        config=SimpleNamespace(num_epochs=3, max_steps=max_steps),
+        mix=Mix.of(MixConfig(stages=stages), [10, 8], num_epochs=3),
+        sampler=SimpleNamespace(first_plans=lambda: iter([range(5), range(9)])),
+    )
+    assert count_steps(trainer) == expected

@@ -1,0 +1,1 @@
+"""What uses a run or a model: commands, exports, a server, inspections and reports."""

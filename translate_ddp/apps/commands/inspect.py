@@ -1,0 +1,92 @@
+"""`python -m translate_ddp inspect --dataset ...`: describe a corpus before training."""
+
+import os
+import signal
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from translate_ddp.apps.commands.command_line import given_flags
+from translate_ddp.apps.commands.page_file import check_page, write_page
+from translate_ddp.checks import check_at_least
+from translate_ddp.console import print_line
+from translate_ddp.errors import UserError
+from translate_ddp.presets import choose_preset, with_preset
+from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.settings import (
+    BatchConfig,
+    Config,
+    CorpusConfig,
+    MixConfig,
+    Preset,
+    TokenizerConfig,
+)
+
+OTHER_DISK = "Set TMPDIR to a folder on a disk with more space."
+
+
+@dataclass(frozen=True)
+class InspectConfig:
+    """Describe a corpus before training: rows, defects, vocabulary, preset, training time.
+
+    Without --vocab_size and --batch_tokens, they are those of the preset.
+    """
+
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    mix: MixConfig = field(default_factory=MixConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    batches: BatchConfig = field(default_factory=BatchConfig)
+    preset: Preset = "auto"
+    """Defaults of model size and schedule; auto: by the number of training pairs."""
+    html: str = ""
+    """HTML page to write, too, with charts and more examples; '': none."""
+    seconds: float = 20.0
+    """Time for training steps, from which the time of a training is estimated; 0: none."""
+
+    def __post_init__(self) -> None:
+        check_at_least(0, self, "seconds")
+        self.mix.check(self.corpus.dataset, num_epochs=0)
+
+
+def run(config: InspectConfig) -> None:
+    from translate_ddp.apps.inspecting.inspection import inspect  # here: --help does not need torch
+    from translate_ddp.apps.inspecting.page import render
+    from translate_ddp.apps.inspecting.terminal import report_lines
+    from translate_ddp.data.tokenizer import existing_size
+
+    if read_launch(os.environ).size > 1:
+        raise UserError("inspect uses one process: start it without torchrun or srun.")
+    page = Path(config.html) if config.html else None
+    if page is not None:
+        check_page(page, "--html")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # deletes the temporary folder
+    given = given_flags(sys.argv[2:])
+    existing_size(config.tokenizer, config.corpus.language_pair, "vocab_size" in given)
+    choose = partial(choose_settings, config, given)
+    with tempfile.TemporaryDirectory(prefix="translate_ddp-inspect-") as folder:
+        try:
+            found = inspect(config.corpus, choose, Path(folder), config.seconds)
+        except UserError as error:
+            raise UserError(
+                f"{error} {OTHER_DISK}" if folder in str(error) else str(error)
+            ) from error
+        except OSError as error:
+            problem = f"The temporary folder {folder} cannot be used: {error.strerror or error}."
+            raise UserError(f"{problem} {OTHER_DISK}") from error
+        for line in report_lines(found):
+            print_line(line)
+        if page is not None:
+            write_page(page, render(found), "--html")
+            print_line(f"\nWrote {page}.")
+
+
+def choose_settings(config: InspectConfig, given: set[str], pairs: int) -> tuple[Config, str]:
+    """The settings of a training with so many pairs, and the suggested preset."""
+    suggested = choose_preset("auto", config.corpus.dataset, pairs)
+    preset = choose_preset(config.preset, config.corpus.dataset, pairs)
+    settings = Config(
+        corpus=config.corpus, mix=config.mix, tokenizer=config.tokenizer, batches=config.batches
+    )
+    return with_preset(settings, preset, given), suggested

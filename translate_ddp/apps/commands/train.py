@@ -1,0 +1,211 @@
+"""`torchrun train.py` or `python -m translate_ddp train`: the command line of a training.
+
+Values come from the preset, from `--config file.yaml` and from the user's flags; each overrides the
+ones before it.
+"""
+
+import argparse
+import gc
+import os
+import sys
+from collections.abc import Sequence, Set
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from translate_ddp import __version__
+from translate_ddp.apps.commands.command_line import expand_home, given_flags, silence
+from translate_ddp.corpus_settings import Stage
+from translate_ddp.errors import UserError, report_errors
+from translate_ddp.presets import PRESETS, choose_preset, with_values
+from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
+from translate_ddp.runtime.launcher import is_first_process, read_launch
+from translate_ddp.settings import Config, CorpusConfig
+from translate_ddp.training.metrics import find_metric
+
+NESTED = ("stages", "tags")  # settings of YAML files that are no flags
+Settings = dict[str, Any]
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Train as the command line says. It is read before torch is imported, which takes seconds."""
+    config, given = read_command_line(arguments)
+    from translate_ddp.training.main import main
+
+    gc.freeze()
+    gc.enable()
+    main(config, given)
+
+
+def read_command_line(arguments: Sequence[str]) -> tuple[Config, set[str]]:
+    """The configuration of the run, and the names of the settings that the user gave.
+
+    `--help` and unusable flags end the program here. Nothing is read again: the file of `--config`
+    may change while the run goes on.
+    """
+    prints = is_first_process(os.environ)
+    with report_errors(prints):
+        launch = read_launch(os.environ)
+        if not launch.restarts:
+            configure_faults(os.environ.get(VARIABLE, ""), launch.rank)
+        try:
+            return parse_with_names(arguments, prints)
+        except BrokenPipeError:
+            os._exit(0)  # the reader has closed the pipe, as in `--help | head`
+
+
+def parse(arguments: Sequence[str], prints: bool = True) -> Config:
+    """The configuration of a command line; see `parse_with_names`."""
+    return parse_with_names(arguments, prints)[0]
+
+
+def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Config, set[str]]:
+    """The configuration of a command line, and the names of the settings that the user gave.
+
+    These are set by flags or by the YAML file. `prints` is false off rank 0, so that help and
+    messages are printed once. The preset "auto" of a corpus other than the demo stays "auto", with
+    the defaults of a small corpus, until `with_preset`. Raises UserError for an unusable YAML file,
+    and SystemExit, with code 2 and one message, for unusable flags.
+    """
+    flags = expand_home(arguments)
+    if "--version" in flags:
+        if prints:
+            print(f"translate_ddp {__version__}")
+        sys.exit()
+    chosen, nested = _read_choices(flags), {}
+    if chosen.config:
+        settings = read_yaml(Path(chosen.config))
+        nested = read_nested(Path(chosen.config), settings)
+        flags = expand_home(as_flags(Path(chosen.config), settings)) + flags
+        chosen = _read_choices(flags)
+    preset = choose_preset(chosen.preset, tuple(chosen.dataset))
+    with nullcontext() if prints else silence():
+        config = tyro.cli(
+            Config,
+            args=flags,
+            default=with_values(Config(), PRESETS.get(preset, PRESETS["small"])),
+            prog="train.py",
+            config=(tyro.conf.OmitArgPrefixes,),
+            use_underscores=True,
+        )
+    find_metric(config.train.best_metric, config.corpus.lang_tgt)
+    config = replace(config, run=replace(config.run, preset=preset))
+    given = given_flags(flags)
+    config = _with_nested(config, nested, given)
+    return config, given | nested.keys() | ({"num_epochs"} if config.mix.stages else set())
+
+
+def _with_nested(config: Config, nested: Settings, given: Set[str]) -> Config:
+    """The configuration with stages and tags, and the epochs of the stages unless `given`.
+
+    Raises UserError if they do not fit the others.
+    """
+    mix = replace(config.mix, stages=nested.get("stages", ()))
+    train = config.train
+    if mix.stages and "num_epochs" not in given:
+        train = replace(train, num_epochs=max(1, mix.num_epochs))
+    try:
+        corpus = replace(config.corpus, tags=nested.get("tags", ()))
+        return replace(config, corpus=corpus, mix=mix, train=train)
+    except ValueError as error:
+        raise UserError(f"--config {config.run.config}: {error}") from error
+
+
+def _read_choices(flags: Sequence[str]) -> argparse.Namespace:
+    """The flags that choose defaults. Unusable flags are reported by the full parser."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--config", default="")
+    parser.add_argument("--preset", default="auto")
+    parser.add_argument("--dataset", nargs="+", default=CorpusConfig.dataset)
+    try:
+        return parser.parse_known_args(flags)[0]
+    except argparse.ArgumentError:
+        return parser.parse_args([])
+
+
+def read_yaml(path: Path) -> Settings:
+    """The file's settings. Values are read as text, since YAML would read `no` as false.
+
+    Raises UserError if the file cannot be read or does not map names to values.
+    """
+    import yaml  # here: --help does not need it
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        settings = yaml.load(text, Loader=yaml.BaseLoader)
+        nodes = yaml.compose(text, Loader=yaml.BaseLoader)
+    except OSError as error:
+        raise UserError(
+            f"--config {path} cannot be read: {error.strerror}. Pass a YAML file."
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"--config {path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(settings, dict):
+        raise UserError(f"--config {path} must hold lines of the form `name: value`.")
+    names = [name.value for name, _ in nodes.value]
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise UserError(f"--config {path} holds {', '.join(sorted(repeated))} twice.")
+    if "config" in settings:
+        raise UserError(f"--config {path} holds config: a file cannot name another file.")
+    return settings
+
+
+def as_flags(path: Path, settings: Settings) -> list[str]:
+    """The settings of a file as flags. Raises UserError if one is unknown or no plain value."""
+    defaults = {n: v for part in Config().to_dict().values() for n, v in part.items()}
+    flags: list[str] = []
+    for name, value in settings.items():
+        if name not in defaults:
+            raise UserError(f"--config {path}: there is no setting {name!r}; see --help.")
+        if name in NESTED:
+            continue
+        values = [value] if isinstance(value, str) else value
+        if isinstance(defaults[name], tuple) and all_text(values):  # a flag with several values
+            flags += [f"--{name}", *values]
+            continue
+        if not isinstance(value, str):
+            several = " or a list of them" if isinstance(defaults[name], tuple) else ""
+            raise UserError(
+                f"--config {path}: {name} must have one plain value{several}, not {value}."
+            )
+        if isinstance(defaults[name], bool):  # a flag without a value
+            if value.lower() not in ("true", "false"):
+                raise UserError(f"--config {path}: {name} must be true or false, not {value}.")
+            flags.append(f"--{name}" if value.lower() == "true" else f"--no_{name}")
+        else:
+            flags.append(f"--{name}={value}")  # one argument: a value may begin with a dash
+    return flags
+
+
+def all_text(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def read_nested(path: Path, settings: Settings) -> Settings:
+    """The stages and tags of a file's settings. Raises UserError if they have another form."""
+    found: Settings = {}
+    try:
+        if "stages" in settings:
+            found["stages"] = tuple(map(_stage, settings["stages"]))
+        if "tags" in settings:
+            tags = settings["tags"]
+            if not all_text(tags):
+                raise ValueError
+            found["tags"] = tuple(tags)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(
+            f"--config {path}: stages and tags must have this form:\n"
+            "stages: [{epochs: 5, dataset_weight: [1, 1]}, {epochs: 10, dataset_weight: [0, 1]}]\n"
+            "tags: ['', '<bt>']"
+        ) from error
+    return found
+
+
+def _stage(values: Settings) -> Stage:
+    weights = values.get("dataset_weight", [])
+    if isinstance(weights, str) or values.keys() - {"epochs", "dataset_weight"}:
+        raise ValueError
+    return Stage(int(values["epochs"]), tuple(map(float, weights)))

@@ -1,0 +1,204 @@
+"""`python -m translate_ddp validate`: the scores of a model, or of existing translations."""
+
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from translate_ddp.apps.commands.output_file import check_one_process
+from translate_ddp.apps.commands.output_formats import check_not_compressed, to_bytes
+from translate_ddp.apps.commands.saved_model import SavedModel
+from translate_ddp.apps.commands.validation_sets import Pairs, PairsConfig, from_training
+from translate_ddp.console import print_line
+from translate_ddp.data.inputs import read_texts
+from translate_ddp.data.readers.byte_stream import spooled
+from translate_ddp.errors import UserError
+from translate_ddp.quantities import counted, number
+from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.new_file import check_new, write_new
+from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
+from translate_ddp.settings import NBestConfig, SearchConfig
+from translate_ddp.text import normalize
+from translate_ddp.training.bootstrap import compare, score_intervals
+from translate_ddp.training.logbook import Logbook, shown_samples
+from translate_ddp.training.metrics import SLOW_METRICS, bleu_signature, score_texts, with_units
+from translate_ddp.training.robustness import describe_robustness
+from translate_ddp.training.sinks.console_sink import sample_lines
+from translate_ddp.training.validation import samples_of, validate
+from translate_ddp.translator import Translator
+
+BOOTSTRAP = "sacreBLEU's bootstrap (1,000 samples)"
+
+
+@dataclass(frozen=True)
+class ValidateConfig(PairsConfig):
+    """Score a model, or existing translations, on a validation set with every metric."""
+
+    hypothesis: str = ""
+    """File of translations to score instead of those of a model."""
+    lang_src: str = ""
+    """Source language with --hypothesis and --source: names the column of a table."""
+    lang_tgt: str = ""
+    """Target language with --hypothesis and --source: names columns and selects the metrics."""
+    output: str = ""
+    """New file for the translations, one per line; '': they are not written."""
+    compare: str = ""
+    """Model (folder or file) or file of translations to test against, by paired bootstrap."""
+    perturbed: bool = False
+    """Also report scores for input as people type it: lower case, no end punctuation, ..."""
+    search: SearchConfig = field(default_factory=lambda: SearchConfig(beam_width=1))
+    saved: SavedModel = field(default_factory=SavedModel)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.needs_model and (self.lang_src or self.lang_tgt):
+            raise ValueError("A model has its languages: omit --lang_src and --lang_tgt.")
+        if not self.needs_model and not (self.lang_src and self.lang_tgt):
+            raise ValueError(
+                "--hypothesis with --source needs --lang_src and --lang_tgt, such as en and it."
+            )
+        if self.reverse and not self.needs_model:
+            raise ValueError(
+                "--reverse is for models: --lang_src and --lang_tgt select the direction."
+            )
+        if self.hypothesis and self.perturbed:
+            raise ValueError("--perturbed needs a model: omit --hypothesis.")
+        check_not_compressed(self.output)
+        if self.compare and not Path(self.compare).exists():
+            raise ValueError(f"--compare {self.compare} does not exist: pass a model or a file.")
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether a checkpoint is opened: to translate, or for its validation set."""
+        return not (self.hypothesis and self.source)
+
+
+class System(NamedTuple):
+    """Translations and their scores."""
+
+    name: str
+    predictions: list[str]
+    scores: dict[str, float]
+
+
+def run(config: ValidateConfig) -> None:
+    check_one_process("validate is one process: start it without torchrun.")
+    if config.output:
+        check_new(Path(config.output))
+    translator = config.saved.open(config.reverse) if config.needs_model else None
+    pairs = read_pairs(config, translator)
+    # First: what is compared may not be usable, and translating takes long.
+    baseline = open_system(config.compare, pairs, config.search) if config.compare else None
+    if config.hypothesis:
+        system = from_hypothesis(config.hypothesis, pairs)
+    else:
+        assert translator is not None
+        system = from_model(translator, pairs, config.search)
+    for line in report(system, pairs):
+        print_line(line)
+    if config.output:
+        write_new(Path(config.output), to_bytes(system.predictions))
+    if config.perturbed and translator is not None:
+        translate = partial(translate_whole, translator, NBestConfig(**asdict(config.search)))
+        for line in describe_robustness(translate, *pairs):
+            print_line(line)
+    if baseline is not None:
+        for line in describe_comparison(system, baseline, pairs):
+            print_line(line)
+
+
+def read_pairs(config: ValidateConfig, translator: Translator | None) -> Pairs:
+    if translator is None:
+        return config.read((config.lang_src, config.lang_tgt))
+    if config.source:
+        return config.read((translator.lang_src, translator.lang_tgt))
+    return from_training(config.saved, translator)
+
+
+def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
+    """A model's translations, if the path is a folder or a checkpoint; else those in the file."""
+    if Path(path).is_dir() or zipfile.is_zipfile(spooled(Path(path))):
+        translator = Translator.open(path)
+        if translator.is_bidirectional and translator.lang_tgt != pairs.languages[1]:
+            translator = translator.reverse()
+        found = from_model(translator, pairs, search)
+        return found._replace(name=f"{path} ({found.name})")  # both may be of the same epoch
+    return from_hypothesis(path, pairs)
+
+
+def from_hypothesis(path: str, pairs: Pairs) -> System:
+    """Existing translations. Raises UserError if they are not those of the pairs."""
+    lang_tgt = pairs.languages[1]
+    predictions = list(map(normalize, read_texts(Path(path), "tgt", lang_tgt)))
+    if len(predictions) != len(pairs.references):
+        raise UserError(
+            f"{path} has {len(predictions):,} translations for {len(pairs.references):,} "
+            "references: they must correspond line by line."
+        )
+    scores = score_texts(pairs.sources, predictions, pairs.references, lang_tgt)
+    return System(path, predictions, scores)
+
+
+def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> System:
+    """A model's translations. Raises UserError if it translates into another language."""
+    if translator.lang_tgt != pairs.languages[1]:
+        raise UserError(
+            f"A model translates into {translator.lang_tgt}, but the references are in "
+            f"{pairs.languages[1]}: pass a model of the same languages."
+        )
+    data = pairs.encoded(translator)
+    if count := sum(len(translator.sentences(text)) > 1 for text in pairs.sources):
+        print_line(
+            f"{count:,} of the {len(pairs.sources):,} sources have several sentences. Each is "
+            "translated as one, as in training; `translate` splits them. For the scores of its "
+            "translations, pass them as --hypothesis.",
+            sys.stderr,
+        )
+    with (
+        explain_out_of_memory(translator.engine.device, lambda: "validating", FREE_MEMORY),
+        Logbook().progress("validation", total=len(data.pairs)) as progress,
+    ):
+        result = validate(
+            translator.engine,
+            data,
+            translator.tokenizer,
+            World(device=translator.engine.device),
+            "rank0",
+            NBestConfig(**asdict(search)),
+            on_decoded=progress.advance,
+        )
+    return System(translator.name, result.predictions, result.scores)
+
+
+def translate_whole(translator: Translator, search: NBestConfig, texts: Sequence[str]) -> list[str]:
+    """The translations of texts that are not split into sentences, as `from_model` scores them."""
+    sources = translator.encode_sources([normalize(text) for text in texts])
+    found = translator.engine.translate(sources, search)
+    return list(map(normalize, translator.tokenizer.decode([best.ids for best, *_ in found])))
+
+
+def report(system: System, pairs: Pairs) -> Iterator[str]:
+    """Samples, scores, their intervals and BLEU's signature, as lines."""
+    sources, references, (_, lang_tgt) = pairs
+    yield from sample_lines(shown_samples(samples_of(sources, references, system.predictions)))
+    texts = sources, system.predictions, references
+    scores = system.scores | score_texts(*texts, lang_tgt, SLOW_METRICS)
+    yield f"{system.name}, {counted(len(references), 'sentence')}: {with_units(scores)}"
+    intervals = score_intervals(system.predictions, references, lang_tgt)
+    shown = (f"{name} {number(i.mean)} ± {number(i.half_width)}" for name, i in intervals.items())
+    yield f"95% intervals by {BOOTSTRAP}: {', '.join(shown)}"
+    yield f"BLEU signature: {bleu_signature(lang_tgt)}"
+
+
+def describe_comparison(system: System, baseline: System, pairs: Pairs) -> Iterator[str]:
+    """The scores of the baseline, and the differences of the system to it, as lines."""
+    yield f"{baseline.name}: {with_units(baseline.scores)}"
+    found = compare(system.predictions, baseline.predictions, pairs.references, pairs.languages[1])
+    shown = (
+        f"{name} {each.score - each.baseline:+.4g} (p = {each.p_value:.3f})"
+        for name, each in found.items()
+    )
+    yield f"Difference to {baseline.name}, by {BOOTSTRAP}, paired: {', '.join(shown)}"

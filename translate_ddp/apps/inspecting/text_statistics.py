@@ -1,0 +1,97 @@
+"""Lengths, characters and defects of pairs of texts, computed in batches by worker processes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from translate_ddp.apps.inspecting.defects import find_defects
+from translate_ddp.data.clean_rows import EXAMPLES, shortened
+from translate_ddp.data.pair_store import Pair
+from translate_ddp.data.scripts import letters_by_script
+from translate_ddp.progress import Progress
+from translate_ddp.runtime.workers import map_in_processes
+
+SIDES = range(2)  # source, target
+CONTEXT_CHARACTERS = 16  # before a defect, in an example
+
+
+@dataclass
+class TextStatistics:
+    """What `measure` has found in some pairs. Arrays are N pairs x 2 sides."""
+
+    characters: np.ndarray
+    words: np.ndarray  # separated by blanks
+    counts: tuple[Counter[str], Counter[str]]  # of each character, per side
+    defects: Counter[str] = field(default_factory=Counter)  # pairs with each
+    examples: dict[str, list[Pair]] = field(default_factory=dict)  # of pairs with each defect
+
+    def __len__(self) -> int:
+        return len(self.characters)
+
+    @cached_property
+    def scripts(self) -> tuple[Counter[str], Counter[str]]:
+        """The number of letters by script, per side."""
+        source, target = map(letters_by_script, self.counts)
+        return source, target
+
+    @property
+    def ratios(self) -> np.ndarray:
+        """Characters of the target for each character of the source."""
+        return self.characters[:, 1] / self.characters[:, 0]
+
+
+def measure_batch(pairs: list[Pair]) -> TextStatistics:
+    """The statistics of a batch, in a worker process."""
+    shape = len(pairs), 2
+    result = TextStatistics(
+        characters=_numbers((len(text) for pair in pairs for text in pair), np.int32, shape),
+        words=_numbers((len(text.split()) for pair in pairs for text in pair), np.int32, shape),
+        counts=(Counter(), Counter()),
+    )
+    for pair in pairs:
+        for side in SIDES:
+            result.counts[side].update(pair[side])
+        places = [find_defects(text) for text in pair]
+        for name in places[0] | places[1]:
+            result.defects[name] += 1
+            example = shortened((_from(pair[0], places[0], name), _from(pair[1], places[1], name)))
+            _add(result.examples.setdefault(name, []), [example])
+    return result
+
+
+def measure(batches: Iterable[list[Pair]], total: int, shown: bool) -> TextStatistics:
+    """The statistics of all pairs of the batches. `total` is their number."""
+    parts: list[TextStatistics] = []
+    result = measure_batch([])
+    with Progress("Reading texts", total, shown=shown, leave=False) as progress:
+        for part in map_in_processes(measure_batch, batches):
+            progress.advance(len(part))
+            for side in SIDES:
+                result.counts[side].update(part.counts[side])
+            result.defects.update(part.defects)
+            for name, examples in part.examples.items():
+                _add(result.examples.setdefault(name, []), examples)
+            parts.append(part)
+    for name in ("characters", "words"):
+        arrays = [getattr(part, name) for part in [result, *parts]]
+        setattr(result, name, np.concatenate(arrays))
+    return result
+
+
+def _from(text: str, places: dict[str, int], name: str) -> str:
+    """The text, from a little before the defect if it has that."""
+    start = places.get(name, 0) - CONTEXT_CHARACTERS
+    return f"…{text[start:]}" if start > 0 else text
+
+
+def _add(examples: list[Pair], new: list[Pair]) -> None:
+    examples += new[: EXAMPLES - len(examples)]
+
+
+def _numbers(values: Iterable[int], dtype: type, shape: tuple[int, int]) -> np.ndarray:
+    return np.fromiter(values, dtype=dtype, count=shape[0] * shape[1]).reshape(shape)

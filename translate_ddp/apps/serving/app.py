@@ -1,0 +1,304 @@
+"""The routes: those of LibreTranslate, and the page."""
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from itertools import islice
+from typing import Any, Protocol, TypeVar
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+from translate_ddp.apps.reporting.page_template import checksum
+from translate_ddp.apps.serving.batching import Batcher, Found, QueueFull, in_turns
+from translate_ddp.apps.serving.documents import Document
+from translate_ddp.apps.serving.languages import find_language, menu_name, public_codes
+from translate_ddp.apps.serving.limits import LimitsConfig
+from translate_ddp.apps.serving.requests import TranslationRequest, parse_translation, read_fields
+from translate_ddp.apps.serving.words import words_of
+from translate_ddp.console import print_line
+from translate_ddp.data.languages import language_name
+from translate_ddp.errors import UserError
+from translate_ddp.settings import SearchConfig
+from translate_ddp.translation import Translation
+from translate_ddp.translator import Translator
+
+CLIENT_CLOSED_REQUEST = 499  # nginx's status; the connection is closed already
+Result = TypeVar("Result")
+
+
+class Model(Protocol):
+    """What is served, such as a `ServedModel`."""
+
+    @property
+    def translator(self) -> Translator: ...
+
+    def check(self) -> None:
+        """Replace the translator if there is a newer one."""
+        ...
+
+
+def create_app(
+    model: Model, limits: LimitsConfig, search: SearchConfig, reload_seconds: float = 0.0
+) -> Starlette:
+    """The application. It looks for a newer model every `reload_seconds`; 0: never."""
+    service = Service(model, limits, search)
+
+    @asynccontextmanager
+    async def run_tasks(app: Starlette) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(service.batcher.run())]
+        if reload_seconds:
+            tasks.append(asyncio.create_task(check_regularly(model, reload_seconds)))
+        yield
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    folder = files("translate_ddp.apps.serving")
+    page = folder.joinpath("page.html").read_text(encoding="utf-8")
+    spec = folder.joinpath("spec.json").read_text(encoding="utf-8")
+    endpoints: list[tuple[str, str, Callable[..., Any]]] = [
+        ("GET", "/", Response(page, media_type="text/html", headers=page_headers(page))),
+        ("POST", "/translate", service.translate),
+        ("POST", "/detect", service.detect),
+        ("GET", "/languages", service.languages),
+        ("GET", "/health", JSONResponse({"status": "ok"})),
+        ("GET", "/frontend/settings", service.settings),
+        ("GET", "/spec", Response(spec, media_type="application/json")),
+        ("POST", "/suggest", disabled("Suggestions")),
+        ("POST", "/translate_file", disabled("Files translation")),
+    ]
+    return Starlette(
+        routes=[AnySlashes(path, each, methods=[method]) for method, path, each in endpoints],
+        # As LibreTranslate: pages of other origins may translate. There is nothing to log in to.
+        middleware=[
+            Middleware(
+                CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"]
+            )
+        ],
+        exception_handlers={
+            HTTPException: describe_http_error,
+            ClientDisconnect: answer_disconnect,
+            UserError: describe_user_error,
+            Exception: describe_other_error,
+        },
+        lifespan=run_tasks,
+    )
+
+
+class AnySlashes(Route):
+    """A route that also matches more slashes: a client's base address may end with one."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        names = filter(None, scope["path"].split("/"))
+        return super().matches({**scope, "path": f"/{'/'.join(names)}"})
+
+
+def disabled(name: str) -> Response:
+    return JSONResponse({"error": f"{name} are disabled on this server."}, 403)
+
+
+async def check_regularly(model: Model, seconds: float) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(model.check)
+
+
+class Service:
+    """The answers to requests."""
+
+    def __init__(self, model: Model, limits: LimitsConfig, search: SearchConfig) -> None:
+        self.model, self.limits, self.search = model, limits, search
+        self.batcher = Batcher(self._start, limits.max_waiting)
+
+    def _start(self, texts: list[str], n_best: int, reverse: bool) -> Callable[[], Found]:
+        translator = self.model.translator
+        return partial(
+            in_turns(translator.reverse() if reverse else translator).translate,
+            texts,
+            self.search.beam_width,
+            self.search.length_penalty,
+            lambda text, message: None,  # a long sentence is translated in parts
+            n_best=n_best,
+        )
+
+    @property
+    def codes(self) -> tuple[str, str]:
+        translator = self.model.translator
+        return public_codes(translator.lang_src, translator.lang_tgt)
+
+    async def languages(self, request: Request) -> Response:
+        source, target = self.codes
+        back = [source] if self.model.translator.is_bidirectional else []
+        return JSONResponse(
+            [
+                {"code": source, "name": menu_name(source), "targets": [target]},
+                {"code": target, "name": menu_name(target), "targets": back},
+            ]
+        )
+
+    async def settings(self, request: Request) -> Response:
+        """The settings of LibreTranslate's page, of which clients read the limit of characters."""
+        source, target = ({"code": code, "name": menu_name(code)} for code in self.codes)
+        return JSONResponse(
+            {
+                "charLimit": self.limits.max_characters,
+                "frontendTimeout": 500,
+                "apiKeys": False,
+                "keyRequired": False,
+                "suggestions": False,
+                "filesTranslation": False,
+                "supportedFilesFormat": [],
+                "language": {"source": source, "target": target},
+                # For our page:
+                "alternatives": min(3, self.search.beam_width - 1),
+                "bidirectional": self.model.translator.is_bidirectional,
+            }
+        )
+
+    async def detect(self, request: Request) -> Response:
+        await read_fields(request, self.limits)
+        return JSONResponse([self._detected()])
+
+    def _detected(self, reverse: bool = False) -> dict[str, Any]:
+        """The language of every source; nothing is detected, so the confidence is 0."""
+        return {"confidence": 0.0, "language": self.codes[reverse]}
+
+    async def translate(self, request: Request) -> Response:
+        fields = await read_fields(request, self.limits)
+        wanted = parse_translation(fields, self.limits, self.search.beam_width - 1)
+        reverse = self._is_reverse(wanted)
+        texts, n_best, seconds = wanted.texts, wanted.alternatives + 1, self.limits.max_seconds
+        tokens = sum(map(len, self.model.translator.encode_sources(texts)))
+        try:
+            found = await unless_disconnected(
+                request, self.batcher.translate(texts, n_best, seconds, reverse, tokens)
+            )
+        except QueueFull:
+            headers = {"Retry-After": "1"}
+            raise HTTPException(429, "Slowdown: too many requests are waiting.", headers) from None
+        except TimeoutError:
+            reason = f"The translation was not ready after {seconds:g} seconds."
+            raise HTTPException(504, reason) from None
+        return JSONResponse(self._answer(wanted, found, reverse))
+
+    def _is_reverse(self, wanted: TranslationRequest) -> bool:
+        """Whether the languages are those of the model's other direction.
+
+        Raises HTTPException 400 if the model does not translate between them.
+        """
+        translator = self.model.translator
+        pair = (translator.lang_src, translator.lang_tgt)
+        source, target = (find_language(code, pair) for code in (wanted.source, wanted.target))
+        if source is None and wanted.source != "auto":
+            raise HTTPException(400, f"{wanted.source} is not supported")
+        if target is None:
+            raise HTTPException(400, f"{wanted.target} is not supported")
+        for number in range(1 + translator.is_bidirectional):
+            if target == 1 - number and source in (None, number):
+                return number == 1
+        codes = (self.codes[place or 0] for place in (target, source))
+        to, origin = (f"{language_name(code)} ({code})" for code in codes)
+        raise HTTPException(400, f"{to} is not available as a target language from {origin}")
+
+    def _answer(
+        self, wanted: TranslationRequest, found: Found, reverse: bool = False
+    ) -> dict[str, Any]:
+        rest = iter(found)
+        answers: dict[str, list[Any]] = {"translatedText": []}
+        for document in wanted.documents:
+            lines = list(islice(rest, len(document.texts)))
+            ranked = [[line[k] for line in lines] for k in range(wanted.alternatives + 1)]
+            best, *others = [document.fill([t.text for t in lines_]) for lines_ in ranked]
+            answers["translatedText"].append(best)
+            if wanted.alternatives:
+                unique = [text for text in dict.fromkeys(others) if text != best]
+                answers.setdefault("alternatives", []).append(unique)
+            if wanted.source == "auto":
+                answers.setdefault("detectedLanguage", []).append(self._detected(reverse))
+            if wanted.scores:
+                scored = [self._scored(document, lines_, reverse) for lines_ in ranked]
+                answers.setdefault("translations", []).append(scored)
+        if wanted.is_list:
+            return answers
+        return {name: value for name, (value,) in answers.items()}
+
+    def _scored(
+        self, document: Document, lines: list[Translation], reverse: bool
+    ) -> dict[str, Any]:
+        """A translation of a document with its score and the probabilities of its words.
+
+        What is kept from the document, such as line breaks, has the probability 1.
+        """
+        translator = self.model.translator
+        language = translator.lang_src if reverse else translator.lang_tgt
+        whole = Translation("", [sentence for line in lines for sentence in line.sentences])
+        rest, words = iter(lines), []
+        for part in document.parts:
+            found = [(part.text, 1.0)] if part.is_kept else words_of(next(rest), language)
+            words += [{"text": text, "probability": p} for text, p in found if text]
+        text = document.fill([line.text for line in lines])
+        return {"text": text, "score": whole.score, "words": words}
+
+
+async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of `work`, cancelled with ClientDisconnect if the client closes the connection."""
+    task = asyncio.ensure_future(work)
+    closed = asyncio.ensure_future(request.receive())  # the body has been read
+    try:
+        await asyncio.wait((task, closed), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        task.cancel()
+        closed.cancel()
+
+
+def page_headers(page: str) -> dict[str, str]:
+    """Headers that let the page run its own style and script only, and connect to this server."""
+    hashes = {
+        tag: " ".join(map(checksum, re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.S)))
+        for tag in ("style", "script")
+    }
+    policy = [
+        *("default-src 'none'", f"style-src {hashes['style']}", f"script-src {hashes['script']}"),
+        *("connect-src 'self'", "img-src data:", "base-uri 'none'", "form-action 'none'"),
+        "frame-ancestors 'none'",
+    ]
+    return {
+        "Content-Security-Policy": "; ".join(policy),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-cache",
+    }
+
+
+async def describe_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = error.detail.encode("utf-8", "replace").decode()  # JSON may hold lone surrogates
+    return JSONResponse({"error": detail}, error.status_code, error.headers)
+
+
+async def answer_disconnect(request: Request, error: Exception) -> Response:
+    """The response for the access log; the client is gone."""
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+
+async def describe_user_error(request: Request, error: Exception) -> Response:
+    print_line(f"error: {error}", sys.stderr)
+    return JSONResponse({"error": str(error)}, 500)
+
+
+async def describe_other_error(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": "The server could not translate: see its log."}, 500)

@@ -1,0 +1,156 @@
+"""Reads the requests of LibreTranslate's clients, as JSON or as a form, within limits.
+
+Clients recognise errors by their texts: errors that LibreTranslate also has are in its words.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import Message
+
+from translate_ddp.apps.serving.documents import Document, html_text, plain_text
+from translate_ddp.apps.serving.limits import LimitsConfig
+
+DOCUMENTS = {"text": plain_text, "html": html_text}
+MISSING = "Invalid request: missing {} parameter"
+TOO_LONG = "Invalid request: request ({}) exceeds text limit ({})"
+
+
+@dataclass(frozen=True)
+class TranslationRequest:
+    """A valid request of POST /translate; its languages are not checked yet."""
+
+    documents: list[Document]
+    is_list: bool  # q was a list, so the answer holds lists
+    source: str
+    target: str
+    alternatives: int
+    scores: bool
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for document in self.documents for text in document.texts]
+
+
+async def read_fields(request: Request, limits: LimitsConfig) -> Mapping[str, Any]:
+    """The fields of the query and the body, q among them. Raises HTTPException 400, 408 or 413."""
+    try:
+        body = await asyncio.wait_for(_body(request, limits.max_bytes), limits.max_seconds)
+        query = _form_fields(request.scope["query_string"].decode())
+        fields = _merged([*query, *await _body_fields(request, body)])
+    except TimeoutError:
+        reason = f"The request did not arrive within {limits.max_seconds:g} seconds."
+        raise HTTPException(408, reason) from None
+    except (ValueError, RecursionError) as error:  # also of bytes that are not UTF-8
+        raise HTTPException(400, f"Not JSON or an encoded form in UTF-8: {error}.") from None
+    if not fields.get("q"):
+        raise HTTPException(400, MISSING.format("q"))
+    return fields
+
+
+async def _body(request: Request, max_bytes: int) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > max_bytes:
+            raise HTTPException(413, f"More than {max_bytes:,} bytes: send the request in parts.")
+    return body
+
+
+async def _body_fields(request: Request, body: bytes) -> Iterable[tuple[str, Any]]:
+    text = body.decode("utf-8-sig")
+    content_type = request.headers.get("content-type", "")
+    media_type = content_type.partition(";")[0].strip().lower()
+    if re.fullmatch(r"application/(.+\+)?json", media_type):
+        fields = json.loads(text, object_pairs_hook=_merged)
+        if not isinstance(fields, dict):
+            raise HTTPException(400, "Invalid JSON format")
+        return fields.items()
+    if text.lstrip().startswith("{"):
+        raise HTTPException(400, f"{MISSING.format('q')}: set Content-Type: application/json")
+    if media_type == "application/x-www-form-urlencoded":
+        return _form_fields(text)
+    # No charset but UTF-8 is defined for forms: starlette would use one that is declared.
+    content_type = re.sub("(?i);\\s*charset=[^;]*", "", content_type)
+    scope = {**request.scope, "headers": [(b"content-type", content_type.encode("latin-1"))]}
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body}
+
+    async with Request(scope, receive).form(max_files=0, max_part_size=2**30) as form:
+        return form.multi_items()
+
+
+def _form_fields(encoded: str) -> list[tuple[str, str]]:
+    """The fields of a form or a query. Raises ValueError for names that show an unencoded &."""
+    fields = parse_qsl(encoded, keep_blank_values=True, errors="strict")
+    for name, _ in fields:
+        if not re.fullmatch(r"[\w.\[\]-]*", name):
+            raise ValueError(f"{name!r:.50} is no name of a field: write & in a text as %26")
+    return fields
+
+
+def _merged(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Each field's value. Raises HTTPException 400 if q is repeated, or a field has two values."""
+    merged: dict[str, Any] = {}
+    for name, value in fields:
+        if name in merged and (name == "q" or value != merged[name]):
+            raise HTTPException(400, f"{name!r:.50} has several values: send a list as JSON.")
+        merged[name] = value
+    return merged
+
+
+def parse_translation(
+    fields: Mapping[str, Any], limits: LimitsConfig, max_alternatives: int
+) -> TranslationRequest:
+    """The request of POST /translate. Raises HTTPException 400."""
+    q = fields["q"]
+    texts: list[Any] = q if isinstance(q, list) else [q]
+    if not all(isinstance(text, str) for text in texts):
+        raise HTTPException(400, "q is neither a text nor a list of texts.")
+    source, target = _code(fields, "source"), _code(fields, "target")
+    alternatives = _alternatives(fields, max_alternatives)
+    if len(texts) > limits.max_texts:
+        raise HTTPException(400, TOO_LONG.format(len(texts), limits.max_texts))
+    if (count := sum(map(len, texts))) > limits.max_characters:
+        raise HTTPException(400, TOO_LONG.format(count, limits.max_characters))
+    text_format = str(fields.get("format") or "text")
+    if text_format not in DOCUMENTS:
+        raise HTTPException(400, f"{text_format} format is not supported")
+    # JSON may hold lone surrogates, which cannot be written in an answer.
+    valid = (text.encode("utf-8", "replace").decode() for text in texts)
+    return TranslationRequest(
+        documents=[DOCUMENTS[text_format](text) for text in valid],
+        is_list=isinstance(q, list),
+        source=source,
+        target=target,
+        # Not for HTML, whose runs of text are translated one by one.
+        alternatives=alternatives * (text_format == "text"),
+        scores=fields.get("scores") in (True, "true", "1") and text_format == "text",
+    )
+
+
+def _code(fields: Mapping[str, Any], name: str) -> str:
+    code = fields.get(name)
+    if not code or not isinstance(code, str):
+        raise HTTPException(400, MISSING.format(name))
+    return code
+
+
+def _alternatives(fields: Mapping[str, Any], maximum: int) -> int:
+    value = fields.get("alternatives") or 0
+    try:
+        count = max(0, int(value))
+    except (TypeError, ValueError, OverflowError):
+        reason = "Invalid request: alternatives parameter is not a number"
+        raise HTTPException(400, reason) from None
+    if count > maximum:
+        raise HTTPException(400, f"Invalid request: alternatives parameter must be <= {maximum}")
+    return count

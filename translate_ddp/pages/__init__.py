@@ -1,1 +1,0 @@
-"""Self-contained pages with tables and charts: one file, with no request to anywhere."""
