@@ -61,7 +61,7 @@ def measured(training: Training, seconds: float, rows: Any) -> dict[str, float]:
     """The seconds of a step, and the FLOP of its real tokens, divided by the number of ranks."""
     lengths, size = training.sampler.lengths, training.world.size
     flop = step_flop(training.model, lengths.source[rows], lengths.target[rows])
-    copies = training.config.loss.copies
+    copies = training.config.loss.forward_copies
     of_rank = {name: copies * value / size for name, value in vars(flop).items()}
     return {"seconds": seconds, **of_rank, "FLOP/s": sum(of_rank.values()) / seconds}
 

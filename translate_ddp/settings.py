@@ -1,33 +1,258 @@
 """The settings of a run, one frozen dataclass per part; each rejects unusable values.
 
-Nothing here imports torch, so that `--help` and errors appear at once. `config.py` makes a command
-line of the dataclasses. Rank, device and the rest of the environment are in `World`.
+Nothing here imports torch, so that `--help` and errors appear at once. `apps/commands/train.py`
+makes a command line of the dataclasses. Rank, device and the rest of the environment are in
+`World`.
+
+A field says in its metadata (`setting`) when a resumed run may change it. From that follow the
+identity of a run, what all ranks must agree on, and what a resumed run prints.
 """
 
 import math
-from dataclasses import asdict, dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from enum import Enum
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from translate_ddp.checks import check_at_least, check_probability, check_seed
-from translate_ddp.corpus_settings import CorpusConfig, MixConfig
-from translate_ddp.run_settings import CheckpointConfig, DistributedConfig, LogbookConfig
+from tyro.conf import Fixed, Suppress
 
+from translate_ddp.text import normalize
+
+CleanLevel = Literal["none", "safe", "strict"]
 Precision = Literal["auto", "fp32", "bf16"]
-ValidateOn = Literal["rank0", "all"]
 Preset = Literal["auto", "tiny", "small", "medium", "base", "big", "fast"]
+Quoting = Literal["auto", "csv", "none"]
+Split = Literal["sentences", "none"]
+TokenizerKind = Literal["bpe", "sentencepiece", "sentencepiece_bpe", "word"]
+ValidateOn = Literal["rank0", "all"]
+WandbMode = Literal["auto", "online", "offline", "disabled"]
+
+NUMBER_OR_SHARE = re.compile(r"\d+|\d+(\.\d+)?%")
+VALIDATION_SHARE = 0.02
+MAX_VALIDATION_PAIRS = 2_000
+LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_@-][A-Za-z0-9]{1,8})*")
+MAX_LENGTH_PENALTY = 10  # beyond, only the length matters, and its power overflows
+MIN_TEMPERATURE = 0.01  # below, the most probable token is drawn, and quotients overflow
+
+
+Settings = dict[str, dict[str, Any]]  # part -> setting -> value
+
+
+class Resume(Enum):
+    """When a setting may change between two starts of a run."""
+
+    NEVER = "never"
+    BETWEEN_EPOCHS = "between epochs"
+    FREELY = "at any time"
+    PER_START = "at any time; it concerns one start only"
+
+
+def setting(
+    default: Any, resume: Resume = Resume.FREELY, *, path: bool = False, data: bool = False
+) -> Any:
+    """A field with this default.
+
+    `path`: it may name a file of this machine, so ranks may differ and it is not published.
+    `data`: the prepared data depend on it, which may not change during a run.
+    """
+    return field(default=default, metadata={"resume": resume, "path": path, "data": data})
+
+
+def check_at_least(minimum: int, settings: object, *names: str) -> None:
+    """Raise ValueError if one of the settings `names` is less than `minimum`, or NaN."""
+    for name in names:
+        if not (value := getattr(settings, name)) >= minimum:  # false for NaN
+            raise ValueError(f"{name} must be at least {minimum}, but is {value}.")
+
+
+def check_probability(settings: object, *names: str) -> None:
+    """Raise ValueError if one of the settings `names` does not lie in [0, 1)."""
+    for name in names:
+        if not 0 <= (value := getattr(settings, name)) < 1:
+            raise ValueError(f"{name} must lie in [0, 1), but is {value}.")
+
+
+def check_port(port: int) -> None:
+    """Raise ValueError if there is no such port to listen on."""
+    if not 0 <= port < 2**16:
+        raise ValueError(f"port must lie in 0 to {2**16 - 1}, but is {port}.")
+
+
+def check_seed(seed: int) -> None:
+    """Raise ValueError if `data.hashing`, which takes 64 bits with a sign, cannot take it."""
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed must lie in 0 to 2**63 - 1, but is {seed}.")
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Settings that select the texts within a source."""
+
+    src_column: str = ""  # '': the usual names
+    tgt_column: str = ""
+    revision: str = ""  # of a dataset of the hub
+    quoting: Quoting = "auto"  # what quotes are in tables in text
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    dataset: tuple[str, ...] = setting(("demo",), data=True, path=True)
+    """One or more corpora: demo, file, folder, prefix of parallel files, or Hugging Face
+    dataset[:SPLIT]; * in file names stands for any text. docs/data.md shows each."""
+    validation: str = setting("", data=True, path=True)
+    """Validation corpus as for --dataset, or a number or share (1%) of the training pairs; '': the
+    dataset's validation split, or 2%."""
+    lang_src: str = setting("en", data=True)
+    """Source language, as it appears in the names of files, columns or dataset configurations."""
+    lang_tgt: str = setting("it", data=True)
+    """Target language."""
+    src_column: str = setting("", data=True)
+    """Column of the source in tables; '': named by language, src or source. A table without a
+    header has columns 1, 2, ..."""
+    tgt_column: str = setting("", data=True)
+    """Column of the target in tables; '': named by language, tgt or target."""
+    revision: str = setting("", data=True)
+    """Revision of datasets of the hub, such as a commit; '': the newest, or that in the cache."""
+    quoting: Quoting = setting("auto", data=True)
+    """Quotes in TSV and CSV. csv: they enclose fields; none: they are text; auto: csv in a .csv,
+    and in a .tsv whose quotes are all as in CSV."""
+    clean: CleanLevel = setting("safe", data=True)
+    """Pairs to drop. none: only unusable ones; safe: duplicates and defects; strict: also pairs
+    that are probably no translations (docs/data.md)."""
+    bidirectional: bool = setting(False, data=True)
+    """Train both directions in one model: each training pair also swapped. Sources get a tag."""
+    tags: Suppress[Fixed[tuple[str, ...]]] = setting((), data=True)
+    """Of each dataset the text before its training sources, '' for none; in YAML files only."""
+
+    def __post_init__(self) -> None:
+        if not all(self.dataset) or not self.dataset:
+            raise ValueError("dataset is empty: pass one, such as demo.")
+        for code in self.languages:
+            if not LANGUAGE_CODE.fullmatch(code):
+                raise ValueError(f"{code!r} is not a language code such as en, de or pt_BR.")
+        if self.lang_src == self.lang_tgt:
+            raise ValueError(f"Both languages are {self.lang_src!r}: they must differ.")
+        if re.fullmatch(r"0?\.\d+", self.validation):
+            share = 100 * float(self.validation)
+            raise ValueError(f"validation is {self.validation}: write the share as {share:g}%.")
+        if self.src_column and self.src_column == self.tgt_column:
+            raise ValueError(f"Both columns are {self.src_column!r}: they must differ.")
+        if self.is_split and not float(self.validation.rstrip("%")):
+            raise ValueError(f"validation is {self.validation}, but must be more than 0.")
+        if self.tags and len(self.tags) != len(self.dataset):
+            raise ValueError(
+                f"Tags given: {len(self.tags)}, datasets: {len(self.dataset)}. Give one for each "
+                "dataset, '' for none."
+            )
+        for tag in self.tags:
+            if tag != normalize(tag) or any(map(str.isspace, tag)):
+                raise ValueError(
+                    f"The tag {tag!r} has blanks or changes under Unicode normalization (NFC): "
+                    "choose another, such as <bt>."
+                )
+
+    @property
+    def options(self) -> SourceOptions:
+        return SourceOptions(self.src_column, self.tgt_column, self.revision, self.quoting)
+
+    @classmethod
+    def of(cls, saved: Mapping[str, Any]) -> "CorpusConfig":
+        """The settings in a checkpoint. Raises TypeError for settings of another version."""
+        return cls(**{**saved, "dataset": tuple(saved["dataset"])})
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.lang_src, self.lang_tgt
+
+    @property
+    def language_pair(self) -> str:
+        """As en-it."""
+        return "-".join(self.languages)
+
+    @property
+    def name(self) -> str:
+        """All datasets in one line."""
+        return " ".join(self.dataset)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether `validation` is a number or a share of the training pairs."""
+        return NUMBER_OR_SHARE.fullmatch(self.validation) is not None
+
+    def validation_pairs(self, pairs: int) -> int:
+        """The number of validation pairs to take from this many training pairs."""
+        if not self.is_split:
+            return min(max(round(VALIDATION_SHARE * pairs), 1), MAX_VALIDATION_PAIRS)
+        number = float(self.validation.rstrip("%"))
+        return max(round(number * pairs / 100), 1) if "%" in self.validation else int(number)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Consecutive epochs with the same weights of the datasets."""
+
+    epochs: int
+    dataset_weight: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class MixConfig:
+    dataset_weight: tuple[float, ...] = ()
+    """Weight of each dataset: its pairs in an epoch, as a multiple of its size; none: 1 each. YAML
+    files may also have stages and tags (docs/data.md)."""
+    stages: Suppress[Fixed[tuple[Stage, ...]]] = ()
+    """Weights that change after some epochs; in YAML files only."""
+
+    @property
+    def num_epochs(self) -> int:
+        """The epochs of all stages; 0: there are none."""
+        return sum(stage.epochs for stage in self.stages)
+
+    def check(self, datasets: Sequence[str], num_epochs: int) -> None:
+        """Raise ValueError if the weights do not fit the datasets, or the stages the epochs."""
+        for weights in [self.dataset_weight, *(stage.dataset_weight for stage in self.stages)]:
+            _check_weights(weights, datasets)
+        if not self.stages:
+            return
+        if self.dataset_weight:
+            raise ValueError("Each stage has its weights: omit dataset_weight outside of stages.")
+        if min(stage.epochs for stage in self.stages) < 1:
+            raise ValueError("A stage has less than one epoch: remove it.")
+        if num_epochs != self.num_epochs:
+            raise ValueError(
+                f"num_epochs is {num_epochs}, but the stages have {self.num_epochs} epochs: omit "
+                "num_epochs, or change the stages."
+            )
+
+
+def _check_weights(weights: Sequence[float], datasets: Sequence[str]) -> None:
+    if weights and len(weights) != len(datasets):
+        raise ValueError(
+            f"Values of dataset_weight given: {len(weights)}, datasets: {len(datasets)}. Give one "
+            "for each dataset."
+        )
+    if not all(0 <= weight < math.inf for weight in weights) or (weights and not any(weights)):
+        raise ValueError(
+            f"dataset_weight is {' '.join(f'{weight:g}' for weight in weights)}, but weights are "
+            "finite numbers of at least 0, and one is more."
+        )
 
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    tokenizer: Literal["bpe", "sentencepiece", "sentencepiece_bpe", "word"] = "bpe"
+    tokenizer: Literal["bpe", "sentencepiece", "sentencepiece_bpe", "word"] = setting(
+        "bpe", data=True
+    )
     """bpe: byte-level BPE, of any text, in Unicode NFC with single blanks and no invisible
     characters; sentencepiece: unigram, sentencepiece_bpe: BPE, both with an extra; word: words,
     rare ones are [UNK]."""
-    vocab_size: int = 4000
+    vocab_size: int = setting(4000, data=True)
     """Maximum vocabulary size, joint for both languages."""
-    tokenizer_file: str = ""
+    tokenizer_file: str = setting("", data=True, path=True)
     """Tokenizer to read (tokenizer.json or SentencePiece). If the file is missing, one is trained
     and written there; {0} stands for the languages, as in en-it."""
 
@@ -50,13 +275,13 @@ class TokenizerConfig:
 
 @dataclass(frozen=True)
 class BatchConfig:
-    batch_tokens: int = 1024
+    batch_tokens: int = setting(1024, Resume.BETWEEN_EPOCHS)
     """Maximum tokens per optimizer step over all ranks: sentences times length of the longest."""
     max_tokens: int = 0
-    """Maximum tokens per forward pass on one device; 0: 4096 on a CPU, 32768 on a GPU."""
-    batch_size: int = 0
+    """Maximum tokens of a micro-batch on one device; 0: 4096 on a CPU, 32768 on a GPU."""
+    batch_size: int = setting(0, Resume.BETWEEN_EPOCHS)
     """Sentences per rank and optimizer step, instead of batch_tokens; 0: use batch_tokens."""
-    seq_len: int = 256
+    seq_len: int = setting(256, Resume.BETWEEN_EPOCHS, data=True)
     """Maximum sentence length in tokens, [EOS] included; longer pairs are dropped."""
 
     def __post_init__(self) -> None:
@@ -68,21 +293,21 @@ class BatchConfig:
                 "lower --seq_len or raise --batch_tokens."
             )
 
-    def pass_tokens(self, device_type: str) -> int:
+    def micro_batch_tokens(self, device_type: str) -> int:
         """`max_tokens`, or its default on a device of that type."""
-        return self.max_tokens or max(self.seq_len, default_pass_tokens(device_type))
+        return self.max_tokens or max(self.seq_len, default_micro_batch_tokens(device_type))
 
 
-def default_pass_tokens(device_type: str) -> int:
-    """Tokens per forward pass on a device of that type."""
+def default_micro_batch_tokens(device_type: str) -> int:
+    """Tokens of a micro-batch on a device of that type."""
     return 4096 if device_type == "cpu" else 32_768
 
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    perturb: bool = False
+    perturb: bool = setting(False, Resume.BETWEEN_EPOCHS, data=True)
     """Change some training sources as people type: case, punctuation, typos; fixed for a run."""
-    bpe_dropout: float = 0.0
+    bpe_dropout: float = setting(0.0, Resume.BETWEEN_EPOCHS, data=True)
     """Probability to drop a merge in training (Provilkov et al. 2020); 0: none, usual: 0.1."""
 
     def __post_init__(self) -> None:
@@ -91,15 +316,15 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    d_model: int = 128
+    d_model: int = setting(128, Resume.NEVER)
     """Model width."""
-    num_heads: int = 4
+    num_heads: int = setting(4, Resume.NEVER)
     """Attention heads per layer; must divide d_model."""
-    num_encoder_layers: int = 2
+    num_encoder_layers: int = setting(2, Resume.NEVER)
     """Encoder layers."""
-    num_decoder_layers: int = 2
+    num_decoder_layers: int = setting(2, Resume.NEVER)
     """Decoder layers."""
-    d_ff: int = 512
+    d_ff: int = setting(512, Resume.NEVER)
     """Feed-forward width."""
     dropout: float = 0.0
     """Dropout probability of embeddings, sublayers, attention and feed-forward layers."""
@@ -127,14 +352,14 @@ class LossConfig:
         check_at_least(0, self, "simcut")
 
     @property
-    def copies(self) -> int:
-        """How often a training pass holds each pair."""
+    def forward_copies(self) -> int:
+        """How often a forward pass of training computes each pair."""
         return 2 if self.simcut else 1
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    optimizer: Literal["adamw", "muon"] = "adamw"
+    optimizer: Literal["adamw", "muon"] = setting("adamw", Resume.NEVER)
     """Optimizer of the layers' matrices; muon learns in fewer steps. AdamW updates the rest."""
     lr: float = 3e-3
     """Peak learning rate; a linear schedule falls from it from the first step on."""
@@ -158,7 +383,7 @@ class TrainConfig:
     """Epochs of the whole run, resumed parts included."""
     max_steps: int = 0
     """Maximum optimizer steps of the whole run; 0: no limit."""
-    seed: int = 0
+    seed: int = setting(0, Resume.BETWEEN_EPOCHS)
     """Random seed."""
     precision: Precision = "auto"
     """Precision of the layers; weights stay fp32. auto: bf16 where the device has it, else fp32."""
@@ -186,10 +411,6 @@ class TrainConfig:
         check_at_least(0, self, "max_steps", "validate_every", "patience")
         check_at_least(0, self, "save_every", "save_every_minutes", "max_minutes")
         check_seed(self.seed)
-
-
-MAX_LENGTH_PENALTY = 10  # beyond, only the length matters, and its power overflows
-MIN_TEMPERATURE = 0.01  # below, the most probable token is drawn, and quotients overflow
 
 
 @dataclass(frozen=True)
@@ -244,12 +465,85 @@ GREEDY = NBestConfig(beam_width=1)
 
 
 @dataclass(frozen=True)
+class CheckpointConfig:
+    model_folder: str = setting("weights", Resume.PER_START, path=True)
+    """Folder for checkpoints, prepared data and metrics."""
+    model_basename: str = "tmodel"
+    """Prefix of the checkpoint names."""
+    preload: str = setting("latest", Resume.PER_START, path=True)
+    """Checkpoint to resume: latest, best (epoch), an epoch number, a file, or '' for a new run."""
+    init_from: str = setting("", Resume.PER_START, path=True)
+    """Checkpoint file from which a new run takes weights, model settings and tokenizer."""
+    average: int = 1
+    """Last epochs of which translate and validate average the weights; 1: no average."""
+    keep_last: int = 5
+    """Epoch and step checkpoints to keep, beside the best epoch and those of --average; 0: all."""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.model_basename):
+            raise ValueError(
+                f"model_basename may hold letters, digits, '.', '_' and '-', "
+                f"but is {self.model_basename!r}."
+            )
+        if not self.model_folder:
+            raise ValueError("model_folder is empty: pass a folder.")
+        if re.search("[\ud800-\udfff]", self.model_folder):  # torch could not read its files
+            raise ValueError("model_folder has a name that is not UTF-8: pass another folder.")
+        check_at_least(1, self, "average")
+        check_at_least(0, self, "keep_last")
+
+
+@dataclass(frozen=True)
+class LogbookConfig:
+    report: bool = True
+    """Write report.html, a page about the run, in the model folder."""
+    wandb_project: str = "translate_ddp"
+    """Weights & Biases project."""
+    wandb_group: str = ""
+    """Weights & Biases group; '': none."""
+    wandb_mode: WandbMode = "auto"
+    """auto: online if there is an API key, else offline. The variable WANDB_MODE overrides it."""
+    trackio_project: str = ""
+    """trackio project to log to; '': none. Needs pip install -r requirements-trackio.txt."""
+
+    def __post_init__(self) -> None:
+        if self.trackio_project and find_spec("trackio") is None:
+            raise ValueError(
+                "trackio_project needs trackio, which is not installed: run "
+                "pip install -r requirements-trackio.txt."
+            )
+
+
+@dataclass(frozen=True)
+class DistributedConfig:
+    backend: Literal["auto", "nccl", "gloo"] = "auto"
+    """Backend of the process group; auto: NCCL on GPUs, gloo on CPUs."""
+    bucket_cap_mb: int = 25
+    """Size in MiB of DDP's gradient buckets, which are all-reduced during backward."""
+    timeout_minutes: float = 10.0
+    """Minutes without progress on a rank after which the run ends with an error."""
+    preempted_exit_code: int = 0
+    """Exit code after a request to stop. If it is not 0, Kubernetes restarts the pod."""
+
+    def __post_init__(self) -> None:
+        code = self.preempted_exit_code
+        if not 0 <= code < 256 or code in (1, 2, 75):
+            raise ValueError(
+                "preempted_exit_code must be from 0 to 255, but not 1, 2 or 75, which are codes of "
+                f"errors; it is {code}."
+            )
+        if not self.timeout_minutes > 0:
+            raise ValueError(f"timeout_minutes must be positive, but is {self.timeout_minutes}.")
+        check_at_least(1, self, "bucket_cap_mb")
+
+
+@dataclass(frozen=True)
 class PresetConfig:
     """Settings that set the defaults of others."""
 
-    preset: Preset = "auto"
+    preset: Preset = setting("auto", Resume.PER_START)
     """Defaults of model size and schedule; auto: by the number of training pairs."""
-    config: str = ""
+    config: str = setting("", Resume.PER_START, path=True)
     """YAML file of settings, one `name: value` per line; flags override it."""
 
 
@@ -282,7 +576,11 @@ class Config:
                 f"bpe_dropout drops merges of byte-level BPE, but the tokenizer is {kind}: "
                 "pass --tokenizer bpe or --bpe_dropout 0."
             )
-        copies, seq_len, most = self.loss.copies, self.batches.seq_len, self.batches.max_tokens
+        copies, seq_len, most = (
+            self.loss.forward_copies,
+            self.batches.seq_len,
+            self.batches.max_tokens,
+        )
         if most and copies * seq_len > most:
             doubled = ", which simcut doubles," if copies > 1 else ""
             raise ValueError(
@@ -291,19 +589,53 @@ class Config:
             )
         self.mix.check(self.corpus.dataset, self.train.num_epochs)
 
-    def pass_tokens(self, device_type: str) -> int:
-        """Padded tokens a side of the pairs in a training pass."""
-        return self.batches.pass_tokens(device_type) // self.loss.copies
+    def micro_batch_tokens(self, device_type: str) -> int:
+        """Padded tokens a side of the pairs of a micro-batch."""
+        return self.batches.micro_batch_tokens(device_type) // self.loss.forward_copies
 
-    def to_dict(self) -> dict[str, dict[str, Any]]:
-        """The settings as plain values: part -> setting -> value."""
+    def to_dict(self) -> Settings:
+        """The settings as plain values."""
         return asdict(self)
 
     def to_yaml(self) -> str:
         """Every setting except `config` and `preload`, one per line, as `--config` reads it."""
         import yaml  # here: --help does not need it
 
-        settings = {n: v for part in self.to_dict().values() for n, v in part.items()}
+        settings = by_name(self.to_dict())
         settings = {n: "inf" if v == math.inf else v for n, v in settings.items()}  # not `.inf`
         del settings["config"], settings["preload"]
         return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+
+
+def by_name(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The values of all parts by name: no two parts have a setting of the same name."""
+    return {name: value for part in settings.values() for name, value in part.items()}
+
+
+class Setting(NamedTuple):
+    """One field of the configuration."""
+
+    part: str
+    name: str
+    default: Any
+    resume: Resume
+    path: bool
+    data: bool
+
+
+@cache
+def all_settings() -> dict[str, Setting]:
+    """Every setting of a run by its name."""
+    default = Config()
+    return {
+        each.name: Setting(
+            part.name,
+            each.name,
+            getattr(getattr(default, part.name), each.name),
+            each.metadata.get("resume", Resume.FREELY),
+            each.metadata.get("path", False),
+            each.metadata.get("data", False),
+        )
+        for part in fields(default)
+        for each in fields(getattr(default, part.name))
+    }

@@ -13,8 +13,7 @@ from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.preparation import prepare
 from translate_ddp.errors import UserError
-from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.settings import CorpusConfig, TokenizerConfig
+from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 
 DEMO_STEPS = 300

@@ -22,7 +22,7 @@ from tests.helpers.served import Client, served
 from translate_ddp.apps.serving.reload import ServedModel
 from translate_ddp.apps.serving.server import bind, make_server
 from translate_ddp.errors import UserError
-from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.translator import Translator
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from translate_ddp.corpus_settings import MixConfig
 from translate_ddp.data import batches, plan, step_sampler
 from translate_ddp.data.batches import (
     BatchLoader,
@@ -23,7 +22,7 @@ from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import Lengths, Plan, plan_epoch
 from translate_ddp.data.step_sampler import StepSampler, shard
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
-from translate_ddp.settings import BatchConfig
+from translate_ddp.settings import BatchConfig, MixConfig
 
 CONFIG = BatchConfig(batch_tokens=300, max_tokens=100, seq_len=60)
 RANKS = [1, 2, 3, 5]

@@ -19,11 +19,10 @@ from tests.helpers.corpora import (
     write,
     write_parallel,
 )
-from translate_ddp.corpus_settings import CleanLevel
 from translate_ddp.data.corpus import clean_corpus, corpus_signature
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.errors import UserError
-from translate_ddp.settings import CorpusConfig
+from translate_ddp.settings import CleanLevel, CorpusConfig
 
 
 @pytest.mark.parametrize("code", ["en", "pt_BR", "zh-Hans", "ckb", "sr-Latn-RS"])

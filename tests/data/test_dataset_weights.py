@@ -6,13 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from translate_ddp.corpus_settings import CorpusConfig, MixConfig, Stage
 from translate_ddp.data.hashing import hashes
 from translate_ddp.data.mix import SALT, Mix
 from translate_ddp.data.plan import Lengths, Plan, plan_epoch
 from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.errors import UserError
-from translate_ddp.settings import BatchConfig, Config, TrainConfig
+from translate_ddp.settings import BatchConfig, Config, CorpusConfig, MixConfig, Stage, TrainConfig
 
 SIZES = [70, 51, 33]
 BATCHES = BatchConfig(batch_tokens=200, seq_len=40)

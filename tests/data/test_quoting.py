@@ -10,11 +10,11 @@ from typing import Literal
 import pytest
 
 from tests.helpers.corpora import EN_DE, error_of, read, write
-from translate_ddp.corpus_settings import Quoting, SourceOptions
 from translate_ddp.data.inputs import read_sources
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.rows import Row, ignore_progress
 from translate_ddp.data.sources import read_pairs
+from translate_ddp.settings import Quoting, SourceOptions
 
 PLAIN = [(f"A man has {n} dogs, and no cat.", f"Ein Mann hat {n} Hunde.") for n in range(30)]
 QUOTED = [

@@ -9,13 +9,12 @@ import pytest
 from pyarrow.parquet import write_table
 
 from tests.helpers.corpora import EN_DE, error_of, read, write, write_parallel
-from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.corpus import corpus_signature
 from translate_ddp.data.readers.arrow import dataset_rows
 from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import NO_OPTIONS, source_identity
-from translate_ddp.settings import CorpusConfig
+from translate_ddp.settings import CorpusConfig, SourceOptions
 
 PAIR = Wanted.pair(EN_DE, SourceOptions())
 

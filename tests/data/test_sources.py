@@ -24,14 +24,13 @@ from tests.helpers.corpora import (
     write_parquet,
     write_repository,
 )
-from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data import huggingface
 from translate_ddp.data import sources as sources_module
 from translate_ddp.data.corpus import corpus_signature
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs, source_identity
 from translate_ddp.errors import UserError
-from translate_ddp.settings import CorpusConfig
+from translate_ddp.settings import CorpusConfig, SourceOptions
 
 EN_IT = ("en", "it")
 pytestmark = pytest.mark.usefixtures("folder")  # an empty cache, and no hub

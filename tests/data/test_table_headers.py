@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.corpora import EN_DE, error_of, read, write
-from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.inputs import read_sources
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
+from translate_ddp.settings import SourceOptions
 
 PAIRS = [("one", "eins"), ("two", "zwei"), ("three", "drei")]
 ROWS = "".join(f"{en}\t{de}\n" for en, de in PAIRS)

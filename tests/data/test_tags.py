@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from tests.helpers.corpora import write_parallel
-from translate_ddp.corpus_settings import CorpusConfig
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, load_prepared
 from translate_ddp.data.preparation import prepare
-from translate_ddp.settings import AugmentConfig, Config, TokenizerConfig
+from translate_ddp.settings import AugmentConfig, Config, CorpusConfig, TokenizerConfig
 from translate_ddp.training.build import build_augmentation
 
 Pairs = list[tuple[str, str]]

@@ -17,7 +17,7 @@ WANDB = "WandbSink(LogbookConfig(wandb_mode={mode!r}, wandb_group='g1'), folder,
 TRACKIO = "TrackioSink('p1', {arguments})"
 IMPORTS = """
     from pathlib import Path
-    from translate_ddp.run_settings import LogbookConfig
+    from translate_ddp.settings import LogbookConfig
     from translate_ddp.training.logbook import Logbook, Sample
     from translate_ddp.training.sinks.console_sink import ConsoleSink
     from translate_ddp.training.sinks.jsonl_sink import JsonlSink

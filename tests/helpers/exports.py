@@ -9,8 +9,7 @@ from translate_ddp.apps.exporting.sentences import Sentences, choose_sentences
 from translate_ddp.apps.exporting.trained_model import TrainedModel
 from translate_ddp.data.tokenizer import train_tokenizer
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.settings import TokenizerConfig
+from translate_ddp.settings import CheckpointConfig, TokenizerConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.open_checkpoint import open_checkpoint
 

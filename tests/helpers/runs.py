@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import load
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from translate_ddp.errors import UserError
-from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime.device import choose_device
 from translate_ddp.runtime.distributed import open_world
 from translate_ddp.runtime.launcher import Launch
+from translate_ddp.settings import DistributedConfig
 
 
 def test_nccl_without_gpus_is_an_error(monkeypatch: pytest.MonkeyPatch):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import processes
-from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime import cpus, environment
 from translate_ddp.runtime.cpus import cpu_quotas, threads_per_process, usable_cores
 from translate_ddp.runtime.distributed import open_world
 from translate_ddp.runtime.launcher import Launch
+from translate_ddp.settings import DistributedConfig
 
 
 def test_variables_set_by_the_user_stay(monkeypatch: pytest.MonkeyPatch):

@@ -13,10 +13,10 @@ from tests.helpers.corpora import corpus_of, numbered_pairs, read_corpus, write_
 from tests.helpers.faults import Run
 from tests.helpers.states import make_state
 from translate_ddp.data.pair_store import BATCH_PAIRS
-from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime import files, heartbeat
 from translate_ddp.runtime.heartbeat import Use, heartbeats_to, is_working, library_call
 from translate_ddp.runtime.watchdog import open_watchdog
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import damage
 

@@ -15,7 +15,6 @@ from torch._C import _distributed_c10d as c10d
 from tests.helpers import processes
 from tests.helpers.runs import status
 from translate_ddp.errors import UserError
-from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime import process_exit
 from translate_ddp.runtime.distributed import open_world
 from translate_ddp.runtime.flight_recorder import write_flight_recorder
@@ -23,6 +22,7 @@ from translate_ddp.runtime.peers import Termination
 from translate_ddp.runtime.process_exit import ExitCode, ProcessExit
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.runtime.watchdog import open_watchdog
+from translate_ddp.settings import DistributedConfig
 
 
 def hang(before: Callable[[], object], folder: str, recorder: Callable[[], str] = str) -> None:

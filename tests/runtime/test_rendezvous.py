@@ -12,11 +12,11 @@ from torch.distributed import HashStore
 
 from tests.helpers import processes
 from translate_ddp.errors import UserError, report_errors
-from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime import rendezvous
 from translate_ddp.runtime.distributed import open_world
 from translate_ddp.runtime.launcher import Launch
 from translate_ddp.runtime.rendezvous import check_same_device, claim_gpu
+from translate_ddp.settings import DistributedConfig
 
 
 def test_ranks_of_each_start_share_a_new_name_in_the_same_store():

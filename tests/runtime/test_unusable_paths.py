@@ -14,7 +14,7 @@ from tests.helpers.commands import run_translate_ddp, translate_ddp
 from translate_ddp.apps.commands.command_line import parse as parse_command
 from translate_ddp.apps.commands.translate import TranslateConfig
 from translate_ddp.errors import UserError
-from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint_file import damage, load
 
 LONG = "a" * 300  # file systems allow 255 bytes

@@ -21,7 +21,7 @@ from tests.helpers.runs import (
 )
 from tests.helpers.states import make_state
 from translate_ddp.errors import UserError
-from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.averaging import last_epochs
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import load

@@ -10,13 +10,12 @@ import pytest
 
 from tests.helpers.commands import translate_ddp
 from tests.helpers.runs import records
-from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import TokenizerConfig
+from translate_ddp.settings import SourceOptions, TokenizerConfig
 from translate_ddp.translator import Translator
 
 

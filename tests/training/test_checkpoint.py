@@ -15,7 +15,7 @@ import torch
 from tests.helpers.runs import assert_same_tree
 from tests.helpers.states import make_state
 from translate_ddp.errors import NotSaved, UserError
-from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training import checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import damage, load

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from translate_ddp.corpus_settings import CorpusConfig
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
-from translate_ddp.settings import TokenizerConfig
+from translate_ddp.settings import CorpusConfig, TokenizerConfig
 from translate_ddp.training.fine_tuning import describe_fit, describe_languages
 from translate_ddp.translator import Translator
 

@@ -17,9 +17,8 @@ from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
-from translate_ddp.settings import ModelConfig, TokenizerConfig
+from translate_ddp.settings import CheckpointConfig, ModelConfig, TokenizerConfig
 from translate_ddp.text import normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.metrics import (

@@ -15,10 +15,9 @@ from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
 from tests.helpers.states import make_state
-from translate_ddp.corpus_settings import CorpusConfig, MixConfig
 from translate_ddp.data.mix import Mix
 from translate_ddp.errors import UserError
-from translate_ddp.settings import ModelConfig
+from translate_ddp.settings import CorpusConfig, MixConfig, ModelConfig
 from translate_ddp.training.resume import check_same_run, describe_changes, run_identity
 from translate_ddp.training.state import Position, RunIdentity, RunState
 from translate_ddp.training.trainer import Trainer

@@ -9,9 +9,8 @@ import yaml
 from config import parse
 from tests.helpers.mixes import run_with, write_settings
 from tests.helpers.runs import assert_same_run, last_state, records
-from translate_ddp.corpus_settings import Stage
 from translate_ddp.errors import UserError
-from translate_ddp.settings import OptimizerConfig
+from translate_ddp.settings import OptimizerConfig, Stage
 from translate_ddp.training.optimizer import learning_rate
 
 # 120 pairs per epoch, then 0.5 * 120 + 2.5 * 60 = 210.

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from tests.helpers import processes
 from tests.helpers.runs import assert_same_tree
 from translate_ddp.data.batches import Batch, Step
-from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime.distributed import World, open_world
-from translate_ddp.settings import OptimizerConfig
+from translate_ddp.settings import DistributedConfig, OptimizerConfig
 from translate_ddp.training.optimizer import build_optimizer
 from translate_ddp.training.state import Position
 from translate_ddp.training.step_flags import Copy, StepFlags

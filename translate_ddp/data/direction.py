@@ -8,10 +8,10 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from translate_ddp.corpus_settings import CorpusConfig
 from translate_ddp.data.pair_store import SAMPLE_PAIRS, Pair
 from translate_ddp.data.rows import BY_POSITION, Rows
 from translate_ddp.errors import UserError
+from translate_ddp.settings import CorpusConfig
 from translate_ddp.text import base_language
 
 SCANNED_CHARACTERS = 300  # of a side

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.data.readers.arrow import dataset_rows, read_parquet
 from translate_ddp.data.readers.columns import Wanted
@@ -24,6 +23,7 @@ from translate_ddp.data.rows import Advance, Languages, Row, Rows, ignore_progre
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.background import BackgroundThread
 from translate_ddp.runtime.heartbeat import library_call
+from translate_ddp.settings import SourceOptions
 
 if TYPE_CHECKING:
     # `datasets` takes 0.6 s to import, and most sources do not need it.

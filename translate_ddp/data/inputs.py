@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from translate_ddp.console import print_line, printable
-from translate_ddp.corpus_settings import Quoting, SourceOptions
 from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.readers.parallel import parallel_rows, read_side
@@ -19,6 +18,7 @@ from translate_ddp.data.readers.tables import check_file, is_table
 from translate_ddp.data.rows import Languages, Remark, ignore_progress
 from translate_ddp.data.sources import NO_OPTIONS, read_pairs
 from translate_ddp.errors import UserError
+from translate_ddp.settings import Quoting, SourceOptions
 
 T = TypeVar("T")
 _print_once = cache(print_line)  # files are read several times

@@ -12,9 +12,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from translate_ddp.corpus_settings import MixConfig, Stage
 from translate_ddp.data.hashing import hashes
 from translate_ddp.errors import UserError
+from translate_ddp.settings import MixConfig, Stage
 
 SALT = 0x6D6978  # keeps the draws apart from those of other modules
 

@@ -26,7 +26,6 @@ from difflib import get_close_matches
 from glob import escape, has_magic
 from pathlib import Path
 
-from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.huggingface import read_copy, read_hub
 from translate_ddp.data.read_errors import explain_read_errors, list_names
 from translate_ddp.data.readers.byte_stream import spooled
@@ -41,6 +40,7 @@ from translate_ddp.data.readers.tables import (
 from translate_ddp.data.rows import Advance, Columns, Languages, Rows, make_rows
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.heartbeat import library_call
+from translate_ddp.settings import SourceOptions
 
 SPLIT_STEMS = {
     "train": ["train"],

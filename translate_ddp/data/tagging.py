@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from translate_ddp.corpus_settings import CorpusConfig
 from translate_ddp.data.cleaned_corpus import CleanedCorpus
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.perturbation import perturb_lines
+from translate_ddp.settings import CorpusConfig
 
 
 def direction_tag(lang_tgt: str, is_bidirectional: bool) -> str:

@@ -12,7 +12,7 @@ from translate_ddp.modeling.inference_weights import fingerprint, ready_to_decod
 from translate_ddp.modeling.scoring import token_log_probs
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.settings import NBestConfig, default_pass_tokens
+from translate_ddp.settings import NBestConfig, default_micro_batch_tokens
 
 Ids = Sequence[Sequence[int] | np.ndarray]  # of sentences, without start and end markers
 
@@ -87,5 +87,5 @@ class TorchEngine:
     ) -> list[np.ndarray]:
         pairs = ParallelDataset(Ragged.of(sources), Ragged.of(targets))
         # A pass over all positions needs more memory than a search over the same tokens.
-        max_tokens = min(self.max_tokens, default_pass_tokens(self.device.type))
+        max_tokens = min(self.max_tokens, default_micro_batch_tokens(self.device.type))
         return token_log_probs(self.model, pairs, self.device, max_tokens, on_done)

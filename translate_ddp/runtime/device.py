@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from translate_ddp.errors import UserError
-from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime.launcher import Launch
+from translate_ddp.settings import DistributedConfig
 
 
 def choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.device, str]:

@@ -21,7 +21,6 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
 from translate_ddp.errors import Stopped, UserError, type_and_line
-from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import choose_device, fix_cuda_kernels
 from translate_ddp.runtime.environment import check_interfaces
@@ -32,6 +31,7 @@ from translate_ddp.runtime.peers import Peers, Termination
 from translate_ddp.runtime.process_exit import ExitCode
 from translate_ddp.runtime.rendezvous import check_same_device, claim_gpu, meet
 from translate_ddp.runtime.watchdog import Watchdog, open_watchdog
+from translate_ddp.settings import DistributedConfig
 
 T = TypeVar("T")
 

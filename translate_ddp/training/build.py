@@ -180,7 +180,7 @@ def build_updater(config: Config, model: Transformer, world: World) -> Updater:
     """The updater, with loss, DDP and optimizer."""
     objective = world.replicate(Objective(model, config.loss), config.distributed)
     optimizer = build_optimizer(model, config.optimizer, model.dtype, world)
-    seed, copies = config.train.seed, config.loss.copies
+    seed, copies = config.train.seed, config.loss.forward_copies
     return Updater(objective, optimizer, config.optimizer, world, seed, copies)
 
 
@@ -201,7 +201,7 @@ def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoade
         mix=build_mix(config, data),
         lengths_in=augmentation and partial(augmentation.lengths, data.train),
     )
-    max_tokens = config.pass_tokens(world.device.type)
+    max_tokens = config.micro_batch_tokens(world.device.type)
     return BatchLoader(data.train, sampler, max_tokens, world.device, augmentation)
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from translate_ddp.errors import NotSaved, UserError
 from translate_ddp.run_record import RECORD_FILES
-from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import sync_folder
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint_file import MISSING, damage, load, write
 from translate_ddp.training.checkpoint_name import Checkpoint, Checkpoints, parse_name
 from translate_ddp.training.state import RunState

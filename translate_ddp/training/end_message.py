@@ -5,7 +5,7 @@ import shlex
 import time
 
 from translate_ddp.quantities import describe_seconds, number
-from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.due import has_no_patience
 from translate_ddp.training.trainer import Trainer
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from translate_ddp.corpus_settings import CorpusConfig
 from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.data.tokenizer import UNK, Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
-from translate_ddp.settings import Config, ModelConfig, TokenizerConfig
+from translate_ddp.settings import Config, CorpusConfig, ModelConfig, TokenizerConfig
 from translate_ddp.training.state import RunState
 
 

@@ -9,7 +9,7 @@ import tyro
 
 from translate_ddp.console import print_line, printable
 from translate_ddp.errors import UserError
-from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint_file import damage, load
 from translate_ddp.training.checkpoint_name import Checkpoint, parse_name
 

@@ -18,7 +18,7 @@ from translate_ddp.modeling.exported_folder import (
 )
 from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import number
-from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import damage, load
 from translate_ddp.training.local_paths import dataset_names

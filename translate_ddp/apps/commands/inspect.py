@@ -10,7 +10,6 @@ from pathlib import Path
 
 from translate_ddp.apps.commands.command_line import given_flags
 from translate_ddp.apps.commands.page_file import check_page, write_page
-from translate_ddp.checks import check_at_least
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.presets import choose_preset, with_preset
@@ -22,6 +21,7 @@ from translate_ddp.settings import (
     MixConfig,
     Preset,
     TokenizerConfig,
+    check_at_least,
 )
 
 OTHER_DISK = "Set TMPDIR to a folder on a disk with more space."

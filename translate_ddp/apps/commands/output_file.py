@@ -13,10 +13,10 @@ from translate_ddp.apps.commands.command_line import silence
 from translate_ddp.console import print_line
 from translate_ddp.errors import Stopped, UserError
 from translate_ddp.progress import Progress
-from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.settings import DistributedConfig
 
 T = TypeVar("T")
 ROWS = 1000  # of a chunk: read and computed together

@@ -12,7 +12,7 @@ from translate_ddp.apps.commands.page_file import check_page, write_page
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.run_record import METRICS_FILE, REPORT_FILE, RunRecord
-from translate_ddp.run_settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig
 
 COMPARISON_FILE = "comparison.html"
 MAX_RUNS = 8  # the colours of charts

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from translate_ddp.checks import check_at_least
-from translate_ddp.run_settings import CheckpointConfig, Split
+from translate_ddp.settings import CheckpointConfig, Split, check_at_least
 from translate_ddp.training.checkpoint_name import is_word
 from translate_ddp.translator import Translator
 

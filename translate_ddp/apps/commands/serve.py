@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 
 from translate_ddp.apps.commands.saved_model import SavedModel
 from translate_ddp.apps.serving.limits import LimitsConfig
-from translate_ddp.checks import check_at_least, check_port
 from translate_ddp.console import print_line
 from translate_ddp.extras import SERVER, check_server
-from translate_ddp.run_settings import Split
-from translate_ddp.settings import SearchConfig
+from translate_ddp.settings import SearchConfig, Split, check_at_least, check_port
 
 LIBRARIES = (*SERVER, "python_multipart")
 

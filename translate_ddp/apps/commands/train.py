@@ -18,12 +18,11 @@ import tyro
 
 from translate_ddp import __version__
 from translate_ddp.apps.commands.command_line import expand_home, given_flags, silence
-from translate_ddp.corpus_settings import Stage
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.presets import PRESETS, choose_preset, with_values
 from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
 from translate_ddp.runtime.launcher import is_first_process, read_launch
-from translate_ddp.settings import Config, CorpusConfig
+from translate_ddp.settings import Config, CorpusConfig, Stage
 from translate_ddp.training.metrics import find_metric
 
 NESTED = ("stages", "tags")  # settings of YAML files that are no flags

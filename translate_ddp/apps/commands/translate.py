@@ -30,12 +30,10 @@ from translate_ddp.apps.commands.output_formats import (
 )
 from translate_ddp.apps.commands.saved_model import SavedModel
 from translate_ddp.console import print_line, printable
-from translate_ddp.corpus_settings import Quoting
 from translate_ddp.data.inputs import Texts, read_sources
 from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.tables import file_identity, is_table
-from translate_ddp.run_settings import Split
-from translate_ddp.settings import NBestConfig
+from translate_ddp.settings import NBestConfig, Quoting, Split
 from translate_ddp.translation import OnMessage
 from translate_ddp.translator import Translator
 

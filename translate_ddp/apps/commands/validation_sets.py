@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from translate_ddp.apps.commands.saved_model import SavedModel
-from translate_ddp.corpus_settings import Quoting, SourceOptions
 from translate_ddp.data.dataset import (
     ParallelDataset,
     PreparedData,
@@ -18,7 +17,7 @@ from translate_ddp.data.dataset import (
 from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.preparation import prepare
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.settings import CorpusConfig
+from translate_ddp.settings import CorpusConfig, Quoting, SourceOptions
 from translate_ddp.text import normalize
 from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.local_paths import dataset_names

@@ -50,7 +50,7 @@ def plan_first_epoch(dataset: ParallelDataset, pairs: int, config: Config) -> Ep
     sampler = StepSampler(lengths, config.batches, seed=config.train.seed, rank=0, world_size=1)
     tokens = len(dataset.source.tokens) + len(dataset.target.tokens) + 2 * len(dataset)
     device, _ = choose_device(ONE_PROCESS, config.distributed)
-    padding = padding_share(sampler, config.pass_tokens(device.type))
+    padding = padding_share(sampler, config.micro_batch_tokens(device.type))
     return Epoch(max(1, round(len(sampler.plan) * factor)), round(tokens * factor), padding)
 
 
@@ -64,7 +64,7 @@ def measure_pace(
     fix_cuda_kernels()
     device, _ = choose_device(ONE_PROCESS, config.distributed)
     world, batches = World(device=device), config.batches
-    size = min(batches.batch_tokens, config.pass_tokens(device.type))
+    size = min(batches.batch_tokens, config.micro_batch_tokens(device.type))
     config = replace(
         config,
         mix=MixConfig(),  # the sample is one dataset

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from translate_ddp.checks import check_at_least
+from translate_ddp.settings import check_at_least
 
 # JSON writes a character in up to 12 bytes (two escapes), and a form in up to as many.
 BYTES_PER_CHARACTER = 12

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from translate_ddp.corpus_settings import Quoting, SourceOptions
 from translate_ddp.data.languages import column_names, is_language
 from translate_ddp.data.read_errors import list_names
 from translate_ddp.data.rows import Languages
 from translate_ddp.errors import UserError
+from translate_ddp.settings import Quoting, SourceOptions
 
 OTHER_NAMES = {"src": "source", "tgt": "target"}
 MAX_WORDS = 5  # of the name of a column

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from translate_ddp.corpus_settings import Quoting, SourceOptions
 from translate_ddp.data.read_errors import list_names
 from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.readers.parallel_names import common_start, find_pair
@@ -22,6 +21,7 @@ from translate_ddp.data.readers.tables import (
 )
 from translate_ddp.data.rows import Advance, Columns, Languages, Row, Rows, join_rows
 from translate_ddp.errors import UserError
+from translate_ddp.settings import Quoting, SourceOptions
 
 
 class Column:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.read_errors import list_names
 from translate_ddp.data.readers.arrow import count_parquet_rows, read_parquet
 from translate_ddp.data.readers.byte_stream import (
@@ -21,6 +20,7 @@ from translate_ddp.data.readers.parallel_names import common_start, find_pair
 from translate_ddp.data.readers.tmx import read_tmx
 from translate_ddp.data.rows import Advance, Columns, Languages, Rows, ignore_progress, make_rows
 from translate_ddp.errors import UserError
+from translate_ddp.settings import SourceOptions
 
 Reader = Callable[[Path, Wanted, Advance, list[str]], Iterator[Columns]]
 READERS: dict[str, Reader] = {
