@@ -39,7 +39,7 @@ from benchmarks.report import Row, write_report
 from config import parse
 from translate_ddp.errors import report_errors
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.training.step_flags import NUM_FLAGS
+from translate_ddp.training.step import NUM_FLAGS
 
 PEAK = 989e12  # FLOP/s of an H100, bf16, dense
 UTILISATION = {"small": 0.25, "base": 0.45, "big": 0.55}  # assumed, of the peak
@@ -101,7 +101,7 @@ def step_seconds(setting: Setting) -> tuple[float, float, float]:
     for ready, seconds in zip(np.cumsum(buckets) / sum(buckets) * backward, taken, strict=True):
         done = max(done, ready) + seconds
     flags = all_reduce_seconds(4 * NUM_FLAGS, setting)
-    return setting.passes * one_pass, sum(taken) + flags, done - backward + flags
+    return setting.micro_batches * one_pass, sum(taken) + flags, done - backward + flags
 
 
 def pass_seconds(preset: str, tokens: int) -> float:
@@ -114,7 +114,7 @@ def pass_seconds(preset: str, tokens: int) -> float:
 def epoch_seconds(setting: Setting) -> tuple[float, float]:
     """Seconds of an epoch's steps, and of its validation and saves."""
     compute, _, exposed = step_seconds(setting)
-    steps = PAIRS * LENGTH / (setting.tokens * setting.passes * setting.gpus)
+    steps = PAIRS * LENGTH / (setting.tokens * setting.micro_batches * setting.gpus)
     training = steps * (compute + exposed)
     rows = math.ceil(VALIDATION_PAIRS / setting.validating_gpus)
     batches = math.ceil(rows * LENGTH / setting.tokens)

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +24,10 @@ from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.runtime.launcher import is_first_process
-from translate_ddp.training.build import build_loader, build_model, build_updater, prepare_data
 from translate_ddp.training.meters import StepMeters
-from translate_ddp.training.updater import Updater
+from translate_ddp.training.run import build_loader, build_model, build_step, prepare_data
+from translate_ddp.training.state import Position
+from translate_ddp.training.step import OptimizerStep
 
 
 @dataclass
@@ -35,11 +36,12 @@ class Training:
 
     config: Config
     model: Transformer
-    updater: Updater
+    optimizer_step: OptimizerStep
     loader: BatchLoader
     data: PreparedData
     meters: StepMeters
     world: World
+    position: Position = field(default_factory=Position)
     skipped_steps: int = 0  # up to the last log record
 
     @property
@@ -47,7 +49,7 @@ class Training:
         return self.loader.sampler
 
     def warm_up(self) -> None:
-        self.updater.warm_up(self.loader.largest_step())
+        self.optimizer_step.warm_up(self.loader.largest_step())
 
     def log(self) -> None:
         """Compute the values of a log record."""
@@ -75,7 +77,7 @@ def open_training(flags: Sequence[str], data: PreparedData | None = None) -> Ite
             yield Training(
                 config,
                 model,
-                build_updater(config, model, world),
+                build_step(config, model, world),
                 build_loader(config, data, world),
                 data,
                 StepMeters(config.train.log_every, world),
@@ -89,7 +91,7 @@ def precision(training: Training) -> str:
 
 def take_steps(training: Training) -> Iterator[np.ndarray]:
     """Take optimizer steps over many epochs; yields the rows of each step, over all ranks."""
-    position = training.updater.position
+    position = training.position
     while True:
         for step in training.loader:
             take_step(training, step)
@@ -100,13 +102,15 @@ def take_steps(training: Training) -> Iterator[np.ndarray]:
 
 def take_step(training: Training, step: Step) -> None:
     """One step, with what the loop of a run does for each."""
-    updater, meters = training.updater, training.meters
-    result = updater.step(step)
+    optimizer_step, meters = training.optimizer_step, training.meters
+    result = optimizer_step(step, training.position.global_step)
     sums = {"loss": result.loss, **result.extras}
-    meters.add(updater.position.global_step - 1, sums, result.tokens, result.skipped)
-    if updater.position.global_step % len(meters.tokens) == 0:
+    meters.add(training.position.global_step, sums, result.tokens, result.skipped)
+    training.position.advance()
+    if training.position.global_step % len(meters.tokens) == 0:
         training.log()
-    updater.flags.of_previous_step()  # the only point where the host of a run waits in each step
+    # The only point where the host of a run waits in each step.
+    optimizer_step.flags.of_previous_step()
 
 
 def run_clock(training: Training, steps: Iterator[np.ndarray], clock: Clock) -> list[np.ndarray]:

@@ -85,22 +85,24 @@ def train_on_nodes(
     namespaces: list[str], places: list[int], flags: list[str], odd: list[str]
 ) -> None:
     """One rank, with a loss that is not finite at `NONFINITE_STEPS`; the last has more flags."""
-    from translate_ddp.training.updater import Updater
+    from translate_ddp.training.step import OptimizerStep
 
     rank = int(os.environ["RANK"])
     node = places[rank]
     os.environ["LOCAL_RANK"] = str(places[:rank].count(node))
     os.environ["LOCAL_WORLD_SIZE"] = str(places.count(node))
     move_to_node(node, namespaces)
-    compute_gradients = Updater.compute_gradients
+    compute_gradients = OptimizerStep.compute_gradients
 
-    def compute_some_nan(self: Updater, step: Step) -> dict[str, Tensor]:
-        sums = compute_gradients(self, step)
-        if self.position.global_step in NONFINITE_STEPS and self.world.rank == 1:
+    def compute_some_nan(
+        self: OptimizerStep, step: Step, global_step: int = 0
+    ) -> dict[str, Tensor]:
+        sums = compute_gradients(self, step, global_step)
+        if global_step in NONFINITE_STEPS and self.world.rank == 1:
             sums["loss"].fill_(float("nan"))
         return sums
 
-    Updater.compute_gradients = compute_some_nan
+    OptimizerStep.compute_gradients = compute_some_nan
     processes.run_train([*flags, *(odd if rank == len(places) - 1 else [])])
 
 

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from translate_ddp.errors import UserError
-from translate_ddp.settings import Config
+from translate_ddp.settings import Config, all_settings
 
 # docs/recipe.md has the reason for each part.
 SMALL: dict[str, Any] = {
@@ -139,7 +139,7 @@ def changed_settings(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     Those of `PARTS_OMITTED` are left out.
     """
     preset = PRESETS.get(config.get("run", {}).get("preset", ""), {})
-    usual = {n: v for part in Config().to_dict().values() for n, v in part.items()} | preset
+    usual = {name: each.default for name, each in all_settings().items()} | preset
     return {
         name: value
         for part, settings in config.items()

@@ -37,8 +37,7 @@ from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memo
 from translate_ddp.settings import CheckpointConfig, NBestConfig, Precision, Split
 from translate_ddp.text import base_language, has_letter, normalize
 from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.open_checkpoint import open_checkpoint
-from translate_ddp.training.saved_model import saved_model
+from translate_ddp.training.open_checkpoint import open_checkpoint, saved_model
 from translate_ddp.training.state import RunState
 from translate_ddp.translation import OnMessage, Sentence, Translation, as_warning, by_row, in_texts
 

@@ -14,8 +14,8 @@ from benchmarks.machine import default_device, wait_for
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.settings import ModelConfig
-from translate_ddp.training.checkpoint_file import load
-from translate_ddp.training.saved_model import saved_model
+from translate_ddp.training.checkpoint import load
+from translate_ddp.training.open_checkpoint import saved_model
 from translate_ddp.training.state import RunState
 
 WARM_UP = 64  # sentences

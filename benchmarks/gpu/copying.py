@@ -44,7 +44,7 @@ def train_to_copy(setup: Setup) -> tuple[Transformer, Ids, Values]:
             copied = share_equal(translate(ready_to_decode(model), checked, 1, 4096), checked)
             model.train()
         values: Values = {
-            "steps": training.updater.position.global_step,
+            "steps": training.position.global_step,
             "seconds": time.monotonic() - begin,
             "held-out sentences copied %": 100 * copied,
         }

@@ -26,7 +26,7 @@ from benchmarks.recipe.report import RecipeReport, write_recipe_report
 from benchmarks.recipe.run import protocol_flags, train
 from benchmarks.recipe.scoring import Decoder, grid, score_all, test_settings
 from translate_ddp.errors import report_errors
-from translate_ddp.training.saved_model import saved_model
+from translate_ddp.training.open_checkpoint import saved_model
 from translate_ddp.training.state import RunState
 
 REPORTED = ("model", "loss", "optimizer", "batches", "tokenizer", "train")  # parts of a config

@@ -12,7 +12,7 @@ from translate_ddp import __version__
 from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import number
 from translate_ddp.settings import Config
-from translate_ddp.training.local_paths import without_paths
+from translate_ddp.training.identity import without_paths
 
 
 def rows(output: str) -> dict[str, str]:

@@ -13,8 +13,9 @@ from translate_ddp.data.mix import Mix
 from translate_ddp.data.sentences import split_sentences
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import CheckpointConfig, Config, MixConfig
-from translate_ddp.training.find_checkpoint import Start
-from translate_ddp.training.resume import resume_run, run_identity
+from translate_ddp.training.checkpoint import FoundCheckpoint
+from translate_ddp.training.identity import run_identity
+from translate_ddp.training.run import Start, identify
 
 # Abbreviations and ordinals of a language in sentences, and what is learnt from them.
 ABBREVIATED = {
@@ -99,23 +100,23 @@ def test_learnt_abbreviations_are_found_in_any_case_and_beside_the_known_ones():
     )
 
 
-@pytest.mark.parametrize("is_fork", [False, True])
+@pytest.mark.parametrize("resumes", [False, True])
 def test_run_has_the_abbreviations_of_its_corpus_and_of_its_checkpoint(
-    tmp_path: Path, is_fork: bool
+    tmp_path: Path, resumes: bool
 ):
     fingerprints = {"fingerprint": "data", "validation_fingerprint": "held out"}
     tokenizer = SimpleNamespace(fingerprint="tokens")
-    data: Any = SimpleNamespace(longest_source=20, tokenizer=tokenizer, **fingerprints)
+    data: Any = SimpleNamespace(longest_source=20, sizes=[10], tokenizer=tokenizer, **fingerprints)
     identity = run_identity(Config().to_dict(), data, 1, Mix.of(MixConfig(), [10], 1))
 
     def learnt(known: dict[str, list[str]], in_corpus: dict[str, list[str]]) -> object:
         basis = make_state()
         basis.run.abbreviations, basis.run.identity = known, identity
         file = tmp_path / "tmodel_step_00000001-0.pt"
-        start = Start(None, file, [], basis) if is_fork else Start(basis, file, [])
+        found = FoundCheckpoint(file, 0, True, basis, [])
         data.abbreviations = in_corpus
-        settings, config = CheckpointConfig(str(tmp_path)), Config().to_dict()
-        run = resume_run(start, settings, config, identity, World(), data).run
+        config = Config(checkpoint=CheckpointConfig(str(tmp_path)))
+        run = identify(config, data, Start(found, resumes, []), World())
         assert run.longest_source == 20
         return run.abbreviations
 

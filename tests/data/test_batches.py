@@ -141,7 +141,7 @@ def test_passes_follow_the_lengths_of_the_pairs_and_not_of_the_plan():
 def test_passes_are_within_max_tokens(dataset: ParallelDataset, size: int):
     for rank in range(size):
         for step in BatchLoader(dataset, sampler(dataset, rank, size), 100, CPU):
-            for batch in step.passes:
+            for batch in step.micro_batches:
                 assert batch.source_BS.numel() <= 100
                 assert batch.target_BT.numel() <= 100
 
@@ -171,7 +171,7 @@ def test_padding_share_equals_that_of_the_batches(
     steps = list(BatchLoader(dataset, mine, 100, CPU))
 
     def share(count: int) -> float:
-        passes = [batch for step in steps[:count] for batch in step.passes]
+        passes = [batch for step in steps[:count] for batch in step.micro_batches]
         real = sum(int((b.source_BS != PAD).sum()) + len(b.labels_R) for b in passes)
         return 1 - real / sum(b.source_BS.numel() + b.target_BT.numel() for b in passes)
 
@@ -191,7 +191,7 @@ def test_target_tokens_of_a_step_are_those_of_all_ranks(dataset: ParallelDataset
     samplers = [sampler(dataset, rank, 3) for rank in range(3)]
     loaders = [BatchLoader(dataset, mine, 100, CPU) for mine in samplers]
     for step_of_ranks in zip(*loaders, strict=True):
-        labels = sum(len(batch.labels_R) for step in step_of_ranks for batch in step.passes)
+        labels = sum(len(batch.labels_R) for step in step_of_ranks for batch in step.micro_batches)
         assert [step.target_tokens for step in step_of_ranks] == [labels] * 3
 
 
@@ -207,7 +207,7 @@ def test_rank_without_pairs_has_one_empty_pass(dataset: ParallelDataset):
     one_pair = ParallelDataset(Ragged.of([[5, 6]]), Ragged.of([[7]]))
     mine = sampler(one_pair, rank=0, size=2)
     (step,) = BatchLoader(one_pair, mine, 100, CPU)
-    assert [len(batch.labels_R) for batch in step.passes] == [0]
+    assert [len(batch.labels_R) for batch in step.micro_batches] == [0]
 
 
 def test_warm_up_has_the_group_with_the_most_positions():
@@ -216,7 +216,7 @@ def test_warm_up_has_the_group_with_the_most_positions():
     pairs = ParallelDataset(*(Ragged.of([[5] * (n - 1) for n in side]) for side in sides))
     config = BatchConfig(batch_tokens=600, seq_len=60)
     step = BatchLoader(pairs, sampler(pairs, config=config), 600, CPU).largest_step()
-    assert {tuple(batch.target_BT.shape) for batch in step.passes} == {(5, 28)}
+    assert {tuple(batch.target_BT.shape) for batch in step.micro_batches} == {(5, 28)}
     assert step.rows.min() >= 900
 
 
@@ -226,7 +226,7 @@ def test_warm_up_of_many_ranks_has_no_larger_passes_than_the_steps():
     config = BatchConfig(batch_tokens=800, seq_len=60)  # 8 groups of 10 rows
     for rank in range(16):
         loader = BatchLoader(pairs, sampler(pairs, rank, 16, config), 800, CPU)
-        assert [len(batch.target_BT) for batch in loader.largest_step().passes] == [5]
+        assert [len(batch.target_BT) for batch in loader.largest_step().micro_batches] == [5]
 
 
 @pytest.mark.parametrize("size", RANKS)
@@ -234,7 +234,7 @@ def test_every_rank_warms_up_with_a_pass_as_large_as_its_largest(
     dataset: ParallelDataset, size: int
 ):
     def largest_pass(step: Step) -> int:
-        return max(b.source_BS.numel() + b.target_BT.numel() for b in step.passes)
+        return max(b.source_BS.numel() + b.target_BT.numel() for b in step.micro_batches)
 
     config = BatchConfig(batch_tokens=1000, seq_len=60)
     loaders = [
@@ -245,7 +245,7 @@ def test_every_rank_warms_up_with_a_pass_as_large_as_its_largest(
     for loader, step in zip(loaders, steps, strict=True):
         largest = max(map(largest_pass, loader))
         assert largest_pass(step) >= 0.9 * largest
-    labels = sum(len(batch.labels_R) for step in steps for batch in step.passes)
+    labels = sum(len(batch.labels_R) for step in steps for batch in step.micro_batches)
     assert [step.target_tokens for step in steps] == [labels] * size
 
 

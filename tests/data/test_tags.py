@@ -12,7 +12,7 @@ from tests.helpers.corpora import write_parallel
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, load_prepared
 from translate_ddp.data.preparation import prepare
 from translate_ddp.settings import AugmentConfig, Config, CorpusConfig, TokenizerConfig
-from translate_ddp.training.build import build_augmentation
+from translate_ddp.training.run import build_augmentation
 
 Pairs = list[tuple[str, str]]
 ONE = [(f"one {word}", f"eins {word}") for word in "abcdefghij"]

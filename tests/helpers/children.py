@@ -19,10 +19,10 @@ IMPORTS = """
     from pathlib import Path
     from translate_ddp.settings import LogbookConfig
     from translate_ddp.training.logbook import Logbook, Sample
-    from translate_ddp.training.sinks.console_sink import ConsoleSink
-    from translate_ddp.training.sinks.jsonl_sink import JsonlSink
-    from translate_ddp.training.sinks.trackio_sink import TrackioSink
-    from translate_ddp.training.sinks.wandb_sink import WandbSink
+    from translate_ddp.training.logbook import ConsoleSink
+    from translate_ddp.training.logbook import JsonlSink
+    from translate_ddp.training.trackers import TrackioSink
+    from translate_ddp.training.trackers import WandbSink
     from translate_ddp.training.state import LogOffset
 """
 

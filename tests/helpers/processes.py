@@ -17,7 +17,7 @@ CONTEXT = multiprocessing.get_context("forkserver")
 # The others are modules that a run imports late: half of the second that a tiny run takes.
 CONTEXT.set_forkserver_preload(
     [
-        *("train", "translate_ddp.training.main", "tests.helpers.preload"),
+        *("train", "translate_ddp.training.run", "tests.helpers.preload"),
         *("torch._dynamo", "datasets", "sacrebleu", "jiwer"),
     ]
 )
@@ -160,8 +160,7 @@ def _run_rank(
 
 
 def run_train(arguments: list[str]) -> None:
-    from translate_ddp.apps.commands.train import read_command_line
-    from translate_ddp.training.main import main
+    from translate_ddp.apps.commands.train import run
 
     sys.argv = ["train.py", *arguments]
-    main(*read_command_line(arguments))
+    run(arguments)

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.checkpoint_file import load
+from translate_ddp.training.checkpoint import CheckpointStore, DamagedFile, load, verify
 
 NOT_COMPARED = ("time", "train/tokens_per_second")
 
@@ -54,6 +53,15 @@ def checkpoints(folder: Path) -> list[str]:
 def last_state(folder: Path) -> dict[str, Any]:
     newest = CheckpointStore(CheckpointConfig(str(folder))).list()[0]
     return load(newest.path).to_dict()
+
+
+def damage(path: Path) -> str | None:
+    """What `verify` finds wrong with a file."""
+    try:
+        verify(path)
+    except DamagedFile as error:
+        return str(error)
+    return None
 
 
 def tensors(tree: Any, name: str = "") -> dict[str, Any]:

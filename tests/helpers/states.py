@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from translate_ddp.settings import Config
-from translate_ddp.training.state import LogOffset, Position, Run, RunIdentity, RunState
+from translate_ddp.training.state import LogOffset, Position, RunIdentity, RunInfo, RunState
 
 IDENTITY = RunIdentity(
     always={"d_model": 16, "languages": "en-it"},
@@ -21,7 +21,7 @@ def make_state(step: int = 1, **changes: Any) -> RunState:
         optimizer={"state": {0: {"step": torch.tensor(float(step))}}, "param_groups": []},
         position=Position(epoch=1, global_step=step, best_epoch=1, best_score=12),
         meters={"totals": {"loss": torch.tensor([1.5, 0.0])}, "tokens": torch.tensor([3, 0])},
-        run=Run("0123abcd", Config().to_dict(), IDENTITY, ["tmodel_step_00000001-0.pt"]),
+        run=RunInfo("0123abcd", Config().to_dict(), IDENTITY, ["tmodel_step_00000001-0.pt"]),
         tokenizer="{}",
         log_offset=LogOffset(7, "ab"),
         environment={"world_size": 1},

@@ -128,7 +128,7 @@ PREAMBLE = """
     import gc, logging, os, subprocess, sys, time
     from contextlib import suppress
     from urllib.request import urlopen
-    from translate_ddp.training.sinks import wandb_sink
+    from translate_ddp.training import trackers
 
     def fill(folder):
         with suppress(OSError), open(f"{folder}/filler", "wb", buffering=0) as file:
@@ -146,7 +146,7 @@ def wandb_child(
     **arguments: Any,
 ) -> list[str]:
     """A child that logs to W&B and prints its status; `bounds` replace constants of the sink."""
-    set_bounds = f"vars(wandb_sink).update({bounds or {}!r})"
+    set_bounds = f"vars(trackers).update({bounds or {}!r})"
     before = "\n".join(dedent(part) for part in (PREAMBLE, set_bounds, before))
     script = f'print("status:", tracker.status)\n{dedent(script)}'
     return child(tmp_path, script, mode=mode, before=before, **arguments)

@@ -13,8 +13,8 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.device import fix_cuda_kernels
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import LossConfig
-from translate_ddp.training.build import choose_common_dtype
-from translate_ddp.training.checkpoint_file import load
+from translate_ddp.training.checkpoint import load
+from translate_ddp.training.run import choose_common_dtype
 from translate_ddp.translator import Translator
 
 CPU = torch.device("cpu")

@@ -10,8 +10,7 @@ from tests.helpers.children import child, environment, run_child, run_on_termina
 from tests.helpers.runs import records
 from translate_ddp import progress as progress_module
 from translate_ddp.console import printable
-from translate_ddp.training.logbook import Logbook, Sample
-from translate_ddp.training.sinks.console_sink import ConsoleSink
+from translate_ddp.training.logbook import ConsoleSink, Logbook, Sample
 
 
 def test_validation_is_one_line_with_units_and_the_last_training_loss(

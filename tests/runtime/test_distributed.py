@@ -14,8 +14,8 @@ from tests.helpers import processes
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World, number_nodes, open_world
 from translate_ddp.settings import DistributedConfig
-from translate_ddp.training.build import build_loader, build_model, build_updater, prepare_data
-from translate_ddp.training.start_message import unused_gpus
+from translate_ddp.training.run import build_loader, build_model, build_step, prepare_data
+from translate_ddp.training.run_info import unused_gpus
 
 
 def gradients(flags: list[str], world: World) -> list[dict[str, torch.Tensor]]:
@@ -23,7 +23,7 @@ def gradients(flags: list[str], world: World) -> list[dict[str, torch.Tensor]]:
     config = parse(flags)
     data = prepare_data(config, Path(config.checkpoint.model_folder) / "data", world)
     model = build_model(config, data, world)
-    updater = build_updater(config, model, world)
+    updater = build_step(config, model, world)
     found = []
     for step in build_loader(config, data, world):
         updater.compute_gradients(step)

@@ -22,7 +22,7 @@ from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.settings import DistributedConfig, LossConfig, ModelConfig, OptimizerConfig
 from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.optimizer import build_optimizer, skip_if
-from translate_ddp.training.step_flags import StepFlags
+from translate_ddp.training.step import StepFlags
 
 
 def base_model(device: torch.device) -> Transformer:

@@ -11,6 +11,7 @@ import torch
 from tests.helpers import processes
 from tests.helpers.corpora import corpus_of, numbered_pairs, read_corpus, write_parallel
 from tests.helpers.faults import Run
+from tests.helpers.runs import damage
 from tests.helpers.states import make_state
 from translate_ddp.data.pair_store import BATCH_PAIRS
 from translate_ddp.runtime import files, heartbeat
@@ -18,7 +19,6 @@ from translate_ddp.runtime.heartbeat import Use, heartbeats_to, is_working, libr
 from translate_ddp.runtime.watchdog import open_watchdog
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.checkpoint_file import damage
 
 SHORT_TIMEOUT = ["--timeout_minutes", "0.05"]  # 3 s
 

@@ -15,8 +15,7 @@ from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.saving import RunSaver
+from translate_ddp.training.checkpoint import CheckpointStore, CheckpointWriter
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ def test_run_that_is_replaced_while_it_saves_publishes_nothing(
     replace_flock(monkeypatch, errno.ENOLCK)
     mine, other = (RunFolder(str(tmp_path), token) for token in ("mine", "other"))
     mine.lock(rank=0)
-    saver = RunSaver(CheckpointStore(CheckpointConfig(str(tmp_path))), mine, World(), print)
+    saver = CheckpointWriter(CheckpointStore(CheckpointConfig(str(tmp_path))), mine, World(), print)
 
     def state_while_another_run_starts():
         other.lock(rank=0)

@@ -106,16 +106,16 @@ def test_validation_longer_than_every_timeout_is_no_hang(run: Run, long_validati
 
 
 def train_slowly_on_rank_1(flags: list[str]) -> None:
-    from translate_ddp.training import resume
+    from translate_ddp.training import run
 
-    check_same_run = resume.check_same_run
+    check_same_run = run.check_same_run
 
     def check_late(*arguments: Any) -> None:
         if os.environ["RANK"] == "1":
             time.sleep(3600)
         check_same_run(*arguments)
 
-    resume.check_same_run = check_late
+    run.check_same_run = check_late
     processes.run_train(flags)
 
 

@@ -11,7 +11,7 @@ from tests.helpers.models import decode, small_model
 from translate_ddp.data.batches import Step
 from translate_ddp.modeling.search import SearchState
 from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
-from translate_ddp.training.updater import Updater
+from translate_ddp.training.step import OptimizerStep
 
 PASS = r"a pass of (\d+) sentences of (\d+) source and (\d+) target tokens.* --max_tokens (\d+)"
 
@@ -82,13 +82,13 @@ def test_only_out_of_memory_errors_of_libraries_are_recognized(message: str):
 
 
 def warm_up_with_check(flags: list[str]) -> None:
-    compute_gradients = Updater.compute_gradients
+    compute_gradients = OptimizerStep.compute_gradients
 
-    def check(self: Updater, step: Step) -> dict[str, torch.Tensor]:
+    def check(self: OptimizerStep, step: Step, global_step: int = 0) -> dict[str, torch.Tensor]:
         assert len(self.optimizer.state) == len(list(self.objective.parameters()))
-        return compute_gradients(self, step)
+        return compute_gradients(self, step, global_step)
 
-    Updater.compute_gradients = check
+    OptimizerStep.compute_gradients = check
     processes.run_train(flags)
 
 

@@ -11,11 +11,12 @@ import torch
 from config import parse
 from tests.helpers import processes
 from tests.helpers.commands import run_translate_ddp, translate_ddp
+from tests.helpers.runs import damage
 from translate_ddp.apps.commands.command_line import parse as parse_command
 from translate_ddp.apps.commands.translate import TranslateConfig
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint_file import damage, load
+from translate_ddp.training.checkpoint import load
 
 LONG = "a" * 300  # file systems allow 255 bytes
 TRANSLATE = ["translate", "--model_folder", "{folder}/model"]

@@ -14,7 +14,7 @@ from tests.helpers.runs import checkpoints
 from translate_ddp.modeling import precision
 from translate_ddp.quantities import rank_names
 from translate_ddp.runtime import distributed
-from translate_ddp.training.agreement import describe_differences, without_path
+from translate_ddp.training.identity import describe_differences, without_path
 
 
 def test_difference_names_setting_values_and_ranks():

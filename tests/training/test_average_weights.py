@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from translate_ddp.errors import UserError
-from translate_ddp.training.averaging import average_weights
+from translate_ddp.training.open_checkpoint import average_weights
 
 
 def test_mean_is_computed_in_double_precision():

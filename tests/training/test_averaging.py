@@ -22,10 +22,9 @@ from tests.helpers.runs import (
 from tests.helpers.states import make_state
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.averaging import last_epochs
-from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.checkpoint_file import load
+from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.training.metrics import METRICS
+from translate_ddp.training.open_checkpoint import last_epochs
 from translate_ddp.translator import Translator
 
 LINES = ["sun moon river", "stone bird fish wolf tree"]

@@ -12,10 +12,9 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.find_checkpoint import load_state
+from translate_ddp.training.logbook import JsonlSink
 from translate_ddp.training.metrics import find_metric
-from translate_ddp.training.resume import choose_best
-from translate_ddp.training.sinks.jsonl_sink import JsonlSink
+from translate_ddp.training.run import choose_best, find_preload
 from translate_ddp.training.state import Position
 
 
@@ -39,12 +38,12 @@ def test_best_reports_a_damaged_newest_checkpoint(tmp_path: Path):
     path.write_bytes(path.read_bytes()[:-1])
     found, messages = store.find("best")
     assert found.epoch == 1
-    resumed, _, printed = load_state(store, "best", World())
-    assert resumed is not None and resumed.position.best_epoch == 1
-    for lines in (messages, printed[:-1]):
+    start = find_preload(store, "best", World())
+    assert start.state is not None and start.state.position.best_epoch == 1
+    for lines in (messages, start.messages[:-1]):
         (line,) = lines
         assert line.startswith(f"Skipped {path}: ")
-    assert printed[-1].startswith(f"Resuming from {found.path}")
+    assert start.messages[-1].startswith(f"Resuming from {found.path}")
 
 
 def test_best_needs_a_finished_epoch(tmp_path: Path):
@@ -52,7 +51,7 @@ def test_best_needs_a_finished_epoch(tmp_path: Path):
     with pytest.raises(UserError, match=r"holds no checkpoint named tmodel_\*\. Train first"):
         store.find("best")
     with pytest.raises(UserError, match="No best epoch: .* holds no checkpoint"):
-        load_state(store, "best", World())
+        find_preload(store, "best", World())
     store.save(make_state(4, position=Position(0, 4, 4)))
     with pytest.raises(UserError, match=r"No epoch has ended yet: .* holds steps 4\."):
         store.find("best")
@@ -99,11 +98,10 @@ def test_another_metric_chooses_the_best_epoch_that_has_a_file(
         if epoch in held:
             store.save(state, epoch=epoch)
     log.close(1.0, failed=False)
-    assert choose_best(state, bleu, store, World()) == []
+    assert choose_best(state.position, bleu, store, World()) == (state.position, [])
     loss = find_metric("loss", "it")
-    (message,) = choose_best(state, loss, store, World())
+    position, (message,) = choose_best(state.position, loss, store, World())
     assert f"metrics.jsonl: {best or 'none yet'}. The file of epoch 2, the best by BLEU" in message
-    position = state.position
     if best:
         assert (position.best_epoch, position.best_score) == (best, losses[best - 1])
     ended = position.after_epoch(99.0, loss)

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.helpers.runs import assert_same_tree
+from tests.helpers.runs import assert_same_tree, damage
 from tests.helpers.states import make_state
 from translate_ddp.errors import NotSaved, UserError
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training import checkpoint
-from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.checkpoint_file import damage, load
+from translate_ddp.training.checkpoint import CheckpointStore, load
 
 
 @pytest.fixture

@@ -154,15 +154,15 @@ def test_auto_preset_of_the_demo_is_tiny_and_that_of_a_corpus_not_yet_counted_st
 
 def train_while_the_file_changes(arguments: list[str], file: Path) -> None:
     """`train.py`, as if the user edited its YAML file while the pairs are counted."""
-    from translate_ddp.training import main
+    from translate_ddp.training import run
 
-    count = main.count_pairs
+    count = run.count_pairs
 
     def count_and_edit(*given: Any) -> int:
         file.write_text("label_smoothing: 0.3\n")
         return count(*given)
 
-    with patch.object(main, "count_pairs", count_and_edit):
+    with patch.object(run, "count_pairs", count_and_edit):
         processes.run_train(arguments)
 
 

@@ -12,8 +12,7 @@ from tests.helpers.runs import checkpoints
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.saving import RunSaver
+from translate_ddp.training.checkpoint import CheckpointStore, CheckpointWriter
 
 
 def train_and_record(flags: list[str], record: str) -> None:
@@ -67,8 +66,10 @@ def test_save_by_time_is_due_that_many_minutes_after_the_last_one(
     monkeypatch.setattr(time, "monotonic", lambda: now)
     store = CheckpointStore(CheckpointConfig(str(tmp_path)))
 
-    def saver(rank: int) -> RunSaver:
-        return RunSaver(store, RunFolder(str(tmp_path), "mine"), World(rank=rank, size=2), print)
+    def saver(rank: int) -> CheckpointWriter:
+        return CheckpointWriter(
+            store, RunFolder(str(tmp_path), "mine"), World(rank=rank, size=2), print
+        )
 
     main, other = saver(0), saver(1)
     now += 15 * 60 - 1

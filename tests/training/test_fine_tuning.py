@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,9 @@ from tests.helpers.runs import (
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training import find_checkpoint
-from translate_ddp.training.checkpoint_file import load
-from translate_ddp.training.checkpoint_name import Checkpoint
-from translate_ddp.training.find_checkpoint import Listing, delete_copy, find_start, load_initial
+from translate_ddp.training.checkpoint import load
 from translate_ddp.training.fine_tuning import adopt_settings
+from translate_ddp.training.run import find_start
 from translate_ddp.translator import Translator
 
 # The sizes are those of the file: the preset of this corpus is four times as wide. No weight
@@ -229,38 +227,6 @@ def test_file_on_the_disk_of_one_node_is_enough(
     assert_same_tree(last_state(tmp_path / "disk0")["model"], state_in(file)["model"])
 
 
-class SecondNode(World):
-    """The world of the first of two nodes, of which the second finds the file."""
-
-    def on_each_node(self, phase: str, work: Callable[[], Any]) -> list[Any]:
-        return [work(), Listing(Path("second"), (Checkpoint(Path("second/parent.pt"), 0, None),))]
-
-    def on_nodes(self, nodes: Sequence[int], phase: str, work: Callable[[], Any]) -> list[Any]:
-        assert nodes == [1]
-        return [None]  # no damage
-
-
-def test_node_without_the_file_receives_it(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
-    world = SecondNode(rank=0, size=8, nodes=(0, 0, 0, 0, 0, 1, 1, 1), disk_holders=(0, 5))
-    (tmp_path / "second").mkdir()
-    file.rename(tmp_path / "second" / "parent.pt")
-
-    def copy(source: Path, owner: int, receivers: list[int], target: Path, _: World) -> None:
-        assert owner == 5 and receivers == [0]
-        shutil.copy(source, target)
-
-    monkeypatch.setattr(find_checkpoint, "copy_to_nodes", copy)
-    before = set(tmp_path.iterdir())
-    state, message = load_initial(file, tmp_path, world)
-    delete_copy(tmp_path, World())
-    assert set(tmp_path.iterdir()) == before
-    assert_same_tree(state.model, state_in(tmp_path / "second" / "parent.pt")["model"])
-    assert "tokenizer of second/parent.pt, on node 1 (epoch 2, step 30)" in message
-
-
 @pytest.mark.parametrize(
     "path",
     ["{folder}/{file}", "{folder}/../{folder.name}/{file}", "{link}/{file}", "{linked_file}"],
@@ -281,9 +247,8 @@ def test_file_in_the_model_folder_is_an_error_as_a_new_run_moves_it(
 
 def test_optimizer_of_the_file_is_not_kept(file: Path, tmp_path: Path):
     settings = CheckpointConfig(str(tmp_path / "empty"), init_from=str(file))
-    found = find_start(settings, World())
-    assert found.state is None and found.initial is not None
-    assert found.initial.optimizer == {}
+    start = find_start(settings, World())
+    assert start.state is None and start.basis is not None and not start.resumes
 
 
 def test_share_is_printed_at_the_start_of_a_run_only(child: Run, uninterrupted: Callable[..., Run]):

@@ -10,9 +10,16 @@ import pytest
 
 from tests.helpers.runs import records, steps
 from translate_ddp.errors import NotSaved
-from translate_ddp.training.logbook import Logbook, Sample, Sink, choose_samples, shown_samples
-from translate_ddp.training.sinks import jsonl_sink
-from translate_ddp.training.sinks.jsonl_sink import JsonlSink, read_records
+from translate_ddp.training import logbook as logbook_module
+from translate_ddp.training.logbook import (
+    JsonlSink,
+    Logbook,
+    Sample,
+    Sink,
+    choose_samples,
+    read_records,
+    shown_samples,
+)
 from translate_ddp.training.state import LogOffset
 
 SAMPLE = Sample("Guten Tag", "Good day", "Good")
@@ -138,7 +145,7 @@ def test_record_of_which_a_full_disk_took_half_is_completed_later(
         def write(self, data: Any, /) -> int:
             return super().write(bytes(data)[: self.room])
 
-    monkeypatch.setattr(jsonl_sink.io, "FileIO", AlmostFull)
+    monkeypatch.setattr(logbook_module.io, "FileIO", AlmostFull)
     logbook = open_logbook(tmp_path)
     logbook.log(10, {"train/loss": 2.5})
     assert "No space left on device" in capsys.readouterr().out
@@ -232,7 +239,7 @@ def test_records_up_to_a_step_are_read_as_they_were_logged(tmp_path: Path):
     ],
 )
 def test_the_last_time_is_that_of_the_last_complete_line(content: bytes, expected: float):
-    assert jsonl_sink.last_time(content) == expected
+    assert logbook_module.last_time(content) == expected
 
 
 def test_a_resumed_run_knows_the_time_of_a_record_that_it_removes(tmp_path: Path):

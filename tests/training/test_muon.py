@@ -9,9 +9,14 @@ from torch import Tensor, nn
 from tests.helpers.models import small_model
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import OptimizerConfig
-from translate_ddp.training import muon
-from translate_ddp.training.muon import Muon, orthogonalize
-from translate_ddp.training.optimizer import allocate_moments, build_optimizer, skip_if
+from translate_ddp.training import optimizer as muon
+from translate_ddp.training.optimizer import (
+    Muon,
+    allocate_moments,
+    build_optimizer,
+    orthogonalize,
+    skip_if,
+)
 
 RATE = 0.01
 CONFIG = OptimizerConfig(optimizer="muon", lr=RATE)

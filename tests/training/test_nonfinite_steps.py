@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import assert_same_run, last_state, losses, metrics
-from translate_ddp.training.saving import outliers
+from translate_ddp.training.checkpoint import outliers
 
 
 @pytest.mark.parametrize("fault", ["loss:6@1=nan", "gradients:5@1=nan"])

@@ -23,9 +23,8 @@ from translate_ddp.run_record import RECORD_FILES
 from translate_ddp.runtime import process_exit
 from translate_ddp.runtime.fault_injection import VARIABLE
 from translate_ddp.settings import MixConfig, Stage
-from translate_ddp.training import attended
-from translate_ddp.training.run_facts import BINS, count_lengths, count_steps, short_name
-from translate_ddp.training.sinks import report_sink
+from translate_ddp.training import attended, report_sink
+from translate_ddp.training.run_info import BINS, count_lengths, count_steps, short_name
 
 
 def train(arguments: list[str]) -> None:

@@ -14,9 +14,9 @@ from tests.helpers.page_process import UNKNOWN
 from tests.helpers.processes import SECONDS, wait_until
 from translate_ddp.apps.reporting.reading import read_run
 from translate_ddp.run_record import Attention, End, LaunchFacts, Notice, Saved
+from translate_ddp.training import report_sink
 from translate_ddp.training.logbook import Logbook, Sample
-from translate_ddp.training.sinks import report_sink
-from translate_ddp.training.sinks.report_sink import ReportSink
+from translate_ddp.training.report_sink import ReportSink
 
 ROWS = [
     Sample(f"source {n} <b>", f"reference {n} \u202e\u2028", f"prediction {n} \ud800\n")

@@ -18,7 +18,7 @@ from tests.helpers.states import make_state
 from translate_ddp.data.mix import Mix
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig, MixConfig, ModelConfig
-from translate_ddp.training.resume import check_same_run, describe_changes, run_identity
+from translate_ddp.training.identity import check_same_run, describe_changes, run_identity
 from translate_ddp.training.state import Position, RunIdentity, RunState
 from translate_ddp.training.trainer import Trainer
 

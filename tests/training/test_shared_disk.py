@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,10 @@ from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.settings import CheckpointConfig, DistributedConfig
-from translate_ddp.training import find_checkpoint
-from translate_ddp.training.build import lock_run_folder
-from translate_ddp.training.checkpoint import CheckpointStore, skipped
-from translate_ddp.training.checkpoint_file import damage
+from translate_ddp.training import checkpoint
+from translate_ddp.training.checkpoint import CheckpointStore, verify
 from translate_ddp.training.checkpoint_name import Checkpoint
-from translate_ddp.training.find_checkpoint import Listing, load_state
+from translate_ddp.training.run import find_preload, lock_run_folder
 
 
 class StaleStore(CheckpointStore):
@@ -48,18 +46,20 @@ def resume_on_three_nodes(folder: str, lacks: list[int], gone: list[str]) -> Non
     """Each rank is a node; all share the disk. Prints which files it verifies and what it loads."""
     os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"] = "0", "1"
 
-    def print_and_verify(path: Path) -> str | None:
+    def print_and_verify(path: Path) -> None:
         print("verifies", path.name, flush=True)
-        return damage(path)
+        verify(path)
 
-    find_checkpoint.damage = print_and_verify
+    checkpoint.verify = print_and_verify
     with open_world(DistributedConfig()) as world:
         _, world = lock_run_folder(folder, world)
         store = StaleStore(CheckpointConfig(folder), lacks[world.rank], gone[world.rank])
         try:
-            state, path, messages = load_state(store, "latest", world)
-            step = state and state.position.global_step
-            print("loaded", step, path.name, len(messages), flush=True)
+            start = find_preload(store, "latest", world)
+            step, name = None, store.folder.name
+            if start.found is not None:
+                step, name = start.found.state.position.global_step, start.found.path.name
+            print("loaded", step, name, len(start.messages), flush=True)
         except UserError as error:
             print("error", error, flush=True)
 
@@ -105,7 +105,7 @@ def test_damaged_checkpoint_is_passed_over_by_all_nodes_with_one_message(
     first, *others = resume([0, 0, 0], NONE)
     loaded = f"loaded 1 {older} 2"
     assert first == [f"verifies {newest.name}", f"verifies {older}", loaded]
-    assert others == [[f"verifies {newest.name}", loaded]] * 2
+    assert others == [[loaded]] * 2
 
 
 def test_listed_file_that_is_gone_is_left_out(
@@ -190,20 +190,3 @@ def test_nodes_that_share_a_disk_prepare_and_verify_the_corpus_once(
 def test_world_of_one_process_has_one_disk():
     world = World()
     assert world.on_each_disk("work", lambda: 7) == [7] == world.on_nodes([0], "work", lambda: 7)
-
-
-class DamagedOnFirstNode(World):
-    """Two nodes list a file; that of the first one is damaged."""
-
-    def on_each_node(self, phase: str, work: Callable[[], Any]) -> list[Any]:
-        return [Listing(Path(disk), (Checkpoint(Path(f"{disk}/x.pt"), 0, None),)) for disk in "ab"]
-
-    def on_nodes(self, nodes: Sequence[int], phase: str, work: Callable[[], Any]) -> list[Any]:
-        return [{0: "it is damaged", 1: None}[node] for node in nodes]
-
-
-def test_file_of_another_node_replaces_a_damaged_one_with_a_message():
-    world = DamagedOnFirstNode(rank=0, size=2, nodes=(0, 1), disk_holders=(0, 1))
-    found = find_checkpoint.find_intact("looking", lambda: Listing(Path()), world)
-    assert found.path == Path("b/x.pt")
-    assert skipped(found.damaged) == ["Skipped a/x.pt: it is damaged."]

@@ -8,7 +8,7 @@ from tests.helpers.corpora import write_parallel
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, records
 from translate_ddp.runtime.distributed import World
-from translate_ddp.training.build import build_loader, prepare_data
+from translate_ddp.training.run import build_loader, prepare_data
 
 SIMCUT = ["--simcut", "3"]
 
@@ -46,6 +46,6 @@ def test_pass_holds_half_of_the_pairs(tmp_path: Path):
         config = parse([*flags, *further])
         data = prepare_data(config, tmp_path / "data", World())
         loader = build_loader(config, data, World())
-        passes = [batch.source_BS for step in loader for batch in step.passes]
+        passes = [batch.source_BS for step in loader for batch in step.micro_batches]
         most.append(max(source.numel() for source in passes))
     assert 150 < most[0] <= 300 and most[1] <= 150

@@ -17,8 +17,8 @@ from tests.helpers.wandb_server import WandbServer, read_stored_run
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import VARIABLE
-from translate_ddp.training.run_facts import tracker_config
-from translate_ddp.training.sinks import wandb_sink
+from translate_ddp.training import trackers
+from translate_ddp.training.run_info import tracker_config
 
 Stored = dict[str, list[dict[str, Any]]]  # a W&B run: records by type
 
@@ -109,7 +109,7 @@ def test_tracker_config_keeps_names_of_datasets(name: str):
 
 def train(arguments: list[str], bounds: dict[str, float]) -> None:
     for name, seconds in bounds.items():
-        setattr(wandb_sink, name, seconds)
+        setattr(trackers, name, seconds)
     processes.run_train(arguments)
 
 

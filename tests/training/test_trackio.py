@@ -101,9 +101,9 @@ def test_call_of_trackio_that_fails_costs_one_message(
     (tmp_path / "trackio.py").write_text("\n".join(["import time", *lines]))
     before = f"""
         import sys
-        from translate_ddp.training.sinks import trackio_sink
+        from translate_ddp.training import trackers
         sys.path.insert(0, {str(tmp_path)!r})
-        trackio_sink.SECONDS = {0.1 if failing == "init" else 60}
+        trackers.TrackioSink.start_seconds = {0.1 if failing == "init" else 60}
     """
     script = """
         for step in range(10, 60, 10):

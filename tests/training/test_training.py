@@ -6,7 +6,6 @@ import re
 import resource
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,10 +16,11 @@ from tests.helpers.runs import assert_same_state, last_state, losses, metrics, r
 from translate_ddp.data.batches import Step
 from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS
+from translate_ddp.progress import Progress
 from translate_ddp.quantities import describe_seconds
 from translate_ddp.training.metrics import METRICS
-from translate_ddp.training.run_facts import describe_ranks
-from translate_ddp.training.updater import StepResult, Updater
+from translate_ddp.training.run_info import describe_ranks
+from translate_ddp.training.trainer import Trainer
 
 
 def test_bf16_with_muon_and_a_linear_schedule_trains_and_resumes_exactly(run: Run):
@@ -70,29 +70,31 @@ def test_full_disk_ends_the_run_with_one_message(tiny_run: list[str], tmp_path: 
 
 
 def train_and_trace(flags: list[str], trace: str) -> None:
-    """Trains, and records the target of every sentence of every pass that this rank takes."""
-    take_step = Updater.step
+    """Trains, and records the target of every sentence of every micro-batch of this rank."""
+    take_step = Trainer._train_step
 
-    def step(self: Updater, step: Step, **requests: Any) -> StepResult:
+    def step(self: Trainer, step: Step, progress: Progress) -> None:
         with open(f"{trace}-{os.getpid()}", "a") as file:
-            rows = [(n, row) for n, batch in enumerate(step.passes) for row in batch.target_BT]
+            rows = [
+                (n, row) for n, batch in enumerate(step.micro_batches) for row in batch.target_BT
+            ]
             for number, row in rows:
                 if tokens := [token for token in row.tolist() if token >= len(SPECIAL_TOKENS)]:
                     record = [self.position.epoch, self.position.global_step, number, tokens]
                     file.write(json.dumps(record) + "\n")
-        return take_step(self, step, **requests)
+        take_step(self, step, progress)
 
-    Updater.step = step
+    Trainer._train_step = step
     processes.run_train(flags)
 
 
-def test_ranks_and_passes_change_no_loss_and_each_sentence_is_seen_once(
+def test_ranks_and_micro_batches_change_no_loss_and_each_sentence_is_seen_once(
     tiny_run: list[str], tmp_path: Path
 ):
     flags = [*tiny_run, "--dropout", "0", "--seq_len", "20"]
     straight, changing = tmp_path / "straight", tmp_path / "changing"
     processes.train([*flags, "--model_folder", str(straight)], tmp_path, 2).succeed()
-    flags += ["--model_folder", str(changing), "--max_tokens", "20"]  # several passes a step
+    flags += ["--model_folder", str(changing), "--max_tokens", "20"]  # several micro-batches a step
     for size, max_steps in ((2, "4"), (1, "9"), (3, "13"), (2, "0")):
         trace = str(tmp_path / f"trace-{size}")
         command = [*flags, "--max_steps", max_steps]

@@ -185,7 +185,7 @@ def test_server_that_hangs_for_a_while_or_rejects_tables_costs_no_scalar(
 HANGING_WANDB = """
     Path("{0}/wandb.py").write_text("import time; time.sleep(3600)")
     sys.path.insert(0, "{0}")
-    wandb_sink.START_SECONDS = wandb_sink.TEARDOWN_SECONDS = 0.1
+    trackers.START_SECONDS = trackers.TEARDOWN_SECONDS = 0.1
 """
 
 

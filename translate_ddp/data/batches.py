@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 class Step(NamedTuple):
     """One optimizer step, as one rank computes it."""
 
-    passes: list[Batch]  # of this rank
+    micro_batches: list[Batch]  # of this rank
     target_tokens: int  # of all ranks: the summed loss is divided by it
     rows: np.ndarray  # of all ranks, as indices into the training set
 
@@ -64,7 +64,7 @@ def group_by_tokens(rows: np.ndarray, lengths: np.ndarray, max_tokens: int) -> l
 
 
 class BatchLoader:
-    """The steps of one rank in the sampler's order, with passes of up to `max_tokens` a side.
+    """The steps of one rank in the sampler's order, with micro-batches of up to `max_tokens`.
 
     For a GPU, a thread prepares the next steps in page-locked memory. No process, because a fork
     copies NCCL's threads in an undefined state, and its death would send a signal to the trainer.
@@ -83,7 +83,7 @@ class BatchLoader:
         self.augmentation = augmentation
 
     def largest_step(self) -> Step:
-        """A step whose passes take about the most memory of all, on every rank.
+        """A step whose micro-batches take about the most memory of all, on every rank.
 
         Each of its groups is the one with the most positions, in any stage. It has as many groups
         as there are ranks, so that each has a whole one, but not more than any step.
@@ -114,10 +114,10 @@ class BatchLoader:
             epoch = self.sampler.epoch
             pairs, max_tokens = self._augment(self.augmentation, pairs, own, sizes)
             target_lengths = self.augmentation.target_lengths(target_lengths, rows, epoch)
-        passes = split_into_passes(pairs, sizes, max_tokens)
+        micro_batches = split_into_passes(pairs, sizes, max_tokens)
         if self.device.type == "cuda":
-            passes = [batch.pin_memory() for batch in passes]
-        return Step(passes, int(target_lengths.sum()), rows)
+            micro_batches = [batch.pin_memory() for batch in micro_batches]
+        return Step(micro_batches, int(target_lengths.sum()), rows)
 
     def _augment(
         self,
@@ -126,7 +126,7 @@ class BatchLoader:
         rows: np.ndarray,
         group_sizes: Sequence[int],
     ) -> tuple[ParallelDataset, int]:
-        """The augmented pairs, the shortest of each group first, and the size of their passes.
+        """The augmented pairs, the shortest of each group first, and the size of micro-batches.
 
         Upper case makes a few sentences several times as long. They form a pass of their own
         instead of padding all others, and no pass needs much more memory than in the warm-up.

@@ -104,6 +104,15 @@ class World:
         assert received[0] is not None
         return received[0]
 
+    @property
+    def supervisor(self):
+        return self.watchdog
+
+    def broadcast_(self, tensor: Tensor, source: int) -> Tensor:
+        if self.size > 1:
+            dist.broadcast(tensor, source)
+        return tensor
+
     def replicate(self, module: nn.Module, config: DistributedConfig) -> nn.Module:
         """The module in DDP: rank 0's weights, and gradients averaged over ranks in backward."""
         if self.size == 1:

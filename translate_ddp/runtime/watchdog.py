@@ -94,6 +94,23 @@ class Watchdog:
         if max_minutes:
             self._stop_at = self._started_at + 60 * max_minutes
 
+    def begin_ending(self) -> None:
+        self.stage = "ending"
+
+    def at_end(self, action, seconds, *, in_main_thread=False):
+        if self.exit.write_status is None:
+
+            def write(status, message):
+                from types import SimpleNamespace
+
+                action(SimpleNamespace(status=status, message=message))
+
+            self.exit.write_status = write
+        elif in_main_thread:
+            self.exit.close_trackers = lambda s: action(None)
+        else:
+            self.exit.close_record = lambda s: action(None)
+
     def request_stop(self, reason: str) -> None:
         """Let all ranks stop early; of several reasons this rank keeps the first."""
         if self.stop_reason is None:

@@ -1,26 +1,154 @@
-"""The checkpoints of a run in its folder: saved atomically, listed, found and pruned.
+"""The checkpoints of a run: list, select, verify, load, save, prune, archive.
 
-This module does not depend on ranks. Another node may change a folder on a shared disk, and a
-listing of such a disk may be old: a file in it may have disappeared.
+A checkpoint is one file, whose name holds its step, its epoch and the start of its sha256
+(`checkpoint_name`). `CheckpointStore` knows one folder and no ranks. The functions after it work
+on all nodes, which need not share a disk: `find_on_nodes` chooses a file that one node has, and
+`load_into` sends it to all ranks. `CheckpointWriter` saves during training.
+
+Another node may change a folder on a shared disk, and a listing of such a disk may be old: a file
+in it may have disappeared.
 """
 
+import hashlib
+import io
+import pickle
 import re
 import shutil
+import time
+import zipfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
 
-from translate_ddp.errors import NotSaved, UserError
-from translate_ddp.run_record import RECORD_FILES
+import torch
+from torch import Tensor
+
+from translate_ddp.errors import NotSaved, UserError, first_line
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.quantities import rank_names
+from translate_ddp.run_record import METRICS_FILE, RECORD_FILES
+from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.runtime.files import sync_folder
+from translate_ddp.runtime.files import SyncedFile, read_chunks, sync_folder
+from translate_ddp.runtime.heartbeat import heartbeat, library_call
+from translate_ddp.runtime.run_folder import LOCK_FILE, RunFolder
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint_file import MISSING, damage, load, write
-from translate_ddp.training.checkpoint_name import Checkpoint, Checkpoints, parse_name
+from translate_ddp.training.checkpoint_name import (
+    DIGEST_CHARACTERS,
+    Checkpoint,
+    digest_in,
+    parse_name,
+)
+from translate_ddp.training.optimizer import moments_of
 from translate_ddp.training.state import RunState
 
+MAX_FAILED_SAVES = 3  # in a row
+RETRY_SECONDS = 5.0  # after a failed save of an epoch
+
+Checkpoints = list[Checkpoint]
 Lines = list[str]
 Damaged = list[tuple[Path, str]]  # files, and what is wrong with them
+
+
+MISSING = "it does not exist"
+
+
+class DamagedFile(UserError):
+    """Why a file cannot be a checkpoint that was written completely."""
+
+
+# --- one file ---
+
+
+def verify(path: Path) -> None:
+    """Raise DamagedFile unless the sha256 of the file is that in its name. It is not parsed.
+
+    A file whose name has no digest, such as one renamed by hand, is not checked.
+    """
+    if path.is_dir():
+        raise DamagedFile("it is a folder, not a file")
+    if not (path.exists() or path.is_symlink()):
+        raise DamagedFile(MISSING)
+    if not path.is_file():  # opening a pipe or a device would never end
+        raise DamagedFile("it is not a regular file")
+    sha256 = hashlib.sha256()
+    try:
+        for chunk in read_chunks(path):
+            sha256.update(chunk)
+    except OSError as error:
+        raise DamagedFile(f"it cannot be read ({error.strerror})") from error
+    digest, expected = sha256.hexdigest(), digest_in(path.name)
+    if not digest.startswith(expected):
+        raise DamagedFile(
+            f"it is damaged (its sha256 starts with {digest[: len(expected)]}, not {expected})"
+        )
+
+
+def load(path: Path, *, mapped: bool = False) -> RunState:
+    """The state in a checkpoint file. Raises UserError if it has none.
+
+    `mapped` tensors take no memory of this process, but the file must exist as long as they do.
+    """
+    try:
+        _reject_compression(path)
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except pickle.UnpicklingError as error:  # its text proposes to run the file's code
+        raise UserError(
+            f"{path} is not a checkpoint of translate_ddp: it is of another program, or damaged."
+        ) from error
+    except Exception as error:  # torch raises exceptions of many types
+        raise UserError(
+            f"{path} is not a checkpoint of translate_ddp: {first_line(error)}"
+        ) from error
+    return RunState.from_dict(content, str(path))
+
+
+def _reject_compression(path: Path) -> None:
+    """Raise ValueError for compressed data: torch writes none, and it may unpack to any size."""
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
+            raise ValueError("its data is compressed.")
+
+
+def write(path: Path, state: RunState) -> str:
+    """Write the state to a new file, sync it, and return the start of its sha256.
+
+    Raises OSError if that fails; a part of the file may then be left.
+    """
+    with SyncedFile(path) as file:
+        writer = _HashingWriter(file)
+        try:
+            torch.save(state.to_dict(), cast("IO[bytes]", writer))
+        except RuntimeError as error:
+            # torch reports a failed write as an internal error; the writer keeps the disk's error.
+            raise writer.error or error from error
+        fault_point("syncing")
+        file.sync()
+    return writer.sha256.hexdigest()[:DIGEST_CHARACTERS]
+
+
+class _HashingWriter(io.RawIOBase):
+    """Writes to a file, computes the digest, and stores the error of a failed write."""
+
+    def __init__(self, file: SyncedFile) -> None:
+        self.file = file
+        self.sha256 = hashlib.sha256()
+        self.error: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        try:
+            fault_point("writing")
+            self.file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+        self.sha256.update(data)
+        return len(data)
+
+
+# --- the folder of a run ---
 
 
 class CheckpointStore:
@@ -39,6 +167,81 @@ class CheckpointStore:
         found = [parse_name(path, re.escape(self.basename)) for path in paths]
         mine = [checkpoint for checkpoint in found if checkpoint is not None]
         return sorted(mine, key=lambda checkpoint: checkpoint.order, reverse=True)
+
+    def select(self, preload: str) -> Checkpoints:
+        """The files that `preload` selects, newest first; they are not verified.
+
+        `preload` is "latest", of which there may be none, an epoch, a file, or the folder of a run,
+        which stands for its best epoch. Raises UserError if it selects no file.
+        """
+        held = self.list()
+        if preload == "latest":
+            return held
+        if preload.isdecimal():
+            if wanted := [checkpoint for checkpoint in held if checkpoint.epoch == int(preload)]:
+                return wanted
+        elif Path(preload).exists():
+            return select_path(Path(preload))
+        raise self.none_intact(preload, [])
+
+    def find(self, preload: str) -> tuple[Checkpoint, Lines]:
+        """The newest intact file that `preload` selects, and a message for each damaged one.
+
+        Here `preload` may also be "best". Raises UserError if it selects no file, or only damaged
+        ones.
+        """
+        if preload == "best":
+            newest, messages = self.find("latest")
+            best, more = self.find(self.best_epoch(load(newest.path, mapped=True)))
+            return best, messages + more
+        damaged: Damaged = []
+        for checkpoint in self.select(preload):
+            try:
+                verify(checkpoint.path)
+                return checkpoint, skipped(damaged)
+            except DamagedFile as error:
+                if str(error) != MISSING:  # another node has deleted it
+                    damaged.append((checkpoint.path, str(error)))
+        raise self.none_intact(preload, damaged)
+
+    def best_epoch(self, newest: RunState) -> str:
+        """The best epoch according to the newest checkpoint. Raises UserError if there is none."""
+        if not newest.position.best_epoch:
+            raise UserError(f"No epoch has ended yet: {self._contents(self.list())}")
+        return str(newest.position.best_epoch)
+
+    def none_intact(self, preload: str, damaged: Damaged) -> UserError:
+        """The error that `preload` selects no file, or only these damaged ones."""
+        lines = "".join(f"{line}\n" for line in skipped(damaged))
+        if preload == "latest" and damaged:
+            return UserError(
+                f"{lines}No intact checkpoint is left in {self.folder}. "
+                "Restore one, or start from scratch with --preload ''."
+            )
+        if preload == "latest" or (preload.isdecimal() and damaged):
+            return UserError(f"{lines}{self._contents(self.list())}")
+        if damaged:
+            path, problem = damaged[0]
+            return UserError(f"{path} cannot be used: {problem}.")
+        place = f"of epoch {preload}" if preload.isdecimal() else f"at {preload}"
+        return UserError(f"No checkpoint {place}: {self._contents(self.list())}")
+
+    def _contents(self, held: Checkpoints) -> str:
+        if not self.folder.is_dir():
+            return f"There is no folder {self.folder}: train first, or pass the folder of a run."
+        if not held:
+            return (
+                f"{self.folder} holds no checkpoint named {self.basename}_*. "
+                "Train first, or pass the folder of a run."
+            )
+        epochs = sorted({c.epoch for c in held if c.epoch is not None})
+        steps = sorted({c.step for c in held if c.epoch is None})
+        named = {"epochs": epochs, "steps": steps}
+        listed = [f"{kind} {', '.join(map(str, kept))}" for kind, kept in named.items() if kept]
+        return (
+            f"{self.folder} holds {' and '.join(listed)}. "
+            "Pass --preload latest or best, one of these epochs, or a file."
+        )
 
     def save(
         self,
@@ -109,81 +312,6 @@ class CheckpointStore:
         # With the best epoch, and a new file before an old one is deleted.
         return min(self._kept_epochs + kept, epochs) + self.keep_last + 2
 
-    def find(self, preload: str) -> tuple[Checkpoint, Lines]:
-        """The newest intact file that `preload` selects, and a message for each damaged one.
-
-        Raises UserError if it selects no file, or only damaged ones.
-        """
-        messages: Lines = []
-        if preload == "best":
-            newest, messages = self.find("latest")
-            preload = self.best_epoch(load(newest.path))
-        found, damaged = first_intact(self.candidates(preload))
-        if found is None:
-            raise self.none_intact(preload, damaged)
-        return found, messages + skipped(damaged)
-
-    def candidates(self, preload: str) -> Checkpoints:
-        """The files that `preload` selects, newest first; they are not verified.
-
-        `preload` is a file, an epoch, or "latest", of which there may be none. Raises UserError if
-        the selected checkpoint does not exist.
-        """
-        held = self.list()
-        if preload == "latest":
-            return held
-        if preload.isdecimal():
-            if wanted := [checkpoint for checkpoint in held if checkpoint.epoch == int(preload)]:
-                return wanted
-        elif Path(preload).is_file():
-            return [Checkpoint(Path(preload), step=0, epoch=None)]
-        raise self.none_intact(preload, [])
-
-    def none_intact(self, preload: str, damaged: Damaged) -> UserError:
-        """The error that `preload` selects no file, or only these damaged ones."""
-        lines = "\n".join(skipped(damaged))
-        if preload == "latest":
-            if not damaged:
-                return UserError(self._contents([]))
-            return UserError(
-                f"{lines}\nNo intact checkpoint is left in {self.folder}. "
-                "Restore one, or start from scratch with --preload ''."
-            )
-        if not damaged:
-            if Path(preload).is_dir() and not preload.isdecimal():
-                return UserError(f"{preload} is a folder: pass it as --model_folder.")
-            place = f"of epoch {preload}" if preload.isdecimal() else f"at {preload}"
-            return UserError(f"No checkpoint {place}: {self._contents(self.list())}")
-        if preload.isdecimal():
-            return UserError(f"{lines}\n{self._contents(self.list())}")
-        path, problem = damaged[0]
-        return UserError(f"{path} cannot be used: {problem}.")
-
-    def best_epoch(self, newest: RunState | None) -> str:
-        """The best epoch according to the newest checkpoint. Raises UserError if there is none."""
-        if newest is None:
-            raise UserError(f"No best epoch: {self._contents([])}")
-        if not newest.position.best_epoch:
-            raise UserError(f"No epoch has ended yet: {self._contents(self.list())}")
-        return str(newest.position.best_epoch)
-
-    def _contents(self, held: Checkpoints) -> str:
-        if not self.folder.is_dir():
-            return f"There is no folder {self.folder}: train first, or pass the folder of a run."
-        if not held:
-            return (
-                f"{self.folder} holds no checkpoint named {self.basename}_*. "
-                "Train first, or pass the folder of a run."
-            )
-        epochs = sorted({c.epoch for c in held if c.epoch is not None})
-        steps = sorted({c.step for c in held if c.epoch is None})
-        named = {"epochs": epochs, "steps": steps}
-        listed = [f"{kind} {', '.join(map(str, kept))}" for kind, kept in named.items() if kept]
-        return (
-            f"{self.folder} holds {' and '.join(listed)}. "
-            "Pass --preload latest or best, one of these epochs, or a file."
-        )
-
     def count_archives(self) -> int:
         """The number of the last folder `earlier-NNN`; 0 if there is none."""
         folders = self.folder.glob("earlier-[0-9][0-9][0-9]")
@@ -240,24 +368,264 @@ def _move(file: Path, folder: Path) -> bool:
     return False
 
 
-def first_intact(
-    checkpoints: Checkpoints,
-    verify: Callable[[Checkpoint], str | None] = lambda checkpoint: damage(checkpoint.path),
-) -> tuple[Checkpoint | None, Damaged]:
-    """The first of them without damage, and the damaged ones before it.
+def select_path(path: Path) -> Checkpoints:
+    """The file; of the folder of a run its best epoch, or before the end of one its newest files.
 
-    Files that have disappeared are left out.
+    Not verified. A file of any name may be a checkpoint. Raises UserError if a folder has none.
     """
-    damaged: Damaged = []
-    for checkpoint in checkpoints:
-        problem = verify(checkpoint)
-        if problem is None:
-            return checkpoint, damaged
-        if problem != MISSING:
-            damaged.append((checkpoint.path, problem))
-    return None, damaged
+    if not path.is_dir():
+        return [Checkpoint(path, step=0, epoch=None)]
+    found = [parsed for file in path.glob("*.pt") if (parsed := parse_name(file))]
+    basenames = {re.split(r"_(?:epoch|step)_\d", each.path.name)[0] for each in found}
+    if len(basenames) != 1:
+        number = f"the checkpoints of {len(basenames)} runs" if basenames else "no checkpoint"
+        raise UserError(f"The folder {path} holds {number}: pass a file, or the folder of a run.")
+    store = CheckpointStore(CheckpointConfig(str(path), basenames.pop()))
+    if any(checkpoint.epoch is not None for checkpoint in found):
+        return [store.find("best")[0]]
+    return store.list()
 
 
-def skipped(damaged: Damaged) -> Lines:
+def skipped(damaged: Damaged) -> list[str]:
     """A message for each damaged file."""
     return [f"Skipped {path}: {problem}." for path, problem in damaged]
+
+
+# --- all nodes ---
+
+
+class FoundCheckpoint(NamedTuple):
+    """The newest intact file that any node has; the same on every rank."""
+
+    path: Path
+    node: int  # that has verified it, and will read it
+    is_one_node: bool
+    state: RunState  # without the tensors of model and optimizer
+    messages: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.path}" if self.is_one_node else f"{self.path}, on node {self.node}"
+
+
+class NoCheckpoint(NamedTuple):
+    """Why no node has an intact file."""
+
+    damaged: Damaged
+    problem: str  # of the first node that could select none
+
+
+class _Selection(NamedTuple):
+    files: list[Checkpoint]
+    problem: str = ""
+
+
+def find_on_nodes(
+    phase: str, select: Callable[[], list[Checkpoint]], world: World
+) -> FoundCheckpoint | NoCheckpoint:
+    """The newest intact file that `select` lists on a node. Every rank must call it.
+
+    One node verifies a file that several list, as they may share the disk. The listing of a shared
+    disk may lack its newest file on some of them.
+    """
+
+    def look() -> _Selection:
+        try:
+            return _Selection(select())
+        except UserError as error:
+            return _Selection([], str(error))
+
+    found = world.on_each_node(phase, look)
+    listed = [(file, node) for node, each in enumerate(found) for file in each.files]
+    listed.sort(key=lambda each: each[0].order, reverse=True)
+    damaged: dict[tuple[Path, int], str] = {}  # file and its disk -> problem
+    for checkpoint, node in listed:
+        path, disk = checkpoint.path, world.disk_holders[node]
+        if (path, disk) in damaged:
+            continue
+        try:
+            world.on_nodes([node], f"verifying {path.name}", partial(verify, path))
+        except UserError as error:
+            if str(error) != MISSING:
+                damaged[path, disk] = str(error)
+            continue
+        (state,) = world.on_nodes([node], "reading the checkpoint", partial(_load_values, path))
+        messages = skipped([(path, problem) for (path, _), problem in damaged.items()])
+        return FoundCheckpoint(path, node, len(found) == 1, state, messages)
+    problem = next((each.problem for each in found if each.problem), "")
+    return NoCheckpoint([(path, why) for (path, _), why in damaged.items()], problem)
+
+
+def _load_values(path: Path) -> RunState:
+    return load(path, mapped=True).without_tensors()
+
+
+def load_into(
+    found: FoundCheckpoint,
+    world: World,
+    model: Transformer,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> None:
+    """Load weights and moments on every rank: one rank reads the file, and sends its tensors.
+
+    The moments are allocated (`allocate_moments`). No rank then uses the file. Raises UserError on
+    every rank if the file does not fit the model.
+    """
+    owner = world.node_leaders[found.node]
+
+    def read() -> None:
+        try:
+            with library_call():
+                state = load(found.path, mapped=True)
+                model.load_state_dict(state.model)
+                if optimizer is not None:
+                    _copy_moments(optimizer, state.optimizer)
+        except (RuntimeError, ValueError, TypeError, KeyError) as error:
+            raise UserError(
+                f"The checkpoint {found.path} does not fit this model: {first_line(error)}"
+            ) from error
+
+    world.on_nodes([found.node], "loading the checkpoint", read)
+    tensors = list(model.state_dict().values())
+    if optimizer is not None:
+        tensors += moments_of(optimizer)
+        groups = found.state.optimizer["param_groups"]
+        for group, saved in zip(optimizer.param_groups, groups, strict=True):
+            group.update({name: saved[name] for name in saved.keys() - {"params"}})
+    for tensor in tensors:
+        world.broadcast_(tensor, owner)
+        heartbeat()
+
+
+def _copy_moments(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
+    """Copy the moments of a state dict. Raises ValueError or KeyError if they do not fit."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if [len(group["params"]) for group in optimizer.param_groups] != [
+        len(group["params"]) for group in saved["param_groups"]
+    ]:
+        raise ValueError("its optimizer has other groups of parameters.")
+    for index, parameter in enumerate(parameters):
+        for name, moment in optimizer.state[parameter].items():
+            value = saved["state"][index][name]
+            if value.shape != moment.shape:
+                raise ValueError(f"{name} is {tuple(value.shape)}, not {tuple(moment.shape)}.")
+            moment.copy_(value)
+
+
+# --- saving during training ---
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of one run; every rank calls it at the same steps."""
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        folder: RunFolder,
+        world: World,
+        message: Callable[[str], None],
+    ) -> None:
+        self.store, self.folder, self.world = store, folder, world
+        self.saved_step, self.saved_name = -1, ""  # of the last file in the folder
+        self._message = message
+        self._failures = 0  # in a row
+        self._saved_at = time.monotonic()
+
+    def is_due(self, minutes: float) -> bool:
+        """Whether the last save is at least `minutes` ago; 0: never. True on rank 0 only."""
+        return self.world.is_main and 0 < minutes <= (time.monotonic() - self._saved_at) / 60
+
+    def resume(self, step: int, name: str) -> None:
+        """The run continues from the file `name`, saved at `step`, maybe in another folder."""
+        path = self.store.folder / name
+        if self.world.on_main("looking for the checkpoint", path.exists):
+            self.saved_step, self.saved_name = step, name
+
+    def save(
+        self, state: Callable[[], RunState], step: int, epoch: int | None, *, is_last: bool
+    ) -> str:
+        """Save what `state` returns on rank 0 at `step`; `epoch` is the epoch that it ends, if any.
+
+        Returns the name of the new file, or "" if it could not be written. The save of an epoch is
+        tried again, as its weights are gone later. Raises UserError on every rank after
+        `MAX_FAILED_SAVES` failures in a row, after one if `is_last`, or if the folder is a new one.
+        """
+        while True:
+            name, problem = self.world.on_main(
+                "saving a checkpoint", lambda: self._write(state, epoch)
+            )
+            self._saved_at = time.monotonic()
+            if not problem:
+                self._failures = 0
+                self.saved_step, self.saved_name = step, name
+                return name
+            self._failures += 1
+            if is_last or self._failures == MAX_FAILED_SAVES:
+                raise UserError(problem)
+            self._message(
+                f"{problem} The run ends if this fails {MAX_FAILED_SAVES} times in a row."
+            )
+            if epoch is None:
+                return ""
+            time.sleep(RETRY_SECONDS)
+
+    def _write(self, get_state: Callable[[], RunState], epoch: int | None) -> tuple[str, str]:
+        """The name of the new file, and why there is none."""
+        self._check_owner()
+        try:
+            state = get_state()
+            # Again: writing may take minutes.
+            path = self.store.save(state, epoch=epoch, before_publish=self._check_owner)
+        except NotSaved as error:
+            return "", str(error)
+        if self.folder.is_gone():
+            raise UserError(
+                f"{self.folder.path} or its {LOCK_FILE} was deleted or moved during the run, which "
+                f"ends here. {path} and {METRICS_FILE} were saved in its place, and the same "
+                "command resumes from them."
+            )
+        names, position = [*state.run.history, path.name], state.position
+        self.store.prune(names, best_epochs={position.best_epoch, *position.kept_epochs})
+        return path.name, ""
+
+    def _check_owner(self) -> None:
+        if not self.folder.is_mine():
+            problem = f"Another run has taken over {self.folder.path}: nothing was saved."
+            raise UserError(f"{problem} Pass another --model_folder.")
+
+
+def check_weights(
+    parameters: Sequence[Tensor], optimizer: torch.optim.Optimizer, world: World, step: int
+) -> None:
+    """Raise UserError on every rank if the weights differ between ranks or are not finite.
+
+    Call it before a save, which deletes older checkpoints.
+    """
+    if odd := outliers(world.gather(checksum([*parameters, *moments_of(optimizer)]))):
+        raise UserError(
+            f"{odd} at step {step}, which a memory fault can cause: this step was not saved. "
+            "The same command resumes from the last checkpoint."
+        )
+    # The weights are equal on all ranks here, so all of them raise.
+    if not all(bool(parameter.isfinite().all()) for parameter in parameters):
+        raise UserError(
+            f"The weights are not finite at step {step}: it was not saved. "
+            "Resume with a lower --lr or more --warmup_steps."
+        )
+
+
+def checksum(tensors: Iterable[Tensor]) -> str:
+    """A digest that changes with any single bit of the tensors."""
+    words = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+    sums = [t.detach().reshape(-1).view(words[t.element_size()]).sum() for t in tensors]
+    return hashlib.sha256(str([int(total) for total in sums]).encode()).hexdigest()
+
+
+def outliers(sums: Sequence[str]) -> str:
+    """Which ranks' weights differ from those of most ranks, or from each other; "" if none do."""
+    usual = max(sums, key=sums.count)
+    odd = [rank for rank, value in enumerate(sums) if value != usual]
+    if not odd:
+        return ""
+    if 2 * len(odd) < len(sums):
+        return f"Weights or optimizer of {rank_names(odd)} differ from those of the other ranks"
+    return f"Weights or optimizer of {rank_names(range(len(sums)))} differ from each other"

@@ -16,7 +16,7 @@ FORMAT = 3  # of checkpoints; raised with every change that older code cannot re
 
 @dataclass
 class Position:
-    """The position of a run, and its best epoch so far."""
+    """The position of a run, and its best epoch so far. It belongs to the trainer."""
 
     epoch: int = 0  # finished epochs, their validation included
     step_in_epoch: int = 0  # finished steps of the current epoch
@@ -39,6 +39,11 @@ class Position:
     def current_epoch(self) -> int:
         """The number of the last epoch that has begun, counted from 1."""
         return self.epoch + (self.step_in_epoch > 0)
+
+    def advance(self) -> None:
+        """Count a finished step."""
+        self.step_in_epoch += 1
+        self.global_step += 1
 
     def after_epoch(self, score: float, metric: Metric) -> "Position":
         """The position after the current epoch, which ended with this validation score."""
@@ -91,7 +96,7 @@ class RunIdentity:
 
 
 @dataclass
-class Run:
+class RunInfo:
     """The id of a run, its settings and its checkpoints."""
 
     run_id: str
@@ -111,7 +116,7 @@ class RunState:
     optimizer: dict[str, Any]  # a state dict; empty in an average and in an exported file
     position: Position
     meters: dict[str, Any]  # measurements since the last log record
-    run: Run
+    run: RunInfo
     tokenizer: str  # `Tokenizer.text`
     log_offset: LogOffset
     environment: dict[str, Any]  # see `describe_environment`
@@ -127,10 +132,10 @@ class RunState:
         """Whether training can resume from it; an average or an exported file can only be used."""
         return bool(self.optimizer)
 
-    def free_tensors(self) -> None:
-        """Delete all tensors: they may be mapped to a file."""
-        for part in (self.model, self.optimizer, self.meters):
-            part.clear()
+    def without_tensors(self) -> Self:
+        """The state without weights and moments, so small that it can be sent to all ranks."""
+        groups = {name: value for name, value in self.optimizer.items() if name != "state"}
+        return replace(self, model={}, optimizer=groups)
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dicts of plain values and the tensors themselves, for `torch.save`."""
@@ -162,7 +167,7 @@ class RunState:
             saved, defaults = parts["run"]["config"], Config().to_dict()
             config = {part: values | saved.get(part, {}) for part, values in defaults.items()}
             identity = _build(RunIdentity, parts["run"]["identity"])
-            parts["run"] = _build(Run, parts["run"] | {"config": config, "identity": identity})
+            parts["run"] = _build(RunInfo, parts["run"] | {"config": config, "identity": identity})
             parts["position"] = _build(Position, parts["position"])
             parts["log_offset"] = _build(LogOffset, parts["log_offset"])
             return _build(cls, parts)

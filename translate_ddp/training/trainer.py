@@ -1,32 +1,28 @@
 """The training loop: when to log, validate, save and stop."""
 
-import copy
 import time
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from translate_ddp.data.batches import BatchLoader, Step
 from translate_ddp.data.dataset import PreparedData
-from translate_ddp.errors import Stopped, UserError, first_line
+from translate_ddp.errors import Stopped
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.progress import Progress
 from translate_ddp.quantities import number
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.runtime.heartbeat import library_call
 from translate_ddp.settings import TrainConfig
-from translate_ddp.training import due
-from translate_ddp.training.averaging import average_run, listed, loaded
+from translate_ddp.training.checkpoint import CheckpointWriter, check_weights
+from translate_ddp.training.identity import describe_environment
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.meters import StepMeters, Throughput, count_skipped
 from translate_ddp.training.metrics import find_metric, with_units
-from translate_ddp.training.optimizer import check_shapes
-from translate_ddp.training.resume import describe_environment
-from translate_ddp.training.saving import RunSaver, check_weights
-from translate_ddp.training.state import Position, Run, RunState
-from translate_ddp.training.updater import StepResult, Updater
+from translate_ddp.training.open_checkpoint import average_run, listed, loaded
+from translate_ddp.training.state import Position, RunInfo, RunState
+from translate_ddp.training.step import OptimizerStep, StepResult
 from translate_ddp.training.validation import ValidationSet, Validator
 
 
@@ -36,21 +32,21 @@ class Trainer:
 
     config: TrainConfig
     model: Transformer
-    updater: Updater
+    step: OptimizerStep
     loader: BatchLoader
     data: PreparedData
-    run: Run
-    saver: RunSaver
+    info: RunInfo
+    checkpoints: CheckpointWriter
     logbook: Logbook
     world: World
 
     def __post_init__(self) -> None:
-        self.watchdog = self.world.watchdog
+        self.position = Position()
+        self.supervisor = self.world.supervisor
         self.sampler, self.mix = self.loader.sampler, self.loader.sampler.mix
-        self.last_stage = self.mix.first_epochs[-1]
         self.meters = StepMeters(self.config.log_every, self.world)
         self.throughput = Throughput()
-        self.lang_tgt: str = self.run.config["corpus"]["lang_tgt"]
+        self.lang_tgt: str = self.info.config["corpus"]["lang_tgt"]
         self.metric = find_metric(self.config.best_metric, self.lang_tgt)
         self.validator = Validator(
             ValidationSet.of(self.data, self.lang_tgt),
@@ -64,13 +60,16 @@ class Trainer:
         self._saved_config = self.config  # of the resumed checkpoint
         self._first_step, self._began = 0, time.monotonic()  # of this process
 
-    @property
-    def position(self) -> Position:
-        return self.updater.position
-
-    @property
-    def epochs_done(self) -> float:
-        return self.position.epochs_done(len(self.sampler.plan))
+    def resume(self, state: RunState) -> None:
+        """Continue at the position of a state, whose weights and moments are loaded already."""
+        saved = state.run.config
+        self.position = state.position
+        self._checked_step = self.position.global_step
+        if saved["loss"] == self.info.config["loss"]:  # else its parts may differ
+            self.meters.restore(state.meters)
+        due = {name: saved["train"][name] for name in ("max_steps", "validate_every")}
+        self._saved_config = replace(self.config, **due)
+        self.checkpoints.resume(self.position.global_step, state.run.history[-1])
 
     # --- the loop ---
 
@@ -81,9 +80,9 @@ class Trainer:
             if not self.position.step_in_epoch:
                 return True
         # Compilation may take longer than the timeout.
-        self.watchdog.enter_phase("warming up", has_timeout=not self.config.compile)
-        self.updater.warm_up(self.loader.largest_step())
-        self.watchdog.begin_training(self.config.max_minutes)
+        self.supervisor.enter_phase("warming up", has_timeout=not self.config.compile)
+        self.step.warm_up(self.loader.largest_step())
+        self.supervisor.begin_training(self.config.max_minutes)
         self._first_step, self._began = self.position.global_step, time.monotonic()
         try:
             return self._fit()
@@ -99,62 +98,59 @@ class Trainer:
             if self.position.step_in_epoch == len(self.sampler.plan):
                 self._finish_epoch()
             if self.is_finished():
-                if self.position.step_in_epoch:  # at --max_steps
-                    self._validate_average(self.position)
-                return True
+                break
             with self._epoch_progress() as progress:
-                stopped = self._train_epoch(progress)
-            if stopped:
-                return False
+                self.supervisor.enter_phase("reading a batch", self.position.global_step + 1)
+                for step in self.loader:  # from the middle of an epoch, too
+                    self._train_step(step, progress)
+                    stop, save = self._read_requests()
+                    # Validation can take long, so the state is saved first.
+                    if stop or save or self._is_save_due() or self._is_validation_due():
+                        self._save(stopping=stop)
+                    if stop and not self.position.skipped_in_a_row:
+                        return False
+                    if self._has_max_steps():
+                        break
+                    if self._is_validation_due():
+                        self._validate()
+                    self.supervisor.enter_phase("reading a batch", self.position.global_step + 1)
             if self._is_validation_due():  # at --max_steps, below the closed progress bar
                 self._validate()
+        if self.position.step_in_epoch:  # at --max_steps
+            self._validate_average(self.position)
+        return True
 
     def _repeat_validation(self) -> None:
         """Validate again what was validated after the resumed checkpoint: its record is removed."""
         saved = self._saved_config  # such as --max_steps 2 of a run that now continues
         if self._is_validation_due() or self._is_validation_due(saved):
             self._validate()
-            if due.has_max_steps(saved, self.position) and not self.is_finished():
+            if self._has_max_steps(saved) and not self.is_finished():
                 self._validate_average(self.position)
-
-    def _train_epoch(self, progress: Progress) -> bool:
-        """Train to the end of the epoch or the run. Returns True if it was stopped before."""
-        position = self.position
-        self.watchdog.enter_phase("reading a batch", position.global_step + 1)
-        for step in self.loader:
-            fault_point("batch")
-            self._train_step(step, progress)
-            self.watchdog.enter_phase("waiting for the previous step")
-            stop, save = self.updater.flags.of_previous_step()
-            save &= self.saver.saved_step < position.global_step - 1  # else saved since then
-            # Validation can take long, so the state is saved first.
-            save |= due.is_save_due(self.config, position) or self._is_validation_due()
-            if stop or save:
-                self._save(stopping=stop)
-            if stop and not position.skipped_in_a_row:
-                return True
-            if due.has_max_steps(self.config, position):
-                break
-            if self._is_validation_due():
-                self._validate()
-            self.watchdog.enter_phase("reading a batch", position.global_step + 1)
-        return False
 
     def _train_step(self, step: Step, progress: Progress) -> None:
         """Update the weights once, and log if a record is due."""
-        result = self.updater.step(
+        fault_point("batch")
+        result = self.step(
             step,
+            self.position.global_step,
             progress=self.mix.finished_part(self.epochs_done, self.config.num_epochs),
-            stop=self.watchdog.stop_reason is not None,
-            save=self.saver.is_due(self.config.save_every_minutes),
+            stop=self.supervisor.stop_reason is not None,
+            save=self.checkpoints.is_due(self.config.save_every_minutes),
         )
-        global_step = self.position.global_step
         sums = {"loss": result.loss, **result.extras}
-        self.meters.add(global_step - 1, sums, result.tokens, result.skipped)
+        self.meters.add(self.position.global_step, sums, result.tokens, result.skipped)
         self.throughput.add(result.tokens)
-        if global_step % self.config.log_every == 0:
+        self.position.advance()
+        if self.position.global_step % self.config.log_every == 0:
             progress.text = self._log(result)
         progress.advance(1, self._seconds_left())
+
+    def _read_requests(self) -> tuple[bool, bool]:
+        """Whether a rank requested a stop, or a save, in the step before this one."""
+        self.supervisor.enter_phase("waiting for the previous step")
+        stop, save = self.step.flags.of_previous_step()
+        return stop, save and self.checkpoints.saved_step < self.position.global_step - 1
 
     def _finish_epoch(self) -> None:
         self._save()
@@ -163,7 +159,7 @@ class Trainer:
         if self.is_finished(ended):
             # Before the save: a resumed run removes what was logged after its checkpoint.
             self._validate_average(ended)
-        self.updater.position = ended
+        self.position = ended
         self._save(epoch=ended.epoch)
 
     def _epoch_progress(self) -> AbstractContextManager[Progress]:
@@ -171,6 +167,10 @@ class Trainer:
         self.sampler.set_epoch(epoch, first_step=done)
         label = f"epoch {epoch + 1}/{self.config.num_epochs}"
         return self.logbook.progress(label, total=len(self.sampler.plan), initial=done)
+
+    @property
+    def epochs_done(self) -> float:
+        return self.position.epochs_done(len(self.sampler.plan))
 
     def _seconds_left(self) -> float:
         """Estimated seconds to the end of the run, at the mean pace since the start."""
@@ -181,13 +181,37 @@ class Trainer:
         elapsed = time.monotonic() - self._began
         return steps * elapsed / max(1, self.position.global_step - self._first_step)
 
+    # --- what is due at a position ---
+
     def is_finished(self, position: Position | None = None) -> bool:
         """Whether the run ends at the current or another position."""
         position = position or self.position
-        return due.is_finished(self.config, self.metric, position, self.last_stage)
+        is_last = position.epoch >= self.config.num_epochs
+        return is_last or self._has_max_steps() or self.has_no_patience(position)
+
+    def has_no_patience(self, position: Position) -> bool:
+        """Whether the run ends after this epoch because the best one was `patience` epochs ago.
+
+        Epochs before the last stage do not count.
+        """
+        in_stage = position.epoch - self.mix.first_epochs[-1]
+        since_best = min(position.epochs_since_best(self.metric), in_stage)
+        return position.step_in_epoch == 0 and 0 < self.config.patience <= since_best
+
+    def _has_max_steps(self, config: TrainConfig | None = None) -> bool:
+        return 0 < (config or self.config).max_steps <= self.position.global_step
+
+    def _is_save_due(self) -> bool:
+        return self._is_every(self.config.save_every) or self._has_max_steps()
 
     def _is_validation_due(self, config: TrainConfig | None = None) -> bool:
-        return due.is_validation_due(config or self.config, self.position, len(self.sampler.plan))
+        """Whether to validate within the epoch, whose end is always validated."""
+        every = (config or self.config).validate_every
+        is_within = 0 < self.position.step_in_epoch < len(self.sampler.plan)
+        return is_within and (self._is_every(every) or self._has_max_steps(config))
+
+    def _is_every(self, steps: int) -> bool:
+        return steps > 0 and self.position.global_step % steps == 0
 
     # --- what is logged ---
 
@@ -196,7 +220,7 @@ class Trainer:
         means = self.meters.means(self._totals())
         rate = self.throughput.tokens_per_second()
         scalars = {f"train/{name}": mean for name, mean in means.items()} | {
-            "train/lr": self.updater.optimizer.param_groups[0]["lr"],
+            "train/lr": self.step.optimizer.param_groups[0]["lr"],
             "train/grad_norm": float(result.norm),
             "train/skipped_steps": self.position.skipped_steps,
             "train/tokens_per_second": rate,
@@ -228,11 +252,11 @@ class Trainer:
 
     def _validate_average(self, ended: Position) -> None:
         """Validate the weights that `translate` will use, if they are an average."""
-        store, history = self.saver.store, self.run.history
+        store, history = self.checkpoints.store, self.info.history
         average = average_run(self.model, store, history, ended, self.world)
         if average is None:
             return
-        with loaded(self.model, average.weights):
+        with loaded(self.model, average, self.world):
             scores = self.validator.score(self.model, ended.global_step).scores
         self._log_scalars({f"validation_average/{name}": s for name, s in scores.items()})
         for line in average.messages:
@@ -247,50 +271,30 @@ class Trainer:
         Raises UserError if the weights differ or are not finite, or if too many saves failed.
         """
         step = self.position.global_step
-        if epoch is None and self.saver.saved_step == step:
+        if epoch is None and self.checkpoints.saved_step == step:
             return
-        self.watchdog.enter_phase("checking the weights before a save", step)
+        self.supervisor.enter_phase("checking the weights before a save", step)
         totals = self._totals()
         # An epoch needs its file: it may be the best, or part of an average.
         if epoch is None and self.position.skipped_in_a_row and not self.is_finished():
             return
-        check_weights(list(self.model.parameters()), self.updater.optimizer, self.world, step)
+        check_weights(list(self.model.parameters()), self.step.optimizer, self.world, step)
         is_last = stopping or (epoch is None and self.is_finished())
         with self.throughput.paused():
-            name = self.saver.save(lambda: self.state(totals), step, epoch, is_last=is_last)
+            name = self.checkpoints.save(lambda: self.state(totals), step, epoch, is_last=is_last)
         if name:
-            self.run.history.append(name)
-            self.logbook.saved(step, self.saver.store.folder / name, epoch)
+            self.info.history.append(name)
+            self.logbook.saved(step, self.checkpoints.store.folder / name, epoch)
 
     def state(self, totals: dict[str, Tensor]) -> RunState:
         """The current state, with the meters' `totals` over all ranks. Rank 0 only."""
         return RunState(
             model=self.model.state_dict(),
-            optimizer=self.updater.optimizer.state_dict(),
+            optimizer=self.step.optimizer.state_dict(),
             position=self.position,
             meters=self.meters.state(totals),
-            run=self.run,
+            run=self.info,
             tokenizer=self.data.tokenizer.text,
             log_offset=self.logbook.offset(),
             environment=describe_environment(self.model, self.loader.max_tokens, self.world),
         )
-
-    def restore(self, state: RunState) -> None:
-        """Resume from a state, and free its tensors. Raises UserError if it does not fit."""
-        optimizer = self.updater.optimizer
-        try:
-            with library_call():  # which reads the file
-                self.model.load_state_dict(state.model)
-                optimizer.load_state_dict(copy.deepcopy(state.optimizer))
-            check_shapes(optimizer)
-            if state.run.config["loss"] == self.run.config["loss"]:  # else its parts may differ
-                self.meters.restore(state.meters)
-        except (RuntimeError, ValueError, TypeError, KeyError) as error:
-            raise UserError(
-                f"The checkpoint does not fit this model: {first_line(error)}"
-            ) from error
-        state.free_tensors()
-        self.updater.position = state.position
-        self._saved_config = due.with_saved(self.config, state.run.config["train"])
-        self._checked_step = self.position.global_step
-        self.saver.resume(self.position.global_step, state.run.history[-1])

@@ -132,13 +132,13 @@ class Validator:
 
     def score(self, model: Transformer, step: int) -> Validation:
         """Scores and translations at this step. Raises Stopped at a request to stop."""
-        data, world, watchdog = self.data, self.world, self.world.watchdog
-        watchdog.enter_phase("validating", step)
+        data, world, supervisor = self.data, self.world, self.world.supervisor
+        supervisor.enter_phase("validating", step)
         total = len(data.rows_of(world, self.on))
 
         def on_batch(_: int) -> None:
-            watchdog.heartbeat()
-            if watchdog.stop_reason is not None:
+            supervisor.heartbeat()
+            if supervisor.stop_reason is not None:
                 raise Stopped  # the resumed run validates again
 
         def on_decoded(count: int) -> None:

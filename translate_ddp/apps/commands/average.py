@@ -12,8 +12,7 @@ from translate_ddp.console import print_line, printable
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.new_file import check_new, publish
 from translate_ddp.settings import CheckpointConfig, check_at_least
-from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.checkpoint_file import write
+from translate_ddp.training.checkpoint import CheckpointStore, write
 from translate_ddp.training.checkpoint_name import check_no_digest
 from translate_ddp.training.open_checkpoint import open_checkpoint
 

@@ -10,7 +10,7 @@ import tyro
 from translate_ddp.console import print_line, printable
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint_file import damage, load
+from translate_ddp.training.checkpoint import load, verify
 from translate_ddp.training.checkpoint_name import Checkpoint, parse_name
 
 COLUMNS = ("file", "kind", "epoch", "step", "size", "result")
@@ -34,7 +34,7 @@ def run(config: CheckConfig) -> None:
     if not checkpoints:
         raise UserError(f"{folder} holds no checkpoint: pass the --model_folder of a run.")
     checkpoints.sort(key=lambda checkpoint: (checkpoint.order, checkpoint.path.name))
-    results = [verify(checkpoint) for checkpoint in checkpoints]
+    results = [result_of(checkpoint) for checkpoint in checkpoints]
     rows = [COLUMNS] + [
         row(checkpoint, result) for checkpoint, result in zip(checkpoints, results, strict=True)
     ]
@@ -46,12 +46,11 @@ def run(config: CheckConfig) -> None:
         sys.exit(1)
 
 
-def verify(checkpoint: Checkpoint) -> str:
+def result_of(checkpoint: Checkpoint) -> str:
     """Describe the damage, or return "ok". The file is parsed only if its digest matches."""
-    if problem := damage(checkpoint.path):
-        return problem
     try:
-        load(checkpoint.path, "it", mapped=True)
+        verify(checkpoint.path)
+        load(checkpoint.path, mapped=True)
     except UserError as error:
         return str(error)
     return "ok"

@@ -19,11 +19,9 @@ from translate_ddp.modeling.exported_folder import (
 from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import number
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore
-from translate_ddp.training.checkpoint_file import damage, load
-from translate_ddp.training.local_paths import dataset_names
+from translate_ddp.training.checkpoint import CheckpointStore, DamagedFile, load, verify
 from translate_ddp.training.metrics import bleu_signature, with_units
-from translate_ddp.training.run_facts import describe_sizes
+from translate_ddp.training.run_info import describe_sizes
 from translate_ddp.training.state import FORMAT, RunState
 
 Rows = list[tuple[str, str]]
@@ -59,8 +57,11 @@ def describe_file(path: Path, config: InfoConfig) -> Rows:
         path = newest.path
     elif not path.exists():
         raise UserError(f"There is no file or folder {path}.")
-    elif problem := damage(path):
-        raise UserError(f"{path} cannot be used: {problem}.")
+    else:
+        try:
+            verify(path)
+        except DamagedFile as error:
+            raise UserError(f"{path} cannot be used: {error}.") from error
     state = load(path)
     return [("file", str(path)), *describe_state(state)]
 
@@ -91,7 +92,7 @@ def describe_state(state: RunState) -> Rows:
         ("changed", ", ".join(changed) or "no setting"),
         ("trained", f"to {position}"),
         ("best epoch", best),
-        ("data", f"{', '.join(dataset_names(config))}, fingerprint {fingerprint}"),
+        ("data", f"{', '.join(config['corpus']['dataset'])}, fingerprint {fingerprint}"),
         ("versions", ", ".join(f"{name} {value}" for name, value in versions.items())),
         ("resumes", resumes),
     ]

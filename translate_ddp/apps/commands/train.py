@@ -22,7 +22,7 @@ from translate_ddp.errors import UserError, report_errors
 from translate_ddp.presets import PRESETS, choose_preset, with_values
 from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
 from translate_ddp.runtime.launcher import is_first_process, read_launch
-from translate_ddp.settings import Config, CorpusConfig, Stage
+from translate_ddp.settings import Config, CorpusConfig, Stage, all_settings
 from translate_ddp.training.metrics import find_metric
 
 NESTED = ("stages", "tags")  # settings of YAML files that are no flags
@@ -32,11 +32,22 @@ Settings = dict[str, Any]
 def run(arguments: Sequence[str]) -> None:
     """Train as the command line says. It is read before torch is imported, which takes seconds."""
     config, given = read_command_line(arguments)
-    from translate_ddp.training.main import main
+    from translate_ddp.runtime.distributed import record
 
     gc.freeze()
     gc.enable()
-    main(config, given)
+    record(train)(config, given)
+
+
+def train(config: Config, given: Set[str]) -> None:
+    """Train on this rank, from the start or from a checkpoint; exit after a request to stop."""
+    from translate_ddp.runtime.distributed import open_world
+    from translate_ddp.training.run import Run
+
+    with report_errors(is_first_process(os.environ)), open_world(config.distributed) as world:
+        is_finished = Run.open(config, given, world).train()
+    if not is_finished:
+        sys.exit(config.distributed.preempted_exit_code)
 
 
 def read_command_line(arguments: Sequence[str]) -> tuple[Config, set[str]]:
@@ -154,7 +165,7 @@ def read_yaml(path: Path) -> Settings:
 
 def as_flags(path: Path, settings: Settings) -> list[str]:
     """The settings of a file as flags. Raises UserError if one is unknown or no plain value."""
-    defaults = {n: v for part in Config().to_dict().values() for n, v in part.items()}
+    defaults = {name: each.default for name, each in all_settings().items()}
     flags: list[str] = []
     for name, value in settings.items():
         if name not in defaults:

@@ -23,10 +23,9 @@ from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memo
 from translate_ddp.settings import NBestConfig, SearchConfig
 from translate_ddp.text import normalize
 from translate_ddp.training.bootstrap import compare, score_intervals
-from translate_ddp.training.logbook import Logbook, shown_samples
+from translate_ddp.training.logbook import Logbook, sample_lines, shown_samples
 from translate_ddp.training.metrics import SLOW_METRICS, bleu_signature, score_texts, with_units
 from translate_ddp.training.robustness import describe_robustness
-from translate_ddp.training.sinks.console_sink import sample_lines
 from translate_ddp.training.validation import samples_of, validate
 from translate_ddp.translator import Translator
 

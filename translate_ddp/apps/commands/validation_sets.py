@@ -20,7 +20,6 @@ from translate_ddp.errors import UserError, first_line
 from translate_ddp.settings import CorpusConfig, Quoting, SourceOptions
 from translate_ddp.text import normalize
 from translate_ddp.training.fine_tuning import store_tokenizer
-from translate_ddp.training.local_paths import dataset_names
 from translate_ddp.training.validation import ValidationSet
 from translate_ddp.translator import Translator
 
@@ -92,7 +91,7 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
         found = data.fingerprint, data.validation_fingerprint
         if not all(map(str.startswith, found, fingerprints)):
             raise UserError(
-                f"The corpus {' '.join(dataset_names(run.config))} has changed since the "
+                f"The corpus {' '.join(run.config['corpus']['dataset'])} has changed since the "
                 f"checkpoint was trained: {PASS_FILES}."
             )
         sources, references = data.validation_sources, data.validation_references

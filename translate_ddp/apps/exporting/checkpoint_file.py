@@ -7,8 +7,8 @@ import torch
 
 from translate_ddp.apps.exporting.trained_model import TrainedModel
 from translate_ddp.apps.exporting.verification import NotTheSame, Verification
-from translate_ddp.training.checkpoint_file import load, write
-from translate_ddp.training.local_paths import without_paths
+from translate_ddp.training.checkpoint import load, write
+from translate_ddp.training.identity import without_paths
 from translate_ddp.training.state import LogOffset, RunState
 
 

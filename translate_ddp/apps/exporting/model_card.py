@@ -7,7 +7,7 @@ from translate_ddp.data.languages import language_name
 from translate_ddp.data.tagging import prefix_of
 from translate_ddp.quantities import counted
 from translate_ddp.text import base_language
-from translate_ddp.training.local_paths import dataset_names, public_name
+from translate_ddp.training.identity import public_name
 from translate_ddp.training.metrics import UNITS
 
 
@@ -51,7 +51,7 @@ def _body(model: TrainedModel, verification: Verification) -> str:
     source, target = map(language_name, model.languages)
     to = "and" if model.is_bidirectional else "to"
     shape, position = model.shape, model.state.position
-    corpus = ", ".join(map(public_name, dataset_names(model.config)))
+    corpus = ", ".join(map(public_name, model.config["corpus"]["dataset"]))
     facts = [
         f"Languages: {source} ({model.languages[0]}) {to} {target} ({model.languages[1]})",
         f"Architecture: Transformer, {shape.num_encoder_layers} encoder and "

@@ -13,7 +13,7 @@ from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.settings import ModelConfig
-from translate_ddp.training.saved_model import saved_model
+from translate_ddp.training.open_checkpoint import saved_model
 from translate_ddp.training.state import RunState
 
 # CTranslate2 truncates its sources to 1,024 tokens unless asked for more.

@@ -18,8 +18,8 @@ from translate_ddp.runtime.device import choose_device, describe_device, fix_cud
 from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.launcher import ONE_PROCESS
 from translate_ddp.settings import Config, MixConfig
-from translate_ddp.training.build import build_loader, build_model, build_updater
-from translate_ddp.training.updater import Updater
+from translate_ddp.training.run import build_loader, build_model, build_step
+from translate_ddp.training.step import OptimizerStep
 
 WARM_UP_STEPS = 5
 
@@ -75,8 +75,8 @@ def measure_pace(
     sizes = [len(dataset)]
     data = PreparedData(dataset, dataset, [], [], vocabulary.tokenizer, {}, "", "", sizes, folder)
     model = build_model(config, data, world)
-    updater = build_updater(config, model, world)
-    timed = _time_steps(updater, _endless_steps(config, data, world), seconds, shown)
+    optimizer_step = build_step(config, model, world)
+    timed = _time_steps(optimizer_step, _endless_steps(config, data, world), seconds, shown)
     lengths = Lengths.of(dataset)
     tokens = sum(int((lengths.source + lengths.target)[rows].sum()) for rows, _ in timed)
     return Pace(
@@ -89,7 +89,7 @@ def measure_pace(
 
 
 def _time_steps(
-    updater: Updater, steps: Iterator[Step], seconds: float, shown: bool
+    optimizer_step: OptimizerStep, steps: Iterator[Step], seconds: float, shown: bool
 ) -> list[tuple[np.ndarray, float]]:
     """The rows and the seconds of each step after the warm-up. It ends after so many seconds."""
     timed: list[tuple[np.ndarray, float]] = []
@@ -98,7 +98,7 @@ def _time_steps(
     with Progress("Seconds of training steps", total, shown=shown, leave=False) as progress:
         for number, step in enumerate(steps):
             before = time.monotonic()
-            updater.step(step).loss.item()  # waits for the device
+            optimizer_step(step, number).loss.item()  # waits for the device
             now = time.monotonic()
             progress.advance(min(int(now - began), total) - int(progress.n))
             # Large models take few steps within the time; at least one after the first is timed.

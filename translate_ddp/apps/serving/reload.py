@@ -7,7 +7,7 @@ from pathlib import Path
 
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.exported_folder import DESCRIPTION
-from translate_ddp.training.checkpoint_file import damage
+from translate_ddp.training.checkpoint import DamagedFile, verify
 from translate_ddp.translator import Translator
 
 # Checkpoints, and the weights and the description of exported models.
@@ -52,10 +52,11 @@ class ServedModel:
         self._opened = found
         intact = []
         for file in sorted(new):
-            if problem := damage(file):
-                self._report(f"{file} is not used: {problem}. The model stays as it is.")
-            else:
+            try:
+                verify(file)
                 intact.append(file)
+            except DamagedFile as error:
+                self._report(f"{file} is not used: {error}. The model stays as it is.")
         if intact:
             self._replace(intact[-1])
 

@@ -17,9 +17,7 @@ from translate_ddp.data.batches import Batch, Step
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.settings import DistributedConfig, OptimizerConfig
 from translate_ddp.training.optimizer import build_optimizer
-from translate_ddp.training.state import Position
-from translate_ddp.training.step_flags import Copy, StepFlags
-from translate_ddp.training.updater import Updater
+from translate_ddp.training.step import AsyncCopy, OptimizerStep, StepFlags
 
 CONFIG = OptimizerConfig(lr=0.1, warmup_steps=4, clip_grad_norm=0.5)
 NO_LABELS = torch.empty(0, dtype=torch.int64)
@@ -46,7 +44,7 @@ class SquaredError(nn.Module):
 
 
 def batch(*rows: Sequence[float]) -> Batch:
-    """A pass: of each row the first three values are the input, the other two the target."""
+    """A micro-batch: of each row the first three values are the input, the other two the target."""
     table = torch.tensor(rows)
     return Batch(table[:, :3], table[:, 3:], NO_LABELS, NO_LABELS)
 
@@ -54,39 +52,39 @@ def batch(*rows: Sequence[float]) -> Batch:
 ROWS = [(1.0, 2.0, 3.0, 0.0, 1.0), (0.0, -1.0, 1.0, 2.0, 2.0), (2.0, 0.0, 1.0, -1.0, 0.0)]
 
 
-def step_of(*passes: Batch, tokens: int = 4) -> Step:
-    return Step(list(passes), tokens, np.arange(3))
+def step_of(*micro_batches: Batch, tokens: int = 4) -> Step:
+    return Step(list(micro_batches), tokens, np.arange(3))
 
 
 STEP = step_of(batch(*ROWS))
 
 
-def make_updater(
+def make_step(
     dropout: float = 0.0,
     world: World | None = None,
     seed: int = 0,
     config: OptimizerConfig = CONFIG,
-) -> Updater:
+) -> OptimizerStep:
     objective = SquaredError(dropout)
     optimizer = build_optimizer(objective, config)
-    return Updater(objective, optimizer, config, world or World(), seed)
+    return OptimizerStep(objective, optimizer, config, world or World(), seed)
 
 
-def weights(updater: Updater) -> list[Tensor]:
-    return [parameter.detach().clone() for parameter in updater.objective.parameters()]
+def weights(optimizer_step: OptimizerStep) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in optimizer_step.objective.parameters()]
 
 
-def assert_same_weights(one: Updater, other: Updater) -> None:
+def assert_same_weights(one: OptimizerStep, other: OptimizerStep) -> None:
     assert_same_tree(weights(one), weights(other))
 
 
 def test_steps_equal_plain_pytorch():
-    updater = make_updater()
-    plain = copy.deepcopy(updater.objective)
+    optimizer_step = make_step()
+    plain = copy.deepcopy(optimizer_step.objective)
     moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in plain.parameters()]
     rates = [0.1 * 1 / 4, 0.1 * 2 / 4]  # linear warm-up over 4 steps
     for update, lr in enumerate(rates, start=1):
-        loss = plain(STEP.passes[0])["loss"]
+        loss = plain(STEP.micro_batches[0])["loss"]
         gradients = torch.autograd.grad(loss / STEP.target_tokens, list(plain.parameters()))
         norm = torch.cat([g.flatten() for g in gradients]).square().sum().sqrt()
         assert norm > 0.5  # so it is clipped
@@ -98,38 +96,39 @@ def test_steps_equal_plain_pytorch():
                 p -= lr * (0.01 if p.ndim > 1 else 0.0) * p  # weight decay, of matrices only
                 p -= lr * (m / (1 - 0.9**update)) / ((v / (1 - 0.98**update)).sqrt() + 1e-9)
 
-        result = updater.step(STEP)
-        torch.testing.assert_close(weights(updater), list(plain.parameters()), rtol=1e-5, atol=1e-6)
+        result = optimizer_step(STEP, update - 1)
+        torch.testing.assert_close(
+            weights(optimizer_step), list(plain.parameters()), rtol=1e-5, atol=1e-6
+        )
         assert result.loss.item() == pytest.approx(loss.item(), rel=1e-6)
         assert result.norm.item() == pytest.approx(norm.item(), rel=1e-6)  # before clipping
         assert result.tokens == STEP.target_tokens and not result.skipped
-        assert updater.position == Position(step_in_epoch=update, global_step=update)
 
 
 def test_clip_grad_norm_of_0_does_not_clip():
-    updaters = [make_updater(config=replace(CONFIG, clip_grad_norm=c)) for c in (0.0, 1e9)]
-    for _ in range(2):
-        norms = [updater.step(STEP).norm.item() for updater in updaters]
+    steps = [make_step(config=replace(CONFIG, clip_grad_norm=c)) for c in (0.0, 1e9)]
+    for number in range(2):
+        norms = [step(STEP, number).norm.item() for step in steps]
         assert norms[0] == norms[1] > 1
-    assert_same_weights(*updaters)
+    assert_same_weights(*steps)
 
 
-def test_passes_accumulate_exactly():
-    whole, divided = make_updater(), make_updater()
-    one = whole.step(STEP)
-    other = divided.step(step_of(batch(*ROWS[:1]), batch(*ROWS[1:])))
+def test_micro_batches_accumulate_exactly():
+    whole, divided = make_step(), make_step()
+    one = whole(STEP, 0)
+    other = divided(step_of(batch(*ROWS[:1]), batch(*ROWS[1:])), 0)
     assert_same_weights(whole, divided)
     assert torch.equal(one.loss, other.loss) and torch.equal(one.norm, other.norm)
-    positive = make_updater().objective(STEP.passes[0])["positive"]
+    positive = make_step().objective(STEP.micro_batches[0])["positive"]
     assert one.extras == other.extras == {"positive": positive} and positive > 1
     assert other.extras["positive"].dtype == torch.float64
 
 
 def test_gradients_are_scaled_for_the_mean_over_ranks():
     # DDP divides the summed gradients by the number of ranks: the loss is a sum over all of them.
-    one, two = make_updater(), make_updater(world=World(rank=1, size=2))
-    for updater in (one, two):
-        updater.compute_gradients(STEP)
+    one, two = make_step(), make_step(world=World(rank=1, size=2))
+    for optimizer_step in (one, two):
+        optimizer_step.compute_gradients(STEP)
     for left, right in zip(one.objective.parameters(), two.objective.parameters(), strict=True):
         assert left.grad is not None and right.grad is not None
         assert torch.equal(2 * left.grad, right.grad)
@@ -137,41 +136,37 @@ def test_gradients_are_scaled_for_the_mean_over_ranks():
 
 @pytest.mark.parametrize("value", [torch.inf, torch.nan])
 def test_step_that_is_not_finite_updates_nothing(value: float):
-    skipping, other = make_updater(), make_updater()
+    skipping, other = make_step(), make_step()
     before = weights(skipping)
-    result = skipping.step(step_of(batch(*ROWS[1:]), batch((1.0, 2.0, 3.0, value, 1.0))))
-    assert result.skipped == 1 and skipping.position.global_step == 1
+    result = skipping(step_of(batch(*ROWS[1:]), batch((1.0, 2.0, 3.0, value, 1.0))), 0)
+    assert result.skipped == 1
     assert_same_tree(before, weights(skipping))
     # Nor are the moments: the next step is that of an optimizer which has seen nothing.
-    other.position.global_step = 1
-    assert not skipping.step(STEP).skipped
-    other.step(STEP)
+    assert not skipping(STEP, 1).skipped
+    other(STEP, 1)
     assert_same_weights(skipping, other)
 
 
-def test_dropout_depends_on_seed_step_pass_and_rank_only():
+def test_dropout_depends_on_seed_step_micro_batch_and_rank_only():
     def loss(world: World | None = None, seed: int = 0, step: int = 0) -> float:
         torch.seed()  # has no effect
-        updater = make_updater(0.5, world, seed)
-        updater.position.global_step = step
-        return float(updater.compute_gradients(wide)["loss"])
+        return float(make_step(0.5, world, seed).compute_gradients(wide, step)["loss"])
 
     wide = step_of(batch(*ROWS * 20))
     other_rank = World(rank=1, size=2)
     losses = [loss(), loss(seed=1), loss(step=1), loss(other_rank)]
     assert len(set(losses)) == 4
     assert losses == [loss(), loss(seed=1), loss(step=1), loss(other_rank)]
-    twice = make_updater(0.5).compute_gradients(step_of(wide.passes[0], wide.passes[0]))
+    twice = make_step(0.5).compute_gradients(step_of(wide.micro_batches[0], wide.micro_batches[0]))
     assert float(twice["loss"]) != 2 * losses[0]
 
 
 def test_warm_up_changes_nothing():
-    warm, cold = make_updater(), make_updater()
+    warm, cold = make_step(), make_step()
     warm.warm_up(STEP)
     assert_same_weights(warm, cold)
-    assert warm.position == Position()
-    for updater in (warm, cold):
-        updater.step(STEP)
+    for optimizer_step in (warm, cold):
+        optimizer_step(STEP, 0)
     assert_same_weights(warm, cold)
 
 
@@ -214,7 +209,7 @@ class LateEvent:
 
 
 def test_values_are_read_after_the_copy_has_arrived():
-    copy = Copy(torch.device("cpu"))
+    copy = AsyncCopy(torch.device("cpu"))
     copy._arrived = LateEvent()  # pyright: ignore[reportAttributeAccessIssue]
     LateEvent.copies.append((copy._values, torch.tensor([0.0, 1.0, 0.0])))
     assert copy.read() == [0.0, 1.0, 0.0]

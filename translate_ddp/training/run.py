@@ -1,0 +1,539 @@
+"""A run, opened: from a configuration to everything that trains.
+
+`Run.open` shows the order in which a run comes together. Every rank calls it.
+"""
+
+import hashlib
+import os
+import shlex
+import time
+import uuid
+from collections.abc import Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from translate_ddp.data.augmentation import Augmentation, Perturbation
+from translate_ddp.data.batches import BatchLoader
+from translate_ddp.data.corpus import count_pairs
+from translate_ddp.data.dataset import PreparedData, load_prepared
+from translate_ddp.data.mix import Mix
+from translate_ddp.data.plan import Lengths
+from translate_ddp.data.preparation import prepare
+from translate_ddp.data.step_sampler import StepSampler
+from translate_ddp.data.subword_dropout import (
+    SubwordDropout,
+    dropout_fingerprint,
+    dropout_folder,
+    prepare_dropout,
+)
+from translate_ddp.data.tagging import prefixes_of
+from translate_ddp.data.tokenizer import existing_size
+from translate_ddp.errors import UserError
+from translate_ddp.modeling.loss import Objective
+from translate_ddp.modeling.precision import choose_dtype
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.presets import choose_preset, with_preset
+from translate_ddp.quantities import counted
+from translate_ddp.run_record import METRICS_FILE, SETTINGS_FILE, LaunchFacts
+from translate_ddp.runtime.cpu_memory import keep_freed_memory
+from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.files import explain_write_errors, write_atomically
+from translate_ddp.runtime.launch_record import is_restart, launch_names, record_launch
+from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.settings import CheckpointConfig, Config, Precision
+from translate_ddp.training.attended import attention_of
+from translate_ddp.training.checkpoint import (
+    CheckpointStore,
+    CheckpointWriter,
+    FoundCheckpoint,
+    NoCheckpoint,
+    find_on_nodes,
+    load_into,
+    select_path,
+)
+from translate_ddp.training.fine_tuning import (
+    adopt_settings,
+    describe_fit,
+    describe_languages,
+    store_tokenizer,
+)
+from translate_ddp.training.identity import (
+    check_languages,
+    check_same_run,
+    check_same_settings,
+    describe_changes,
+    describe_environment,
+    run_identity,
+)
+from translate_ddp.training.logbook import ConsoleSink, JsonlSink, Logbook, read_records
+from translate_ddp.training.metrics import Metric
+from translate_ddp.training.optimizer import allocate_moments, build_optimizer
+from translate_ddp.training.report_sink import ReportSink
+from translate_ddp.training.run_info import (
+    NO_STEP_LEFT,
+    describe_launch,
+    describe_rate_change,
+    describe_start,
+    report_end,
+    tracker_config,
+)
+from translate_ddp.training.state import Position, RunInfo, RunState
+from translate_ddp.training.step import OptimizerStep, reseed
+from translate_ddp.training.trackers import TrackioSink, WandbSink
+from translate_ddp.training.trainer import Trainer
+
+RECORD_SECONDS = 5.0  # for the page of the run, when it ends by an error
+UPLOAD_SECONDS = 10.0  # for the uploads of trackers, then
+
+
+@dataclass
+class Run:
+    """A run that is ready to train."""
+
+    trainer: Trainer
+    started: float  # time of the start on the monotonic clock
+
+    @classmethod
+    def open(cls, config: Config, given: Set[str], world: World) -> "Run":
+        """The run of these settings, from its start or from a checkpoint.
+
+        `given` has the names of the settings that the user set: only the others may be chosen
+        here. Raises UserError if the run cannot be opened; checkpoints are then unchanged.
+        """
+        started = time.monotonic()
+        check_same_settings(config, world)
+        folder, world = lock_run_folder(config.checkpoint.model_folder, world)
+        start = find_start(config.checkpoint, world)
+        if start.state is not None:
+            check_languages(start.state, config.corpus)
+        config, notices = choose_settings(config, given, start, folder.path / "data", world)
+
+        tokenizer = start.basis.tokenizer if config.checkpoint.init_from and start.basis else ""
+        data = prepare_data(config, folder.path / "data", world, tokenizer)
+        info = identify(config, data, start, world)
+        notices += start.messages + describe_initial_weights(config, data, start)
+
+        model = build_model(config, data, world)
+        step = build_step(config, model, world)
+        if start.found is not None:
+            allocate_moments(step.optimizer)
+            moments = step.optimizer if start.resumes else None
+            load_into(start.found, world, model, moments)
+
+        logbook = open_logbook(config, info, start, folder, model, world)
+        loader = build_loader(config, data, world)
+        store = CheckpointStore(config.checkpoint)
+        writer = CheckpointWriter(store, folder, world, logbook.message)
+        trainer = Trainer(config.train, model, step, loader, data, info, writer, logbook, world)
+        if start.state is not None:
+            notices += resume(trainer, start.state, config)
+        announce(config, trainer, folder, notices)
+        return cls(trainer, started)
+
+    def train(self) -> bool:
+        """Train to the end; False after a request to stop."""
+        with self.trainer.logbook:
+            is_finished = self.trainer.fit()
+            report_end(self.trainer, is_finished, self.started)
+        return is_finished
+
+
+# --- the folder and the checkpoint ---
+
+
+def lock_run_folder(path: str, world: World) -> tuple[RunFolder, World]:
+    """The run's folder, locked against other runs until this process ends, and the world.
+
+    The returned world records which nodes share the disk of the folder.
+    """
+    token = world.on_main("creating the lock's token", lambda: uuid.uuid4().hex)
+    folder = RunFolder(path, token)
+    # Rank 0 first: nodes that share its disk then find the lock held by their own run.
+    holders = world.on_main_then_each_node(
+        "locking the model folder", lambda: folder.lock(world.rank)
+    )
+    world.supervisor.at_end(lambda end: folder.write_status(end.status, end.message), seconds=5.0)
+    return folder, replace(world, disk_holders=tuple(holders))
+
+
+@dataclass
+class Start:
+    """What a run starts from: a checkpoint to resume, one for its first weights, or nothing."""
+
+    found: FoundCheckpoint | None
+    resumes: bool
+    messages: list[str]
+    is_fork: bool = False  # from an earlier checkpoint or in another folder: it has a new run id
+
+    @property
+    def basis(self) -> RunState | None:
+        return self.found.state if self.found is not None else None
+
+    @property
+    def state(self) -> RunState | None:
+        """The state to resume."""
+        return self.basis if self.resumes else None
+
+
+def find_start(settings: CheckpointConfig, world: World) -> Start:
+    """The checkpoint that `preload` selects, else for a new run that of `init_from`.
+
+    Raises UserError if there is no such checkpoint, or if it cannot be resumed.
+    """
+    store, preload = CheckpointStore(settings), settings.preload
+    if is_restarted(store.folder, world):  # `preload` was for the first start
+        preload = "latest"
+    start = find_preload(store, preload, world)
+    if start.found is None and preload != settings.preload:  # the restarted run had not saved yet
+        start = find_preload(store, settings.preload, world)
+    if start.found is None:
+        return find_initial(settings, world) if settings.init_from else start
+    if not start.found.state.can_resume:
+        path = start.found.path
+        raise UserError(
+            f"{path} is an average or an exported file, which has no optimizer state to resume "
+            f"with: start a new run from it with --init_from {shlex.quote(str(path))} and another "
+            "--model_folder."
+        )
+    if settings.init_from:
+        start.messages.append(f"--init_from {settings.init_from} is for new runs: it was not read.")
+    return start
+
+
+def is_restarted(folder: Path, world: World) -> bool:
+    """Whether the launcher restarts the run in the folder, according to any node."""
+    return any(world.on_each_node("looking for a restart", lambda: is_restart(os.environ, folder)))
+
+
+def find_preload(store: CheckpointStore, preload: str, world: World) -> Start:
+    """The checkpoint that `preload` selects; of "latest" there may be none."""
+    if not preload:
+        return Start(None, False, ["Starting from scratch (--preload '')."])
+    messages: list[str] = []
+    if preload == "best":
+        newest = find_preload(store, "latest", world)
+        if newest.found is None:
+            raise UserError(f"No best epoch: {store.none_intact('latest', [])}")
+        messages, preload = newest.found.messages, store.best_epoch(newest.found.state)
+    found = find_on_nodes("looking for a checkpoint", partial(store.select, preload), world)
+    if isinstance(found, FoundCheckpoint):
+        return Start(found, True, [*messages, *found.messages, f"Resuming from {found}."])
+    if preload == "latest" and not found.damaged:
+        return Start(None, False, [f"No checkpoint in {store.folder}: starting from scratch."])
+    if found.problem and not found.damaged:
+        raise UserError(found.problem)
+    raise store.none_intact(preload, found.damaged)
+
+
+def find_initial(settings: CheckpointConfig, world: World) -> Start:
+    """The checkpoint whose weights a new run takes."""
+    path, folder = Path(settings.init_from), Path(settings.model_folder).resolve()
+    if folder in (path.parent.resolve(), path.resolve().parent, path.resolve()):
+        raise UserError(
+            f"--init_from {path} is in the model folder, from which a new run moves the "
+            "files of other runs: copy it elsewhere, or pass another --model_folder."
+        )
+    found = find_on_nodes(
+        "looking for the initial weights",
+        lambda: select_path(path) if path.exists() else [],
+        world,
+    )
+    if isinstance(found, NoCheckpoint):
+        problem = found.damaged[0][1] if found.damaged else "there is no such file"
+        raise UserError(found.problem or f"--init_from {path} cannot be used: {problem}.")
+    of = f"{found} ({found.state.position})"
+    message = f"New run with the weights, model settings and tokenizer of {of}."
+    return Start(found, False, [*found.messages, message])
+
+
+# --- settings and data ---
+
+
+def choose_settings(
+    config: Config, given: Set[str], start: Start, folder: Path, world: World
+) -> tuple[Config, list[str]]:
+    """The settings with those that are chosen at the start, and messages about the choice.
+
+    Those of the preset "auto" by the size of the corpus, and with `init_from` model and tokenizer
+    of the checkpoint. The vocabulary has the size of `tokenizer_file`, if that is larger.
+    """
+    notices: list[str] = []
+    languages, is_given = config.corpus.language_pair, "vocab_size" in given
+    size = world.on_main(
+        "reading the tokenizer", lambda: existing_size(config.tokenizer, languages, is_given)
+    )
+    if config.run.preset == "auto":
+        pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
+        preset = choose_preset("auto", config.corpus.dataset, pairs)
+        config = with_preset(config, preset, given)
+        notices = [f"Chose --preset {preset} for {counted(pairs, 'training pair')}."]
+    vocab_size = max(size, config.tokenizer.vocab_size)
+    config = replace(config, tokenizer=replace(config.tokenizer, vocab_size=vocab_size))
+    if config.checkpoint.init_from and start.basis is not None:
+        config = adopt_settings(config, start.basis, given)
+    return config, notices
+
+
+def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = "") -> PreparedData:
+    """The encoded corpus, prepared in `folder` once per disk and memory-mapped by every rank.
+
+    `tokenizer` is the text of one to encode it with, instead of that of the settings. Raises
+    UserError if the nodes read different data.
+    """
+
+    def fingerprint(prepared: Path) -> str:
+        data = load_prepared(prepared)
+        parts = [data.fingerprint, data.validation_fingerprint]
+        if probability := config.augment.bpe_dropout:
+            parts.append(dropout_fingerprint(dropout_folder(prepared, probability)))
+        return "".join(parts)
+
+    def prepare_here() -> list[str]:
+        corpus, settings = config.corpus, config.tokenizer
+        if tokenizer:
+            settings = store_tokenizer(tokenizer, folder, corpus.language_pair)
+        augment, seq_len = config.augment, config.batches.seq_len
+        path = prepare(corpus, settings, seq_len, folder, augment.perturb, shown=world.is_main)
+        if augment.bpe_dropout:
+            prepare_dropout(path, augment.bpe_dropout)
+        return [path.name, fingerprint(path)]
+
+    prepared = world.on_each_disk("preparing the corpus", prepare_here)
+
+    if len({digest for _, digest in prepared}) > 1:
+        raise UserError("The nodes read different data: give all of them the same files.")
+    holder = world.disk_holders[world.node_index]
+    return load_prepared(folder / prepared[world.disk_leaders.index(holder)][0])
+
+
+def identify(config: Config, data: PreparedData, start: Start, world: World) -> RunInfo:
+    """The run of the checkpoint, or a new one; the same on every rank.
+
+    Files in the folder that are not part of it are moved to an archive. A run that resumes before
+    its last checkpoint, or in another folder, gets a new id: trackers drop points before the last
+    step of an id. Weights of `--init_from` may know longer sources and more abbreviations than the
+    corpus. Raises UserError if the checkpoint belongs to another run.
+    """
+    settings, store, state = config.to_dict(), CheckpointStore(config.checkpoint), start.state
+    identity = run_identity(settings, data, world.size, build_mix(config, data))
+    history: list[str] | None = None
+    if state is not None and start.found is not None:
+        check_same_run(state, identity, settings)
+        history = [*state.run.history, start.found.path.name]  # it does not hold its own name
+        state.run.history = history
+    moved = world.on_each_disk("archiving files", lambda: store.archive(history))
+    start.messages += [f"Moved files that are not part of this run to {to}." for to in moved if to]
+    record_begin(store.folder, world)
+
+    longest, learnt = data.longest_source, data.abbreviations
+    if (basis := start.basis) is not None:
+        longest, known = max(longest, basis.run.longest_source), basis.run.abbreviations
+        learnt = known | {of: sorted({*all_, *known.get(of, ())}) for of, all_ in learnt.items()}
+    archives = world.on_main("counting archives", store.count_archives)
+    if state is None or start.found is None:
+        run_id = world.on_main("creating the run id", lambda: uuid.uuid4().hex[:8])
+    else:
+        run_id, folder = state.run.run_id, store.folder.resolve()
+        # An archive made after the state was saved contains later checkpoints.
+        is_elsewhere = start.found.path.parent.resolve() != folder
+        start.is_fork = archives > state.run.archives or is_elsewhere
+        if start.is_fork:  # not random: the same again if the run is killed before it saves
+            run_id = hashlib.sha256(f"{run_id} {archives} {folder}".encode()).hexdigest()[:8]
+    return RunInfo(run_id, settings, identity, history or [], archives, longest, learnt)
+
+
+def record_begin(folder: Path, world: World) -> None:
+    """From now on, a start by the same launcher is a restart of the run in the folder.
+
+    Call it when the folder has no files of other runs. Raises UserError if the disk is full.
+    """
+    names = {name for found in world.gather(launch_names(os.environ)) for name in found}
+
+    def work() -> None:
+        with explain_write_errors(folder):
+            record_launch(folder, names)
+
+    world.on_each_disk("recording the launch", work)
+
+
+def describe_initial_weights(config: Config, data: PreparedData, start: Start) -> list[str]:
+    """How well the weights of `init_from` fit the corpus."""
+    if start.found is None or start.resumes:
+        return []
+    fit = describe_fit(data.train, data.tokenizer)
+    return [fit, *describe_languages(config.corpus, start.found.state)]
+
+
+# --- what trains ---
+
+
+def build_model(config: Config, data: PreparedData, world: World) -> Transformer:
+    """A new model on this rank's device, the same on every rank."""
+    if world.device.type == "cpu":
+        keep_freed_memory()
+    reseed(config.train.seed)
+    dtype = choose_common_dtype(config.train.precision, world)
+    model = Transformer(config.model, len(data.tokenizer), dtype=dtype).to(world.device)
+    if config.train.compile:
+        model.compile(dynamic=True)
+    return model
+
+
+def choose_common_dtype(precision: Precision, world: World) -> torch.dtype:
+    """The dtype of the layers on every rank: fp32 if only some of them would choose bf16."""
+    dtypes = set(world.gather(choose_dtype(precision, world.device)))
+    return dtypes.pop() if len(dtypes) == 1 else torch.float32
+
+
+def build_step(config: Config, model: Transformer, world: World) -> OptimizerStep:
+    """The step, with loss, DDP and optimizer."""
+    objective = world.replicate(Objective(model, config.loss), config.distributed)
+    optimizer = build_optimizer(model, config.optimizer, model.dtype, world)
+    seed, copies = config.train.seed, config.loss.forward_copies
+    return OptimizerStep(objective, optimizer, config.optimizer, world, seed, copies)
+
+
+def build_mix(config: Config, data: PreparedData) -> Mix:
+    """The pairs of each dataset in each epoch. Raises UserError if an epoch would have none."""
+    return Mix.of(config.mix, data.sizes, config.train.num_epochs)
+
+
+def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoader:
+    """The loader of this rank's shard of every step."""
+    augmentation = build_augmentation(config, data)
+    sampler = StepSampler(
+        Lengths.of(data.train),
+        config.batches,
+        seed=config.train.seed,
+        rank=world.rank,
+        world_size=world.size,
+        mix=build_mix(config, data),
+        lengths_in=augmentation and partial(augmentation.lengths, data.train),
+    )
+    max_tokens = config.micro_batch_tokens(world.device.type)
+    return BatchLoader(data.train, sampler, max_tokens, world.device, augmentation)
+
+
+def build_augmentation(config: Config, data: PreparedData) -> Augmentation | None:
+    """The changes of the training pairs, or None if there are none."""
+    settings, seq_len, seed = config.augment, config.batches.seq_len, config.train.seed
+    perturbation = dropout = None
+    if settings.perturb:
+        sources = zip(prefixes_of(config.corpus), config.corpus.languages, strict=False)
+        languages = {prefix: source for prefixes, source in sources for prefix in prefixes}
+        perturbation = Perturbation(data.tokenizer, seq_len, seed, languages)
+    if settings.bpe_dropout:  # the folder exists: `prepare_data` has made it
+        folder = dropout_folder(data.folder, settings.bpe_dropout)
+        dropout = SubwordDropout(folder, seq_len, seed)
+    return Augmentation(perturbation, dropout) if perturbation or dropout else None
+
+
+# --- the logbook, and the position of a resumed run ---
+
+
+def open_logbook(
+    config: Config,
+    info: RunInfo,
+    start: Start,
+    folder: RunFolder,
+    model: Transformer,
+    world: World,
+) -> Logbook:
+    """The logbook: with all sinks but the report on rank 0, without any on other ranks."""
+    if not world.is_main:
+        return Logbook(shown=False)
+    logbook, state = Logbook(), start.state
+    message = logbook.message
+    metrics = JsonlSink(folder.path, state.log_offset if state else None, message)
+    logbook.sinks += [ConsoleSink(), metrics]
+    logbook.offset, logbook.last_time = metrics.offset, metrics.last_time
+    settings = tracker_config(info.config, model, world)
+    last_step = state.position.global_step if state and start.is_fork else 0
+    history = read_records(folder.path, last_step) if last_step else []
+    run_id, project = info.run_id, config.logbook.trackio_project
+    logbook.sinks.append(WandbSink(config.logbook, folder.path, run_id, settings, message, history))
+    if project:
+        logbook.sinks.append(TrackioSink(project, run_id, settings, message, history))
+
+    def close_report() -> None:
+        for sink in logbook.sinks:
+            if isinstance(sink, ReportSink):
+                sink.close(RECORD_SECONDS, failed=True)
+
+    at_end, seconds = world.supervisor.at_end, 1.5 * UPLOAD_SECONDS
+    at_end(lambda _: close_report(), 1.5 * RECORD_SECONDS)
+    # Not in another thread, as the main thread may use them.
+    at_end(lambda _: logbook.close(UPLOAD_SECONDS, failed=True), seconds, in_main_thread=True)
+    return logbook
+
+
+def resume(trainer: Trainer, state: RunState, config: Config) -> list[str]:
+    """Set the position of a resumed run; messages about what has changed since its checkpoint."""
+    world, max_tokens = trainer.world, trainer.loader.max_tokens
+    environment = describe_environment(trainer.model, max_tokens, world)
+    messages = describe_changes(state, config.to_dict(), environment)
+    trainer.resume(state)
+    if trainer.is_finished():
+        return [*messages, NO_STEP_LEFT]
+    store = trainer.checkpoints.store
+    trainer.position, best = choose_best(trainer.position, trainer.metric, store, world)
+    return messages + best
+
+
+def choose_best(
+    position: Position, metric: Metric, store: CheckpointStore, world: World
+) -> tuple[Position, list[str]]:
+    """If `best_metric` has changed, choose the best epoch that has a file; and a message."""
+    name = metric.name
+    if position.best_metric in ("", name):
+        return position, []
+
+    def work() -> Position:
+        best, epochs = position, {c.step: c.epoch for c in store.list() if c.epoch}
+        for step, scores in read_records(store.folder, position.global_step):
+            if step in epochs and f"validation/{name}" in scores:
+                best = best.with_score(epochs[step], scores[f"validation/{name}"], metric)
+        return best
+
+    best = world.on_main("choosing the best epoch", work)
+    return best, [
+        f"Best epoch by {name}, of those with a file and a score in {METRICS_FILE}: "
+        f"{best.best_epoch if best.best_metric == name else 'none yet'}. The file of epoch "
+        f"{position.best_epoch}, the best by {position.best_metric}, is kept."
+    ]
+
+
+def announce(config: Config, trainer: Trainer, folder: RunFolder, notices: Sequence[str]) -> None:
+    """Print what the run is, and begin its record: STATUS.json now describes this start."""
+    world, logbook, settings = trainer.world, trainer.logbook, config.to_dict()
+    if world.is_main:
+        with suppress(OSError):  # the next save reports a full disk
+            write_atomically(folder.path / SETTINGS_FILE, config.to_yaml())
+    launch = describe_launch(settings, trainer)
+    for line in describe_start(settings, trainer, launch) if launch else ():
+        logbook.message(line)
+    folder.has_begun = True
+    if world.is_node_leader:  # nodes may have separate disks
+        folder.write_status("running")
+    if launch is not None and config.logbook.report:
+        open_report(launch, trainer)
+    for line in [*notices, *describe_rate_change(trainer)]:
+        logbook.message(line)
+
+
+def open_report(launch: LaunchFacts, trainer: Trainer) -> None:
+    """Record the run from now on, and write its report."""
+    logbook = trainer.logbook
+    sink = ReportSink(
+        trainer.checkpoints.folder.path,
+        launch,
+        lambda: trainer.position.global_step,
+        partial(attention_of, trainer.model, trainer.data),
+        logbook.message,
+    )
+    metrics = [type(each) for each in logbook.sinks].index(JsonlSink)
+    logbook.sinks.insert(metrics + 1, sink)  # before trackers, which may be slow to close

@@ -1,0 +1,375 @@
+"""What a run prints and records about itself at its start and at its end."""
+
+import math
+import platform
+import re
+import shlex
+import shutil
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from translate_ddp import __version__
+from translate_ddp.data.batches import padding_share
+from translate_ddp.data.mix import Mix
+from translate_ddp.data.plan import Lengths
+from translate_ddp.modeling.precision import choose_dtype, precision_warning
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.presets import changed_settings
+from translate_ddp.quantities import counted, describe_seconds, number, size
+from translate_ddp.run_record import REPORT_FILE, LaunchFacts
+from translate_ddp.runtime.distributed import World
+from translate_ddp.settings import CheckpointConfig, Settings, all_settings, by_name
+from translate_ddp.training.identity import without_paths
+from translate_ddp.training.optimizer import MAX_WARMUP, allocated_size, learning_rate
+from translate_ddp.training.trainer import Trainer
+
+BINS = 40  # of the histogram of lengths, at most
+MAX_RANK_LINES = 16  # with more ranks, one line per host
+NO_STEP_LEFT = (
+    "This run has finished: raise --num_epochs, --max_steps or --patience to train longer, or pass "
+    "--preload '' for a new run."
+)
+STOPPED_UPLOAD_SECONDS = 5.0  # for trackers: the launcher ends a stopped process soon
+
+
+# --- facts ---
+
+
+def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
+    """The facts of this start of the run, on rank 0. Every rank must call it."""
+    world, data, sampler = trainer.world, trainer.data, trainer.sampler
+    ranks = describe_ranks(world.gather(describe_rank(world)))
+    if not world.is_main:
+        return None
+    corpus = config["corpus"]
+    return LaunchFacts(
+        time=round(time.time(), 3),
+        step=trainer.position.global_step,
+        previous=trainer.logbook.last_time,
+        version=__version__,
+        torch=str(torch.__version__),
+        python=platform.python_version(),
+        lang_src=corpus["lang_src"],
+        lang_tgt=corpus["lang_tgt"],
+        datasets=[short_name(name) for name in corpus["dataset"]],
+        preset=config["run"]["preset"],
+        changed=changed_settings(config),
+        model=describe_sizes(config["model"]),
+        parameters=count_parameters(trainer.model),
+        precision=precision(trainer.model),
+        device=world.device.type,
+        ranks=ranks,
+        world_size=world.size,
+        nodes=len(world.node_leaders),
+        threads=torch.get_num_threads(),
+        num_epochs=trainer.config.num_epochs,
+        total_steps=count_steps(trainer),
+        best_metric=trainer.metric.name,
+        train_pairs=len(data.train),
+        validation_pairs=len(data.validation),
+        vocab_size=len(data.tokenizer),
+        dropped=data.dropped,
+        padding=padding_share(sampler, trainer.loader.max_tokens),
+        **count_lengths(sampler.lengths),
+    )
+
+
+def short_name(dataset: str) -> str:
+    """`multi30k/train` of a path: folders are named after a corpus more often than its files."""
+    return Path(*Path(dataset).parts[-2:]).as_posix()
+
+
+def count_steps(trainer: Trainer) -> int:
+    """The steps of the whole run, unless --patience ends it before.
+
+    Exact but for the epochs to come, which have about as many steps as the first of their stage.
+    """
+    position, config, mix = trainer.position, trainer.config, trainer.mix
+    steps = position.global_step - position.step_in_epoch
+    ends = [*mix.first_epochs[1:], config.num_epochs]
+    plans = trainer.sampler.first_plans()
+    for first, end, plan in zip(mix.first_epochs, ends, plans, strict=True):
+        epochs = min(end, config.num_epochs) - max(first, position.epoch)
+        steps += len(plan) * max(0, epochs)
+    limit = config.max_steps or steps
+    return max(position.global_step, min(steps, limit))
+
+
+def count_lengths(lengths: Lengths) -> dict[str, Any]:
+    """The histogram of sentence lengths in tokens, [EOS] included, as fields of `LaunchFacts`.
+
+    It ends at the length that 99.5% of the sentences do not exceed; its last bin also has all
+    longer ones.
+    """
+    sides = lengths.source, lengths.target
+    usual = max(int(np.quantile(side, 0.995)) for side in sides)
+    width = 1 + usual // BINS
+    edges = np.arange(0, usual + 1 + width, width)
+    counts = (np.histogram(np.minimum(side, edges[-1] - 1), edges)[0] for side in sides)
+    names = ("length_edges", "source_lengths", "target_lengths")
+    return dict(zip(names, (each.tolist() for each in (edges, *counts)), strict=True))
+
+
+def describe_sizes(model: Mapping[str, Any]) -> str:
+    """The sizes in the settings of a model, in words."""
+    return (
+        f"{model['num_encoder_layers']} encoder and {model['num_decoder_layers']} decoder "
+        f"layers, width {model['d_model']}, feed-forward {model['d_ff']}, "
+        f"{model['num_heads']} heads"
+    )
+
+
+def describe_rank(world: World) -> str:
+    """`host: cuda:0 (NVIDIA H100)` or `host: cpu, 2 thread(s)`."""
+    device = f"{world.device}, {torch.get_num_threads()} thread(s)"
+    if world.device.type == "cuda":
+        device = f"{world.device} ({torch.cuda.get_device_name(world.device)})"
+    return f"{socket.gethostname()}: {device}"
+
+
+def describe_ranks(ranks: list[str]) -> list[str]:
+    """A line for each rank; with many ranks, a line for each host and kind of device."""
+    if len(ranks) <= MAX_RANK_LINES:
+        return [f"rank {rank}  {text}" for rank, text in enumerate(ranks)]
+    kinds = Counter(re.sub(r"cuda:\d+", "cuda", text) for text in ranks)
+    return [f"{count} ranks  {kind}" for kind, count in kinds.items()]
+
+
+def precision(model: Transformer) -> str:
+    return "bf16" if model.dtype == torch.bfloat16 else "fp32"
+
+
+def count_parameters(model: Transformer) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def tracker_config(config: Settings, model: Transformer, world: World) -> dict[str, Any]:
+    """The configuration for W&B and trackio: settings except paths, and the values of `auto`."""
+    values = by_name(without_paths(config))
+    known = all_settings()
+    settings = {n: v for n, v in values.items() if not (n in known and known[n].path)}
+    return settings | {
+        "dataset": " ".join(values["dataset"]),
+        "validation": values["validation"],
+        "precision": precision(model),
+        "device": world.device.type,
+        "world_size": world.size,
+        "nodes": len(world.node_leaders),
+        "parameters": count_parameters(model),
+    }
+
+
+# --- the message at the start ---
+
+
+def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> list[str]:
+    """Lines that describe model, data, steps and ranks, and warnings. Rank 0 only."""
+    world, sampler, folder = trainer.world, trainer.sampler, trainer.checkpoints.store.folder
+    train, optimizer, batches = config["train"], config["optimizer"], config["batches"]
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in launch.dropped.items())
+    step = f"at most {batches['batch_tokens']:,} tokens"
+    if batches["batch_size"]:
+        step = f"{batches['batch_size'] * world.size} sentences"
+    steps = [len(plan) for plan in sampler.first_plans()]  # of an epoch of each stage
+    stages = zip(steps, sampler.mix.stages, strict=True)
+    total = sum(count * stage.epochs for count, stage in stages)
+    rate = describe_rate(optimizer, total, train["max_steps"])
+    epochs = counted(train["num_epochs"], "epoch")
+    if train["patience"]:
+        epochs = f"at most {epochs} (patience {train['patience']})"
+    disk, warnings = describe_disk(trainer)
+    datasets = config["corpus"]["dataset"]
+    rows = {
+        "preset": launch.preset,
+        "model": f"{launch.model}, dropout {config['model']['dropout']:g}",
+        "": f"{launch.parameters:,} parameters, layers compute in {launch.precision}",
+        "training": f"{epochs}, {optimizer['optimizer']}, {rate}, seed {train['seed']}",
+        "steps": f"{step} per step over all ranks, {describe_steps(steps, sampler.mix)}, "
+        f"{launch.padding:.1%} padding",
+        "corpus": f"{' '.join(datasets)} {launch.lang_src}-{launch.lang_tgt}: "
+        f"{launch.train_pairs:,} training and "
+        f"{counted(launch.validation_pairs, 'validation pair')}",
+        **describe_mix(sampler.mix, datasets),
+        "dropped": dropped or "none",
+        "vocabulary": f"{launch.vocab_size:,}",
+        "ranks": f"{world.size}, backend {world.backend}",
+    }
+    lines = [f"{name:>12}  {value}" for name, value in rows.items()]
+    lines += [f"{'':>12}  {line}" for line in launch.ranks]
+    lines += [f"{'saves to':>12}  {folder}/: {disk}"]
+    lines += [f"{'logs to':>12}  {trainer.logbook.status}"]
+    if config["logbook"]["report"]:
+        lines += [f"{'report':>12}  {folder / REPORT_FILE}, from the first validation on"]
+    return lines + describe_warnings(train["precision"], trainer.model.dtype, world) + warnings
+
+
+def describe_rate(optimizer: Mapping[str, Any], steps: int, max_steps: int) -> str:
+    """The learning rate of a training that is planned for so many steps: its peak, and the decay.
+
+    `max_steps` may end it before; 0: it does not.
+    """
+    rate, warmup, schedule = (optimizer[name] for name in ("lr", "warmup_steps", "schedule"))
+    peak, top = rate, warmup
+    if schedule == "linear":
+        warmup = min(warmup, math.ceil(MAX_WARMUP * steps))
+        # Where the line that rises from 0 meets the one that falls from `rate`.
+        peak, top = (value / (1 + warmup / steps) for value in (rate, warmup))
+    last = min(steps, max_steps or steps)
+    if last < top:
+        more = "raise --max_steps" if last < steps else "lower --batch_tokens"
+        return (
+            f"learning rate up to {rate * last / warmup:.2g} only, as all {last:,} steps are "
+            f"within the {warmup:,} warm-up steps (lower --warmup_steps, or {more})"
+        )
+    return f"learning rate {rate:g}, peak {peak:.3g} at step {round(top):,}, {schedule} decay"
+
+
+def describe_rate_change(trainer: Trainer) -> list[str]:
+    """A message if changed settings change the learning rate of a resumed run by over a tenth."""
+    step, config, mix = trainer.position.global_step, trainer.step.config, trainer.mix
+    if step == 0 or trainer.is_finished():
+        return []
+    trainer.sampler.set_epoch(trainer.position.epoch)  # for its number of steps
+
+    def rate(ago: int) -> float:
+        done = trainer.epochs_done - ago / len(trainer.sampler.plan)
+        return learning_rate(step - ago, config, mix.finished_part(done, trainer.config.num_epochs))
+
+    last, now = trainer.step.optimizer.param_groups[0]["lr"], rate(0)
+    if abs(rate(1) - last) < 0.1 * last:
+        return []
+    return [
+        f"The learning rate was {last:.3g} at the last step, and is {now:.3g} at the next one. "
+        f"Pass --lr {config.lr * last / now:.3g} to continue at about the old rate, or start a new "
+        "run, with a schedule of its own, by --init_from and a lower --lr."
+    ]
+
+
+def describe_steps(counts: Sequence[int], mix: Mix) -> str:
+    """The steps per epoch, of each stage."""
+    if len(counts) == 1:
+        return f"{counted(counts[0], 'step')} per epoch"
+    stages = zip(counts, mix.stages, strict=True)
+    parts = (f"{count:,} in {counted(stage.epochs, 'epoch')}" for count, stage in stages)
+    return f"{', then '.join(parts)} steps per epoch"
+
+
+def describe_mix(mix: Mix, names: Sequence[str]) -> dict[str, str]:
+    """The pairs of each dataset in an epoch of each stage; none if an epoch has all of them."""
+    if all(map(mix.draws_all_once, mix.first_epochs)):
+        return {}
+    stages = []
+    for first in mix.first_epochs:
+        # The directions of a dataset, if it has two, lie apart.
+        counts = np.reshape(mix.counts(first), (-1, len(names))).sum(axis=0)
+        stages.append(" + ".join(f"{n:,} of {name}" for n, name in zip(counts, names, strict=True)))
+    return {"epoch": f"{', then '.join(stages)} pairs"}
+
+
+def describe_disk(trainer: Trainer) -> tuple[str, list[str]]:
+    """The checkpoints that a run writes beside the prepared corpus, and a warning if they do not
+    fit on the disk.
+    """
+    store, position = trainer.checkpoints.store, trainer.position
+    files = store.count_files(trainer.config.num_epochs, len(position.kept_epochs))
+    weights = sum(p.numel() * p.element_size() for p in trainer.model.parameters())
+    each = weights + allocated_size(trainer.step.optimizer)
+    free = shutil.disk_usage(store.folder).free
+    for checkpoint in store.list():  # which the new ones replace
+        with suppress(FileNotFoundError):  # a stale listing of a network disk
+            free += checkpoint.path.stat().st_size
+    text = (
+        f"{'at most' if store.keep_last else 'at least'} {files} checkpoints of "
+        f"{size(each)}, {size(files * each)} of {size(free)} free"
+    )
+    if files * each <= free:
+        return text, []
+    return text, [
+        f"The disk of {store.folder} has no space for all checkpoints: {text}. Free some, lower "
+        "--keep_last, or choose another --model_folder."
+    ]
+
+
+def describe_warnings(precision: Any, dtype: torch.dtype, world: World) -> list[str]:
+    found = [precision_warning(precision, world.device), unused_gpus(world)]
+    if choose_dtype(precision, world.device) != dtype:
+        found.append("Another rank has no bf16, so all of them compute in fp32.")
+    return [warning for warning in found if warning]
+
+
+def unused_gpus(world: World) -> str | None:
+    """A warning with the torchrun command, if a single process runs where there are more GPUs."""
+    count = torch.cuda.device_count() if world.device.type == "cuda" else 0
+    if world.size > 1 or count < 2:
+        return None
+    command = shlex.join(["torchrun", f"--nproc_per_node={count}", *sys.argv])
+    return f"This process uses 1 of {count} GPUs. To use all of them: {command}"
+
+
+# --- the message at the end ---
+
+
+def report_end(trainer: Trainer, is_finished: bool, started: float) -> None:
+    """Write STATUS.json, print how the run ended, and close the logbook. Every rank must call it.
+
+    `started` is the time of the start on the monotonic clock.
+    """
+    world, position = trainer.world, trainer.position
+    world.supervisor.begin_ending()
+    # Other ranks may not have received the reason yet.
+    reasons = [reason for reason in world.gather(world.supervisor.stop_reason or "") if reason]
+    stop_reason = None if is_finished else reasons[0]
+    if world.is_node_leader:
+        trainer.checkpoints.folder.write_status(
+            "preempted" if stop_reason else "finished",
+            stop_reason or early_end(trainer),
+            epoch=position.current_epoch,
+            step=trainer.checkpoints.saved_step,
+            checkpoint=trainer.checkpoints.saved_name,
+        )
+    trainer.logbook.message(describe_end(trainer, stop_reason, started))
+    trainer.logbook.close(STOPPED_UPLOAD_SECONDS if stop_reason else math.inf)
+
+
+def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> str:
+    """The last message: where and why the run ended, its duration, and the next command."""
+    position, store = trainer.position, trainer.checkpoints.store
+    duration = describe_seconds(time.monotonic() - started)
+    if stop_reason:
+        saved = trainer.checkpoints.saved_step == position.global_step
+        outcome = "and saved" if saved else "not saved: loss or gradient was not finite"
+        return (
+            f"Stopped at {position}, on request ({stop_reason}), {outcome}, after {duration}. "
+            "The same command resumes from the last checkpoint."
+        )
+    reason = f" ({early})" if (early := early_end(trainer)) else ""
+    best = ""
+    if position.best_epoch:
+        score = number(position.best_score)
+        best = f" Best finished epoch: {position.best_epoch}, {position.best_metric} {score}."
+    options = ""
+    if str(store.folder) != CheckpointConfig.model_folder:
+        options += f" --model_folder {shlex.quote(str(store.folder))}"
+    if store.basename != CheckpointConfig.model_basename:
+        options += f" --model_basename {shlex.quote(store.basename)}"
+    return (
+        f"Finished at {position}{reason}, after {duration}.{best}\n"
+        f'Translate with: python -m translate_ddp translate{options} "..."'
+    )
+
+
+def early_end(trainer: Trainer) -> str:
+    """Why the run has finished before its last epoch, or ""."""
+    position = trainer.position
+    if position.epoch >= trainer.config.num_epochs or not trainer.has_no_patience(position):
+        return ""
+    return f"no better {position.best_metric} since epoch {position.best_epoch}"

@@ -1,1 +1,0 @@
-"""The destinations of scalars and sample translations; each file has one `Sink`."""

@@ -1,0 +1,294 @@
+"""Experiment trackers: Weights & Biases, and trackio, which has the same interface.
+
+A tracker never prompts, blocks or ends a run. All calls run on a background thread. Only the start
+and the end wait for it, for a bounded time. After the first failed call there are no others, and
+one message. W&B receives the values passed here and the load of the machine: no command line,
+environment variable, path, host name, repository, package list or console output.
+"""
+
+import errno
+import logging
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from translate_ddp.runtime.background import BackgroundThread
+from translate_ddp.settings import LogbookConfig, WandbMode
+from translate_ddp.training.logbook import Sample, Sink, shown_samples
+
+History = Sequence[tuple[int, Mapping[str, float]]]  # earlier records of a run, by step
+
+# Start and end of W&B take at most 30 s each.
+START_SECONDS = 27.0
+INIT_SECONDS = 15.0  # of them, to reach the server; then the run starts offline
+END_SECONDS = 27.0
+UPLOAD_SECONDS = 24.0  # of them, to upload the remaining records
+TEARDOWN_SECONDS = 3.0  # after either, to end W&B's own process
+FLUSH_SECONDS = 1.0  # of records that a power cut may remove from the .wandb file
+ROOM_BYTES = 1 << 16  # more than W&B writes at once
+REASON_CHARACTERS = 250  # of an error
+
+
+class TrackerSink(Sink):
+    """Logs to one run of a tracker. Subclasses start it, and know its peculiarities.
+
+    `history` holds earlier records of this run that the tracker does not have under this id.
+    """
+
+    name = ""  # of the tracker, in messages
+    start_seconds = end_seconds = 20.0
+
+    def __init__(self, message: Callable[[str], None], history: History) -> None:
+        self.status = ""
+        self.upload = ""  # the command that uploads what is on disk
+        self._message = message
+        self._run: Any = None  # with `log` and `finish`; None: not started, or stopped
+        self._thread = BackgroundThread(self.name, stop_after_error=True)
+        try:
+            self._run = self._thread.result(self.start, self.start_seconds)
+        except (Exception, SystemExit) as error:
+            self._give_up(error)
+        for step, scalars in history:
+            self.log(step, scalars)
+
+    def start(self) -> Any:
+        """The started run; sets `status`."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise an error if a record would be lost."""
+
+    def point(self, step: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values as the tracker stores them."""
+        return dict(values)
+
+    def log_table(self, run: Any, step: int, table: Callable[[Any], object]) -> None:
+        """Log samples; `table` makes a table of a library."""
+        raise NotImplementedError
+
+    def log(self, step: int, scalars: Mapping[str, float]) -> None:
+        values = self.point(step, scalars)
+        self._submit(lambda run: run.log(values, step=step))
+
+    def validated(self, step: int, rows: Sequence[Sample]) -> None:
+        columns, data = list(Sample._fields), [list(row) for row in shown_samples(rows)]
+        self._submit(
+            lambda run: self.log_table(
+                run, step, lambda library: library.Table(columns=columns, data=data)
+            )
+        )
+
+    def finish(self, run: Any, failed: bool) -> None:
+        """Upload the remaining records."""
+        run.finish()
+
+    def close(self, seconds: float, failed: bool) -> None:
+        """Upload for at most `seconds` and `end_seconds`. Records that remain are on disk."""
+        if (run := self._run) is None:
+            return
+        try:
+            self._thread.result(lambda: self.finish(run, failed), min(seconds, self.end_seconds))
+        except (Exception, SystemExit) as error:
+            self._give_up(error)
+        else:
+            self._run = None
+            self.teardown()
+
+    def teardown(self) -> None:
+        """End what the library has started."""
+
+    def _submit(self, call: Callable[[Any], object]) -> None:
+        if (run := self._run) is None:
+            return
+        if self._thread.error is not None:
+            return self._give_up(self._thread.error)
+
+        def work() -> None:
+            self.check()
+            call(run)
+
+        self._thread.submit(work)
+
+    def _give_up(self, error: BaseException) -> None:
+        hint = f"; {self.upload} uploads its records" if self._run and self.upload else ""
+        self._run, self.status = None, ""
+        reason = brief(error)
+        self._message(f"{self.name} stopped ({reason}): metrics.jsonl has every record{hint}")
+        self.teardown()
+
+
+def brief(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:REASON_CHARACTERS]
+
+
+class TrackioSink(TrackerSink):
+    """trackio: a local database, shown by `trackio show`. It warns itself of a full disk."""
+
+    name = "trackio"
+
+    def __init__(
+        self,
+        project: str,
+        run_id: str,
+        config: Mapping[str, Any],
+        message: Callable[[str], None],
+        history: History = (),
+    ) -> None:
+        self.project = project
+        self._arguments = {"name": run_id, "config": dict(config), "resume": "allow"}
+        super().__init__(message, history)
+
+    def start(self) -> Any:
+        # trackio keeps its current run per thread: the module is what has `log` and `finish`.
+        library = import_module("trackio")
+        library.init(self.project, embed=False, **self._arguments)
+        self.status = f"trackio project {self.project}"
+        return library
+
+    def log_table(self, run: Any, step: int, table: Callable[[Any], object]) -> None:
+        run.log({"validation/samples": table(run)}, step=step)
+
+
+class WandbSink(TrackerSink):
+    """Weights & Biases: online if the mode allows it and the server responds, else offline."""
+
+    name = "W&B"
+
+    def __init__(
+        self,
+        settings: LogbookConfig,
+        folder: Path,
+        run_id: str,
+        config: Mapping[str, Any],
+        message: Callable[[str], None],
+        history: History = (),
+    ) -> None:
+        self.start_seconds, self.end_seconds = START_SECONDS, END_SECONDS
+        self._mode, self._folder, self._warning = resolve_mode(settings.wandb_mode), folder, ""
+        self._arguments: dict[str, Any] = {
+            "project": settings.wandb_project,
+            "group": settings.wandb_group or None,
+            "dir": folder,
+            "id": run_id,
+            "resume": "allow",
+            "config": dict(config),
+        }
+        if self._mode == "disabled":
+            self.status, self._run = "", None
+            return
+        keep_files_in(folder / "wandb" / "cache")
+        super().__init__(message, history)
+        if self._warning:
+            message(self._warning)
+
+    def start(self) -> Any:
+        folder = self._folder / "wandb"
+        folder.mkdir(exist_ok=True)
+        self.check()
+        import wandb
+
+        wandb.setup(wandb_settings())  # before its first message, which it would print
+        reason = "as chosen"
+        if self._mode != "offline":
+            try:
+                if wandb.login(prompt=False, verify=False):
+                    return self._open("online", f"run-*-{self._arguments['id']}")
+                reason = "no API key"
+            except Exception as error:
+                reason = "not connected"
+                self._warning = (
+                    f"W&B cannot go online ({brief(error)}): the run is recorded offline"
+                )
+                self.teardown()  # else the run id is still in use
+                wandb.setup(wandb_settings())
+        run = self._open("offline", f"offline-run-*-{self._arguments['id']}")
+        self.status = f"W&B offline, {reason}; {self.upload} uploads it"
+        return run
+
+    def _open(self, mode: Literal["online", "offline"], pattern: str) -> Any:
+        import wandb
+
+        run = wandb.init(**self._arguments, mode=mode, settings=wandb_settings())
+        for handler in logging.getLogger("wandb").handlers:
+            handler.handleError = lambda record: None  # else a full disk prints tracebacks
+        run.define_metric("global_step")
+        run.define_metric("*", step_metric="global_step")
+        # Each start of the run writes one folder of it.
+        self.upload = f"`wandb sync {shlex.quote(str(self._folder / 'wandb'))}/{pattern}`"
+        self.status = f"W&B online ({run.url or run.path})"
+        return run
+
+    def check(self) -> None:
+        """Raise OSError if the disk is full: W&B itself would lose its records without an error."""
+        if shutil.disk_usage(self._folder / "wandb").free < ROOM_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def point(self, step: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {**values, "global_step": step}
+
+    def log_table(self, run: Any, step: int, table: Callable[[Any], object]) -> None:
+        import wandb
+        from wandb.errors import CommError
+
+        # Online W&B queries the server first; if it is out of reach only the table is lost.
+        with suppress(CommError):
+            run.log(self.point(step, {"validation/samples": table(wandb)}), step=step)
+
+    def finish(self, run: Any, failed: bool) -> None:
+        run.finish(exit_code=int(failed))
+
+    def teardown(self) -> None:
+        """End W&B's process now, so that its exit hook neither waits nor prints."""
+        if "wandb" not in sys.modules:
+            return
+
+        def teardown() -> None:
+            import wandb  # on that thread: the start may still be importing it
+
+            wandb.teardown()
+
+        with suppress(Exception, SystemExit):
+            BackgroundThread("wandb teardown").result(teardown, TEARDOWN_SECONDS)
+
+
+def resolve_mode(mode: WandbMode) -> WandbMode:
+    """WANDB_MODE if it is set, else the flag. W&B's older names `dryrun` and `run` are replaced."""
+    wanted = os.environ.get("WANDB_MODE") or mode
+    return cast(WandbMode, {"dryrun": "offline", "run": "online"}.get(wanted, wanted))
+
+
+def keep_files_in(folder: Path) -> None:
+    """Make W&B write its logs and tables to `folder` and send no error reports.
+
+    A home directory may be full or read-only. Variables that the user has set stay.
+    """
+    os.environ.setdefault("WANDB_CACHE_DIR", str(folder.absolute()))
+    os.environ.setdefault("WANDB_DATA_DIR", str(folder.absolute()))
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+
+
+def wandb_settings() -> Any:
+    import wandb
+
+    chosen: dict[str, Any] = {
+        "silent": True,
+        "console": "off",
+        "host": "",
+        "program": "train.py",  # else its path
+        "disable_git": True,
+        "disable_code": True,
+        "x_disable_meta": True,  # command line, script, user, folder, hardware
+        "x_save_requirements": False,
+        "init_timeout": INIT_SECONDS,
+        "finish_timeout": UPLOAD_SECONDS,
+        "finish_timeout_raises": True,
+    }
+    if "x_transaction_log_flush_interval" in wandb.Settings.model_fields:  # an undocumented setting
+        chosen["x_transaction_log_flush_interval"] = FLUSH_SECONDS
+    return wandb.Settings(**chosen)
