@@ -150,8 +150,20 @@ def test_unusable_file_is_one_message(child: Run, file: Path, tmp_path: Path):
     shutil.rmtree(child.folder / "data", ignore_errors=True)
     file.unlink()
     file.mkdir()
-    assert "it is a folder, not a file" in child.start().fail()
+    assert f"The folder {file} holds no checkpoint" in child.start().fail()
     assert not checkpoints(child.folder)
+
+
+def test_folder_of_a_run_stands_for_its_best_epoch(child: Run, trained: Path, tmp_path: Path):
+    best = last_state(trained)["position"]["best_epoch"]
+    parent = tmp_path / "parent"
+    shutil.copytree(trained, parent)
+    (file,) = parent.glob(f"tmodel_epoch_{best:04d}_*.pt")
+    flags = ["--init_from", str(parent), "--max_steps", "1"]
+    output = child.start(*flags).succeed()
+    assert (
+        f"New run with the weights, model settings and tokenizer of {file} (epoch {best}" in output
+    )
 
 
 def test_other_settings_of_model_and_tokenizer_are_rejected_in_one_message(child: Run):

@@ -119,8 +119,9 @@ class Run:
 
         model = build_model(config, data, world)
         step = build_step(config, model, world)
-        if start.found is not None:
+        if start.resumes:
             allocate_moments(step.optimizer)
+        if start.found is not None:
             moments = step.optimizer if start.resumes else None
             load_into(start.found, world, model, moments)
 
