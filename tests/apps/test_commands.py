@@ -13,7 +13,7 @@ import torch
 from tests.helpers.commands import ROOT, environment, translate_ddp
 from tests.helpers.runs import last_state, steps, validations
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
-from translate_ddp.apps.commands import translate
+from translate_ddp.apps.commands import model_commands, translate
 from translate_ddp.errors import UserError
 from translate_ddp.settings import NBestConfig
 from translate_ddp.text import normalize
@@ -205,7 +205,7 @@ def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
 def test_command_names_the_line_of_a_long_sentence(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(translate, "ROWS", 2)
+    monkeypatch.setattr(model_commands, "ROWS", 2)
     lines = ("sun", LONG, "moon", "", "tree", LONG)
     translate.run(
         translate.TranslateConfig(

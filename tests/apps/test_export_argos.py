@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from tests.helpers.exports import NO_RUN, flipped, trained_model, with_sentencepiece
-from translate_ddp.apps.exporting import argos
-from translate_ddp.apps.exporting.ctranslate2_folder import write_files
-from translate_ddp.apps.exporting.export import export
-from translate_ddp.apps.exporting.sentences import choose_sentences
-from translate_ddp.apps.exporting.trained_model import TrainedModel
-from translate_ddp.apps.exporting.verification import NotTheSame
+from translate_ddp.apps.commands.export import export
+from translate_ddp.apps.exporting import ctranslate2_export
+from translate_ddp.apps.exporting.ctranslate2_export import write_files
+from translate_ddp.apps.exporting.trained_model import NotTheSame, TrainedModel, choose_sentences
 from translate_ddp.data.sentencepiece_model import SentencePieceModel
 from translate_ddp.errors import UserError
 from translate_ddp.settings import NBestConfig
@@ -119,7 +117,7 @@ def test_package_with_a_flipped_weight_is_rejected_and_nothing_is_left(
     def write_another(folder: Path, model: TrainedModel, quantization: Any) -> None:
         write_files(folder, flipped(model, "decoder_layers.0.feed_forward.up.weight"), quantization)
 
-    monkeypatch.setattr(argos, "write_files", write_another)
+    monkeypatch.setattr(ctranslate2_export, "write_files", write_another)
     with pytest.raises(NotTheSame, match="Nothing was written"):
         export(model, "argos", tmp_path / "x.argosmodel", choose_sentences(model, "", "", NO_RUN))
     assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import trained_model, validation_set
-from translate_ddp.apps.exporting.export import export
+from translate_ddp.apps.commands.export import export
 from translate_ddp.data.tokenizer import EOS
 from translate_ddp.errors import UserError
 from translate_ddp.settings import NBestConfig
@@ -71,7 +71,7 @@ def test_transformers_translate_sentences_with_a_tag_as_the_checkpoint(both: Pat
     assert "# English and Italian" in card
     assert 'tokenizer([">>it<< A sentence."]' in card
     tags = ">>it<< to translate into Italian, >>en<< to translate into English"
-    assert f"ther programs must write a tag and a blank before each sentence: {tags}." in card
+    assert f"ther programs must write a tag and a space before each sentence: {tags}." in card
 
 
 def test_argos_package_is_refused(both: Path, tmp_path: Path):

@@ -11,11 +11,10 @@ import torch
 
 from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import flipped, trained_model, validation_set
-from translate_ddp.apps.exporting import ctranslate2 as ctranslate2_module
-from translate_ddp.apps.exporting import ctranslate2_folder
-from translate_ddp.apps.exporting.ctranslate2_folder import verify_ctranslate2, write_files
-from translate_ddp.apps.exporting.export import export
-from translate_ddp.apps.exporting.verification import NotTheSame
+from translate_ddp.apps.commands.export import export
+from translate_ddp.apps.exporting import ctranslate2_export
+from translate_ddp.apps.exporting.ctranslate2_export import verify_ctranslate2, write_files
+from translate_ddp.apps.exporting.trained_model import NotTheSame
 from translate_ddp.data.tokenizer import PAD, SOS, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
@@ -242,7 +241,7 @@ def test_rejected_export_leaves_no_folder(
     def write_another(folder: Path, model: Any, quantization: Any) -> None:
         write_files(folder, flipped(model, "embedding.weight"), quantization)
 
-    monkeypatch.setattr(ctranslate2_folder, "write_files", write_another)
+    monkeypatch.setattr(ctranslate2_export, "write_files", write_another)
     with pytest.raises(NotTheSame, match="Nothing was written"):
         export(model, "ctranslate2", tmp_path / "ct2", validation_set(trained))
     assert list(tmp_path.iterdir()) == []
@@ -254,14 +253,14 @@ def test_wrong_position_beyond_the_sentences_of_the_run_is_rejected(
     model, sentences = trained_model(trained), validation_set(trained)
     longest = max(map(len, [*sentences.sources, *sentences.targets]))
     assert longest + 2 < model.seq_len - 1  # the last positions are not in the validation set
-    whole = ctranslate2_module.sinusoids
+    whole = ctranslate2_export.sinusoids
 
     def cut(*settings: Any) -> torch.Tensor:
         table = whole(*settings)
         table[longest + 2 :] = 0
         return table
 
-    monkeypatch.setattr(ctranslate2_module, "sinusoids", cut)
+    monkeypatch.setattr(ctranslate2_export, "sinusoids", cut)
     with pytest.raises(NotTheSame):
         export(model, "ctranslate2", tmp_path / "out", sentences)
     assert not any(tmp_path.iterdir())

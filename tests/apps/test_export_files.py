@@ -15,15 +15,18 @@ from tests.helpers.exports import flipped, trained_model, validation_set
 from tests.helpers.runs import assert_same_tree, last_state, steps
 from tests.helpers.states import make_state
 from translate_ddp.apps.commands import export as command
-from translate_ddp.apps.commands.export import ExportConfig
-from translate_ddp.apps.commands.saved_model import SavedModel
-from translate_ddp.apps.exporting import checkpoint_file
-from translate_ddp.apps.exporting.checkpoint_file import verify_checkpoint, write_checkpoint
-from translate_ddp.apps.exporting.export import export
-from translate_ddp.apps.exporting.sentences import Sentences, choose_sentences
-from translate_ddp.apps.exporting.verification import (
+from translate_ddp.apps.commands.export import (
+    ExportConfig,
+    export,
+    verify_checkpoint,
+    write_checkpoint,
+)
+from translate_ddp.apps.commands.model_commands import SavedModel
+from translate_ddp.apps.exporting.trained_model import (
     NotTheSame,
+    Sentences,
     Verification,
+    choose_sentences,
 )
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.new_file import publish, write_new
@@ -129,7 +132,7 @@ def test_failed_verification_leaves_nothing(
 ):
     model = trained_model(trained)
     other = flipped(model, "embedding.weight").state
-    monkeypatch.setattr(checkpoint_file, "stripped", lambda state: other)
+    monkeypatch.setattr(command, "stripped", lambda state: other)
     sentences = Sentences("", [], [], [], [])
     with pytest.raises(NotTheSame, match=r"embedding\.weight are others\. Nothing was written"):
         export(model, "pt", tmp_path / "x.pt", sentences)

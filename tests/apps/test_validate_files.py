@@ -16,9 +16,8 @@ from tests.helpers.commands import run_translate_ddp, translate_ddp
 from tests.helpers.runs import records, validations
 from translate_ddp.apps.commands.average import AverageConfig
 from translate_ddp.apps.commands.info import InfoConfig
-from translate_ddp.apps.commands.saved_model import SavedModel
-from translate_ddp.apps.commands.score import scored_lines
-from translate_ddp.apps.commands.validation_sets import Pairs
+from translate_ddp.apps.commands.model_commands import SavedModel
+from translate_ddp.apps.commands.score import ScoreConfig, ScoredPairs
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.translator import Translator
 
@@ -219,13 +218,12 @@ def test_scores_of_the_validation_set_give_its_loss(trained: Path, tmp_path: Pat
         assert row["score"] == pytest.approx(row["log_prob"] / len(row["tokens"]), abs=1e-5)
 
 
-def test_scores_report_each_finished_batch(trained: Path):
-    translator = Translator.open(str(trained))
-    assert isinstance(translator.engine, TorchEngine)
-    translator.engine.max_tokens = 1
+def test_scores_report_each_finished_batch(trained: Path, table: str):
+    pairs = ScoredPairs(ScoreConfig(source=table, saved=SavedModel(str(trained))))
+    assert isinstance(pairs.translator.engine, TorchEngine)
+    pairs.translator.engine.max_tokens = 1
     done: list[int] = []
-    pairs = Pairs(SOURCES, REFERENCES, (translator.lang_src, translator.lang_tgt))
-    scored_lines(translator, pairs, range(len(SOURCES)), done.append)
+    pairs.lines(range(len(SOURCES)), done.append)
     assert done == [1] * len(SOURCES)
 
 

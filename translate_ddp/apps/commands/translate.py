@@ -1,43 +1,41 @@
 """`python -m translate_ddp translate`: the translations of texts, in their order."""
 
 import io
-import itertools
 import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from translate_ddp.apps.commands.output_file import (
-    ROWS,
-    check_one_process,
-    on_every_rank,
-    open_ranks,
-    write_rows,
-)
-from translate_ddp.apps.commands.output_formats import (
+from translate_ddp.apps.commands.model_commands import (
     STDOUT,
-    Format,
+    SavedModel,
     check_not_compressed,
-    for_stdout,
-    to_bytes,
-    translated_lines,
+    check_one_process,
+    chunks,
+    print_lines,
+    rounded,
+    to_json,
+    write_file,
 )
-from translate_ddp.apps.commands.saved_model import SavedModel
 from translate_ddp.console import print_line, printable
 from translate_ddp.corpus_settings import Quoting
 from translate_ddp.data.inputs import Texts, read_sources
 from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.tables import file_identity, is_table
+from translate_ddp.modeling.engine import ignore
 from translate_ddp.run_settings import Split
 from translate_ddp.settings import NBestConfig
-from translate_ddp.translation import OnMessage
+from translate_ddp.translation import OnMessage, Translation
 from translate_ddp.translator import Translator
+
+Format = Literal["text", "jsonl"]
 
 
 @dataclass(frozen=True)
@@ -78,21 +76,17 @@ class TranslateConfig:
 
 
 def run(config: TranslateConfig) -> None:
+    if config.output not in STDOUT:
+        return write_file(config.output, partial(InputRows, config), "translation")
     # UTF-8, whatever the locale. An invalid byte becomes one replacement character. Only newlines
     # end the lines of the input, as those of files.
-    for stream, newline in ((sys.stdin, "\n"), (sys.stdout, None)):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="replace", newline=newline)
-    if config.output not in STDOUT:
-        return write_file(config)
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")
     check_one_process()
     translator = config.saved.open(config.reverse, config.split)
     is_typed = not (config.lines or config.input) and sys.stdin.isatty()
-    for start, texts in chunks(_texts(config, translator), 1 if is_typed else ROWS):
-        report = report_from(start, config.input)
-        found = translated_lines(translator, texts, config.search, config.format, report)
-        for line in for_stdout(found):
-            print(line, flush=True)
+    for start, texts in chunks(_texts(config, translator), size=int(is_typed)):
+        print_lines(translated_lines(config, translator, texts, start))
 
 
 def _texts(config: TranslateConfig, translator: Translator) -> Iterable[str]:
@@ -105,28 +99,26 @@ def _texts(config: TranslateConfig, translator: Translator) -> Iterable[str]:
     return stdin_lines()
 
 
-def write_file(config: TranslateConfig) -> None:
-    """Write the translations of `--input` to `--output`, on all ranks."""
-    with open_ranks() as world:
-        translator = on_every_rank(
-            world, "opening the model", lambda: config.saved.open(config.reverse, config.split)
-        )
-        given = on_every_rank(world, "reading the input", lambda: open_input(config, translator))
+class InputRows:
+    """The texts of `--input` and their translations, as `write_file` writes them."""
 
-        def compute(part: range, on_done: Callable[[int], None]) -> bytes:
-            texts = [text or "" for text in given.part(part)]
-            report = report_from(part.start, config.input)
-            return to_bytes(
-                translated_lines(translator, texts, config.search, config.format, report, on_done)
-            )
+    def __init__(self, config: TranslateConfig) -> None:
+        self.config = config
+        self.translator = config.saved.open(config.reverse, config.split)
+        self.texts = open_input(config, self.translator)
 
-        def identity() -> list[object]:
-            path = spooled(Path(config.input))
-            settings = [file_identity(path), config.format, asdict(config.search)]
-            settings += [config.quoting] if config.quoting != "auto" else []
-            return [*translator.identity, *settings]
+    def __len__(self) -> int:
+        return len(self.texts)
 
-        write_rows(Path(config.output), identity, len(given), compute, world, "translation")
+    def lines(self, part: range, on_done: Callable[[int], None]) -> list[str]:
+        texts = [text or "" for text in self.texts.part(part)]
+        return translated_lines(self.config, self.translator, texts, part.start, on_done)
+
+    def identity(self) -> list[object]:
+        config, path = self.config, spooled(Path(self.config.input))
+        settings = [file_identity(path), config.format, asdict(config.search)]
+        settings += [config.quoting] if config.quoting != "auto" else []
+        return [*self.translator.identity, *settings]
 
 
 def open_input(config: TranslateConfig, translator: Translator) -> Texts:
@@ -140,6 +132,48 @@ def open_input(config: TranslateConfig, translator: Translator) -> Texts:
             sys.stderr,
         )
     return texts
+
+
+def translated_lines(
+    config: TranslateConfig,
+    translator: Translator,
+    texts: Sequence[str],
+    start: int,
+    on_done: Callable[[int], None] = ignore,
+) -> list[str]:
+    """`n_best` lines of each text, best first; as jsonl one line of each text.
+
+    `start` texts come before, which messages count.
+    """
+    settings: dict[str, Any] = asdict(config.search)
+    n_best = settings.pop("n_best")
+    settings |= {"report": report_from(start, config.input), "on_done": on_done}
+    if config.format == "text" and n_best == 1:  # without scores, which take longer
+        return translator.translate(texts, **settings)
+    found = translator.translate(texts, n_best=n_best, **settings)
+    if config.format == "text":
+        return [translation.text for translations in found for translation in translations]
+    languages = translator.lang_src, translator.lang_tgt
+    return [
+        to_json(
+            {
+                "source": text,
+                # The pair with the best one, in the form in which a corpus is read for training.
+                "translation": dict(zip(languages, (text, translations[0].text), strict=True)),
+                "translations": list(map(as_dict, translations)),
+            }
+        )
+        for text, translations in zip(texts, found, strict=True)
+    ]
+
+
+def as_dict(translation: Translation) -> dict[str, Any]:
+    """Text, score, and the sentences with their tokens and log-probabilities."""
+    sentences = [asdict(sentence) for sentence in translation.sentences]
+    for sentence in sentences:
+        sentence["log_probs"] = rounded(sentence["log_probs"])
+    (score,) = rounded([translation.score])
+    return {"text": translation.text, "score": score, "sentences": sentences}
 
 
 def report_from(start: int, path: str = "") -> OnMessage:
@@ -185,12 +219,3 @@ def typed_lines(languages: str) -> Iterator[str]:
         except KeyboardInterrupt:
             print(file=sys.stderr)
             raise
-
-
-def chunks(lines: Iterable[str], size: int) -> Iterator[tuple[int, Sequence[str]]]:
-    """Lists of `size` lines, and the number of lines before each."""
-    iterator = iter(lines)
-    for start in itertools.count(0, size):
-        if not (chunk := list(itertools.islice(iterator, size))):
-            break
-        yield start, chunk
