@@ -37,19 +37,6 @@ def exported(trained: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_library_itself_translates_alike(exported: Path, trained: Path):
-    model = trained_model(trained)
-    ids = model.tokenizer.encode(["sun moon river", "stone bird fish"])
-    names = model.tokenizer.names
-    library = ctranslate2.Translator(str(exported), intra_threads=1)
-    found = library.translate_batch([[names[i] for i in row] for row in ids], beam_size=1)
-    greedy = [best.ids for (best,) in model.engine().translate(ids, GREEDY)]
-    limit = min(map(length_limit, map(len, ids)))
-    assert [[names.index(name) for name in result.hypotheses[0]][:limit] for result in found] == [
-        row[:limit] for row in greedy
-    ]
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 def test_engine_computes_as_the_model(exported: Path, trained: Path, threads: int):
     model, random = trained_model(trained), np.random.default_rng(0)
@@ -231,20 +218,6 @@ def test_folder_with_any_flipped_weight_is_rejected(
         write_files(folder, flipped(model, name), quantization)
         with pytest.raises(NotTheSame, match="sentence"):
             verify_ctranslate2(folder, model, sentences, quantization)
-
-
-def test_rejected_export_leaves_no_folder(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    model = trained_model(trained)
-
-    def write_another(folder: Path, model: Any, quantization: Any) -> None:
-        write_files(folder, flipped(model, "embedding.weight"), quantization)
-
-    monkeypatch.setattr(ctranslate2_export, "write_files", write_another)
-    with pytest.raises(NotTheSame, match="Nothing was written"):
-        export(model, "ctranslate2", tmp_path / "ct2", validation_set(trained))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_wrong_position_beyond_the_sentences_of_the_run_is_rejected(

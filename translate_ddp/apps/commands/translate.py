@@ -1,10 +1,9 @@
 """`python -m translate_ddp translate`: the translations of texts, in their order."""
 
-import io
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -78,25 +77,13 @@ class TranslateConfig:
 def run(config: TranslateConfig) -> None:
     if config.output not in STDOUT:
         return write_file(config.output, partial(InputRows, config), "translation")
-    # UTF-8, whatever the locale. An invalid byte becomes one replacement character. Only newlines
-    # end the lines of the input, as those of files.
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")
     check_one_process()
     translator = config.saved.open(config.reverse, config.split)
     is_typed = not (config.lines or config.input) and sys.stdin.isatty()
-    for start, texts in chunks(_texts(config, translator), size=int(is_typed)):
-        print_lines(translated_lines(config, translator, texts, start))
-
-
-def _texts(config: TranslateConfig, translator: Translator) -> Iterable[str]:
-    if config.lines:
-        return config.lines
-    if config.input:
-        return (text or "" for text in open_input(config, translator))
-    if sys.stdin.isatty():
-        return typed_lines(f"{translator.lang_src}-{translator.lang_tgt}")
-    return stdin_lines()
+    texts = typed_lines(translator) if is_typed else config.lines or open_input(config, translator)
+    for start, chunk in chunks(texts, size=int(is_typed)):
+        chunk = [text or "" for text in chunk]
+        print_lines(translated_lines(config, translator, chunk, start))
 
 
 class InputRows:
@@ -115,16 +102,16 @@ class InputRows:
         return translated_lines(self.config, self.translator, texts, part.start, on_done)
 
     def identity(self) -> list[object]:
-        config, path = self.config, spooled(Path(self.config.input))
-        settings = [file_identity(path), config.format, asdict(config.search)]
+        config, file = self.config, file_identity(spooled(Path(self.config.input)))
+        settings = [file, config.format, asdict(config.search)]
         settings += [config.quoting] if config.quoting != "auto" else []
         return [*self.translator.identity, *settings]
 
 
 def open_input(config: TranslateConfig, translator: Translator) -> Texts:
-    """The texts of a file; the number of those that are missing is printed on stderr."""
+    """The texts of a file or of standard input; the number of missing ones is printed on stderr."""
     languages = translator.lang_src, translator.lang_tgt
-    texts = read_sources(Path(config.input), *languages, config.quoting)
+    texts = read_sources(Path(config.input or "-"), *languages, config.quoting)
     if texts.missing:
         print_line(
             f"Rows of {config.input} without a text: {texts.missing:,}. Their translations are"
@@ -189,26 +176,13 @@ def report_from(start: int, path: str = "") -> OnMessage:
     return report
 
 
-def stdin_lines() -> Iterator[str]:
-    """The lines of standard input, with a message on stderr for each that is not UTF-8."""
-    report = report_from(0)
-    for row, line in enumerate(sys.stdin):
-        if row == 0:
-            line = line.removeprefix("\ufeff")  # byte order mark
-        if "\ufffd" in line or "\0" in line:  # of UTF-16, half of the bytes may be 0
-            report(row, "not UTF-8, so its translation may be wrong: convert it with iconv.")
-        text = line.removesuffix("\n").removesuffix("\r")
-        has_newlines = row > 0 or line.endswith("\n")
-        yield from [text] if has_newlines else text.split("\r")  # as files without \n
-
-
-def typed_lines(languages: str) -> Iterator[str]:
+def typed_lines(translator: Translator) -> Iterator[str]:
     """The lines that a user types after a prompt, until Ctrl-D."""
     with suppress(ImportError):
         import readline  # noqa: F401  (`input` then edits and recalls lines)
-    print(f"Type a text in {languages.split('-')[0]}. Ctrl-D ends.", file=sys.stderr)
+    print(f"Type a text in {translator.lang_src}. Ctrl-D ends.", file=sys.stderr)
     while True:
-        prompt = f"{languages}> "
+        prompt = f"{translator.lang_src}-{translator.lang_tgt}> "
         if not sys.stdout.isatty():  # there `input` would write the prompt to the output
             print(prompt, end="", file=sys.stderr, flush=True)
             prompt = ""
