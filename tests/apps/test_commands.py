@@ -41,34 +41,6 @@ def test_translate_prints_a_translation_of_each_argument(
     assert (code, output) == (0, "".join(f"{line}\n" for line in translations))
 
 
-def test_validate_repeats_the_scores_of_the_training_run(trained: Path, tmp_path: Path):
-    flags = ["--preload", "1", "--model_folder", str(trained)]
-    code, output = translate_ddp(tmp_path, "validate", *flags)
-    assert code == 0 and f"loss {validations(trained, 'loss')[0]:.4g}" in output, output
-    assert "BLEU signature: nrefs:1|case:mixed" in output
-
-
-def test_validate_scores_files(trained: Path, tmp_path: Path):
-    source, reference = tmp_path / "a.en", tmp_path / "a.it"
-    source.write_text("sun moon\ntree\n")
-    reference.write_text("moon sun\ntree\n")
-    flags = ["--source", str(source), "--model_folder", str(trained)]
-    code, output = translate_ddp(tmp_path, "validate", *flags, "--reference", str(reference))
-    assert code == 0 and ", 2 sentences: loss " in output, output
-    assert "BLEU signature: nrefs:1" in output and "several sentences" not in output
-
-    source.write_text("sun. moon\ntree\n")
-    code, output = translate_ddp(tmp_path, "validate", *flags, "--reference", str(reference))
-    assert code == 0 and "1 of the 2 sources have several sentences" in output
-
-    code, output = translate_ddp(tmp_path, "validate", *flags)
-    assert code == 2 and "--reference" in output
-
-    reference.write_text("moon sun\n")
-    code, output = translate_ddp(tmp_path, "validate", *flags, "--reference", str(reference))
-    assert code == 2 and "2 lines" in output and "1:" in output and "Traceback" not in output
-
-
 def test_validate_reports_input_as_people_type_it(trained: Path, tmp_path: Path):
     flags = ["--preload", "1", "--model_folder", str(trained), "--perturbed"]
     code, output = translate_ddp(tmp_path, "validate", *flags)

@@ -94,10 +94,10 @@ def test_model_that_argos_cannot_use_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_model_that_adds_no_blank_gets_a_note(
+def test_model_that_adds_no_space_gets_a_note(
     model: TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(SentencePieceModel, "adds_blank", False)
     sentences = choose_sentences(model, "", "", NO_RUN)
     (note,) = export(model, "argos", tmp_path / "x.argosmodel", sentences).notes
-    assert "joins sentences without a blank" in note
+    assert "joins sentences without a space" in note

@@ -97,6 +97,7 @@ def test_validation_reports_the_scores_of_sacrebleu(tmp_path: Path, table: str):
     languages = ["--lang_src", "en", "--lang_tgt", "it"]
     output = command(tmp_path, "validate", *files, *languages, "--compare", other)
     shown = score_line(output)
+    assert "BLEU signature: nrefs:1|case:mixed" in output
     for name, score in (
         ("BLEU", sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES])),
         ("chrf++", sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES], word_order=2)),
@@ -133,6 +134,7 @@ def test_perturbed_sources_are_not_split_as_those_of_the_scores_above(
     above = re.search(r"BLEU \S+, chrf \S+, cer \S+", score_line(output))
     unchanged = next(line for line in output.splitlines() if line.startswith("unchanged: "))
     assert above and above[0] in unchanged and "Warning" not in output
+    assert "2 of the 4 sources have several sentences" in output
 
 
 def test_translation_of_an_empty_source_is_empty(trained: Path, tmp_path: Path):

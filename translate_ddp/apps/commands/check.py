@@ -47,7 +47,7 @@ def run(config: CheckConfig) -> None:
 
 
 def verify(checkpoint: Checkpoint) -> str:
-    """Describe the damage, or return "ok". The file is parsed only if its digest matches."""
+    """The problem of a checkpoint, or "ok". The file is parsed only if its digest matches."""
     if problem := damage(checkpoint.path):
         return problem
     try:

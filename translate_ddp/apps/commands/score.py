@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from translate_ddp.apps.commands.model_commands import (
+    DECIMALS,
     ROWS,
     STDOUT,
     PairsConfig,
@@ -72,8 +73,8 @@ class ScoredPairs:
                 {
                     "source": source,
                     "reference": reference,
-                    "log_prob": rounded([sum(values)])[0],
-                    "score": rounded([sum(values) / len(values)])[0],
+                    "log_prob": round(sum(values), DECIMALS),
+                    "score": round(sum(values) / len(values), DECIMALS),
                     "tokens": [*self.translator.tokenizer.pieces(ids), ""],
                     "log_probs": values,
                 }

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from translate_ddp.apps.commands.model_commands import (
+    DECIMALS,
     STDOUT,
     SavedModel,
     check_not_compressed,
@@ -159,7 +160,7 @@ def as_dict(translation: Translation) -> dict[str, Any]:
     sentences = [asdict(sentence) for sentence in translation.sentences]
     for sentence in sentences:
         sentence["log_probs"] = rounded(sentence["log_probs"])
-    (score,) = rounded([translation.score])
+    score = round(float(translation.score), DECIMALS)
     return {"text": translation.text, "score": score, "sentences": sentences}
 
 

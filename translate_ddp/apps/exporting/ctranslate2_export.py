@@ -116,7 +116,7 @@ def write_argos(
         (package / "README.md").write_text(model_card(model, verification), encoding="utf-8")
         Path(shutil.make_archive(f"{scratch}/{root}", "zip", scratch, root)).rename(file)
     if not SentencePieceModel(model.tokenizer.file).adds_blank:
-        note = "Argos Translate joins sentences without a blank with this SentencePiece model"
+        note = "Argos Translate joins sentences without a space with this SentencePiece model"
         return replace(verification, notes=[*verification.notes, note])
     return verification
 

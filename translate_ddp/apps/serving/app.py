@@ -180,7 +180,14 @@ class Service:
         except TimeoutError:
             reason = f"The translation was not ready after {seconds:g} seconds."
             raise HTTPException(504, reason) from None
-        return JSONResponse(self._answer(wanted, found, reverse))
+        rest = iter(found)
+        answers = [
+            self._answer(wanted, document, list(islice(rest, len(document.texts))), reverse)
+            for document in wanted.documents
+        ]
+        if not wanted.is_list:
+            return JSONResponse(answers[0])
+        return JSONResponse({name: [each[name] for each in answers] for name in answers[0]})
 
     def _is_reverse(self, wanted: TranslationRequest) -> bool:
         """Whether the languages are those of the model's other direction.
@@ -202,26 +209,19 @@ class Service:
         raise HTTPException(400, f"{to} is not available as a target language from {origin}")
 
     def _answer(
-        self, wanted: TranslationRequest, found: Found, reverse: bool = False
+        self, wanted: TranslationRequest, document: Document, lines: Found, reverse: bool
     ) -> dict[str, Any]:
-        rest = iter(found)
-        answers: dict[str, list[Any]] = {"translatedText": []}
-        for document in wanted.documents:
-            lines = list(islice(rest, len(document.texts)))
-            ranked = [[line[k] for line in lines] for k in range(wanted.alternatives + 1)]
-            best, *others = [document.fill([t.text for t in lines_]) for lines_ in ranked]
-            answers["translatedText"].append(best)
-            if wanted.alternatives:
-                unique = [text for text in dict.fromkeys(others) if text != best]
-                answers.setdefault("alternatives", []).append(unique)
-            if wanted.source == "auto":
-                answers.setdefault("detectedLanguage", []).append(self._detected(reverse))
-            if wanted.scores:
-                scored = [self._scored(document, lines_, reverse) for lines_ in ranked]
-                answers.setdefault("translations", []).append(scored)
-        if wanted.is_list:
-            return answers
-        return {name: value for name, (value,) in answers.items()}
+        """The answer to one text of a request, whose lines have these translations."""
+        ranked = [[line[k] for line in lines] for k in range(wanted.alternatives + 1)]
+        best, *others = [document.fill([line.text for line in lines]) for lines in ranked]
+        answer: dict[str, Any] = {"translatedText": best}
+        if wanted.alternatives:
+            answer["alternatives"] = [text for text in dict.fromkeys(others) if text != best]
+        if wanted.source == "auto":
+            answer["detectedLanguage"] = self._detected(reverse)
+        if wanted.scores:
+            answer["translations"] = [self._scored(document, lines, reverse) for lines in ranked]
+        return answer
 
     def _scored(
         self, document: Document, lines: list[Translation], reverse: bool
@@ -237,7 +237,7 @@ class Service:
         for part in document.parts:
             found = [(part.text, 1.0)] if part.is_kept else words_of(next(rest), language)
             words += [{"text": text, "probability": p} for text, p in found if text]
-        text = document.fill([line.text for line in lines])
+        text = "".join(word["text"] for word in words)
         return {"text": text, "score": whole.score, "words": words}
 
 

@@ -51,7 +51,7 @@ def plain_text(text: str) -> Document:
 def html_text(source: str) -> Document:
     """Each run of text between tags is a text. Tags, comments and scripts are kept.
 
-    So are elements that HTML says not to translate. Translations are escaped.
+    So are elements that HTML excludes from translation. Translations are escaped.
     """
     parser = _Runs()
     parser.feed(source)
@@ -75,13 +75,10 @@ def escape(text: str) -> str:
 def trimmed(text: str, escape: Callable[[str], str] = str) -> Iterator[Part]:
     """The text, and the white space around it as parts that are kept."""
     core = text.strip()
-    if core:
-        start = text.index(core)
-        yield Part(escape(text[:start]), is_kept=True)
-        yield Part(core)
-        yield Part(escape(text[start + len(core) :]), is_kept=True)
-    else:
-        yield Part(escape(text), is_kept=True)
+    start = text.index(core)
+    yield Part(escape(text[:start]), is_kept=True)
+    yield Part(core, is_kept=not core)
+    yield Part(escape(text[start + len(core) :]), is_kept=True)
 
 
 class _Runs(HTMLParser):
