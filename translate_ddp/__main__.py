@@ -15,9 +15,11 @@ set_defaults(os.environ)
 
 from collections.abc import Callable
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from translate_ddp import __version__
+from translate_ddp.apps import commands
 from translate_ddp.apps.commands.command_line import parse
 from translate_ddp.console import open_closed_streams
 from translate_ddp.errors import report_errors
@@ -25,25 +27,19 @@ from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
 from translate_ddp.runtime.launcher import is_first_process, read_launch
 
 USAGE = "usage: python -m translate_ddp COMMAND [--help]"
-# The module in `commands/`, which has `run`, and its settings; `train` reads its flags itself.
-COMMANDS = {
-    "inspect": "InspectConfig",
-    "translate": "TranslateConfig",
-    "validate": "ValidateConfig",
-    "score": "ScoreConfig",
-    "average": "AverageConfig",
-    "check": "CheckConfig",
-    "serve": "ServeConfig",
-    "export": "ExportConfig",
-    "info": "InfoConfig",
-    "report": "ReportConfig",
-}
+# The modules of `commands/`; those that commands share have an underscore in their names. `train`
+# reads its flags itself.
+COMMANDS = [name for _, name, _ in iter_modules(commands.__path__) if "_" not in name]
+COMMANDS.remove("train")
 
 
 def load(name: str) -> tuple[type, Callable[[Any], None]]:
-    """The settings and the function of a command. No other is imported, as not all need torch."""
+    """The settings and the function of a command: `CheckConfig` and `run` in `check.py`.
+
+    No other is imported, as not all need torch.
+    """
     module = import_module(f"translate_ddp.apps.commands.{name}")
-    return getattr(module, COMMANDS[name]), module.run
+    return getattr(module, f"{name.title()}Config"), module.run
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks.decoders.task import Trained
 from benchmarks.trainers.pegasus import build_pegasus
-from translate_ddp.apps.exporting.pegasus import EMBEDDING, TIED, pegasus_weights
+from translate_ddp.apps.exporting.huggingface_export import EMBEDDING, TIED, pegasus_weights
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
 

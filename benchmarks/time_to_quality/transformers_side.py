@@ -18,7 +18,7 @@ from benchmarks.time_to_quality.scoring import Weights
 from benchmarks.trainers.pegasus import build_pegasus
 from benchmarks.trainers.task import Task
 from benchmarks.trainers.transformers_trainer import arguments, build_collator, read_pairs
-from translate_ddp.apps.exporting.pegasus import NAMES
+from translate_ddp.apps.exporting.huggingface_export import NAMES
 from translate_ddp.data.tokenizer import PAD
 
 PEGASUS = Names(NAMES | {"embedding": "model.shared"}, keys="k_proj", values="v_proj")

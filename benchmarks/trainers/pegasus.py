@@ -4,7 +4,7 @@ from typing import Any
 
 import transformers  # pyright: ignore[reportMissingImports]
 
-from translate_ddp.apps.exporting.pegasus import pegasus_config
+from translate_ddp.apps.exporting.huggingface_export import pegasus_config
 from translate_ddp.settings import ModelConfig
 
 

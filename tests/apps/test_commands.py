@@ -1,19 +1,16 @@
 """The commands and the Python API that use a trained model, and files that they reject."""
 
-import io
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.helpers.commands import ROOT, environment, translate_ddp
+from tests.helpers.commands import translate_ddp
 from tests.helpers.runs import last_state, steps, validations
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
-from translate_ddp.apps.commands import translate
+from translate_ddp.apps.commands import model_commands, translate
 from translate_ddp.errors import UserError
 from translate_ddp.settings import NBestConfig
 from translate_ddp.text import normalize
@@ -42,53 +39,6 @@ def test_translate_prints_a_translation_of_each_argument(
     code, output = translate_ddp(tmp_path, "translate", *LINES, *flags)
     translations = Translator.open(str(trained)).translate(LINES, beam_width)
     assert (code, output) == (0, "".join(f"{line}\n" for line in translations))
-
-
-def test_translate_reads_standard_input_also_if_it_is_not_utf8(trained: Path):
-    done = subprocess.run(
-        [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)],
-        cwd=ROOT,
-        env=environment() | {"LC_ALL": "C", "PYTHONUTF8": "0"},
-        input=b"sun moon\rriver\n\ncaf\xe9\nstone bird fish wolf tree",
-        capture_output=True,
-    )
-    lines = ["sun moon\rriver", "", "caf\ufffd", "stone bird fish wolf tree"]
-    translations = Translator.open(str(trained)).translate(lines)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.decode() == "".join(f"{line}\n" for line in translations)
-
-
-def test_standard_input_may_be_written_on_windows(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("\ufeffone\r\ntwo \r\n\r\nlast"))
-    assert list(translate.stdin_lines()) == ["one", "two ", "", "last"]
-
-
-def test_validate_repeats_the_scores_of_the_training_run(trained: Path, tmp_path: Path):
-    flags = ["--preload", "1", "--model_folder", str(trained)]
-    code, output = translate_ddp(tmp_path, "validate", *flags)
-    assert code == 0 and f"loss {validations(trained, 'loss')[0]:.4g}" in output, output
-    assert "BLEU signature: nrefs:1|case:mixed" in output
-
-
-def test_validate_scores_files(trained: Path, tmp_path: Path):
-    source, reference = tmp_path / "a.en", tmp_path / "a.it"
-    source.write_text("sun moon\ntree\n")
-    reference.write_text("moon sun\ntree\n")
-    flags = ["--source", str(source), "--model_folder", str(trained)]
-    code, output = translate_ddp(tmp_path, "validate", *flags, "--reference", str(reference))
-    assert code == 0 and ", 2 sentences: loss " in output, output
-    assert "BLEU signature: nrefs:1" in output and "several sentences" not in output
-
-    source.write_text("sun. moon\ntree\n")
-    code, output = translate_ddp(tmp_path, "validate", *flags, "--reference", str(reference))
-    assert code == 0 and "1 of the 2 sources have several sentences" in output
-
-    code, output = translate_ddp(tmp_path, "validate", *flags)
-    assert code == 2 and "--reference" in output
-
-    reference.write_text("moon sun\n")
-    code, output = translate_ddp(tmp_path, "validate", *flags, "--reference", str(reference))
-    assert code == 2 and "2 lines" in output and "1:" in output and "Traceback" not in output
 
 
 def test_validate_reports_input_as_people_type_it(trained: Path, tmp_path: Path):
@@ -205,7 +155,7 @@ def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
 def test_command_names_the_line_of_a_long_sentence(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(translate, "ROWS", 2)
+    monkeypatch.setattr(model_commands, "ROWS", 2)
     lines = ("sun", LONG, "moon", "", "tree", LONG)
     translate.run(
         translate.TranslateConfig(
@@ -244,14 +194,13 @@ def test_epoch_and_file_open_the_same_model(trained: Path, tmp_path: Path):
         Translator.open(str(trained), "1"),
         Translator.open(str(trained), str(epoch_1)),
         Translator.open(preload=str(copy)),
+        Translator.open(str(copy)),
     ]
     latest = Translator.open(str(trained))
-    assert [each.state.position.epoch for each in opened] == [1, 1, 1]
+    assert {each.state.position.epoch for each in opened} == {1}
     assert latest.state.position.epoch == 2
-    weights = [each.state.model["embedding.weight"] for each in (*opened, latest)]
-    assert torch.equal(weights[0], weights[1]) and torch.equal(weights[0], weights[2])
-    assert not torch.equal(weights[0], weights[3])
-    assert opened[0].translate(LINES) == opened[1].translate(LINES) == opened[2].translate(LINES)
+    first, *others, last = [each.state.model["embedding.weight"] for each in (*opened, latest)]
+    assert all(torch.equal(first, other) for other in others) and not torch.equal(first, last)
 
 
 @pytest.mark.parametrize(
@@ -289,9 +238,3 @@ def test_n_best_translations_have_scores_of_their_tokens(trained: Path):
             values = [p for sentence in translation.sentences for p in sentence.log_probs]
             assert translation.score == pytest.approx(sum(values) / max(1, len(values)))
     assert found[0][0].text != found[0][1].text
-
-
-def test_open_accepts_the_path_of_a_file(trained: Path):
-    file = next(trained.glob("*.pt"))
-    by_path, by_preload = Translator.open(str(file)), Translator.open(preload=str(file))
-    assert by_path.translate(LINES) == by_preload.translate(LINES)

@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.exports import NO_RUN, flipped, trained_model, with_sentencepiece
-from translate_ddp.apps.exporting import argos
-from translate_ddp.apps.exporting.ctranslate2_folder import write_files
-from translate_ddp.apps.exporting.export import export
-from translate_ddp.apps.exporting.sentences import choose_sentences
-from translate_ddp.apps.exporting.trained_model import TrainedModel
-from translate_ddp.apps.exporting.verification import NotTheSame
+from tests.helpers.exports import NO_RUN, trained_model, with_sentencepiece
+from translate_ddp.apps.commands.export import export
+from translate_ddp.apps.exporting.trained_model import TrainedModel, choose_sentences
 from translate_ddp.data.sentencepiece_model import SentencePieceModel
 from translate_ddp.errors import UserError
 from translate_ddp.settings import NBestConfig
@@ -80,46 +76,28 @@ def test_package_translates_as_the_model(package: Path, model: TrainedModel, tmp
         assert [name for name in result.hypotheses[0]] == expected
         (text,) = model.tokenizer.decode([best.ids[:20]])
         assert pieces.decode_pieces(result.hypotheses[0]) == text
+    # Without a limit by the caller, the library truncates sources to 1,024 tokens.
+    (result,) = library.translate_batch([["\u2581"] * 3000], beam_size=1)
+    assert len(result.hypotheses[0]) <= 256
 
 
-def test_sentences_are_joined_with_a_blank(model: TrainedModel):
-    # The tokens of all sentences of a paragraph are decoded together.
-    pieces = sentencepiece.SentencePieceProcessor(model_proto=model.tokenizer.file)
-    tokens = [pieces.encode(text, out_type=str) for text in ("sun moon.", "tree")]
-    assert pieces.decode_pieces(sum(tokens, [])) == "sun moon. tree"
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [("trained", "train with --tokenizer sentencepiece"), ("both", "cannot write the tags")],
+)
+def test_model_that_argos_cannot_use_is_refused(
+    run: str, message: str, request: pytest.FixtureRequest, tmp_path: Path
+):
+    model = trained_model(request.getfixturevalue(run))
+    with pytest.raises(UserError, match=message):
+        export(model, "argos", tmp_path / "x.argosmodel", choose_sentences(model, "", "", NO_RUN))
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_model_that_adds_no_blank_gets_a_note(
+def test_model_that_adds_no_space_gets_a_note(
     model: TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(SentencePieceModel, "adds_blank", False)
     sentences = choose_sentences(model, "", "", NO_RUN)
     (note,) = export(model, "argos", tmp_path / "x.argosmodel", sentences).notes
-    assert "joins sentences without a blank" in note
-
-
-def test_long_text_does_not_exceed_the_positions(package: Path, tmp_path: Path):
-    # Without a limit by the caller, the library truncates sources to 1,024 tokens.
-    root = installed(package, tmp_path / "packages")
-    library = ctranslate2.Translator(str(root / "model"), intra_threads=1)
-    (result,) = library.translate_batch([["\u2581"] * 3000], beam_size=1)
-    assert len(result.hypotheses[0]) <= 256
-
-
-def test_other_tokenizers_are_refused(trained: Path, tmp_path: Path):
-    model = trained_model(trained)
-    with pytest.raises(UserError, match="train with --tokenizer sentencepiece"):
-        export(model, "argos", tmp_path / "x.argosmodel", choose_sentences(model, "", "", NO_RUN))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_package_with_a_flipped_weight_is_rejected_and_nothing_is_left(
-    model: TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def write_another(folder: Path, model: TrainedModel, quantization: Any) -> None:
-        write_files(folder, flipped(model, "decoder_layers.0.feed_forward.up.weight"), quantization)
-
-    monkeypatch.setattr(argos, "write_files", write_another)
-    with pytest.raises(NotTheSame, match="Nothing was written"):
-        export(model, "argos", tmp_path / "x.argosmodel", choose_sentences(model, "", "", NO_RUN))
-    assert list(tmp_path.iterdir()) == []
+    assert "joins sentences without a space" in note

@@ -11,11 +11,10 @@ import torch
 
 from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import flipped, trained_model, validation_set
-from translate_ddp.apps.exporting import ctranslate2 as ctranslate2_module
-from translate_ddp.apps.exporting import ctranslate2_folder
-from translate_ddp.apps.exporting.ctranslate2_folder import verify_ctranslate2, write_files
-from translate_ddp.apps.exporting.export import export
-from translate_ddp.apps.exporting.verification import NotTheSame
+from translate_ddp.apps.commands.export import export
+from translate_ddp.apps.exporting import ctranslate2_export
+from translate_ddp.apps.exporting.ctranslate2_export import verify_ctranslate2, write_files
+from translate_ddp.apps.exporting.trained_model import NotTheSame
 from translate_ddp.data.tokenizer import PAD, SOS, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
@@ -36,19 +35,6 @@ def exported(trained: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "ct2"
     export(trained_model(trained), "ctranslate2", folder, validation_set(trained))
     return folder
-
-
-def test_library_itself_translates_alike(exported: Path, trained: Path):
-    model = trained_model(trained)
-    ids = model.tokenizer.encode(["sun moon river", "stone bird fish"])
-    names = model.tokenizer.names
-    library = ctranslate2.Translator(str(exported), intra_threads=1)
-    found = library.translate_batch([[names[i] for i in row] for row in ids], beam_size=1)
-    greedy = [best.ids for (best,) in model.engine().translate(ids, GREEDY)]
-    limit = min(map(length_limit, map(len, ids)))
-    assert [[names.index(name) for name in result.hypotheses[0]][:limit] for result in found] == [
-        row[:limit] for row in greedy
-    ]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -234,34 +220,20 @@ def test_folder_with_any_flipped_weight_is_rejected(
             verify_ctranslate2(folder, model, sentences, quantization)
 
 
-def test_rejected_export_leaves_no_folder(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    model = trained_model(trained)
-
-    def write_another(folder: Path, model: Any, quantization: Any) -> None:
-        write_files(folder, flipped(model, "embedding.weight"), quantization)
-
-    monkeypatch.setattr(ctranslate2_folder, "write_files", write_another)
-    with pytest.raises(NotTheSame, match="Nothing was written"):
-        export(model, "ctranslate2", tmp_path / "ct2", validation_set(trained))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_wrong_position_beyond_the_sentences_of_the_run_is_rejected(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     model, sentences = trained_model(trained), validation_set(trained)
     longest = max(map(len, [*sentences.sources, *sentences.targets]))
     assert longest + 2 < model.seq_len - 1  # the last positions are not in the validation set
-    whole = ctranslate2_module.sinusoids
+    whole = ctranslate2_export.sinusoids
 
     def cut(*settings: Any) -> torch.Tensor:
         table = whole(*settings)
         table[longest + 2 :] = 0
         return table
 
-    monkeypatch.setattr(ctranslate2_module, "sinusoids", cut)
+    monkeypatch.setattr(ctranslate2_export, "sinusoids", cut)
     with pytest.raises(NotTheSame):
         export(model, "ctranslate2", tmp_path / "out", sentences)
     assert not any(tmp_path.iterdir())

@@ -11,19 +11,23 @@ import torch
 
 from tests.helpers import processes
 from tests.helpers.commands import translate_ddp
-from tests.helpers.exports import flipped, trained_model, validation_set
+from tests.helpers.exports import NO_RUN, flipped, trained_model, validation_set, with_sentencepiece
 from tests.helpers.runs import assert_same_tree, last_state, steps
 from tests.helpers.states import make_state
 from translate_ddp.apps.commands import export as command
-from translate_ddp.apps.commands.export import ExportConfig
-from translate_ddp.apps.commands.saved_model import SavedModel
-from translate_ddp.apps.exporting import checkpoint_file
-from translate_ddp.apps.exporting.checkpoint_file import verify_checkpoint, write_checkpoint
-from translate_ddp.apps.exporting.export import export
-from translate_ddp.apps.exporting.sentences import Sentences, choose_sentences
-from translate_ddp.apps.exporting.verification import (
+from translate_ddp.apps.commands.export import (
+    FILE_FORMATS,
+    ExportConfig,
+    export,
+    verify_checkpoint,
+    write_checkpoint,
+)
+from translate_ddp.apps.commands.model_commands import SavedModel
+from translate_ddp.apps.exporting.trained_model import (
     NotTheSame,
+    TrainedModel,
     Verification,
+    choose_sentences,
 )
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.new_file import publish, write_new
@@ -124,15 +128,21 @@ def test_file_with_a_flipped_weight_is_not_the_same(trained: Path, tmp_path: Pat
         verify_checkpoint(file, model)
 
 
-def test_failed_verification_leaves_nothing(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", ["ctranslate2", "huggingface", "argos", "pt"])
+def test_export_that_is_not_the_same_leaves_nothing(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Any
 ):
+    for library in ("ctranslate2", "transformers", "sentencepiece"):
+        pytest.importorskip(library)
     model = trained_model(trained)
-    other = flipped(model, "embedding.weight").state
-    monkeypatch.setattr(checkpoint_file, "stripped", lambda state: other)
-    sentences = Sentences("", [], [], [], [])
-    with pytest.raises(NotTheSame, match=r"embedding\.weight are others\. Nothing was written"):
-        export(model, "pt", tmp_path / "x.pt", sentences)
+    model = with_sentencepiece(model) if form == "argos" else model
+    other = flipped(model, "decoder_layers.0.feed_forward.up.weight")
+    engine = other.engine()
+    monkeypatch.setattr(TrainedModel, "engine", lambda self, weights=None: engine)
+    monkeypatch.setattr(command, "stripped", lambda state: other.state)
+    sentences = choose_sentences(model, "", "", NO_RUN)
+    with pytest.raises(NotTheSame, match="Nothing was written"):
+        export(model, form, tmp_path / f"x{FILE_FORMATS.get(form, '')}", sentences)
     assert list(tmp_path.iterdir()) == []
 
 

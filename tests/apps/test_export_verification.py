@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.exports import flipped, trained_model, validation_set
-from translate_ddp.apps.exporting.verification import (
+from translate_ddp.apps.exporting.trained_model import (
     NotTheSame,
     translate_greedily,
     verify_equal,

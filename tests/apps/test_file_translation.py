@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.file_translation import names, start
 from tests.helpers.processes import Job
-from translate_ddp.apps.commands.output_file import write_rows
+from translate_ddp.apps.commands.model_commands import write_rows
 from translate_ddp.errors import Stopped, UserError
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.distributed import World
@@ -93,11 +93,15 @@ def test_stop_request_keeps_finished_chunks(
 
 
 def test_stop_by_the_signal_of_another_rank_says_so(tmp_path: Path):
-    def stop(rows: range, on_done: Callable[[int], None]) -> bytes:
-        raise Stopped
+    class StoppedRows(list[str]):
+        def lines(self, part: range, on_done: Callable[[int], None]) -> list[str]:
+            raise Stopped
+
+        def identity(self) -> list[object]:
+            return []
 
     with pytest.raises(UserError, match=r"^Stopped \(on another rank\) before .* to continue\.$"):
-        write_rows(tmp_path / "out", list, 3, stop, World(), "Translating")
+        write_rows(tmp_path / "out", StoppedRows("abc"), World(), "translation")
 
 
 def test_changed_input_weights_or_settings_do_not_use_the_finished_chunks(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.commands import translate_ddp
 from tests.helpers.records import write_metrics, write_run
-from translate_ddp.apps.commands import page_file
+from translate_ddp.apps.commands import command_line
 from translate_ddp.apps.commands.command_line import parse
 from translate_ddp.apps.commands.report import MAX_RUNS, ReportConfig, run
 from translate_ddp.errors import UserError
@@ -91,7 +91,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(
 
     report("one", "--output", "x.html")
     old = Path("x.html").read_text()
-    monkeypatch.setattr(page_file, "write_atomically", fail)
+    monkeypatch.setattr(command_line, "write_atomically", fail)
     with pytest.raises(UserError, match="x.html cannot be written: No space left"):
         report("one", "--output", "x.html")
     assert Path("x.html").read_text() == old

@@ -4,9 +4,7 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -14,20 +12,16 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("python_multipart")
 
-from functools import partial
-
 from tests.helpers.processes import wait_until
 from tests.helpers.served import FakeTranslator, served
 from translate_ddp.apps.serving.batching import (
     BATCH_TOKENS,
     Batcher,
     Found,
+    LimitsConfig,
     QueueFull,
-    Unfinished,
-    in_turns,
+    split,
 )
-from translate_ddp.apps.serving.limits import LimitsConfig
-from translate_ddp.translator import Translator
 
 FIELDS = {"source": "en", "target": "it"}
 
@@ -52,26 +46,30 @@ def test_requests_beyond_the_queue_get_429():
     assert answers == [429] * 3 + [200] * 3
 
 
+def in_upper_case(n_best: int, texts: list[str]) -> Found:
+    return FakeTranslator().translate(texts, n_best=n_best)
+
+
 def test_waiting_requests_are_translated_together():
     translator = FakeTranslator()
     translator.may_go_on.clear()
 
     async def main() -> list[str]:
-        batcher = Batcher(
-            lambda texts, n, reverse: partial(translator.translate, texts, n_best=n), 10
-        )
+        batcher = Batcher(lambda n, texts: translator.translate(texts, n_best=n), 10)
         worker = asyncio.create_task(batcher.run())
-        first = asyncio.create_task(batcher.translate(["first"], 1, 60))
+
+        def send(texts: list[str], n_best: int) -> asyncio.Task[Found]:
+            tokens = list(map(len, texts))
+            return asyncio.create_task(batcher.translate(n_best, texts, tokens, 60))
+
+        first = send(["first"], 1)
         while not translator.calls:
             await asyncio.sleep(0.001)
         long = "x" * (BATCH_TOKENS - 5)
-        asked = [(["a", "b"], 1), ([long], 1), ([long], 1), (["c"], 2), (["d"], 1), ([], 1)]
-        rest = [
-            asyncio.create_task(batcher.translate(texts, n, 60, False, len("".join(texts))))
-            for texts, n in asked
-        ]
+        asked = [(["a", "b"], 1), ([long], 1), ([long], 1), (["c"], 2), ([], 1)]
+        rest = [send(texts, n) for texts, n in asked]
+        gone = send(["d"], 1)
         await asyncio.sleep(0)
-        gone = rest.pop(0 + 4)  # "d"
         gone.cancel()
         await asyncio.sleep(0)
         translator.may_go_on.set()
@@ -91,19 +89,57 @@ def test_waiting_requests_are_translated_together():
 
 def test_cancelled_request_leaves_the_queue():
     async def main() -> None:
-        batcher = Batcher(lambda texts, n, reverse: list, 1)  # nothing runs it
-        waiting = asyncio.create_task(batcher.translate(["a"], 1, 60))
+        batcher = Batcher(in_upper_case, 1)  # nothing runs it
+        waiting = asyncio.create_task(batcher.translate(1, ["a"], [1], 60))
         await asyncio.sleep(0)
         with pytest.raises(QueueFull):
-            await batcher.translate(["b"], 1, 60)
+            await batcher.translate(1, ["b"], [1], 60)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        with pytest.raises(TimeoutError):
-            await batcher.translate(["c"], 1, 0.001)
-        with pytest.raises(TimeoutError):
-            await batcher.translate(["d"], 1, 0.001)
+        for text in "cd":
+            with pytest.raises(TimeoutError):
+                await batcher.translate(1, [text], [1], 0.001)
 
     asyncio.run(main())
+
+
+def test_parts_of_a_long_request_take_turns_with_other_requests():
+    calls: list[list[str]] = []
+    requests: list[asyncio.Task[Found]] = []
+
+    async def main() -> list[list[str]]:
+        loop = asyncio.get_running_loop()
+
+        def translate(n_best: int, texts: list[str]) -> Found:
+            calls.append(texts)
+            if len(calls) == 1:  # a request that arrives meanwhile
+                loop.call_soon_threadsafe(send, "late")
+            return in_upper_case(n_best, texts)
+
+        def send(*texts: str) -> None:
+            tokens = [BATCH_TOKENS] * len(texts)
+            requests.append(loop.create_task(batcher.translate(1, texts, tokens, 60)))
+
+        batcher = Batcher(translate, 10)
+        send("a", "b", "c")
+        worker = loop.create_task(batcher.run())
+        found = [await requests[0], await requests[1]]
+        worker.cancel()
+        return [[ranked[0].text for ranked in answer] for answer in found]
+
+    assert asyncio.run(main()) == [["A", "B", "C"], ["LATE"]]
+    assert calls in ([["a"], ["late"], ["b"], ["c"]], [["a"], ["b"], ["late"], ["c"]])
+
+
+def test_long_request_is_split_between_its_texts():
+    texts, tokens = list("abcdef"), [0, BATCH_TOKENS, 1, 2 * BATCH_TOKENS, BATCH_TOKENS - 1, 1]
+    assert list(split(texts, tokens)) == [
+        (["a", "b"], BATCH_TOKENS),
+        (["c"], 1),
+        (["d"], 2 * BATCH_TOKENS),
+        (["e", "f"], BATCH_TOKENS),
+    ]
+    assert list(split([], [])) == []
 
 
 def test_request_of_a_closed_connection_is_not_translated():
@@ -163,65 +199,6 @@ def test_text_may_have_any_number_of_lines():
         assert answer["translatedText"] == "<b>A</b>" * 600
 
 
-def test_requests_wait_for_one_turn_of_those_that_take_several():
-    left = {"long": 3, "longer": 5, "gone": 99}  # turns
-    log: list[str] = []
-
-    async def main() -> list[str]:
-        loop = asyncio.get_running_loop()
-        requests: dict[str, asyncio.Task[Found]] = {}
-
-        def send(text: str, tokens: int = 1) -> None:
-            requests[text] = loop.create_task(batcher.translate([text], 1, 60, tokens=tokens))
-
-        def start(texts: list[str], n_best: int, reverse: bool) -> Callable[[], Found]:
-            def turn() -> Found:
-                log.append(texts[0])
-                if log == ["short", "long", "longer"]:
-                    loop.call_soon_threadsafe(send, "late")
-                    loop.call_soon_threadsafe(requests["gone"].cancel)
-                left[texts[0]] = left.get(texts[0], 1) - 1
-                if left[texts[0]]:
-                    raise Unfinished
-                return FakeTranslator().translate(texts)
-
-            return turn
-
-        batcher = Batcher(start, 4)
-        for text in left:
-            send(text, BATCH_TOKENS + 1)
-        send("short")
-        await asyncio.sleep(0)  # all are in the queue
-        with pytest.raises(QueueFull):
-            await batcher.translate(["one more"], 1, 60)
-        worker = asyncio.create_task(batcher.run())
-        found = [await requests[text] for text in ("short", "long", "longer", "late")]
-        worker.cancel()
-        return [ranked[0].text for (ranked,) in found]
-
-    assert asyncio.run(main()) == ["SHORT", "LONG", "LONGER", "LATE"]
-    assert log == ["short", "long", "longer", "late", *["long", "longer"] * 2, "longer", "longer"]
-
-
-def test_translation_in_turns_is_the_same(trained: Path):
-    translator = Translator.open(str(trained))
-    texts = ["sun moon river. Tree", "", "x" * 4000, "stone\u2028wolf", *["sun"] * 2000]
-    whole = translator.translate(texts, 2, report=lambda *_: None, n_best=2)
-    resumed, turns = in_turns(translator), 1
-    while True:
-        try:
-            found = resumed.translate(texts, 2, report=lambda *_: None, n_best=2)
-            break
-        except Unfinished:
-            turns += 1
-    assert turns > 3
-    assert [[t.text for t in ranked] for ranked in found] == [
-        [t.text for t in ranked] for ranked in whole
-    ]
-    scores = [[t.score for t in ranked] for ranked in found]
-    assert scores == [pytest.approx([t.score for t in ranked]) for ranked in whole]
-
-
 def test_translation_that_takes_too_long_gets_504():
     translator = FakeTranslator()
     translator.may_go_on.clear()
@@ -257,13 +234,3 @@ def test_server_that_stops_finishes_its_requests():
         translator.may_go_on.set()
         thread.join()
     assert found == [{"translatedText": "A"}]
-
-
-def test_connection_without_a_complete_header_is_closed():
-    limits = LimitsConfig(max_seconds=0.2)
-    with served(FakeTranslator(), limits) as client:
-        for begun in (b"", b"GET /health HTTP/1.1\r\nHost: a\r\n"):
-            with socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection:
-                connection.sendall(begun)
-                assert connection.recv(1000) == b""  # closed by the server
-        assert client.get("/health")[0] == 200

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-applications = pytest.importorskip("starlette.applications")
+pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("python_multipart")
 
@@ -19,8 +19,7 @@ from tests.helpers import processes
 from tests.helpers.commands import run_translate_ddp
 from tests.helpers.processes import free_port, wait_until
 from tests.helpers.served import Client, served
-from translate_ddp.apps.serving.reload import ServedModel
-from translate_ddp.apps.serving.server import bind, make_server
+from translate_ddp.apps.serving.server import ServedModel, listen
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore
@@ -197,18 +196,10 @@ def test_port_in_use_is_one_message(trained: Path, tmp_path: Path):
     assert "Traceback" not in output and len(output.splitlines()) == 1
 
 
-def test_second_server_on_a_port_is_an_error_also_if_both_start_together():
-    server = make_server(applications.Starlette(), 1.0, lambda: None)
-    with bind("127.0.0.1", 0) as first, bind(*first.getsockname()) as second:
-        first.listen()  # after both have bound, as while their models are loaded
-        with pytest.raises(UserError, match="cannot use 127.0.0.1, port .* in use"):
-            server.run(sockets=[second])
-
-
 @pytest.mark.parametrize("host", ["127.0.0..1", "."])
 def test_unusable_host_is_reported(host: str):
     with pytest.raises(UserError, match="The server cannot use"):
-        bind(host, 0)
+        listen(host, 0)
 
 
 def test_other_addresses_than_loopback_get_a_warning(trained: Path, tmp_path: Path):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.commands import translate_ddp
 from translate_ddp.apps.commands import translate
-from translate_ddp.apps.serving.words import words_of
+from translate_ddp.apps.serving.documents import words_of
 from translate_ddp.translator import Translator
 
 

@@ -16,9 +16,8 @@ from tests.helpers.commands import run_translate_ddp, translate_ddp
 from tests.helpers.runs import records, validations
 from translate_ddp.apps.commands.average import AverageConfig
 from translate_ddp.apps.commands.info import InfoConfig
-from translate_ddp.apps.commands.saved_model import SavedModel
-from translate_ddp.apps.commands.score import scored_lines
-from translate_ddp.apps.commands.validation_sets import Pairs
+from translate_ddp.apps.commands.model_commands import SavedModel
+from translate_ddp.apps.commands.score import ScoreConfig, ScoredPairs
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.translator import Translator
 
@@ -98,6 +97,7 @@ def test_validation_reports_the_scores_of_sacrebleu(tmp_path: Path, table: str):
     languages = ["--lang_src", "en", "--lang_tgt", "it"]
     output = command(tmp_path, "validate", *files, *languages, "--compare", other)
     shown = score_line(output)
+    assert "BLEU signature: nrefs:1|case:mixed" in output
     for name, score in (
         ("BLEU", sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES])),
         ("chrf++", sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES], word_order=2)),
@@ -134,6 +134,7 @@ def test_perturbed_sources_are_not_split_as_those_of_the_scores_above(
     above = re.search(r"BLEU \S+, chrf \S+, cer \S+", score_line(output))
     unchanged = next(line for line in output.splitlines() if line.startswith("unchanged: "))
     assert above and above[0] in unchanged and "Warning" not in output
+    assert "2 of the 4 sources have several sentences" in output
 
 
 def test_translation_of_an_empty_source_is_empty(trained: Path, tmp_path: Path):
@@ -219,13 +220,12 @@ def test_scores_of_the_validation_set_give_its_loss(trained: Path, tmp_path: Pat
         assert row["score"] == pytest.approx(row["log_prob"] / len(row["tokens"]), abs=1e-5)
 
 
-def test_scores_report_each_finished_batch(trained: Path):
-    translator = Translator.open(str(trained))
-    assert isinstance(translator.engine, TorchEngine)
-    translator.engine.max_tokens = 1
+def test_scores_report_each_finished_batch(trained: Path, table: str):
+    pairs = ScoredPairs(ScoreConfig(source=table, saved=SavedModel(str(trained))))
+    assert isinstance(pairs.translator.engine, TorchEngine)
+    pairs.translator.engine.max_tokens = 1
     done: list[int] = []
-    pairs = Pairs(SOURCES, REFERENCES, (translator.lang_src, translator.lang_tgt))
-    scored_lines(translator, pairs, range(len(SOURCES)), done.append)
+    pairs.lines(range(len(SOURCES)), done.append)
     assert done == [1] * len(SOURCES)
 
 

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as JsonTokenizer
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from tests.helpers import processes
-from translate_ddp.apps.exporting.fast_tokenizer import tokenizer_json
+from translate_ddp.apps.exporting.huggingface_export import tokenizer_json
 from translate_ddp.data.tokenizer import (
     EOS,
     PAD,

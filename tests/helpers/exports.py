@@ -5,8 +5,7 @@ from pathlib import Path
 
 import torch
 
-from translate_ddp.apps.exporting.sentences import Sentences, choose_sentences
-from translate_ddp.apps.exporting.trained_model import TrainedModel
+from translate_ddp.apps.exporting.trained_model import Sentences, TrainedModel, choose_sentences
 from translate_ddp.data.tokenizer import train_tokenizer
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import CheckpointConfig, TokenizerConfig

@@ -11,9 +11,9 @@ ROWS = 4
 
 
 def run_in_small_chunks(words: tuple[str, ...]) -> None:
-    from translate_ddp.apps.commands import output_file
+    from translate_ddp.apps.commands import model_commands
 
-    output_file.ROWS = ROWS
+    model_commands.ROWS = ROWS
     run_translate_ddp(words)
 
 

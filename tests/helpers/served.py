@@ -10,10 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
+import uvicorn
+
 from tests.helpers.processes import wait_until
 from translate_ddp.apps.serving.app import create_app
-from translate_ddp.apps.serving.limits import LimitsConfig
-from translate_ddp.apps.serving.server import Server, bind, make_server
+from translate_ddp.apps.serving.batching import LimitsConfig
+from translate_ddp.apps.serving.server import listen, make_server
 from translate_ddp.settings import SearchConfig
 from translate_ddp.translation import Sentence, Translation
 
@@ -26,7 +28,6 @@ class FakeTranslator:
     """Translates a text by a function of the text and the rank; all words have probability 1/4."""
 
     lang_src, lang_tgt, is_bidirectional = "en_US", "it", False
-    engine = SimpleNamespace(translate=None, log_probs=None)  # not used
 
     def __init__(self, function: Callable[[str, int], str] = upper) -> None:
         self.function = function
@@ -54,7 +55,7 @@ class FakeTranslator:
 @dataclass
 class Client:
     port: int
-    server: Server | None = None  # that in a thread of this process
+    server: uvicorn.Server | None = None  # that in a thread of this process
 
     def send(
         self, method: str, path: str, body: Any = None, **headers: str
@@ -98,8 +99,8 @@ def served(
         model = SimpleNamespace(translator=model, check=lambda: None)
     limits = limits or LimitsConfig()
     app = create_app(model, limits, SearchConfig(), reload_seconds)
-    bound = bind("127.0.0.1", 0)
-    server = make_server(app, limits.max_seconds, lambda: None)
+    bound = listen("127.0.0.1", 0)
+    server = make_server(app, limits.max_seconds)
     thread = threading.Thread(target=server.run, args=([bound],))
     port = bound.getsockname()[1]
     thread.start()

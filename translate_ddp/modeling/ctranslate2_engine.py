@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.extras import import_extra
 from translate_ddp.modeling.decoding import default_max_tokens, length_limit, longest_first
 from translate_ddp.modeling.engine import Ids, ignore
 from translate_ddp.modeling.search import Hypothesis
+from translate_ddp.optional_dependency import import_optional
 from translate_ddp.settings import NBestConfig
 
 
@@ -34,7 +34,7 @@ class CTranslate2Engine:
         fingerprint: str = "",
     ) -> None:
         """Raises UserError if the folder cannot be loaded."""
-        library = import_extra("ctranslate2")
+        library = import_optional("ctranslate2", "requirements-export.txt")
         device = device or ("cuda" if library.get_cuda_device_count() else "cpu")
         self.positions = positions
         self.fingerprint = f"{fingerprint} {compute_type} {device}"

@@ -1,20 +1,19 @@
 """`python -m translate_ddp average`: write the average of the last epochs to a file."""
 
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from translate_ddp.console import print_line, printable
+from translate_ddp.apps.commands.model_commands import SavedModel
+from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.new_file import check_new, publish
-from translate_ddp.settings import CheckpointConfig, check_at_least
-from translate_ddp.training.checkpoint import CheckpointStore, write
+from translate_ddp.settings import CheckpointConfig
+from translate_ddp.training.checkpoint import write
 from translate_ddp.training.checkpoint_name import check_no_digest
-from translate_ddp.training.open_checkpoint import open_checkpoint
 
 
 @dataclass(frozen=True)
@@ -33,21 +32,20 @@ class AverageConfig:
     """Epochs to average; 0: as set in training (best and files: pass a number)."""
 
     def __post_init__(self) -> None:
-        check_at_least(0, self, "average")
-        CheckpointConfig(self.folder, self.model_basename)  # checks both
         check_no_digest(self.output)
+        self.saved()  # checks the others
+
+    def saved(self) -> SavedModel:
+        return SavedModel(self.folder, self.model_basename, self.preload, self.average)
 
 
 def run(config: AverageConfig) -> None:
     output = Path(config.output)
     check_new(output)
-    store = CheckpointStore(CheckpointConfig(config.folder, config.model_basename))
-    opened = open_checkpoint(store, config.preload, config.average)
-    for line in opened.messages:
-        print_line(printable(line), sys.stderr)
+    opened = config.saved().open_checkpoint()
     if not opened.is_average or len(opened.state.run.history) < 2:
         raise UserError(
-            f"There is nothing to average in {store.folder}: pass --average N with N of at least "
+            f"There is nothing to average in {config.folder}: pass --average N with N of at least "
             "2. It takes as many finished epochs."
         )
     publish(output, lambda partial: write(partial, opened.state))

@@ -47,7 +47,7 @@ def run(config: CheckConfig) -> None:
 
 
 def result_of(checkpoint: Checkpoint) -> str:
-    """Describe the damage, or return "ok". The file is parsed only if its digest matches."""
+    """The problem of a checkpoint, or "ok". The file is parsed only if its digest matches."""
     try:
         verify(checkpoint.path)
         load(checkpoint.path, mapped=True)

@@ -1,18 +1,25 @@
-"""The command line of a command: its flags, once each, and texts that may begin with a dash."""
+"""The command line of a command: its flags, once each, texts that may begin with a dash, its page.
+
+Nothing here imports torch, which takes seconds.
+"""
 
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
 
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.files import explain_write_errors, write_atomically
 
 C = TypeVar("C")
 FLAG = re.compile(r"--[a-zA-Z][^\s=]*(=|\Z)")
+GENERATOR = b'<meta name="generator" content="translate_ddp">'  # as in pages/page.html
+START_BYTES = 1000  # that hold it
 HOME = re.compile(r"(--[^\s=]*=)(~(?:/.*)?)", re.DOTALL)
 
 
@@ -21,7 +28,8 @@ def parse(config: type[C], arguments: Sequence[str], prog: str, prints: bool = T
 
     Raises UserError for a repeated flag, and SystemExit, with a message, for unusable flags.
     """
-    flags, others = separate(expand_home(arguments), set(switches(config)), set(lists(config)))
+    several = {f"--{name}" for name in names_of(config, tuple)}
+    flags, others = separate(expand_home(arguments), switches(config), several)
     with nullcontext() if prints else silence():
         return tyro.cli(
             config,
@@ -89,24 +97,43 @@ def flag_name(flag: str) -> str:
 
 
 def is_flag(argument: str) -> bool:
-    """Whether it is "--", a letter and no blank, or -h; texts may begin with dashes, too."""
+    """Whether it is "--", a letter and no space, or -h; texts may begin with dashes, too."""
     return argument == "-h" or FLAG.match(argument) is not None
 
 
-def switches(config: Any) -> Iterator[str]:
+def switches(config: Any) -> set[str]:
     """The flags without a value of a settings class: --help, and those of its booleans."""
-    yield from ("-h", "--help")
-    for setting in fields(config):
-        if is_dataclass(setting.type):
-            yield from switches(setting.type)
-        elif isinstance(setting.default, bool):
-            yield from (f"--{setting.name}", f"--no_{setting.name}")
+    names = list(names_of(config, bool))
+    return {"-h", "--help", *(f"--{prefix}{name}" for name in names for prefix in ("", "no_"))}
 
 
-def lists(config: Any) -> Iterator[str]:
-    """The flags of a settings class with several values."""
+def names_of(config: Any, kind: type) -> Iterator[str]:
+    """The names of the settings of a class, and of its parts, whose default is of that type."""
     for setting in fields(config):
         if is_dataclass(setting.type):
-            yield from lists(setting.type)
-        elif isinstance(setting.default, tuple):
-            yield f"--{setting.name}"
+            yield from names_of(setting.type, kind)
+        elif isinstance(setting.default, kind):
+            yield setting.name
+
+
+def check_page(path: Path, flag: str) -> None:
+    """Raise UserError if a page cannot be written there, or would replace something else."""
+    if path.is_dir():
+        raise UserError(f"{flag} {path} is a folder: pass a new file in it.")
+    if not path.parent.is_dir():
+        raise UserError(f"{flag} {path}: there is no folder {path.parent}.")
+    try:
+        with path.open("rb") as file:
+            start = file.read(START_BYTES)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UserError(f"{flag} {path} cannot be read: {error.strerror}.") from error
+    if GENERATOR not in start:
+        raise UserError(f"{flag} {path} exists and is no page of translate_ddp: pass a new file.")
+
+
+def write_page(path: Path, html: str, flag: str) -> None:
+    """Write the page, or replace it at once. Raises UserError if that fails."""
+    with explain_write_errors(f"{flag} {path}"):
+        write_atomically(path, html)

@@ -1,24 +1,36 @@
 """`python -m translate_ddp export`: a trained model for other programs, verified to be the same."""
 
-import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import torch
 
-from translate_ddp.apps.commands.saved_model import SavedModel
-from translate_ddp.apps.exporting.ctranslate2 import Quantization
-from translate_ddp.apps.exporting.export import FILE_FORMATS, Format, export
-from translate_ddp.apps.exporting.sentences import choose_sentences
-from translate_ddp.apps.exporting.trained_model import TrainedModel
-from translate_ddp.console import print_line, printable
+from translate_ddp.apps.commands.model_commands import SavedModel
+from translate_ddp.apps.exporting.ctranslate2_export import (
+    Quantization,
+    write_argos,
+    write_ctranslate2,
+)
+from translate_ddp.apps.exporting.huggingface_export import write_huggingface
+from translate_ddp.apps.exporting.trained_model import (
+    NotTheSame,
+    Sentences,
+    TrainedModel,
+    Verification,
+    choose_sentences,
+)
+from translate_ddp.console import print_line
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.launcher import Launch
-from translate_ddp.runtime.new_file import check_new
-from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.runtime.new_file import check_new, publish
+from translate_ddp.training.checkpoint import load, write
 from translate_ddp.training.checkpoint_name import check_no_digest
-from translate_ddp.training.open_checkpoint import open_checkpoint
+from translate_ddp.training.identity import without_paths
+from translate_ddp.training.state import LogOffset, RunState
+
+Format = Literal["ctranslate2", "huggingface", "argos", "pt"]
+FILE_FORMATS = {"argos": ".argosmodel", "pt": ".pt"}  # the others are folders
 
 
 @dataclass(frozen=True)
@@ -57,12 +69,9 @@ class ExportConfig:
 
 def run(config: ExportConfig) -> None:
     torch.set_num_threads(threads_per_process(Launch()))
-    output, saved = Path(config.output), config.saved
+    output = Path(config.output)
     check_new(output)
-    store = CheckpointStore(CheckpointConfig(saved.model_folder, saved.model_basename))
-    opened = open_checkpoint(store, saved.preload, saved.average)
-    for line in opened.messages:
-        print_line(printable(line), sys.stderr)
+    opened = config.saved.open_checkpoint()
     model, folder = TrainedModel.of(opened.state), opened.path.parent
     sentences = choose_sentences(model, config.source, config.reference, folder)
     verification = export(model, config.format, output, sentences, config.quantization)
@@ -73,3 +82,56 @@ def run(config: ExportConfig) -> None:
     if verification.bleu_signature:
         print_line(f"BLEU signature: {verification.bleu_signature}")
     print_line(f"Wrote {output}.")
+
+
+def export(
+    model: TrainedModel,
+    form: Format,
+    output: Path,
+    sentences: Sentences,
+    quantization: Quantization = "float32",
+) -> Verification:
+    """Write `output`, a folder or file that must not exist, if it is the same model.
+
+    It is written beside the output, verified, and then renamed. Raises UserError, and writes
+    nothing, if it is not the same, if a library is missing, or if the disk is full.
+    """
+
+    def write_partial(path: Path) -> Verification:
+        if form == "pt":
+            return write_checkpoint(path, model)
+        if form == "argos":
+            return write_argos(path, model, sentences, quantization)
+        if form == "huggingface":
+            return write_huggingface(path, model, sentences, output.name)
+        return write_ctranslate2(path, model, sentences, quantization)
+
+    return publish(output, write_partial)
+
+
+def write_checkpoint(file: Path, model: TrainedModel) -> Verification:
+    """Write a checkpoint file without what only its run needs, and verify that it is the same.
+
+    Raises NotTheSame if it is not.
+    """
+    write(file, stripped(model.state))
+    return verify_checkpoint(file, model)
+
+
+def stripped(state: RunState) -> RunState:
+    """The state without optimizer, meters, the names of other files, and local paths."""
+    run = replace(state.run, config=without_paths(state.run.config), history=[], archives=0)
+    return replace(state, optimizer={}, meters={}, run=run, log_offset=LogOffset())
+
+
+def verify_checkpoint(file: Path, model: TrainedModel) -> Verification:
+    """Raises NotTheSame if the weights or the tokenizer in the file are others."""
+    found, expected = load(file), model.state
+    if found.tokenizer != expected.tokenizer:
+        raise NotTheSame("its tokenizer is another")
+    if found.model.keys() != expected.model.keys():
+        raise NotTheSame("it has other tensors")
+    for name, tensor in expected.model.items():
+        if not torch.equal(found.model[name], tensor):
+            raise NotTheSame(f"the weights {name} are others")
+    return Verification([f"{len(found.model)} tensors and the tokenizer are equal"])

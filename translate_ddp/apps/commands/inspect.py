@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from translate_ddp.apps.commands.command_line import given_flags
-from translate_ddp.apps.commands.page_file import check_page, write_page
+from translate_ddp.apps.commands.command_line import check_page, given_flags, write_page
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.presets import choose_preset, with_preset

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from translate_ddp.apps.commands.page_file import check_page, write_page
+from translate_ddp.apps.commands.command_line import check_page, write_page
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.run_record import METRICS_FILE, REPORT_FILE, RunRecord

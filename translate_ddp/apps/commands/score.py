@@ -2,32 +2,30 @@
 
 import hashlib
 import json
+import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from translate_ddp.apps.commands.output_file import (
+from translate_ddp.apps.commands.model_commands import (
+    DECIMALS,
     ROWS,
-    check_one_process,
-    on_every_rank,
-    open_ranks,
-    write_rows,
-)
-from translate_ddp.apps.commands.output_formats import (
     STDOUT,
+    PairsConfig,
+    SavedModel,
     check_not_compressed,
-    for_stdout,
+    check_one_process,
+    print_lines,
     rounded,
-    to_bytes,
     to_json,
+    write_file,
 )
-from translate_ddp.apps.commands.saved_model import SavedModel
-from translate_ddp.apps.commands.validation_sets import Pairs, PairsConfig, from_training
 from translate_ddp.console import print_line
 from translate_ddp.modeling.engine import ignore
 from translate_ddp.quantities import counted
-from translate_ddp.translator import Translator
+from translate_ddp.runtime.launcher import is_first_process
 
 
 @dataclass(frozen=True)
@@ -45,86 +43,63 @@ class ScoreConfig(PairsConfig):
 
 def run(config: ScoreConfig) -> None:
     if config.output not in STDOUT:
-        return write_file(config)
+        write_file(config.output, partial(ScoredPairs, config), "scores")
+        if is_first_process(os.environ):
+            with Path(config.output).open(encoding="utf-8") as lines:
+                describe(lines)
+        return
     check_one_process()
-    translator = config.saved.open(config.reverse)
-    pairs = read_pairs(config, translator)
-    total, tokens = 0.0, 0
-    for start in range(0, len(pairs.sources), ROWS):
-        lines = scored_lines(translator, pairs, range(start, start + ROWS))
-        sys.stdout.buffer.write(to_bytes(for_stdout(lines)))
-        sys.stdout.flush()
-        total, tokens = add(lines, total, tokens)
-    describe(len(pairs.sources), total, tokens)
+    describe(printed(ScoredPairs(config)))
 
 
-def write_file(config: ScoreConfig) -> None:
-    """Write the scores to `--output`, on all ranks."""
-    with open_ranks() as world:
-        translator = on_every_rank(
-            world, "opening the model", lambda: config.saved.open(config.reverse)
-        )
-        pairs = on_every_rank(world, "reading", lambda: read_pairs(config, translator))
+class ScoredPairs:
+    """The pairs and the lines of their scores, as `write_file` writes them."""
 
-        def compute(part: range, on_done: Callable[[int], None]) -> bytes:
-            return to_bytes(scored_lines(translator, pairs, part, on_done))
+    def __init__(self, config: ScoreConfig) -> None:
+        self.translator = config.saved.open(config.reverse)
+        self.pairs = config.read_for(self.translator, config.saved)
 
-        def identity() -> list[object]:
-            digest = hashlib.sha256("\n".join(pairs.sources + pairs.references).encode())
-            return ["score", *translator.identity, digest.hexdigest()]
+    def __len__(self) -> int:
+        return len(self.pairs.sources)
 
-        output = Path(config.output)
-        write_rows(output, identity, len(pairs.sources), compute, world, "scores")
-        if world.is_main:
-            with output.open(encoding="utf-8") as lines:
-                describe(len(pairs.sources), *add(lines))
+    def lines(self, part: range, on_done: Callable[[int], None] = ignore) -> list[str]:
+        """An object of each pair: its texts, log-probability and mean, and those of its tokens."""
+        texts = [side[part.start : part.stop] for side in self.pairs[:2]]
+        sources = self.translator.encode_sources(texts[0])
+        targets = self.translator.tokenizer.encode(texts[1])
+        log_probs = map(rounded, self.translator.engine.log_probs(sources, targets, on_done))
+        return [
+            to_json(
+                {
+                    "source": source,
+                    "reference": reference,
+                    "log_prob": round(sum(values), DECIMALS),
+                    "score": round(sum(values) / len(values), DECIMALS),
+                    "tokens": [*self.translator.tokenizer.pieces(ids), ""],
+                    "log_probs": values,
+                }
+            )
+            for source, reference, ids, values in zip(*texts, targets, log_probs, strict=True)
+        ]
 
-
-def read_pairs(config: ScoreConfig, translator: Translator) -> Pairs:
-    if not config.source:
-        return from_training(config.saved, translator)
-    return config.read((translator.lang_src, translator.lang_tgt))
-
-
-def scored_lines(
-    translator: Translator,
-    pairs: Pairs,
-    part: range,
-    on_done: Callable[[int], None] = ignore,
-) -> list[str]:
-    """An object of each pair: its texts, log-probability and mean, and those of its tokens.
-
-    `on_done` receives the number of pairs of each finished batch.
-    """
-    rows = slice(part.start, part.stop)
-    texts = [side[rows] for side in (pairs.sources, pairs.references)]
-    sources = translator.encode_sources(texts[0])
-    targets = translator.tokenizer.encode(texts[1])
-    log_probs = map(rounded, translator.engine.log_probs(sources, targets, on_done))
-    return [
-        to_json(
-            {
-                "source": source,
-                "reference": reference,
-                "log_prob": rounded([sum(values)])[0],
-                "score": rounded([sum(values) / len(values)])[0],
-                "tokens": [*translator.tokenizer.pieces(ids), ""],
-                "log_probs": values,
-            }
-        )
-        for source, reference, ids, values in zip(*texts, targets, log_probs, strict=True)
-    ]
+    def identity(self) -> list[object]:
+        digest = hashlib.sha256("\n".join(self.pairs.sources + self.pairs.references).encode())
+        return ["score", *self.translator.identity, digest.hexdigest()]
 
 
-def add(lines: Iterable[str], total: float = 0.0, tokens: int = 0) -> tuple[float, int]:
-    """The sum of the log-probabilities in the lines, and their number, added to the given ones."""
+def printed(pairs: ScoredPairs) -> Iterator[str]:
+    """The lines of all pairs, which are also written to standard output."""
+    for start in range(0, len(pairs), ROWS):
+        lines = pairs.lines(range(start, start + ROWS))
+        print_lines(lines)
+        yield from lines
+
+
+def describe(lines: Iterable[str]) -> None:
+    """Print the number of pairs and tokens, and the mean loss, on stderr."""
+    pairs, tokens, total = 0, 0, 0.0
     for line in lines:
-        values = json.loads(line)["log_probs"]
-        total, tokens = total + sum(values), tokens + len(values)
-    return total, tokens
-
-
-def describe(pairs: int, total: float, tokens: int) -> None:
-    loss = -total / max(tokens, 1)
+        log_probs = json.loads(line)["log_probs"]
+        pairs, tokens, total = pairs + 1, tokens + len(log_probs), total + sum(log_probs)
     size = f"{counted(pairs, 'pair')}, {counted(tokens, 'token')}"
-    print_line(f"{size}: {loss:.6f} nats/token", sys.stderr)
+    print_line(f"{size}: {-total / max(tokens, 1):.6f} nats/token", sys.stderr)

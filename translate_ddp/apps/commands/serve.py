@@ -3,13 +3,13 @@
 import sys
 from dataclasses import dataclass, field
 
-from translate_ddp.apps.commands.saved_model import SavedModel
-from translate_ddp.apps.serving.limits import LimitsConfig
+from translate_ddp.apps.commands.model_commands import SavedModel
+from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.console import print_line
-from translate_ddp.extras import SERVER, check_server
+from translate_ddp.optional_dependency import import_optional
 from translate_ddp.settings import SearchConfig, Split, check_at_least, check_port
 
-LIBRARIES = (*SERVER, "python_multipart")
+LIBRARIES = ("starlette", "uvicorn", "python_multipart")
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,19 @@ class ServeConfig:
 
 
 def run(config: ServeConfig) -> None:
-    check_server("serve", LIBRARIES)
+    for library in LIBRARIES:
+        import_optional(library, "requirements-serve.txt")
     from translate_ddp.apps.serving.app import create_app
-    from translate_ddp.apps.serving.reload import ServedModel
-    from translate_ddp.apps.serving.server import bind, is_loopback, make_server, run_server, url_of
+    from translate_ddp.apps.serving.server import (
+        ServedModel,
+        is_loopback,
+        listen,
+        make_server,
+        run_server,
+        url_of,
+    )
 
-    bound = bind(config.host, config.port)  # before the model is opened, which takes seconds
+    bound = listen(config.host, config.port)  # before the model is opened, which takes seconds
     model = ServedModel(config.saved.path, lambda: config.saved.open(split=config.split), report)
     url = url_of(bound)
     if not is_loopback(bound):
@@ -50,12 +57,9 @@ def run(config: ServeConfig) -> None:
     translator = model.translator
     languages = f"{translator.lang_src} to {translator.lang_tgt}"
     languages += " and back" * translator.is_bidirectional
-
-    def announce() -> None:
-        print_line(f"Serving {languages} on {url} (Ctrl-C ends it).")
-
     app = create_app(model, config.limits, config.search, config.reload_seconds)
-    run_server(make_server(app, config.limits.max_seconds, announce), bound)
+    message = f"Serving {languages} on {url} (Ctrl-C ends it)."
+    run_server(make_server(app, config.limits.max_seconds), bound, message)
 
 
 def report(message: str) -> None:

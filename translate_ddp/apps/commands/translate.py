@@ -1,41 +1,39 @@
 """`python -m translate_ddp translate`: the translations of texts, in their order."""
 
-import io
-import itertools
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from translate_ddp.apps.commands.output_file import (
-    ROWS,
-    check_one_process,
-    on_every_rank,
-    open_ranks,
-    write_rows,
-)
-from translate_ddp.apps.commands.output_formats import (
+from translate_ddp.apps.commands.model_commands import (
+    DECIMALS,
     STDOUT,
-    Format,
+    SavedModel,
     check_not_compressed,
-    for_stdout,
-    to_bytes,
-    translated_lines,
+    check_one_process,
+    chunks,
+    print_lines,
+    rounded,
+    to_json,
+    write_file,
 )
-from translate_ddp.apps.commands.saved_model import SavedModel
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.inputs import Texts, read_sources
 from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.tables import file_identity, is_table
+from translate_ddp.modeling.engine import ignore
 from translate_ddp.settings import NBestConfig, Quoting, Split
-from translate_ddp.translation import OnMessage
+from translate_ddp.translation import OnMessage, Translation
 from translate_ddp.translator import Translator
+
+Format = Literal["text", "jsonl"]
 
 
 @dataclass(frozen=True)
@@ -76,61 +74,43 @@ class TranslateConfig:
 
 
 def run(config: TranslateConfig) -> None:
-    # UTF-8, whatever the locale. An invalid byte becomes one replacement character. Only newlines
-    # end the lines of the input, as those of files.
-    for stream, newline in ((sys.stdin, "\n"), (sys.stdout, None)):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="replace", newline=newline)
     if config.output not in STDOUT:
-        return write_file(config)
+        return write_file(config.output, partial(InputRows, config), "translation")
     check_one_process()
     translator = config.saved.open(config.reverse, config.split)
     is_typed = not (config.lines or config.input) and sys.stdin.isatty()
-    for start, texts in chunks(_texts(config, translator), 1 if is_typed else ROWS):
-        report = report_from(start, config.input)
-        found = translated_lines(translator, texts, config.search, config.format, report)
-        for line in for_stdout(found):
-            print(line, flush=True)
+    texts = typed_lines(translator) if is_typed else config.lines or open_input(config, translator)
+    for start, chunk in chunks(texts, size=int(is_typed)):
+        chunk = [text or "" for text in chunk]
+        print_lines(translated_lines(config, translator, chunk, start))
 
 
-def _texts(config: TranslateConfig, translator: Translator) -> Iterable[str]:
-    if config.lines:
-        return config.lines
-    if config.input:
-        return (text or "" for text in open_input(config, translator))
-    if sys.stdin.isatty():
-        return typed_lines(f"{translator.lang_src}-{translator.lang_tgt}")
-    return stdin_lines()
+class InputRows:
+    """The texts of `--input` and their translations, as `write_file` writes them."""
 
+    def __init__(self, config: TranslateConfig) -> None:
+        self.config = config
+        self.translator = config.saved.open(config.reverse, config.split)
+        self.texts = open_input(config, self.translator)
 
-def write_file(config: TranslateConfig) -> None:
-    """Write the translations of `--input` to `--output`, on all ranks."""
-    with open_ranks() as world:
-        translator = on_every_rank(
-            world, "opening the model", lambda: config.saved.open(config.reverse, config.split)
-        )
-        given = on_every_rank(world, "reading the input", lambda: open_input(config, translator))
+    def __len__(self) -> int:
+        return len(self.texts)
 
-        def compute(part: range, on_done: Callable[[int], None]) -> bytes:
-            texts = [text or "" for text in given.part(part)]
-            report = report_from(part.start, config.input)
-            return to_bytes(
-                translated_lines(translator, texts, config.search, config.format, report, on_done)
-            )
+    def lines(self, part: range, on_done: Callable[[int], None]) -> list[str]:
+        texts = [text or "" for text in self.texts.part(part)]
+        return translated_lines(self.config, self.translator, texts, part.start, on_done)
 
-        def identity() -> list[object]:
-            path = spooled(Path(config.input))
-            settings = [file_identity(path), config.format, asdict(config.search)]
-            settings += [config.quoting] if config.quoting != "auto" else []
-            return [*translator.identity, *settings]
-
-        write_rows(Path(config.output), identity, len(given), compute, world, "translation")
+    def identity(self) -> list[object]:
+        config, file = self.config, file_identity(spooled(Path(self.config.input)))
+        settings = [file, config.format, asdict(config.search)]
+        settings += [config.quoting] if config.quoting != "auto" else []
+        return [*self.translator.identity, *settings]
 
 
 def open_input(config: TranslateConfig, translator: Translator) -> Texts:
-    """The texts of a file; the number of those that are missing is printed on stderr."""
+    """The texts of a file or of standard input; the number of missing ones is printed on stderr."""
     languages = translator.lang_src, translator.lang_tgt
-    texts = read_sources(Path(config.input), *languages, config.quoting)
+    texts = read_sources(Path(config.input or "-"), *languages, config.quoting)
     if texts.missing:
         print_line(
             f"Rows of {config.input} without a text: {texts.missing:,}. Their translations are"
@@ -138,6 +118,48 @@ def open_input(config: TranslateConfig, translator: Translator) -> Texts:
             sys.stderr,
         )
     return texts
+
+
+def translated_lines(
+    config: TranslateConfig,
+    translator: Translator,
+    texts: Sequence[str],
+    start: int,
+    on_done: Callable[[int], None] = ignore,
+) -> list[str]:
+    """`n_best` lines of each text, best first; as jsonl one line of each text.
+
+    `start` texts come before, which messages count.
+    """
+    settings: dict[str, Any] = asdict(config.search)
+    n_best = settings.pop("n_best")
+    settings |= {"report": report_from(start, config.input), "on_done": on_done}
+    if config.format == "text" and n_best == 1:  # without scores, which take longer
+        return translator.translate(texts, **settings)
+    found = translator.translate(texts, n_best=n_best, **settings)
+    if config.format == "text":
+        return [translation.text for translations in found for translation in translations]
+    languages = translator.lang_src, translator.lang_tgt
+    return [
+        to_json(
+            {
+                "source": text,
+                # The pair with the best one, in the form in which a corpus is read for training.
+                "translation": dict(zip(languages, (text, translations[0].text), strict=True)),
+                "translations": list(map(as_dict, translations)),
+            }
+        )
+        for text, translations in zip(texts, found, strict=True)
+    ]
+
+
+def as_dict(translation: Translation) -> dict[str, Any]:
+    """Text, score, and the sentences with their tokens and log-probabilities."""
+    sentences = [asdict(sentence) for sentence in translation.sentences]
+    for sentence in sentences:
+        sentence["log_probs"] = rounded(sentence["log_probs"])
+    score = round(float(translation.score), DECIMALS)
+    return {"text": translation.text, "score": score, "sentences": sentences}
 
 
 def report_from(start: int, path: str = "") -> OnMessage:
@@ -153,26 +175,13 @@ def report_from(start: int, path: str = "") -> OnMessage:
     return report
 
 
-def stdin_lines() -> Iterator[str]:
-    """The lines of standard input, with a message on stderr for each that is not UTF-8."""
-    report = report_from(0)
-    for row, line in enumerate(sys.stdin):
-        if row == 0:
-            line = line.removeprefix("\ufeff")  # byte order mark
-        if "\ufffd" in line or "\0" in line:  # of UTF-16, half of the bytes may be 0
-            report(row, "not UTF-8, so its translation may be wrong: convert it with iconv.")
-        text = line.removesuffix("\n").removesuffix("\r")
-        has_newlines = row > 0 or line.endswith("\n")
-        yield from [text] if has_newlines else text.split("\r")  # as files without \n
-
-
-def typed_lines(languages: str) -> Iterator[str]:
+def typed_lines(translator: Translator) -> Iterator[str]:
     """The lines that a user types after a prompt, until Ctrl-D."""
     with suppress(ImportError):
         import readline  # noqa: F401  (`input` then edits and recalls lines)
-    print(f"Type a text in {languages.split('-')[0]}. Ctrl-D ends.", file=sys.stderr)
+    print(f"Type a text in {translator.lang_src}. Ctrl-D ends.", file=sys.stderr)
     while True:
-        prompt = f"{languages}> "
+        prompt = f"{translator.lang_src}-{translator.lang_tgt}> "
         if not sys.stdout.isatty():  # there `input` would write the prompt to the output
             print(prompt, end="", file=sys.stderr, flush=True)
             prompt = ""
@@ -183,12 +192,3 @@ def typed_lines(languages: str) -> Iterator[str]:
         except KeyboardInterrupt:
             print(file=sys.stderr)
             raise
-
-
-def chunks(lines: Iterable[str], size: int) -> Iterator[tuple[int, Sequence[str]]]:
-    """Lists of `size` lines, and the number of lines before each."""
-    iterator = iter(lines)
-    for start in itertools.count(0, size):
-        if not (chunk := list(itertools.islice(iterator, size))):
-            break
-        yield start, chunk

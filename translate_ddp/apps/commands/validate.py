@@ -8,10 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from translate_ddp.apps.commands.output_file import check_one_process
-from translate_ddp.apps.commands.output_formats import check_not_compressed, to_bytes
-from translate_ddp.apps.commands.saved_model import SavedModel
-from translate_ddp.apps.commands.validation_sets import Pairs, PairsConfig, from_training
+from translate_ddp.apps.commands.model_commands import (
+    Pairs,
+    PairsConfig,
+    SavedModel,
+    check_not_compressed,
+    check_one_process,
+    to_bytes,
+)
 from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.readers.byte_stream import spooled
@@ -88,7 +92,10 @@ def run(config: ValidateConfig) -> None:
     if config.output:
         check_new(Path(config.output))
     translator = config.saved.open(config.reverse) if config.needs_model else None
-    pairs = read_pairs(config, translator)
+    if translator is None:
+        pairs = config.read((config.lang_src, config.lang_tgt))
+    else:
+        pairs = config.read_for(translator, config.saved)
     # First: what is compared may not be usable, and translating takes long.
     baseline = open_system(config.compare, pairs, config.search) if config.compare else None
     if config.hypothesis:
@@ -107,14 +114,6 @@ def run(config: ValidateConfig) -> None:
     if baseline is not None:
         for line in describe_comparison(system, baseline, pairs):
             print_line(line)
-
-
-def read_pairs(config: ValidateConfig, translator: Translator | None) -> Pairs:
-    if translator is None:
-        return config.read((config.lang_src, config.lang_tgt))
-    if config.source:
-        return config.read((translator.lang_src, translator.lang_tgt))
-    return from_training(config.saved, translator)
 
 
 def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:

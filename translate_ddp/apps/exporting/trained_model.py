@@ -1,27 +1,47 @@
-"""A checkpoint as what an export needs of it: weights, sizes, tokenizer, languages."""
+"""What all exports share: the trained model, its comparison with the exported one, its card."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from translate_ddp.data.tagging import direction_tag
-from translate_ddp.data.tokenizer import Tokenizer
+from translate_ddp import __version__
+from translate_ddp.data.dataset import find_prepared
+from translate_ddp.data.inputs import read_given_pairs, read_texts
+from translate_ddp.data.languages import language_name
+from translate_ddp.data.readers.tables import is_table
+from translate_ddp.data.tagging import direction_tag, prefix_of
+from translate_ddp.data.tokenizer import EOS, Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.decoding import length_limit
-from translate_ddp.modeling.engine import TorchEngine
-from translate_ddp.settings import ModelConfig
+from translate_ddp.modeling.engine import Engine, Ids, TorchEngine
+from translate_ddp.quantities import counted
+from translate_ddp.settings import GREEDY, ModelConfig
+from translate_ddp.text import normalize
+from translate_ddp.training.bootstrap import compare
+from translate_ddp.training.identity import public_name
+from translate_ddp.training.metrics import UNITS, bleu_signature, score_texts
 from translate_ddp.training.open_checkpoint import saved_model
 from translate_ddp.training.state import RunState
 
-# CTranslate2 truncates its sources to 1,024 tokens unless asked for more.
-MIN_POSITIONS = 1025
+MIN_POSITIONS = 1025  # CTranslate2 truncates its sources to 1,024 tokens unless asked for more
+RANDOM_SENTENCES, RANDOM_TOKENS, LONGEST_PAIRS = 200, 40, 2
+TOLERANCE = 1e-4  # of a log-probability, in nats
+MAX_BLEU_LOSS = 0.5  # of a model whose arithmetic is not fp32
+
+REQUIREMENTS = "requirements-export.txt"
+
+Translations = list[list[int]]
 
 
 @dataclass(frozen=True)
 class TrainedModel:
+    """A checkpoint as what an export needs of it: weights, sizes, tokenizer, languages."""
+
     state: RunState
     tokenizer: Tokenizer
     shape: ModelConfig
@@ -51,23 +71,15 @@ class TrainedModel:
         return self.config["corpus"]["lang_src"], self.config["corpus"]["lang_tgt"]
 
     @property
-    def is_bidirectional(self) -> bool:
-        return self.config["corpus"]["bidirectional"]
-
-    @property
     def tags(self) -> list[str]:
         """What other programs put before a source, for each direction; none if there is one."""
-        targets = reversed(self.languages) if self.is_bidirectional else ()
+        targets = reversed(self.languages) if self.config["corpus"]["bidirectional"] else ()
         return [direction_tag(target, is_bidirectional=True) for target in targets]
 
     @property
     def seq_len(self) -> int:
         """Maximum tokens of a sentence in training, [EOS] included."""
         return self.config["batches"]["seq_len"]
-
-    @property
-    def longest_source(self) -> int:
-        return self.state.longest_source
 
     @property
     def positions(self) -> int:
@@ -82,3 +94,238 @@ class TrainedModel:
     def data(self) -> str:
         """The start of the fingerprint of the training data; "" if it is not known."""
         return self.state.run.identity.data_fingerprints[0]
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The sentences on which an exported model is compared with its checkpoint, as token ids."""
+
+    description: str
+    sources: Ids
+    targets: Ids  # whose log-probabilities are compared; empty: the model's own translations
+    source_texts: list[str]  # empty if the sentences are random
+    references: list[str]  # empty: there are none
+    longest: tuple[Ids, Ids] = ((), ())  # random pairs as long as the model computes
+
+
+def choose_sentences(model: TrainedModel, source: str, reference: str, folder: Path) -> Sentences:
+    """The texts of the files, else the validation set in the run's folder, else random ids.
+
+    Raises UserError if a file cannot be read, if the numbers of lines differ, or if a sentence is
+    too long for formats that store a table of positions.
+    """
+    if source:
+        found = _from_files(model, source, reference)
+    else:
+        found = _prepared(model, folder / "data") or _random(model)
+    length = model.seq_len - 1  # all positions of a format are compared
+    lengths = [length] * LONGEST_PAIRS, [length_limit(length)] * LONGEST_PAIRS
+    return replace(found, longest=_random_pairs(model, 1, *lengths))
+
+
+def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
+    """The texts of the files, in any format of training; a table also has the references."""
+    if reference or is_table(Path(source)):
+        texts, references = read_given_pairs(source, reference, model.languages)
+    else:
+        texts, references = read_texts(Path(source), "src", model.languages[0]), []
+    texts, references = list(map(normalize, texts)), list(map(normalize, references))
+    prefix = prefix_of(*model.tags[:1])
+    sources = model.tokenizer.encode([prefix + text for text in texts])
+    targets = model.tokenizer.encode(references)
+    longest = [max(map(len, side), default=0) for side in (sources, targets)]
+    if max(length_limit(longest[0]), longest[1]) >= model.positions:
+        raise UserError(
+            f"{source} has a sentence of {max(longest):,} tokens, which is too long for "
+            f"{model.positions:,} positions a side: leave it out."
+        )
+    count = f"{len(texts):,} texts of {Path(source).name}"
+    return Sentences(count, sources, targets, texts, references)
+
+
+def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:
+    """The validation set that was prepared for the run; None if it is not there."""
+    fingerprints = model.state.run.identity.data_fingerprints
+    data = find_prepared(folder, *fingerprints) if model.data else None
+    if data is None:
+        return None
+    count = len(data.validation)
+    return Sentences(
+        f"{count:,} sentences of the validation set",
+        [data.validation.source[row] for row in range(count)],
+        [data.validation.target[row] for row in range(count)],
+        data.validation_sources,
+        data.validation_references,
+    )
+
+
+def _random(model: TrainedModel) -> Sentences:
+    longest = min(RANDOM_TOKENS, model.seq_len - 1)
+    lengths = np.random.default_rng(0).integers(1, longest + 1, RANDOM_SENTENCES).tolist()
+    pairs = _random_pairs(model, 0, lengths, lengths)
+    return Sentences(f"{RANDOM_SENTENCES} random sequences of tokens", *pairs, [], [])
+
+
+def _random_pairs(model: TrainedModel, seed: int, *lengths: list[int]) -> tuple[Ids, Ids]:
+    """Sources and targets of these lengths, without special tokens."""
+    random, size = np.random.default_rng(seed), len(model.tokenizer)
+    sources, targets = ([random.integers(4, size, n) for n in side] for side in lengths)
+    return sources, targets
+
+
+class NotTheSame(UserError):
+    """The exported model computes something else than its checkpoint."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The exported model is not the same as the checkpoint: {reason}. Nothing was written."
+        )
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was compared, and the scores of the exported model if there are references."""
+
+    lines: list[str]
+    scores: dict[str, float] = field(default_factory=dict)
+    bleu_signature: str = ""
+    notes: list[str] = field(default_factory=list)  # what was not compared, or does not work
+
+    @classmethod
+    def of(
+        cls,
+        lines: list[str],
+        translations: Translations,
+        sentences: Sentences,
+        decode: Callable[[Translations], list[str]],
+        language: str,
+    ) -> "Verification":
+        """With the scores of the exported model's translations."""
+        if not sentences.references:
+            return cls(lines)
+        texts = sentences.source_texts, decode(translations), sentences.references
+        return cls(lines, score_texts(*texts, language), bleu_signature(language))
+
+
+def translate_greedily(engine: Engine, sentences: Sentences) -> Translations:
+    return [best.ids for (best,) in engine.translate(sentences.sources, GREEDY)]
+
+
+def verify_equal(
+    model: Engine, exported: Engine, sentences: Sentences
+) -> tuple[Translations, list[str]]:
+    """The greedy translations of the exported model, and lines that say what is equal.
+
+    Raises NotTheSame if a log-probability differs by `TOLERANCE`, or a translation for another
+    reason than two best tokens that are as close.
+    """
+    ours, theirs = (translate_greedily(engine, sentences) for engine in (model, exported))
+    long_sources, long_targets = sentences.longest
+    sources = [*sentences.sources, *long_sources]
+    targets = [*(sentences.targets or ours), *long_targets]
+    expected, found = (engine.log_probs(sources, targets) for engine in (model, exported))
+    worst = 0.0
+    for row, (p, q) in enumerate(zip(expected, found, strict=True)):
+        difference = float(np.abs(p - q).max()) if len(p) == len(q) else np.inf
+        if not difference < TOLERANCE:  # true for NaN
+            raise NotTheSame(
+                f"the log-probabilities of sentence {row + 1} differ by {difference:.1e}, more "
+                f"than {TOLERANCE:.0e}"
+            )
+        worst = max(worst, difference)
+    equal = f"greedy translations of {sentences.description} are equal"
+    if ties := _count_ties(model, sentences.sources, ours, theirs):
+        equal += f", but {ties} that differ at two best tokens within {TOLERANCE:.0e} nats"
+    return theirs, [
+        f"log-probabilities of {sum(map(len, expected)):,} tokens are equal within "
+        f"{TOLERANCE:.0e} nats (the largest difference is {worst:.0e})",
+        equal,
+    ]
+
+
+def _count_ties(model: Engine, sources: Ids, ours: Translations, theirs: Translations) -> int:
+    """The number of translations that differ at tokens of equal probability.
+
+    Raises NotTheSame if one differs for another reason.
+    """
+    rows = [row for row in range(len(ours)) if ours[row] != theirs[row]]
+    for row in rows:
+        both = ours[row], theirs[row]
+        # The [EOS] that `log_probs` scores after a whole translation may be the token that differs.
+        tokens = zip(*([*ids, EOS] for ids in both), strict=False)
+        place = next(at for at, (one, other) in enumerate(tokens) if one != other)
+        p, q = (
+            float(model.log_probs([sources[row]], [ids[: place + 1]])[0][place]) for ids in both
+        )
+        if not abs(p - q) < TOLERANCE:
+            raise NotTheSame(
+                f"the greedy translations of sentence {row + 1} differ from token {place + 1} on, "
+                f"where the log-probabilities of the two tokens are {p:.4f} and {q:.4f}"
+            )
+    return len(rows)
+
+
+def verify_quality(
+    model: Engine, exported: Engine, sentences: Sentences, tokenizer: Tokenizer, language: str
+) -> tuple[Translations, list[str]]:
+    """The greedy translations of the exported model, and lines on its BLEU beside the model's.
+
+    The test is paired bootstrap resampling (Koehn 2004; sacreBLEU). Raises NotTheSame if the
+    exported model loses more than `MAX_BLEU_LOSS`.
+    """
+    ours, theirs = (translate_greedily(engine, sentences) for engine in (model, exported))
+    before, after = map(tokenizer.decode, (ours, theirs))
+    bleu = compare(after, before, sentences.references, language)["BLEU"]
+    line = (
+        f"BLEU {bleu.baseline:.2f} of the checkpoint, {bleu.score:.2f} of the exported model on "
+        f"{sentences.description} (p = {bleu.p_value:.3f}, paired bootstrap)"
+    )
+    if not bleu.baseline - bleu.score <= MAX_BLEU_LOSS:
+        raise NotTheSame(f"{line}: a loss of more than {MAX_BLEU_LOSS}")
+    return theirs, [line]
+
+
+def describe_tags(model: TrainedModel) -> str:
+    """How the sources of a bidirectional model are written for other programs."""
+    tags = ", ".join(
+        f"{direction_tag(target, is_bidirectional=True)} to translate into {language_name(target)}"
+        for target in reversed(model.languages)
+    )
+    return f"other programs must write a tag and a space before each sentence: {tags}"
+
+
+def model_card(model: TrainedModel, verification: Verification) -> str:
+    """The README.md of an exported model: what it is, how it was made, and its scores."""
+    source, target = map(language_name, model.languages)
+    to = "and" if model.tags else "to"
+    shape, position = model.shape, model.state.position
+    corpus = ", ".join(map(public_name, model.config["corpus"]["dataset"]))
+    facts = [
+        f"Languages: {source} ({model.languages[0]}) {to} {target} ({model.languages[1]})",
+        f"Architecture: Transformer, {shape.num_encoder_layers} encoder and "
+        f"{shape.num_decoder_layers} decoder layers, width {shape.d_model}, feed-forward "
+        f"{shape.d_ff}, {shape.num_heads} heads; {model.parameters:,} parameters",
+        f"Vocabulary: {len(model.tokenizer):,} tokens, joint for both languages",
+        f"Training: {counted(position.current_epoch, 'epoch')}, "
+        f"{counted(position.global_step, 'step')}, on {corpus}, "
+        f"fingerprint {model.data or 'unknown'}",
+        f"Made with translate_ddp {__version__}",
+    ]
+    sections = [f"# {source} {to} {target}", _list(facts), f"## Scores\n\n{_scores(verification)}"]
+    if compared := _list([*verification.lines, *verification.notes]):
+        sections.append(f"## Compared with the checkpoint\n\n{compared}")
+    return "\n\n".join(sections) + "\n"
+
+
+def _list(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _scores(verification: Verification) -> str:
+    if not verification.scores:
+        return "Not measured."
+    rows = [
+        f"| {name} | {score:.4g} | {UNITS[name]} |" for name, score in verification.scores.items()
+    ]
+    table = "\n".join(["| metric | score | unit |", "|---|---:|---|", *rows])
+    return f"{table}\n\nGreedy translations. BLEU signature: {verification.bleu_signature}"

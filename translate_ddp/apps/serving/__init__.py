@@ -1,1 +1,1 @@
-"""A server with LibreTranslate's routes and a page for the browser; an extra."""
+"""A server with LibreTranslate's routes and a page; it needs requirements-serve.txt."""

@@ -5,10 +5,9 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from functools import partial
 from importlib.resources import files
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,12 +19,17 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from translate_ddp.apps.reporting.page_template import checksum
-from translate_ddp.apps.serving.batching import Batcher, Found, QueueFull, in_turns
-from translate_ddp.apps.serving.documents import Document
-from translate_ddp.apps.serving.languages import find_language, menu_name, public_codes
-from translate_ddp.apps.serving.limits import LimitsConfig
-from translate_ddp.apps.serving.requests import TranslationRequest, parse_translation, read_fields
-from translate_ddp.apps.serving.words import words_of
+from translate_ddp.apps.serving.batching import Batcher, Found, LimitsConfig, QueueFull
+from translate_ddp.apps.serving.documents import Document, words_of
+from translate_ddp.apps.serving.requests import (
+    TranslationRequest,
+    find_language,
+    menu_name,
+    parse_translation,
+    public_codes,
+    read_fields,
+)
+from translate_ddp.apps.serving.server import ServedModel
 from translate_ddp.console import print_line
 from translate_ddp.data.languages import language_name
 from translate_ddp.errors import UserError
@@ -33,23 +37,12 @@ from translate_ddp.settings import SearchConfig
 from translate_ddp.translation import Translation
 from translate_ddp.translator import Translator
 
-CLIENT_CLOSED_REQUEST = 499  # nginx's status; the connection is closed already
+CLIENT_CLOSED_REQUEST = 499  # nginx's status, for the log; the connection is closed already
 Result = TypeVar("Result")
 
 
-class Model(Protocol):
-    """What is served, such as a `ServedModel`."""
-
-    @property
-    def translator(self) -> Translator: ...
-
-    def check(self) -> None:
-        """Replace the translator if there is a newer one."""
-        ...
-
-
 def create_app(
-    model: Model, limits: LimitsConfig, search: SearchConfig, reload_seconds: float = 0.0
+    model: ServedModel, limits: LimitsConfig, search: SearchConfig, reload_seconds: float = 0.0
 ) -> Starlette:
     """The application. It looks for a newer model every `reload_seconds`; 0: never."""
     service = Service(model, limits, search)
@@ -78,20 +71,13 @@ def create_app(
         ("POST", "/suggest", disabled("Suggestions")),
         ("POST", "/translate_file", disabled("Files translation")),
     ]
+    errors = (HTTPException, ClientDisconnect, UserError, Exception)
+    # As LibreTranslate: pages of other origins may translate. There is nothing to log in to.
+    cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
     return Starlette(
         routes=[AnySlashes(path, each, methods=[method]) for method, path, each in endpoints],
-        # As LibreTranslate: pages of other origins may translate. There is nothing to log in to.
-        middleware=[
-            Middleware(
-                CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"]
-            )
-        ],
-        exception_handlers={
-            HTTPException: describe_http_error,
-            ClientDisconnect: answer_disconnect,
-            UserError: describe_user_error,
-            Exception: describe_other_error,
-        },
+        middleware=[cors],
+        exception_handlers=dict.fromkeys(errors, describe_error),
         lifespan=run_tasks,
     )
 
@@ -108,23 +94,30 @@ def disabled(name: str) -> Response:
     return JSONResponse({"error": f"{name} are disabled on this server."}, 403)
 
 
-async def check_regularly(model: Model, seconds: float) -> None:
+async def check_regularly(model: ServedModel, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds)
         await asyncio.to_thread(model.check)
 
 
+class Settings(NamedTuple):
+    """What requests have in common that are translated together."""
+
+    translator: Translator
+    reverse: bool
+    n_best: int
+
+
 class Service:
     """The answers to requests."""
 
-    def __init__(self, model: Model, limits: LimitsConfig, search: SearchConfig) -> None:
+    def __init__(self, model: ServedModel, limits: LimitsConfig, search: SearchConfig) -> None:
         self.model, self.limits, self.search = model, limits, search
-        self.batcher = Batcher(self._start, limits.max_waiting)
+        self.batcher = Batcher(self._translate, limits.max_waiting)
 
-    def _start(self, texts: list[str], n_best: int, reverse: bool) -> Callable[[], Found]:
-        translator = self.model.translator
-        return partial(
-            in_turns(translator.reverse() if reverse else translator).translate,
+    def _translate(self, settings: Settings, texts: list[str]) -> Found:
+        translator, reverse, n_best = settings
+        return (translator.reverse() if reverse else translator).translate(
             texts,
             self.search.beam_width,
             self.search.length_penalty,
@@ -139,12 +132,9 @@ class Service:
 
     async def languages(self, request: Request) -> Response:
         source, target = self.codes
-        back = [source] if self.model.translator.is_bidirectional else []
+        targets = {source: [target], target: [source] * self.model.translator.is_bidirectional}
         return JSONResponse(
-            [
-                {"code": source, "name": menu_name(source), "targets": [target]},
-                {"code": target, "name": menu_name(target), "targets": back},
-            ]
+            [{"code": c, "name": menu_name(c), "targets": found} for c, found in targets.items()]
         )
 
     async def settings(self, request: Request) -> Response:
@@ -177,20 +167,27 @@ class Service:
     async def translate(self, request: Request) -> Response:
         fields = await read_fields(request, self.limits)
         wanted = parse_translation(fields, self.limits, self.search.beam_width - 1)
-        reverse = self._is_reverse(wanted)
-        texts, n_best, seconds = wanted.texts, wanted.alternatives + 1, self.limits.max_seconds
-        tokens = sum(map(len, self.model.translator.encode_sources(texts)))
+        translator, reverse = self.model.translator, self._is_reverse(wanted)
+        settings = Settings(translator, reverse, wanted.alternatives + 1)
+        tokens = list(map(len, translator.encode_sources(wanted.texts)))
+        seconds = self.limits.max_seconds
+        work = self.batcher.translate(settings, wanted.texts, tokens, seconds)
         try:
-            found = await unless_disconnected(
-                request, self.batcher.translate(texts, n_best, seconds, reverse, tokens)
-            )
+            found = await unless_disconnected(request, work)
         except QueueFull:
             headers = {"Retry-After": "1"}
             raise HTTPException(429, "Slowdown: too many requests are waiting.", headers) from None
         except TimeoutError:
             reason = f"The translation was not ready after {seconds:g} seconds."
             raise HTTPException(504, reason) from None
-        return JSONResponse(self._answer(wanted, found, reverse))
+        rest = iter(found)
+        answers = [
+            self._answer(wanted, document, list(islice(rest, len(document.texts))), reverse)
+            for document in wanted.documents
+        ]
+        if not wanted.is_list:
+            return JSONResponse(answers[0])
+        return JSONResponse({name: [each[name] for each in answers] for name in answers[0]})
 
     def _is_reverse(self, wanted: TranslationRequest) -> bool:
         """Whether the languages are those of the model's other direction.
@@ -212,26 +209,19 @@ class Service:
         raise HTTPException(400, f"{to} is not available as a target language from {origin}")
 
     def _answer(
-        self, wanted: TranslationRequest, found: Found, reverse: bool = False
+        self, wanted: TranslationRequest, document: Document, lines: Found, reverse: bool
     ) -> dict[str, Any]:
-        rest = iter(found)
-        answers: dict[str, list[Any]] = {"translatedText": []}
-        for document in wanted.documents:
-            lines = list(islice(rest, len(document.texts)))
-            ranked = [[line[k] for line in lines] for k in range(wanted.alternatives + 1)]
-            best, *others = [document.fill([t.text for t in lines_]) for lines_ in ranked]
-            answers["translatedText"].append(best)
-            if wanted.alternatives:
-                unique = [text for text in dict.fromkeys(others) if text != best]
-                answers.setdefault("alternatives", []).append(unique)
-            if wanted.source == "auto":
-                answers.setdefault("detectedLanguage", []).append(self._detected(reverse))
-            if wanted.scores:
-                scored = [self._scored(document, lines_, reverse) for lines_ in ranked]
-                answers.setdefault("translations", []).append(scored)
-        if wanted.is_list:
-            return answers
-        return {name: value for name, (value,) in answers.items()}
+        """The answer to one text of a request, whose lines have these translations."""
+        ranked = [[line[k] for line in lines] for k in range(wanted.alternatives + 1)]
+        best, *others = [document.fill([line.text for line in lines]) for lines in ranked]
+        answer: dict[str, Any] = {"translatedText": best}
+        if wanted.alternatives:
+            answer["alternatives"] = [text for text in dict.fromkeys(others) if text != best]
+        if wanted.source == "auto":
+            answer["detectedLanguage"] = self._detected(reverse)
+        if wanted.scores:
+            answer["translations"] = [self._scored(document, lines, reverse) for lines in ranked]
+        return answer
 
     def _scored(
         self, document: Document, lines: list[Translation], reverse: bool
@@ -247,7 +237,7 @@ class Service:
         for part in document.parts:
             found = [(part.text, 1.0)] if part.is_kept else words_of(next(rest), language)
             words += [{"text": text, "probability": p} for text, p in found if text]
-        text = document.fill([line.text for line in lines])
+        text = "".join(word["text"] for word in words)
         return {"text": text, "score": whole.score, "words": words}
 
 
@@ -284,21 +274,13 @@ def page_headers(page: str) -> dict[str, str]:
     }
 
 
-async def describe_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    detail = error.detail.encode("utf-8", "replace").decode()  # JSON may hold lone surrogates
-    return JSONResponse({"error": detail}, error.status_code, error.headers)
-
-
-async def answer_disconnect(request: Request, error: Exception) -> Response:
-    """The response for the access log; the client is gone."""
-    return Response(status_code=CLIENT_CLOSED_REQUEST)
-
-
-async def describe_user_error(request: Request, error: Exception) -> Response:
-    print_line(f"error: {error}", sys.stderr)
-    return JSONResponse({"error": str(error)}, 500)
-
-
-async def describe_other_error(request: Request, error: Exception) -> Response:
+async def describe_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        detail = error.detail.encode("utf-8", "replace").decode()  # JSON may hold lone surrogates
+        return JSONResponse({"error": detail}, error.status_code, error.headers)
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    if isinstance(error, UserError):
+        print_line(f"error: {error}", sys.stderr)
+        return JSONResponse({"error": str(error)}, 500)
     return JSONResponse({"error": "The server could not translate: see its log."}, 500)

@@ -1,102 +1,96 @@
-"""Requests that wait for the model are translated together, by one thread, in turns."""
+"""Requests that wait for the model: how many and how large they may be, and their batches."""
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from copy import copy
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Any
 
+from translate_ddp.settings import check_at_least
 from translate_ddp.translation import Translation
-from translate_ddp.translator import Translator
 
+# JSON writes a character in up to 12 bytes (two escapes), and a form in up to as many.
+BYTES_PER_CHARACTER = 12
+OTHER_BYTES = 16_384  # of the other fields, and of the quotation marks of a list
 # Tokens of the source that are translated at once, since a request waits for those before it.
 BATCH_TOKENS = 750
 
 Found = list[list[Translation]]  # for each text its translations, best first
-Compute = Callable[[], Found]  # raises Unfinished after a turn, and continues when called again
-# From texts, number of translations of each, and whether into the other direction.
-Start = Callable[[list[str], int, bool], Compute]
+
+
+@dataclass(frozen=True)
+class LimitsConfig:
+    """What a server accepts, so that no client can use up its memory or its time."""
+
+    max_characters: int = 5000
+    """Characters of a request, in all of its texts; more: status 400."""
+    max_texts: int = 256
+    """Texts of a request whose q is a list; more: status 400."""
+    max_waiting: int = 256
+    """Requests that may wait for the model; further ones: status 429."""
+    max_seconds: float = 30.0
+    """Seconds to receive a request (then status 408), and to translate it (then status 504)."""
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "max_characters", "max_texts", "max_waiting")
+        if not 0 < self.max_seconds < math.inf:
+            raise ValueError(f"max_seconds must be positive and finite, but is {self.max_seconds}.")
+
+    @property
+    def max_bytes(self) -> int:
+        """Bytes of the body of a request."""
+        return self.max_characters * BYTES_PER_CHARACTER + OTHER_BYTES
 
 
 class QueueFull(Exception):
     """As many requests as allowed are waiting."""
 
 
-class Unfinished(Exception):
-    """A turn is over."""
-
-
-def in_turns(translator: Translator) -> Translator:
-    """A translator of one batch, whose `translate` raises Unfinished after each BATCH_TOKENS.
-
-    Called again with the same texts, it continues with what its engine has computed.
-    """
-    translator, engine = copy(translator), copy(translator.engine)
-    engine.translate = _in_turns(engine.translate, BATCH_TOKENS)
-    engine.log_probs = _in_turns(engine.log_probs, 4 * BATCH_TOKENS)  # takes less time than that
-    translator.engine = engine
-    return translator
-
-
-def _in_turns(compute: Callable[..., list[Any]], limit: int) -> Callable[..., list[Any]]:
-    found: list[Any] = []
-
-    def compute_turn(sources: Sequence[Any], other: Any, *ignored: Any) -> list[Any]:
-        tokens = accumulate(len(source) for source in sources[len(found) :])
-        turn = slice(len(found), len(found) + max(1, sum(count <= limit for count in tokens)))
-        found.extend(compute(sources[turn], other[turn] if isinstance(other, list) else other))
-        if len(found) < len(sources):
-            raise Unfinished
-        return found
-
-    return compute_turn
-
-
 @dataclass(eq=False)
 class Job:
-    """A request that waits."""
+    """A request that waits, or a part of a long one."""
 
     texts: list[str]
-    n_best: int
-    reverse: bool
     tokens: int
+    settings: Hashable
     result: asyncio.Future[Found]
 
 
 class Batcher:
     """Collects requests in an event loop, and translates them in a thread.
 
-    After each batch of what waits, one of the unfinished batches has a turn: so a request waits for
-    no more than one of them, and they take turns.
+    The parts of a long request wait one after the other, so that others are translated between.
     """
 
-    def __init__(self, start: Start, max_waiting: int) -> None:
-        self._start = start
+    def __init__(self, translate: Callable[[Any, list[str]], Found], max_waiting: int) -> None:
+        """`translate(settings, texts)` is called with the texts of requests of equal settings."""
+        self._translate = translate
         self._max_waiting = max_waiting
-        self._waiting: deque[Job] = deque()
-        self._unfinished: deque[tuple[list[Job], Compute]] = deque()
+        self._waiting: list[Job] = []
         self._arrived = asyncio.Event()
 
     async def translate(
-        self, texts: list[str], n_best: int, seconds: float, reverse: bool = False, tokens: int = 0
+        self, settings: Hashable, texts: Sequence[str], tokens: Sequence[int], seconds: float
     ) -> Found:
-        """The `n_best` translations of each text. The request leaves the queue if it is cancelled.
+        """The translations of texts that have so many tokens.
 
-        Raises QueueFull, TimeoutError after `seconds`, and what the translation raises.
+        The request leaves the queue if it is cancelled. Raises QueueFull, TimeoutError after
+        `seconds`, and what the translation raises.
         """
-        if len(self._waiting) + sum(len(jobs) for jobs, _ in self._unfinished) >= self._max_waiting:
+        if len(self._waiting) >= self._max_waiting:
             raise QueueFull
-        job = Job(texts, n_best, reverse, tokens, asyncio.get_running_loop().create_future())
-        if tokens <= BATCH_TOKENS:
-            self._waiting.append(job)
-        else:
-            self._unfinished.append(([job], self._start(texts, n_best, reverse)))
+        async with asyncio.timeout(seconds):
+            parts = split(texts, tokens)
+            return [each for part in parts for each in await self._wait(settings, *part)]
+
+    async def _wait(self, settings: Hashable, texts: list[str], tokens: int) -> Found:
+        job = Job(texts, tokens, settings, asyncio.get_running_loop().create_future())
+        self._waiting.append(job)
         self._arrived.set()
         try:
-            return await asyncio.wait_for(job.result, seconds)
+            return await job.result
         finally:
             if job in self._waiting:
                 self._waiting.remove(job)
@@ -107,41 +101,46 @@ class Batcher:
             while True:
                 await self._arrived.wait()
                 if jobs := self._next():
-                    texts = [text for job in jobs for text in job.texts]
-                    translate = self._start(texts, jobs[0].n_best, jobs[0].reverse)
-                    await self._turn(thread, jobs, translate)
-                if self._unfinished:
-                    await self._turn(thread, *self._unfinished.popleft())
-                elif not self._waiting:
+                    await self._answer(thread, jobs)
+                else:
                     self._arrived.clear()
 
-    async def _turn(self, thread: Executor, jobs: list[Job], translate: Compute) -> None:
-        """Translate a part of a batch, unless its requests all timed out or were cancelled."""
-        if all(job.result.done() for job in jobs):
-            return
+    async def _answer(self, thread: Executor, jobs: list[Job]) -> None:
+        texts = [text for job in jobs for text in job.texts]
+        work = self._translate, jobs[0].settings, texts
         try:
-            found = iter(await asyncio.get_running_loop().run_in_executor(thread, translate))
-        except Unfinished:
-            self._unfinished.append((jobs, translate))
+            found = iter(await asyncio.get_running_loop().run_in_executor(thread, *work))
         except Exception as error:  # it belongs to the requests, which report it
             for job in jobs:
                 if not job.result.done():
                     job.result.set_exception(error)
-        else:
-            for job in jobs:
-                translations = list(islice(found, len(job.texts)))
-                if not job.result.done():  # its client may have gone
-                    job.result.set_result(translations)
+            return
+        for job in jobs:
+            translations = list(islice(found, len(job.texts)))
+            if not job.result.done():  # its client may have gone
+                job.result.set_result(translations)
 
     def _next(self) -> list[Job]:
-        """Remove the oldest request from the queue, and others that fit into one batch with it."""
+        """Remove the oldest job from the queue, and others that fit into one batch with it."""
         batch: list[Job] = []
         count = 0
         for job in list(self._waiting):
             fits = count + job.tokens <= BATCH_TOKENS
-            same = batch and (job.n_best, job.reverse) == (batch[0].n_best, batch[0].reverse)
-            if not batch or (fits and same):
+            if not batch or (fits and job.settings == batch[0].settings):
                 count += job.tokens
                 batch.append(job)
                 self._waiting.remove(job)
         return batch
+
+
+def split(texts: Sequence[str], tokens: Sequence[int]) -> Iterator[tuple[list[str], int]]:
+    """The texts in parts of up to `BATCH_TOKENS`, or of one longer text, with their tokens."""
+    part, size = list[str](), 0
+    for text, count in zip(texts, tokens, strict=True):
+        if part and size + count > BATCH_TOKENS:
+            yield part, size
+            part, size = [], 0
+        part.append(text)
+        size += count
+    if part:
+        yield part, size

@@ -1,11 +1,16 @@
-"""Plain text and HTML in parts: those that are translated, and those between them that are kept."""
+"""Plain text and HTML in parts, translated or kept, and the words of their translations."""
 
 import html
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from translate_ddp.text import normalize, separates_words
+from translate_ddp.translation import Translation
 
 LINE_BREAK = re.compile(r"(\r\n|\r|\n)")
 NOT_TRANSLATED = frozenset(("script", "style", "pre", "code", "textarea"))
@@ -46,7 +51,7 @@ def plain_text(text: str) -> Document:
 def html_text(source: str) -> Document:
     """Each run of text between tags is a text. Tags, comments and scripts are kept.
 
-    So are elements that HTML says not to translate. Translations are escaped.
+    So are elements that HTML excludes from translation. Translations are escaped.
     """
     parser = _Runs()
     parser.feed(source)
@@ -70,13 +75,10 @@ def escape(text: str) -> str:
 def trimmed(text: str, escape: Callable[[str], str] = str) -> Iterator[Part]:
     """The text, and the white space around it as parts that are kept."""
     core = text.strip()
-    if core:
-        start = text.index(core)
-        yield Part(escape(text[:start]), is_kept=True)
-        yield Part(core)
-        yield Part(escape(text[start + len(core) :]), is_kept=True)
-    else:
-        yield Part(escape(text), is_kept=True)
+    start = text.index(core)
+    yield Part(escape(text[:start]), is_kept=True)
+    yield Part(core, is_kept=not core)
+    yield Part(escape(text[start + len(core) :]), is_kept=True)
 
 
 class _Runs(HTMLParser):
@@ -126,3 +128,57 @@ class _Runs(HTMLParser):
 def _is_excluded(attributes: dict[str, str | None]) -> bool:
     translate, classes = (attributes.get(name) or "" for name in ("translate", "class"))
     return translate.lower() == "no" or "notranslate" in classes.split()
+
+
+class Word(NamedTuple):
+    """A word and the white space after it."""
+
+    text: str
+    probability: float  # of all its tokens, given the source and the words before
+
+
+def words_of(translation: Translation, language: str) -> list[Word]:
+    """The words of a translation; their texts joined are its text.
+
+    In languages without spaces between words, a word is what starts with a token.
+    """
+    text = translation.text
+    log_probs, starts = _by_character(translation)
+    if separates_words(language):
+        starts = [at for at in range(len(text)) if at == 0 or text[at - 1].isspace()]
+        starts = [at for at in starts if not text[at].isspace()]
+    starts = sorted({0, *starts}) if text else []
+    return [
+        Word(text[start:end], math.exp(sum(log_probs[start:end])))
+        for start, end in pairwise([*starts, len(text)])
+    ]
+
+
+def _by_character(translation: Translation) -> tuple[list[float], list[int]]:
+    """The log-probability of the tokens that start at each character, and where tokens start.
+
+    The text of a token may not be found in that of the translation: bytes of a character, or a mark
+    that NFC composes with the letter before. Its log-probability then counts for the character at
+    which the search stands.
+    """
+    text = translation.text
+    log_probs = [0.0] * len(text)
+    starts: list[int] = []
+    at = skipped = 0  # the end of the last token that was found, and characters of others since
+    for sentence in translation.sentences:
+        # The last token is the end of the sentence.
+        for token, log_prob in zip(sentence.tokens[:-1], sentence.log_probs[:-1], strict=True):
+            while at < len(text) and text[at].isspace():
+                at += 1
+            core = normalize(token)
+            found = text.find(core, at, at + skipped + len(core)) if core else -1
+            place = min(at if found < 0 else found, len(text) - 1)
+            if place >= 0:
+                log_probs[place] += log_prob
+            if found < 0:
+                skipped += len(core)
+            else:
+                at, skipped = found + len(core), 0
+            if place >= 0 and (not starts or place > starts[-1]):
+                starts.append(place)
+    return log_probs, starts

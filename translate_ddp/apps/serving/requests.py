@@ -1,4 +1,4 @@
-"""Reads the requests of LibreTranslate's clients, as JSON or as a form, within limits.
+"""The requests of LibreTranslate's clients: JSON or a form, within limits, and language codes.
 
 Clients recognise errors by their texts: errors that LibreTranslate also has are in its words.
 """
@@ -6,20 +6,25 @@ Clients recognise errors by their texts: errors that LibreTranslate also has are
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
+import langcodes
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Message
 
+from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.apps.serving.documents import Document, html_text, plain_text
-from translate_ddp.apps.serving.limits import LimitsConfig
+from translate_ddp.data.languages import language_name
+from translate_ddp.text import base_language
 
 DOCUMENTS = {"text": plain_text, "html": html_text}
 MISSING = "Invalid request: missing {} parameter"
+ALIASES = {"zt": "zh-Hant", "pb": "pt-BR"}  # codes of LibreTranslate's models
 TOO_LONG = "Invalid request: request ({}) exceeds text limit ({})"
 
 
@@ -154,3 +159,55 @@ def _alternatives(fields: Mapping[str, Any], maximum: int) -> int:
     if count > maximum:
         raise HTTPException(400, f"Invalid request: alternatives parameter must be <= {maximum}")
     return count
+
+
+def find_language(code: str, pair: Sequence[str]) -> int | None:
+    """Which language of a pair the code names, of two varieties the closest; None: neither.
+
+    Regions do not count, and scripts if both codes have one: en is en_US and en-GB; zh is zh_CN,
+    which is not zh-Hant.
+    """
+    wanted, codes = plain(code), list(map(plain, pair))
+    places = [
+        place
+        for place, found in enumerate(codes)
+        if base_language(found) == base_language(wanted)
+        and len({script_of(found), script_of(wanted)} - {None}) < 2
+    ]
+
+    def distance(place: int) -> tuple[bool, bool]:
+        return codes[place] != wanted, script_of(codes[place]) != script_of(wanted)
+
+    return min(places, key=distance, default=None)
+
+
+def plain(code: str) -> str:
+    """A code in lower case with hyphens, as pt-br of pt_BR and of pb."""
+    code = ALIASES.get(code.lower(), code).lower()
+    return code.replace("@latin", "-latn").replace("_", "-")
+
+
+def script_of(code: str) -> str | None:
+    """The script that a code names, or that its region implies, as Hant of zh-TW."""
+    with suppress(langcodes.LanguageTagError):
+        language = langcodes.get(code)
+        if language.script or language.territory:
+            return language.maximize().script
+    return None
+
+
+def public_codes(source: str, target: str) -> tuple[str, str]:
+    """The codes of a pair as clients expect them: en and it of en_US and it_IT.
+
+    With regions and scripts if the pair differs in nothing else, as zh-Hans and zh-Hant.
+    """
+    codes = base_language(source), base_language(target)
+    if codes[0] == codes[1]:
+        return source.replace("_", "-"), target.replace("_", "-")
+    return codes
+
+
+def menu_name(code: str) -> str:
+    """The English name of a language, with its code if that has a region or a script."""
+    name = language_name(code)
+    return f"{name} ({code})" if re.search("[-_]", code) and name != code else name

@@ -1,26 +1,32 @@
-"""Runs the application with uvicorn until SIGTERM or Ctrl-C."""
+"""Runs the application with uvicorn, and replaces its model when a newer one appears."""
 
-import asyncio
 import ipaddress
+import re
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any
-from urllib.parse import quote
+from contextlib import suppress
+from pathlib import Path
 
-import h11
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from translate_ddp.console import print_line
 from translate_ddp.errors import UserError, first_line
+from translate_ddp.modeling.exported_folder import DESCRIPTION
+from translate_ddp.training.checkpoint import DamagedFile, verify
+from translate_ddp.translator import Translator
 
 MAX_CONNECTIONS = 1000  # further ones: status 503
+BACKLOG = 2048  # connections that wait to be accepted, as of uvicorn
+# Checkpoints, and the weights and the description of exported models.
+MODEL_FILES = re.compile(rf"[^.].*\.(?:pt|bin)|{re.escape(DESCRIPTION)}")
+Files = dict[Path, tuple[int, int]]  # time of the last change in ns, and size in bytes
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A socket with this address, which does not listen yet. Raises UserError if that fails."""
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens on this address. Raises UserError if that fails."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -28,17 +34,14 @@ def bind(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        bound.listen(BACKLOG)
+        return bound
     except (OSError, UnicodeError) as error:  # UnicodeError: of a name such as `a..b`
-        raise unusable(host, port, error) from error
-    return bound
-
-
-def unusable(host: str, port: int, error: OSError | UnicodeError) -> UserError:
-    reason = getattr(error, "strerror", None) or first_line(error)
-    return UserError(
-        f"The server cannot use {host}, port {port}: {reason}. "
-        "Pass another address or port, or stop the program that uses this one."
-    )
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise UserError(
+            f"The server cannot use {host}, port {port}: {reason}. "
+            "Pass another address or port, or stop the program that uses this one."
+        ) from error
 
 
 def url_of(bound: socket.socket) -> str:
@@ -50,84 +53,98 @@ def is_loopback(bound: socket.socket) -> bool:
     return ipaddress.ip_address(bound.getsockname()[0]).is_loopback
 
 
-class Connection(H11Protocol):
-    """Closes a connection whose next request has no complete header after `header_seconds`.
-
-    uvicorn itself waits for the first header without a limit.
-    """
-
-    header_seconds = 30.0
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        if self.conn.their_state is h11.IDLE:  # curl does not encode an address; h11 refuses that
-            line, end, rest = data.partition(b"\r\n")
-            data = quote(line, bytes(range(128))).encode() + end + rest
-        super().data_received(data)
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._deadline is not None:
-            self._deadline.cancel()
-
-    def _watch(self) -> None:
-        """Start the clock at the first byte that is awaited, and stop it at a complete header."""
-        if self.conn.their_state is not h11.IDLE:
-            if self._deadline is not None:
-                self._deadline.cancel()
-            self._deadline = None
-        elif self._deadline is None:
-            self._deadline = self.loop.call_later(self.header_seconds, self._close_if_idle)
-
-    def _close_if_idle(self) -> None:
-        self._deadline = None
-        if self.conn.their_state is h11.IDLE and self.transport is not None:
-            self.transport.close()
-
-
-class Server(uvicorn.Server):
-    """Calls `on_start` once it accepts connections."""
-
-    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
-        super().__init__(config)
-        self.on_start = on_start
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        for each in sockets or []:
-            try:  # two may have bound to an address, but only one can listen
-                each.listen(self.config.backlog)
-            except OSError as error:
-                host, port = each.getsockname()[:2]
-                raise unusable(host, port, error) from error
-        await super().startup(sockets)
-        self.on_start()
-
-
-def make_server(app: Starlette, max_seconds: float, on_start: Callable[[], None]) -> Server:
+def make_server(app: Starlette, max_seconds: float) -> uvicorn.Server:
     """A server that, when it ends, lets requests finish that take up to `max_seconds`."""
-    return Server(
+    return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=type("Limited", (Connection,), {"header_seconds": max_seconds}),
+            http="h11",
             log_level="warning",
             access_log=False,
             server_header=False,
             limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=int(max_seconds) + 1,
-        ),
-        on_start,
+        )
     )
 
 
-def run_server(server: Server, bound: socket.socket) -> None:
-    """Serve until SIGTERM or Ctrl-C, which end the process with exit code 0."""
-    # uvicorn raises the signal again after its shutdown, for the handler of before.
+def run_server(server: uvicorn.Server, bound: socket.socket, message: str) -> None:
+    """Print the message, and serve until SIGTERM or Ctrl-C, which end it with exit code 0."""
+
+    def stop(*_: object) -> None:  # before uvicorn's handlers; it also raises the signal again
+        server.should_exit = True
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, stop)
+    print_line(message)
     server.run(sockets=[bound])
-    print("Stopped.", file=sys.stderr)
+    print_line("Stopped.", sys.stderr)
+
+
+def model_files(path: Path) -> Files:
+    """The model files of a folder, or the file itself, as they are now."""
+    found: Files = {}
+    with suppress(OSError):  # deleted meanwhile: the next call finds what is left
+        for file in path.iterdir() if path.is_dir() else [path]:
+            if MODEL_FILES.fullmatch(file.name) and file.is_file():
+                found[file] = (file.stat().st_mtime_ns, file.stat().st_size)
+    return found
+
+
+class ServedModel:
+    """The translator that answers requests: `translator` is the newest that could be used."""
+
+    def __init__(
+        self, path: Path, open_model: Callable[[], Translator], report: Callable[[str], None]
+    ) -> None:
+        """Open the model; raises UserError. `path` is the folder or the file that is observed."""
+        self.path = path
+        self._open, self._report = open_model, report
+        # Before the model is opened: a file that appears meanwhile is a newer one.
+        self._opened = self._seen = model_files(path)
+        self.translator = open_model()
+
+    def check(self) -> None:
+        """Open the model again if there are new or changed files, and replace the present one.
+
+        A file that has changed since the last check may be incomplete, and is left to the next one.
+        A damaged file and errors are reported; the present translator then stays.
+        """
+        found = model_files(self.path)
+        if found != self._seen:
+            self._seen = found
+            return
+        new = sorted(file for file, state in found.items() if self._opened.get(file) != state)
+        self._opened = found
+        if intact := [file for file in new if self._is_intact(file)]:
+            try:
+                self._replace()
+            except Exception as error:  # of any kind: the present model stays
+                reason = str(error) if isinstance(error, UserError) else first_line(error)
+                self._keep(intact[-1], reason.rstrip("."))
+
+    def _is_intact(self, file: Path) -> bool:
+        try:
+            verify(file)
+            return True
+        except DamagedFile as error:
+            self._keep(file, str(error))
+            return False
+
+    def _keep(self, file: Path, reason: str) -> None:
+        self._report(f"{file} is not used: {reason}. The model stays as it is.")
+
+    def _replace(self) -> None:
+        """Open the model again. Raises UserError if it does not translate the same languages."""
+        translator = self._open()
+        served, found = (
+            f"{model.lang_src} {'from and ' * model.is_bidirectional}to {model.lang_tgt}"
+            for model in (self.translator, translator)
+        )
+        if served != found:
+            raise UserError(f"it translates {found}, not {served}: start a server of its own.")
+        translator.translate(["a"])  # weights that are not numbers raise an error here
+        # With the same weights, the new file is another checkpoint than the chosen one.
+        if translator.identity != self.translator.identity:
+            self.translator = translator
+            self._report(f"Opened the model again: {translator.name}.")

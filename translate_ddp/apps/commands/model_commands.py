@@ -1,0 +1,311 @@
+"""What the commands that use a model share: the model, given pairs, and the lines they write."""
+
+import itertools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, Protocol, TypeVar
+
+from translate_ddp import __version__
+from translate_ddp.apps.commands.command_line import silence
+from translate_ddp.console import print_line, printable
+from translate_ddp.data.dataset import (
+    ParallelDataset,
+    PreparedData,
+    Ragged,
+    find_prepared,
+    load_prepared,
+)
+from translate_ddp.data.inputs import read_given_pairs
+from translate_ddp.data.preparation import prepare
+from translate_ddp.data.readers.byte_stream import compression_of
+from translate_ddp.errors import Stopped, UserError, first_line
+from translate_ddp.progress import Progress
+from translate_ddp.runtime.chunked_file import ChunkedFile
+from translate_ddp.runtime.distributed import World, open_world
+from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.settings import (
+    CheckpointConfig,
+    CorpusConfig,
+    DistributedConfig,
+    Quoting,
+    SourceOptions,
+    Split,
+    check_at_least,
+)
+from translate_ddp.text import normalize
+from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.checkpoint_name import is_word
+from translate_ddp.training.fine_tuning import store_tokenizer
+from translate_ddp.training.open_checkpoint import OpenedCheckpoint, open_checkpoint
+from translate_ddp.training.validation import ValidationSet
+from translate_ddp.translator import Translator
+
+T = TypeVar("T")
+STDOUT = ("", "-", "/dev/stdout")  # values of --output
+PASS_FILES = "pass --source and --reference"
+ROWS = 1000  # of a chunk: read and computed together
+TIMEOUT_MINUTES = 60.0  # without progress; a large input takes minutes to read
+DECIMALS = 6  # of log-probabilities: fewer differ between machines
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """Settings that select a checkpoint."""
+
+    model_folder: str = CheckpointConfig.model_folder
+    """Folder of a run or of an exported model, or a checkpoint file."""
+    model_basename: str = CheckpointConfig.model_basename
+    """Prefix of the checkpoint names."""
+    preload: str = CheckpointConfig.preload
+    """Checkpoint in the folder: latest, best (epoch), an epoch number; or the path of a model."""
+    average: int = 0
+    """Epochs to average, up to that one; 0: as set in training (best and files: no average)."""
+
+    def __post_init__(self) -> None:
+        check_at_least(0, self, "average")
+        CheckpointConfig(self.model_folder, self.model_basename)  # checks both
+
+    @property
+    def path(self) -> Path:
+        """The folder or the file that `open` reads."""
+        folder = Path(self.model_folder)
+        return folder if folder.is_file() or is_word(self.preload) else Path(self.preload)
+
+    def open(self, reverse: bool = False, split: Split = "sentences") -> Translator:
+        """The model, or its other direction. Raises UserError if there is none."""
+        found = Translator.open(self.model_folder, self.preload, self.model_basename, self.average)
+        found.split = split
+        return found.reverse() if reverse else found
+
+    def open_checkpoint(self) -> OpenedCheckpoint:
+        """The state of a checkpoint. Raises UserError if there is none."""
+        store = CheckpointStore(CheckpointConfig(self.model_folder, self.model_basename))
+        opened = open_checkpoint(store, self.preload, self.average)
+        for line in opened.messages:
+            print_line(printable(line), sys.stderr)
+        return opened
+
+
+class Pairs(NamedTuple):
+    """Sources and references, normalized."""
+
+    sources: list[str]
+    references: list[str]
+    languages: tuple[str, str]
+
+    def encoded(self, translator: Translator) -> ValidationSet:
+        sides = self.sources, self.references
+        ids = translator.encode_sources(sides[0]), translator.tokenizer.encode(sides[1])
+        return ValidationSet(ParallelDataset(*map(Ragged.of, ids)), *sides, self.languages[1])
+
+
+@dataclass(frozen=True)
+class PairsConfig:
+    """Settings that select pairs: given ones, or the validation set of the run."""
+
+    source: str = ""
+    """File of sentences (text, or a table), or a corpus of pairs as for --dataset of training; '':
+    the validation set of the training run."""
+    reference: str = ""
+    """File of their translations, unless --source has them."""
+    src_column: str = ""
+    """Column of --source that holds the sources: a name, or a number from 1 on; '': the usual
+    names."""
+    tgt_column: str = ""
+    """Column of --source that holds the references."""
+    quoting: Quoting = "auto"
+    """Quotes in TSV and CSV. csv: they enclose fields; none: they are text; auto: by the file."""
+    reverse: bool = False
+    """Use the other direction of a model of --bidirectional."""
+
+    def __post_init__(self) -> None:
+        if self.reference and not self.source:
+            raise ValueError("--reference needs --source.")
+        if (self.src_column or self.tgt_column) and (self.reference or not self.source):
+            raise ValueError("--src_column and --tgt_column are for a --source with both sides.")
+
+    def read(self, languages: tuple[str, str]) -> Pairs:
+        """The pairs of `source`, or of it and `reference`. Raises UserError if it is unusable."""
+        options = SourceOptions(self.src_column, self.tgt_column, quoting=self.quoting)
+        sides = read_given_pairs(self.source, self.reference, languages, options)
+        sources, references = (list(map(normalize, side)) for side in sides)
+        return Pairs(sources, references, languages)
+
+    def read_for(self, translator: Translator, saved: SavedModel) -> Pairs:
+        """The given pairs, or those of the model's training. Raises UserError."""
+        if self.source:
+            return self.read((translator.lang_src, translator.lang_tgt))
+        return from_training(saved, translator)
+
+
+def from_training(saved: SavedModel, translator: Translator) -> Pairs:
+    """The validation set of the training run: that beside its checkpoints, or prepared again.
+
+    Raises UserError if the corpus has changed since.
+    """
+    if not translator.has_state:
+        raise UserError(
+            f"An exported model has no validation set: {PASS_FILES}, or validate the run with "
+            "--compare and the exported folder."
+        )
+    run = translator.state.run
+    fingerprints = run.identity.data_fingerprints
+    folder = saved.path.parent if saved.path.is_file() else saved.path
+    data = find_prepared(folder / "data", *fingerprints)
+    with TemporaryDirectory() if data is None else nullcontext("") as temporary:
+        data = data or prepare_again(translator, Path(temporary))
+        found = data.fingerprint, data.validation_fingerprint
+        if not all(map(str.startswith, found, fingerprints)):
+            raise UserError(
+                f"The corpus {' '.join(run.config['corpus']['dataset'])} has changed since the "
+                f"checkpoint was trained: {PASS_FILES}."
+            )
+        sources, references = data.validation_sources, data.validation_references
+        languages = translator.lang_src, translator.lang_tgt
+        if translator.lang_src != run.config["corpus"]["lang_src"]:  # the other direction
+            sources, references = references, sources
+        return Pairs(sources, references, languages)
+
+
+def prepare_again(translator: Translator, folder: Path) -> PreparedData:
+    """The corpus of the training run, encoded by the tokenizer of the model, in `folder`."""
+    config = translator.state.run.config
+    try:
+        corpus = CorpusConfig.of(config["corpus"])
+    except TypeError as error:  # a setting of another version
+        problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
+        raise UserError(f"{problem}: {PASS_FILES}.") from error
+    tokenizer = store_tokenizer(translator.tokenizer.text, folder, corpus.language_pair)
+    try:
+        path = prepare(corpus, tokenizer, config["batches"]["seq_len"], folder, shown=False)
+    except UserError as error:
+        raise UserError(
+            f"The corpus of the training cannot be read here: {PASS_FILES}.\n{error}"
+        ) from error
+    return load_prepared(path)
+
+
+def check_one_process(
+    advice: str = "Several processes write one file together: pass --output FILE.",
+) -> None:
+    """Raise UserError, with the advice, if a launcher has started several processes."""
+    if read_launch(os.environ).size > 1:
+        raise UserError(advice)
+
+
+def check_not_compressed(output: str) -> None:
+    """Raise ValueError if the name of a file for lines has the ending of a compressed one."""
+    if ending := compression_of(Path(output)):
+        raise ValueError(f"--output is not compressed: pass a name without {ending}.")
+
+
+def rounded(values: Iterable[float]) -> list[float]:
+    return [round(float(value), DECIMALS) for value in values]
+
+
+def to_json(value: object) -> str:
+    """JSON on one line. A lone surrogate, which is no text, becomes a question mark."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
+def to_bytes(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def print_lines(lines: Sequence[str]) -> None:
+    """Write the lines to standard output in UTF-8, whatever the locale.
+
+    Texts are untrusted: a terminal gets characters escaped that could control it. Pipes and files
+    receive them unchanged.
+    """
+    if sys.stdout.isatty():
+        lines = list(map(printable, lines))
+    sys.stdout.buffer.write(to_bytes(lines))
+    sys.stdout.buffer.flush()
+
+
+def chunks(rows: Iterable[T], size: int = 0) -> Iterator[tuple[int, list[T]]]:
+    """Lists of `size` rows, or of `ROWS`, and the number of rows before each."""
+    iterator, size = iter(rows), size or ROWS
+    for start in itertools.count(0, size):
+        if not (chunk := list(itertools.islice(iterator, size))):
+            break
+        yield start, chunk
+
+
+class Rows(Protocol):
+    """Rows of which a command computes lines."""
+
+    def __len__(self) -> int: ...
+
+    def lines(self, part: range, on_done: Callable[[int], None]) -> Sequence[str]:
+        """The lines of some rows. `on_done` receives the number of rows of each finished batch."""
+        ...
+
+    def identity(self) -> list[object]:
+        """Plain values on which the lines depend."""
+        ...
+
+
+def write_file(output: str, open_rows: Callable[[], Rows], label: str) -> None:
+    """Write the lines of all rows, in order, to a new file, on all ranks.
+
+    An interrupted call is continued by the next one with an equal identity. Raises UserError if the
+    file exists or cannot be written, or at a request to stop, which is followed after a batch.
+    """
+    with open_world(DistributedConfig(timeout_minutes=TIMEOUT_MINUTES)) as world:
+        world.watchdog.begin_training()
+        rows = on_every_rank(world, "opening the model and the input", open_rows)
+        write_rows(Path(output), rows, world, label)
+
+
+def on_every_rank(world: World, phase: str, work: Callable[[], T]) -> T:
+    """The result of `work` on this rank; rank 0 first, so that others find files it has cached.
+
+    Rank 0 prints. Raises a UserError of any rank on all of them.
+    """
+    results: list[T] = []
+
+    def once() -> None:
+        if not results:
+            with nullcontext() if world.is_main else silence():
+                results.append(work())
+
+    world.on_main(phase, once)
+    world.on_each_rank(phase, once)
+    return results[0]
+
+
+def write_rows(output: Path, rows: Rows, world: World, label: str) -> None:
+    """As `write_file`, on the ranks of an open world."""
+    total = len(rows)
+    parts = [range(start, min(start + ROWS, total)) for start in range(0, total, ROWS)]
+    identity = lambda: [__version__, ROWS, total, *rows.identity()]  # noqa: E731
+    file = ChunkedFile(output, identity, len(parts), world)
+    missing = file.missing()
+    if world.is_main and len(missing) < file.count:
+        done = total - sum(len(parts[chunk]) for chunk in missing)
+        print_line(f"Continues: {done:,} of {total:,} rows are done.", sys.stderr)
+
+    def on_done(rows: int) -> None:
+        progress.advance(rows)
+        world.watchdog.heartbeat()
+        if world.watchdog.stop_reason is not None:
+            raise Stopped
+
+    own = sum(len(parts[chunk]) for chunk in file.of_this_rank(missing))
+    try:
+        with closing(Progress(label, own, shown=world.is_main, lines_to=sys.stderr)) as progress:
+            file.compute(missing, lambda chunk: to_bytes(rows.lines(parts[chunk], on_done)))
+    except Stopped:
+        reason = world.watchdog.stop_reason or "on another rank"
+        raise UserError(
+            f"Stopped ({reason}) before {output} was complete: run the same command to continue."
+        ) from None
+    file.publish()

@@ -1,0 +1,270 @@
+"""Exports for CTranslate2, and for Argos Translate, whose packages hold its models.
+
+`model.bin` and its vocabulary are written straight from our weights. An .argosmodel, which
+LibreTranslate serves, is a zip archive with one folder: the CTranslate2 model, the SentencePiece
+model, metadata.json and README.md. Source: argostranslate 1.11, `package.py` and `translate.py`.
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from translate_ddp.apps.exporting.trained_model import (
+    REQUIREMENTS,
+    Sentences,
+    TrainedModel,
+    Translations,
+    Verification,
+    describe_tags,
+    model_card,
+    verify_equal,
+    verify_quality,
+)
+from translate_ddp.data.languages import language_name
+from translate_ddp.data.sentencepiece_model import SentencePieceModel
+from translate_ddp.data.tokenizer import EOS, SOS, UNK
+from translate_ddp.errors import UserError
+from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
+from translate_ddp.modeling.exported_folder import Description, describe, tokenizer_file
+from translate_ddp.modeling.transformer import sinusoids
+from translate_ddp.optional_dependency import import_optional
+from translate_ddp.runtime.cpus import threads_per_process
+from translate_ddp.runtime.launcher import Launch
+from translate_ddp.settings import ModelConfig
+from translate_ddp.text import base_language
+
+Quantization = Literal["float32", "int8", "float16"]
+LAYER_NORM_EPSILON = 1e-5  # of `nn.LayerNorm`
+PACKAGE_VERSION = "1.0"
+ARGOS_VERSION = "1.9.0"  # the first that needs no other files beside these
+
+
+def write_ctranslate2(
+    folder: Path, model: TrainedModel, sentences: Sentences, quantization: Quantization
+) -> Verification:
+    """Make a folder that `Translator.open` opens, and verify that it is the same model.
+
+    Raises NotTheSame if it is not, UserError if references are needed and missing.
+    """
+    check_references(sentences, quantization)
+    folder.mkdir()
+    write_files(folder, model, quantization)
+    verification = verify_ctranslate2(folder, model, sentences, quantization)
+    if model.tags:
+        verification = replace(verification, notes=[*verification.notes, describe_tags(model)])
+    position, (lang_src, lang_tgt) = model.state.position, model.languages
+    description = Description(
+        lang_src=lang_src,
+        lang_tgt=lang_tgt,
+        seq_len=model.seq_len,
+        longest_source=model.state.longest_source,
+        abbreviations=model.state.run.abbreviations,
+        positions=model.positions,
+        quantization=quantization,
+        model=model.config["model"],
+        parameters=model.parameters,
+        epoch=position.current_epoch,
+        step=position.global_step,
+        data=model.data,
+        scores=verification.scores,
+        bleu_signature=verification.bleu_signature,
+        verified=verification.lines,
+        notes=verification.notes,
+        bidirectional=bool(model.tags),
+    )
+    describe(folder, description)
+    (folder / tokenizer_file(model.tokenizer)).write_bytes(model.tokenizer.file)
+    return verification
+
+
+def write_argos(
+    file: Path, model: TrainedModel, sentences: Sentences, quantization: Quantization
+) -> Verification:
+    """Write a package for Argos Translate, and verify that its model is the same.
+
+    Raises NotTheSame if it is not, UserError if its tokenizer is not a SentencePiece model.
+    """
+    if model.tags:
+        raise UserError(
+            "Argos Translate cannot write the tags that a bidirectional model needs before its "
+            "sources: pass --format ctranslate2 or huggingface, or train one direction."
+        )
+    if not model.tokenizer.is_sentencepiece:
+        raise UserError(
+            "Argos Translate reads SentencePiece models only, but the tokenizer of this checkpoint "
+            "is another: train with --tokenizer sentencepiece."
+        )
+    check_references(sentences, quantization)
+    source, target = model.languages
+    root = f"translate-{source}_{target}-{PACKAGE_VERSION.replace('.', '_')}"
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=f"{file.name}.") as scratch:
+        package = Path(scratch) / root
+        (package / "model").mkdir(parents=True)
+        write_files(package / "model", model, quantization)
+        verification = verify_ctranslate2(package / "model", model, sentences, quantization)
+        (package / "sentencepiece.model").write_bytes(model.tokenizer.file)
+        metadata = json.dumps(argos_metadata(source, target), indent=4, ensure_ascii=False)
+        (package / "metadata.json").write_text(metadata, encoding="utf-8")
+        (package / "README.md").write_text(model_card(model, verification), encoding="utf-8")
+        Path(shutil.make_archive(f"{scratch}/{root}", "zip", scratch, root)).rename(file)
+    if not SentencePieceModel(model.tokenizer.file).adds_blank:
+        note = "Argos Translate joins sentences without a space with this SentencePiece model"
+        return replace(verification, notes=[*verification.notes, note])
+    return verification
+
+
+def argos_metadata(source: str, target: str) -> dict[str, str]:
+    """The content of metadata.json. Argos Translate chains packages by codes of two letters."""
+    from_code, to_code = (base_language(c) if c.isalpha() else c for c in (source, target))
+    return {
+        "package_version": PACKAGE_VERSION,
+        "argos_version": ARGOS_VERSION,
+        "from_code": from_code,
+        "from_name": language_name(source),
+        "to_code": to_code,
+        "to_name": language_name(target),
+    }
+
+
+def check_references(sentences: Sentences, quantization: Quantization) -> None:
+    """Raise UserError if BLEU is part of the verification, and there are no references."""
+    if computes(quantization) and quantization != "float32" and not sentences.references:
+        raise UserError(
+            f"--quantization {quantization} is accepted by its BLEU, which needs references: pass "
+            "--source and --reference, or the --model_folder of the run with its prepared data."
+        )
+
+
+def computes(quantization: Quantization) -> bool:
+    """Whether this machine computes in that type. Only GPUs compute in float16."""
+    library = import_optional("ctranslate2", REQUIREMENTS)
+    device = "cuda" if library.get_cuda_device_count() else "cpu"
+    return quantization in library.get_supported_compute_types(device)
+
+
+def verify_ctranslate2(
+    folder: Path, model: TrainedModel, sentences: Sentences, quantization: Quantization
+) -> Verification:
+    """Raises NotTheSame if the folder's model differs from the checkpoint.
+
+    An int8 model is compared in fp32 with the checkpoint whose weights are rounded to int8; then
+    its BLEU, with int8 arithmetic, with that of the checkpoint.
+    """
+    language, threads = model.languages[1], threads_per_process(Launch())
+    translations, lines = Translations(), list[str]()
+    if quantization != "float16":
+        weights = rounded_to_int8(model.state.model) if quantization == "int8" else None
+        exported = CTranslate2Engine(folder, model.positions, threads, "float32", "cpu")
+        translations, lines = verify_equal(model.engine(weights), exported, sentences)
+    if quantization == "int8":
+        lines = [f"with weights rounded to int8, {line}" for line in lines]
+    if quantization != "float32" and computes(quantization):
+        exported = CTranslate2Engine(folder, model.positions, threads)
+        translations, more = verify_quality(
+            model.engine(), exported, sentences, model.tokenizer, language
+        )
+        lines += more
+    if not lines:
+        return Verification([], notes=["float16 was written, not verified: it needs a GPU"])
+    return Verification.of(lines, translations, sentences, model.tokenizer.decode, language)
+
+
+def rounded_to_int8(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights that an int8 model has: matrices in 127 steps of the row's largest value.
+
+    Biases and norms stay fp32.
+    """
+    return {
+        name: _round_rows(tensor.float().cpu()) if tensor.ndim == 2 else tensor
+        for name, tensor in state.items()
+    }
+
+
+def _round_rows(weight_OI: Tensor) -> Tensor:
+    largest_O1 = weight_OI.abs().amax(dim=1, keepdim=True)
+    # A division of tensors: torch computes 127 / x as 127 * (1 / x), which rounds otherwise.
+    steps_O1 = torch.full_like(largest_O1, 127)
+    scale_O1 = steps_O1 / largest_O1.masked_fill(largest_O1 == 0, 127)
+    return (weight_OI * scale_O1).round() / scale_O1
+
+
+def write_files(folder: Path, model: TrainedModel, quantization: Quantization) -> None:
+    """Write the files of CTranslate2 into the folder, which must exist."""
+    names = model.tokenizer.names
+    write_model(folder, model.state.model, model.shape, names, model.positions, quantization)
+
+
+def write_model(
+    folder: Path,
+    state: Mapping[str, Tensor],
+    shape: ModelConfig,
+    vocabulary: Sequence[str],
+    positions: int,
+    quantization: Quantization = "float32",
+) -> None:
+    """Write model.bin, config.json and shared_vocabulary.json into the folder, which must exist.
+
+    `vocabulary` has the name of each token id, all of them different. The model has room for
+    `positions` tokens a side, end marker included. It appends the end marker to its sources.
+    """
+    specification = import_optional("ctranslate2.specs", REQUIREMENTS).TransformerSpec
+    layers = shape.num_encoder_layers, shape.num_decoder_layers
+    # Any: attributes of a specification get their values here.
+    spec: Any = specification.from_config(layers, shape.num_heads, pre_norm=True)
+    # Copies: the library quantizes in place.
+    weights = {name: tensor.float().cpu().numpy().copy() for name, tensor in state.items()}
+    table_MD = sinusoids(0, positions, shape.d_model, torch.device("cpu")).numpy()
+    embedding_VD = weights["embedding.weight"]
+    (spec.encoder.embeddings[0].weight, spec.decoder.embeddings.weight) = [embedding_VD] * 2
+    spec.decoder.projection.weight = embedding_VD
+    for side, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
+        side.scale_embeddings = True
+        side.position_encodings.encodings = table_MD
+        _set_norm(side.layer_norm, weights, f"{name}_norm")
+        for number, layer in enumerate(side.layer):
+            _set_layer(layer, weights, f"{name}_layers.{number}")
+    spec.register_source_vocabulary(list(vocabulary))
+    spec.register_target_vocabulary(list(vocabulary))
+    spec.config.unk_token, spec.config.bos_token = vocabulary[UNK], vocabulary[SOS]
+    spec.config.eos_token, spec.config.decoder_start_token = vocabulary[EOS], vocabulary[SOS]
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = LAYER_NORM_EPSILON
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    spec.save(str(folder))
+
+
+def _set_layer(spec: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
+    attention = f"{name}.self_attention"
+    joint, out = spec.self_attention.linear
+    query, key_value = (weights[f"{attention}.{part}.weight"] for part in ("query", "key_value"))
+    joint.weight = np.concatenate([query, key_value])
+    no_bias = np.zeros(len(key_value), dtype=np.float32)
+    joint.bias = np.concatenate([weights[f"{attention}.query.bias"], no_bias])
+    _set_linear(out, weights, f"{attention}.out")
+    _set_norm(spec.self_attention.layer_norm, weights, f"{name}.self_attention_norm")
+    if hasattr(spec, "attention"):  # a decoder
+        for linear, part in zip(spec.attention.linear, ("query", "key_value", "out"), strict=True):
+            _set_linear(linear, weights, f"{name}.cross_attention.{part}")
+        _set_norm(spec.attention.layer_norm, weights, f"{name}.cross_attention_norm")
+    _set_linear(spec.ffn.linear_0, weights, f"{name}.feed_forward.up")
+    _set_linear(spec.ffn.linear_1, weights, f"{name}.feed_forward.down")
+    _set_norm(spec.ffn.layer_norm, weights, f"{name}.feed_forward_norm")
+
+
+def _set_linear(spec: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
+    spec.weight = weights[f"{name}.weight"]
+    if f"{name}.bias" in weights:  # keys and values have none
+        spec.bias = weights[f"{name}.bias"]
+
+
+def _set_norm(spec: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
+    spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
