@@ -61,7 +61,7 @@ for name, value in (("oom_score_adj", "1000"), ("autogroup", "{nice}")):
 from {module} import write_report
 write_report(Path(sys.argv[1]))
 """
-MODULE = "translate_ddp.apps.reporting.page"
+MODULE = "translate_ddp.apps.reporting.run_page"
 
 
 class ReportSink(Sink):
