@@ -196,7 +196,7 @@ def read_run(folder: Path) -> RunRecord:
         _built(Saved, lines["saved"], EVENTS_FILE, problems),
         _built(Notice, lines["notice"], EVENTS_FILE, problems),
         _built(End, lines["end"], EVENTS_FILE, problems),
-        _built(SampleRows, samples, SAMPLES_FILE, problems),
+        _latest(_built(SampleRows, samples, SAMPLES_FILE, problems)),
         next(iter(_built(LastValidation, validations, VALIDATION_FILE, problems)), None),
         _read_object(folder / STATUS_FILE, problems),
         {str(name): value for name, value in settings.items()},
@@ -227,6 +227,15 @@ def _read_curves(path: Path, problems: list[str], is_required: bool) -> dict[str
             for name, values in columns.items():
                 parts.setdefault(name, []).append(np.stack([table[0], step, time, values]))
     return {name: _curve(np.concatenate(found, axis=1)) for name, found in parts.items()}
+
+
+def _latest(samples: list[SampleRows]) -> list[SampleRows]:
+    """Without those that a run has replaced after it went back."""
+    kept: list[SampleRows] = []
+    for sample in reversed(samples):
+        if not kept or sample.step < kept[-1].step:
+            kept.append(sample)
+    return kept[::-1]
 
 
 def _curve(rows: np.ndarray) -> Curve:

@@ -11,20 +11,16 @@ for (const chart of document.querySelectorAll("svg[data-points]")) {
   const last = places.length - 1;
   if (last < 0) continue;
 
-  // The places of a path are the sums of its pairs of integers, in tenths.
   function readLine(path) {
-    const steps = path.getAttribute("d").match(/-?\d+/g) ?? [];
+    const drawn = path.getAttribute("d").match(/[\d.-]+ [\d.-]+/g) ?? [];
     const xs = path.dataset.x.split("|");
     const ys = path.dataset.y.split("|");
-    let x = 0;
-    let y = 0;
     return {
       name: path.parentNode.querySelector("title")?.textContent ?? "",
       color: path.parentNode.getAttribute("class"),
-      points: Array.from({length: steps.length / 2}, (_, i) => {
-        x += Number(steps[2 * i]);
-        y += Number(steps[2 * i + 1]);
-        return {x: x / 10, y: y / 10, at: xs[i], value: ys[i]};
+      points: drawn.map((pair, i) => {
+        const [x, y] = pair.split(" ").map(Number);
+        return {x, y, at: xs[i], value: ys[i]};
       }),
     };
   }

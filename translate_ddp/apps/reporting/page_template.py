@@ -52,6 +52,15 @@ class Curves:
 
 
 @dataclass(frozen=True)
+class HeatMap:
+    """Shares of a whole, 0 to 1, for each row and column."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[float]]]
+
+
+@dataclass(frozen=True)
 class Sample:
     """A sentence and its translations: a name of each, its parts, and whether they differ."""
 
@@ -88,7 +97,7 @@ class Problems:
     columns: Sequence[str] = ()  # of the examples
 
 
-Block = Paragraph | Values | Table | Charts | Curves | Samples | Details | Problems
+Block = Paragraph | Values | Table | Charts | Curves | HeatMap | Samples | Details | Problems
 
 
 @dataclass(frozen=True)

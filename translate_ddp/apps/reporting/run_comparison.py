@@ -1,5 +1,6 @@
 """The page that compares several runs: scores, curves, what differs, and paired tests."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,11 +101,10 @@ def render_comparison(records: Sequence[RunRecord], now: float) -> str:
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
-    """The last parts of each path, as many as tell the folders apart."""
-    parts = [folder.resolve().parts for folder in folders]
-    counts = range(1, max(map(len, parts)) + 1)
-    candidates = ([str(Path(*each[-count:])) for each in parts] for count in counts)
-    return next(names for names in candidates if len(set(names)) == len(names))
+    """The paths below the folder that all have in common."""
+    paths = [folder.resolve() for folder in folders]
+    common = os.path.commonpath([path.parent for path in paths])
+    return [os.path.relpath(path, common) for path in paths]
 
 
 def not_comparable(runs: Sequence[ComparedRun]) -> list[Problem]:

@@ -17,6 +17,7 @@ from translate_ddp.apps.reporting.page_template import (
     Charts,
     Curves,
     Details,
+    HeatMap,
     Page,
     Paragraph,
     Problem,
@@ -30,15 +31,8 @@ from translate_ddp.apps.reporting.page_template import (
     untrusted,
 )
 from translate_ddp.apps.reporting.run_summary import Summary, best_score, epoch_at, summarize
-from translate_ddp.apps.reporting.svg_charts import (
-    Bar,
-    Series,
-    bars,
-    heat_map,
-    histogram,
-    shortened,
-)
-from translate_ddp.apps.reporting.translation_scores import by_length, few, marked, worst
+from translate_ddp.apps.reporting.svg_charts import Bar, Series, bars, lines, shortened
+from translate_ddp.apps.reporting.translation_scores import few, marked, worst
 from translate_ddp.data.sentencepiece_model import BLANK
 from translate_ddp.quantities import describe_seconds, number, size
 from translate_ddp.run_record import (
@@ -63,7 +57,7 @@ VERSIONS = 10  # of a sentence's translation; one that stays the same for some t
 WORST = 10  # sentences
 MAX_ATTENTION = 3  # pictures
 MAX_TOKENS = 40  # of each side of a picture
-MAX_TITLE = 60  # characters
+TOKEN_CHARACTERS = 16  # of a token at most
 OF_100 = ("BLEU", "chrf")  # scores from 0 to 100
 LABELS = {"loss": "loss (nats/token)", "chrf": "chrF", "cer": "CER", "wer": "WER"}
 RESUME = "The same command resumes from the last checkpoint."
@@ -97,7 +91,7 @@ def render_run(record: RunRecord, now: float) -> str:
             top=list(_top(summary, record)),
             sections=[
                 Section("curves", "Scores and curves", list(_curves(record, summary))),
-                Section("samples", "The same sentences at each validation", _samples(record)),
+                Section("samples", "Sentences at each validation", _samples(record)),
                 Section("validation", "Last validation", list(_validation(record.validation))),
                 Section("data", "Data", list(_data(launch))),
                 Section("settings", "Settings", list(_settings(record, launch))),
@@ -216,7 +210,7 @@ def _samples(record: RunRecord) -> list[Block]:
     """The sentences of the last validation with their translations at all validations."""
     if not record.samples:
         return []
-    text = Markup(
+    explanation = Markup(
         "From the oldest to the newest. <mark>Marked</mark>: words that differ from the reference. "
         "Of more than {0} different translations, {0} are shown, with the first and the last."
     )
@@ -233,7 +227,7 @@ def _samples(record: RunRecord) -> list[Block]:
             for same in few(groups, VERSIONS)
         ]
         found.append(Sample(source, reference, versions))
-    return [Paragraph(text.format(VERSIONS)), Samples(found)]
+    return [Paragraph(explanation.format(VERSIONS)), Samples(found)]
 
 
 def _translation(validation: SampleRows, source: str, reference: str) -> str | None:
@@ -253,20 +247,17 @@ def _validation(validation: LastValidation | None) -> Iterator[Block]:
     if validation is None:
         return
     yield Paragraph(f"Step {validation.step:,}, {len(validation.rows):,} sentences.")
-    if len(bins := by_length(validation.rows, validation.lang_tgt)) > 1:
-        columns = ["words of the source", "sentences", "chrF", "BLEU"]
-        rows = [
-            [each.label, f"{each.sentences:,}", f"{each.chrf:.1f}", f"{each.bleu:.1f}"]
-            for each in bins
-        ]
-        yield Table("Scores by length", columns, rows, has_numbers=True)
     complete = [each for each in validation.attention if _is_complete(each)]
     if complete:
         yield Paragraph(
             "Attention: the weights of the source tokens (columns) for each predicted token "
             "(rows), the mean of all layers and heads. A dot (·) is a space."
         )
-        yield Charts([_attention_chart(each) for each in complete[:MAX_ATTENTION]])
+        for each in complete[:MAX_ATTENTION]:
+            weights = [of_token[:MAX_TOKENS] for of_token in each.weights[:MAX_TOKENS]]
+            predicted = map(_token, each.predicted)
+            rows = list(zip(predicted, weights, strict=False))
+            yield HeatMap(each.sentence, list(map(_token, each.source[:MAX_TOKENS])), rows)
     if found := worst(validation.rows, WORST):
         samples = [
             Sample(src, tgt, [(f"chrF {each.score:.1f}", marked(tgt, text))])
@@ -282,18 +273,9 @@ def _is_complete(attention: Attention) -> bool:
     return is_square and 0 < len(attention.weights) == len(attention.predicted)
 
 
-def _attention_chart(attention: Attention) -> Markup:
-    return heat_map(
-        shortened(untrusted(attention.sentence), MAX_TITLE),
-        list(map(_token, attention.predicted[:MAX_TOKENS])),
-        list(map(_token, attention.source[:MAX_TOKENS])),
-        [weights[:MAX_TOKENS] for weights in attention.weights[:MAX_TOKENS]],
-    )
-
-
 def _token(text: str) -> str:
     """The token, with a dot for the sign of a space, which fonts show as a thick line."""
-    return untrusted(text).replace(BLANK, "·")
+    return shortened(untrusted(text), TOKEN_CHARACTERS).replace(BLANK, "·")
 
 
 # --- facts ---
@@ -320,9 +302,9 @@ def _data(launch: LaunchFacts) -> Iterator[Block]:
     edges = launch.length_edges
     sides = (launch.lang_src, launch.source_lengths), (launch.lang_tgt, launch.target_lengths)
     if len(edges) > 1 and all(len(counts) == len(edges) - 1 for _, counts in sides):
-        series = [Series(untrusted(name), counts) for name, counts in sides]
-        title = "Tokens of a training sentence, with [EOS]"
-        charts.append(histogram(title, edges, series, "tokens", is_open=True))
+        series = [Series(untrusted(name), counts, edges[:-1]) for name, counts in sides]
+        label = "tokens with [EOS]; the last point: also longer ones"
+        charts.append(lines("Training sentences by length", series, label))
     yield Charts(charts)
 
 

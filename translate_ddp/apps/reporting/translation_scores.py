@@ -1,4 +1,4 @@
-"""Differences of translations from their references; scores of sentences and by length."""
+"""Differences of translations from their references, and the sentences with the lowest scores."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ from translate_ddp.apps.reporting.page_template import MAX_CHARACTERS
 from translate_ddp.data.scripts import script_of
 from translate_ddp.run_record import TextRow
 from translate_ddp.text import normalize
-from translate_ddp.training.metrics import bleu, chrf
 
 T = TypeVar("T")
 
@@ -22,7 +21,6 @@ UNSPACED_SCRIPTS = ("CJK", "KANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 # Validation sets may have 100,000 sentences, and chrF takes a millisecond for a long one.
 MAX_SCORED = 3000  # sentences
 MAX_SCORED_CHARACTERS = 1000  # of each text
-LENGTH_BINS = 6
 
 
 @dataclass(frozen=True)
@@ -31,16 +29,6 @@ class ScoredRow:
 
     score: float
     row: TextRow
-
-
-@dataclass(frozen=True)
-class LengthBin:
-    """The scores of the sentences whose sources have so many words."""
-
-    label: str  # such as 4–7
-    sentences: int
-    chrf: float
-    bleu: float
 
 
 def marked(reference: str, text: str) -> list[tuple[str, bool]]:
@@ -111,44 +99,6 @@ def worst(rows: Sequence[TextRow], count: int) -> list[ScoredRow]:
         for row in few(rows, MAX_SCORED)
     )
     return nsmallest(count, scored, key=lambda each: each.score)
-
-
-def by_length(rows: Sequence[TextRow], lang_tgt: str) -> list[LengthBin]:
-    """The corpus scores of up to six buckets of about equal size, by the words of the source.
-
-    Of more than 3,000 rows, 3,000 are scored.
-    """
-    texts = [(_scored(src), _scored(tgt), _scored(out)) for src, tgt, out in few(rows, MAX_SCORED)]
-    if not texts:
-        return []
-    words = np.array([_count_words(source) for source, _, _ in texts])
-    quantiles = np.quantile(words, np.arange(1, LENGTH_BINS + 1) / LENGTH_BINS, method="higher")
-    last = np.unique(quantiles)  # the most words of each bucket
-    buckets = np.searchsorted(last, words)
-    members = [np.flatnonzero(buckets == bucket) for bucket in range(len(last))]
-    return [_bin(texts, words, of_bucket, lang_tgt) for of_bucket in members]
-
-
-def _bin(
-    texts: Sequence[TextRow], words: np.ndarray, members: np.ndarray, lang_tgt: str
-) -> LengthBin:
-    sources, references, translations = zip(*(texts[row] for row in members), strict=True)
-    low, high = words[members].min(), words[members].max()
-    return LengthBin(
-        f"{low}" if low == high else f"{low}–{high}",
-        len(members),
-        chrf(sources, translations, references, lang_tgt),
-        bleu(sources, translations, references, lang_tgt),
-    )
-
-
-def _count_words(text: str) -> int:
-    """Words between spaces that have a letter or digit; of scripts without spaces, characters."""
-    count = 0
-    for part in text.split():
-        kinds = list(map(_kind, part))
-        count += kinds.count("character") + ("word" in kinds)
-    return count
 
 
 def _scored(text: str) -> str:
