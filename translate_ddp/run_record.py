@@ -209,24 +209,29 @@ def _read_curves(path: Path, problems: list[str], is_required: bool) -> dict[str
 
     Where a run went back, as to an earlier checkpoint, later records replace those before.
     """
-    # By the names of a line: its numbers, line by line.
-    blocks: dict[tuple[str, ...], array[float]] = {}
-    for number, record in enumerate(_read_lines(path, problems, is_required)):
-        block = blocks.setdefault(tuple(record), array("d"))
-        values = list(record.values())
-        try:
-            block.fromlist([number, *values])
-        except (TypeError, OverflowError):  # not all are numbers: nothing was added
-            block.fromlist([number, *map(_number, values)])
-    parts: dict[str, list[np.ndarray]] = {}
-    for names, block in blocks.items():
-        if "step" in names and "time" in names:
-            table = np.frombuffer(block).reshape(-1, 1 + len(names)).T
-            columns = dict(zip(names, table[1:], strict=True))
-            step, time = columns.pop("step"), columns.pop("time")
-            for name, values in columns.items():
-                parts.setdefault(name, []).append(np.stack([table[0], step, time, values]))
-    return {name: _curve(np.concatenate(found, axis=1)) for name, found in parts.items()}
+    points: dict[str, array[float]] = {}  # step, time and value of each record
+    for record in _read_lines(path, problems, is_required):
+        step, time = _number(record.pop("step", None)), _number(record.pop("time", None))
+        if math.isfinite(step) and 0 <= time < LATEST:
+            for name, value in record.items():
+                points.setdefault(name, array("d")).extend((step, time, _number(value)))
+    return {name: _curve(np.frombuffer(each).reshape(-1, 3)) for name, each in points.items()}
+
+
+def _curve(points: np.ndarray) -> Curve:
+    """The curve of these steps, times and values, without those that were replaced."""
+    steps = points[:, 0]
+    least_from = np.minimum.accumulate(steps[::-1])[::-1]
+    is_kept = np.append(steps[:-1] < least_from[1:], True)
+    return Curve(*points[is_kept].T)
+
+
+def _number(value: Any) -> float:
+    """NaN and infinities are strings in the file."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def _latest(samples: list[SampleRows]) -> list[SampleRows]:
@@ -236,25 +241,6 @@ def _latest(samples: list[SampleRows]) -> list[SampleRows]:
         if not kept or sample.step < kept[-1].step:
             kept.append(sample)
     return kept[::-1]
-
-
-def _curve(rows: np.ndarray) -> Curve:
-    """The curve of line numbers, steps, times and values."""
-    steps, times = rows[1:3]
-    rows = rows[:, np.isfinite(steps) & (times >= 0) & (times < LATEST)]
-    rows = rows[:, np.argsort(rows[0], kind="stable")]
-    steps = rows[1]
-    least_from = np.minimum.accumulate(steps[::-1])[::-1]
-    is_kept = np.append(steps[:-1] < least_from[1:], [True] * bool(len(steps)))
-    return Curve(*rows[1:, is_kept.astype(bool)])
-
-
-def _number(value: Any) -> float:
-    """NaN and infinities are strings in the file."""
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
 
 
 def _built(

@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from translate_ddp.apps.inspecting.findings import find_problems, of, percent
-from translate_ddp.apps.inspecting.inspection import SIDES, Inspection
+from translate_ddp.apps.inspecting.inspection import Inspection
 from translate_ddp.apps.reporting.page_template import (
     Block,
     Charts,
@@ -123,7 +123,7 @@ def _dropped(text: str, report: Report) -> Iterator[Block]:
         rows = []
         for reason, count in Counter(report.dropped).most_common():
             pairs = report.examples.get(reason, [])[:1]
-            rows.append((reason, "  ".join([f"{count:,}", *map(example, pairs)])))
+            rows.append((reason, ", as: ".join([f"{count:,}", *map(example, pairs)])))
         yield Values(rows)
 
 
@@ -141,32 +141,27 @@ def _lengths(found: Inspection) -> Iterator[Block]:
     ratios = texts.characters[:, 1] / texts.characters[:, 0]
     rows.append([f"{languages[1]} / {languages[0]} characters", *_quantiles(ratios, ".2f")])
     yield Table("Quantiles of lengths", ["", *QUANTILES, "mean"], rows, has_numbers=True)
-    characters = [texts.characters[:, side] for side in SIDES]
-    charts = [_distribution("Sentences by characters", languages, characters, "characters")]
     if len(dataset):
-        charts.append(_distribution("Sentences by tokens", languages, tokens, "tokens"))
         longest = np.sort(np.maximum(*tokens))
         limits = np.unique(np.linspace(1, longest[-1], 100).astype(int))
         fitting = np.searchsorted(longest, limits, side="right") / len(longest)
         shares = (100 * found.fit_share * fitting).tolist()
         series = [Series("pairs", shares, limits.tolist())]
-        charts.append(lines("Pairs that fit, in percent", series, "--seq_len, in tokens"))
-    yield Charts(charts)
+        fit = lines("Pairs that fit, in percent", series, "--seq_len, in tokens")
+        yield Charts([_distribution(languages, tokens), fit])
 
 
-def _distribution(
-    name: str, languages: Sequence[str], sides: Sequence[np.ndarray], label: str
-) -> Markup:
+def _distribution(languages: Sequence[str], tokens: Sequence[np.ndarray]) -> Markup:
     """The number of sentences by length, up to that which 99.5% of them do not exceed."""
-    longest = max(float(np.quantile(side, 0.995)) for side in sides)
+    longest = max(float(np.quantile(side, 0.995)) for side in tokens)
     step = max(1, int(np.ceil(longest / BINS)))
     edges = np.arange(0, longest + step + 1, step)
-    counts = [np.histogram(np.minimum(side, edges[-1]), edges)[0].tolist() for side in sides]
+    counts = [np.histogram(np.minimum(side, edges[-1]), edges)[0].tolist() for side in tokens]
     series = [
         Series(language, of_side, edges[:-1].tolist())
         for language, of_side in zip(languages, counts, strict=True)
     ]
-    return lines(name, series, f"{label}; the last point: also longer ones")
+    return lines("Sentences by length", series, "tokens; the last point: also longer ones")
 
 
 def _characters(found: Inspection) -> Iterator[Block]:

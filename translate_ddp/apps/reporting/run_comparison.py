@@ -1,4 +1,4 @@
-"""The page that compares several runs: scores, curves, what differs, and paired tests."""
+"""The page that compares several runs: scores, curves, and what differs."""
 
 import os
 from collections.abc import Sequence
@@ -23,10 +23,8 @@ from translate_ddp.apps.reporting.page_template import (
 )
 from translate_ddp.apps.reporting.run_page import LABELS, flag_text, score_text, utc
 from translate_ddp.apps.reporting.run_summary import Summary, best_score, summarize
-from translate_ddp.apps.reporting.translation_scores import MAX_SCORED, few
 from translate_ddp.quantities import describe_seconds
-from translate_ddp.run_record import Curve, RunRecord, TextRow
-from translate_ddp.training.bootstrap import compare
+from translate_ddp.run_record import Curve, RunRecord
 from translate_ddp.training.metrics import METRICS
 
 MAX_OTHERS = 4  # charts of curves that PANELS does not have
@@ -60,16 +58,6 @@ class ComparedRun:
     record: RunRecord
     summary: Summary
 
-    @property
-    def rows(self) -> list[TextRow]:
-        """The translations of the last validation."""
-        return self.record.validation.rows if self.record.validation else []
-
-    @property
-    def step(self) -> str:
-        """That of the last validation."""
-        return f"{self.record.validation.step:,}" if self.record.validation else ""
-
 
 def render_comparison(records: Sequence[RunRecord], now: float) -> str:
     """The page of two to eight runs at the time `now`, complete in itself and below 1 MB."""
@@ -83,7 +71,10 @@ def render_comparison(records: Sequence[RunRecord], now: float) -> str:
     ]
     scores: list[Block] = [
         scores_table(runs),
-        Paragraph("The best score of each metric; in brackets: the step of its validation."),
+        Paragraph(
+            "The best score of each metric; in brackets: the step of its validation. Whether a "
+            "difference may be chance, `python -m translate_ddp validate --compare` tests."
+        ),
     ]
     return render_page(
         Page(
@@ -92,7 +83,6 @@ def render_comparison(records: Sequence[RunRecord], now: float) -> str:
             sections=[
                 Section("scores", "Scores", scores),
                 Section("curves", "Curves", [Curves(comparison_charts(runs))]),
-                Section("tests", "Paired test", paired_tests(runs)),
                 Section("differences", "What differs", [differences(runs)]),
             ],
             top=[Problems(found)] if (found := problems + not_comparable(runs)) else [],
@@ -110,7 +100,8 @@ def run_names(folders: Sequence[Path]) -> list[str]:
 def not_comparable(runs: Sequence[ComparedRun]) -> list[Problem]:
     """The problem of runs with other languages or another known number of validation pairs."""
     pairs = {run.summary.launch.validation_pairs for run in runs} - {0}
-    is_comparable = len(pairs) < 2 and len({run.summary.languages for run in runs}) == 1
+    languages = {(run.summary.launch.lang_src, run.summary.launch.lang_tgt) for run in runs}
+    is_comparable = len(pairs) < 2 and len(languages) == 1
     return [] if is_comparable else [NOT_COMPARABLE]
 
 
@@ -177,59 +168,3 @@ def differences(runs: Sequence[ComparedRun]) -> Block:
 
 def _fact(value: object) -> str:
     return f"{value:,}" if value and isinstance(value, int) else str(value or "–")
-
-
-def paired_tests(runs: Sequence[ComparedRun]) -> list[Block]:
-    """A table that compares the last validation of each run with that of the first run.
-
-    Also why runs are not compared.
-    """
-    first, *others = runs
-    rows: list[list[str]] = []
-    reasons: list[str] = []
-    for run in others:
-        if reason := _why_not(first, run):
-            reasons.append(reason)
-            continue
-        baseline, cells = _compare(first, run)
-        rows += [baseline] if not rows else []
-        rows.append(cells)
-    blocks: list[Block] = []
-    if rows:
-        columns = ["run", "step", "BLEU", "difference", "p", "chrF", "difference", "p"]
-        blocks.append(
-            Paragraph(
-                "The translations of the last validations, compared with those of "
-                f"{untrusted(first.name)}. p is the probability of a difference at least as large "
-                "between equal systems (1,000 bootstrap samples of the same sentences, at most "
-                f"{MAX_SCORED:,} of them)."
-            )
-        )
-        blocks.append(Table("Paired test", columns, rows, has_numbers=True))
-    return blocks + list(map(Paragraph, dict.fromkeys(reasons)))
-
-
-def _why_not(first: ComparedRun, run: ComparedRun) -> str:
-    """Why the translations of two runs cannot be compared; empty if they can."""
-    for each in (first, run):
-        if not each.rows:
-            return f"{untrusted(each.name)} has not kept the translations of a validation."
-    if [row[:2] for row in first.rows] != [row[:2] for row in run.rows]:
-        names = untrusted(run.name), untrusted(first.name)
-        return "{} was validated with other sentences than {}.".format(*names)
-    return ""
-
-
-def _compare(first: ComparedRun, run: ComparedRun) -> tuple[list[str], list[str]]:
-    """The rows of both runs."""
-    assert first.record.validation is not None
-    old, new = few(first.rows, MAX_SCORED), few(run.rows, MAX_SCORED)
-    texts = ([row[2] for row in new], [row[2] for row in old], [row[1] for row in old])
-    baseline, cells = [first.name, first.step], [run.name, run.step]
-    for each in compare(*texts, first.record.validation.lang_tgt).values():
-        difference = f"{each.score - each.baseline:+.2f}".replace("-", "\u2212")
-        # 1/1001 is the least p of 1,000 samples.
-        p_text = f"{each.p_value:.3f}" if each.p_value >= 0.001 else "< 0.001"
-        baseline += [f"{each.baseline:.2f}", "", ""]
-        cells += [f"{each.score:.2f}", difference, p_text]
-    return baseline, cells

@@ -82,10 +82,10 @@ def render_run(record: RunRecord, now: float) -> str:
     parts += [f"preset {launch.preset}. "] if launch.preset else []
     of = f" of {summary.total_steps:,}" if summary.total_steps else ""
     parts.append(f"As of {utc(now)} UTC: step {summary.step:,}{of}.")
-    source, target, corpus = map(untrusted, (*summary.languages, summary.corpus))
+    languages = (untrusted(name or "?") for name in (launch.lang_src, launch.lang_tgt))
     return render_page(
         Page(
-            title=f"{source} to {target}: {corpus}",
+            title=f"{' to '.join(languages)}: {untrusted(' '.join(launch.datasets))}",
             subtitle=untrusted("".join(parts)),
             tiles=list(_tiles(summary)),
             top=list(_top(summary, record)),
@@ -96,7 +96,9 @@ def render_run(record: RunRecord, now: float) -> str:
                 Section("data", "Data", list(_data(launch))),
                 Section("settings", "Settings", list(_settings(record, launch))),
                 Section("environment", "Environment", list(_environment(launch))),
-                Section("checkpoints", "Checkpoints", list(_checkpoints(record, summary.metric))),
+                Section(
+                    "checkpoints", "Checkpoints", list(_checkpoints(record, launch.best_metric))
+                ),
                 Section("history", "History", list(_history(record, summary))),
             ],
             is_loaded_again=summary.state == "running",
@@ -135,8 +137,8 @@ def _tiles(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "recent tokens/s", number(summary.tokens_per_second)
     for name, score in (("best", summary.best), ("last", summary.last)):
         if score is not None:
-            label = LABELS.get(summary.metric, summary.metric)
-            yield f"{name} {label}", score_text(summary.metric, score.value)
+            metric = summary.launch.best_metric
+            yield f"{name} {LABELS.get(metric, metric)}", score_text(metric, score.value)
 
 
 def _top(summary: Summary, record: RunRecord) -> Iterator[Block]:
@@ -177,7 +179,9 @@ def _curves(record: RunRecord, summary: Summary) -> Iterator[Block]:
 def _scores(record: RunRecord, summary: Summary) -> Table:
     """The scores at the best and the last validation, and those of the average."""
     names = [each.name for each in METRICS if f"validation/{each.name}" in record.curves]
-    names.sort(key=lambda name: name != summary.metric)  # the first one is seen on a phone
+    names.sort(
+        key=lambda name: name != summary.launch.best_metric
+    )  # the first one is seen on a phone
     found = [("best", "validation", summary.best.step)] if summary.best else []
     for title, group in (("last", "validation"), ("average", "validation_average")):
         curves = [curve for name, curve in record.curves.items() if name.startswith(f"{group}/")]

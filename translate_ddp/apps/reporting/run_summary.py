@@ -61,8 +61,6 @@ class Summary:
     """The facts; those that the record does not hold are empty, 0 or None."""
 
     launch: LaunchFacts  # the last one
-    languages: tuple[str, str]
-    corpus: str
     state: str  # as in STATUS.json, or killed, or unknown
     step: int
     total_steps: int
@@ -70,7 +68,6 @@ class Summary:
     clock: Clock
     seconds_left: float | None  # None unless it is running
     tokens_per_second: float | None
-    metric: str  # that chooses the best epoch
     best: Score | None
     last: Score | None
 
@@ -91,8 +88,6 @@ def summarize(record: RunRecord, now: float) -> Summary:
     scores = record.curves.get(f"validation/{launch.best_metric}")
     return Summary(
         launch=launch,
-        languages=(launch.lang_src or "?", launch.lang_tgt or "?"),
-        corpus=" ".join(launch.datasets),
         state=state,
         step=step,
         total_steps=total,
@@ -100,7 +95,6 @@ def summarize(record: RunRecord, now: float) -> Summary:
         clock=Clock.of(record, now if is_at_work else 0.0),
         seconds_left=_seconds_left(record, launch, step, total) if state == "running" else None,
         tokens_per_second=_recent(record.curves.get("train/tokens_per_second"), launch),
-        metric=launch.best_metric,
         best=best_score(record, launch.best_metric),
         last=Score(float(scores.values[-1]), int(scores.steps[-1])) if scores else None,
     )

@@ -61,7 +61,7 @@ class Mark:
 
 
 class Bar(NamedTuple):
-    """A value from zero on, and the value as text."""
+    """A value, and the value as text."""
 
     label: str
     value: float
@@ -91,7 +91,7 @@ def lines(
     xs = [x for each in shown for x in each.x] + [mark.x for mark in marks] + [*x_range]
     ys = [y for each in shown for y in each.y if is_drawable(y)] or [0.0]
     full = min([*ys, 0.0] if y_from_zero else ys), max(ys)
-    kinds = list(dict.fromkeys(mark.kind for mark in marks))
+    kinds: list[MarkKind] = list(dict.fromkeys(mark.kind for mark in marks))
     # The title names the only line.
     named = enumerate(series) if len(series) > 1 else ()
     line = Markup('<g class="color-{}"><path class="line" d="M0 -4h22"/></g>')
@@ -110,20 +110,23 @@ def lines(
 
 
 def bars(title: str, items: Iterable[Bar]) -> Markup:
-    """A horizontal bar for each item, below its label."""
+    """A horizontal bar from zero to the value of each item, below its label."""
     items = [bar for bar in items if is_drawable(bar.value)]
-    most = max((bar.value for bar in items), default=0) or 1
+    least = min([0.0, *(bar.value for bar in items)])
+    span = max([0.0, *(bar.value for bar in items)]) - least or 1
     beside = max((_text_width(bar.text) for bar in items), default=0) + 10
+    unit = max(WIDTH - beside, WIDTH / 2) / span
     shape = Markup(
-        '<rect class="color-{}" x="1" y="{}" width="{:.1f}" height="{}"><title>{}</title></rect>'
+        '<rect class="color-{}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"><title>{}</title>'
+        "</rect>"
     )
     drawn: list[Markup] = []
     for index, bar in enumerate(items):
         y, name = index * BAR_ROW, clean(f"{bar.label}: {bar.text}")
-        width = max(bar.value / most * max(WIDTH - beside, WIDTH / 2), 1)
-        drawn.append(_text(1, y + 14, shortened(bar.label, BAR_CHARACTERS)))
-        drawn.append(shape.format(bar.color, y + 20, width, BAR_HEIGHT, name))
-        drawn.append(_text(width + 6, y + 32, bar.text))
+        x, width = (min(bar.value, 0) - least) * unit, max(abs(bar.value) * unit, 1)
+        drawn.append(_text(0, y + 14, shortened(bar.label, BAR_CHARACTERS)))
+        drawn.append(shape.format(bar.color, x, y + 20, width, BAR_HEIGHT, name))
+        drawn.append(_text(x + width + 6, y + 32, bar.text))
     description = "; ".join(f"{bar.label}: {bar.text}" for bar in items)
     return _figure(title, description, drawn, len(items) * BAR_ROW)
 
