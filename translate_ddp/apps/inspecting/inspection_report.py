@@ -26,7 +26,7 @@ from translate_ddp.apps.reporting.svg_charts import Series, lines
 from translate_ddp.console import printable
 from translate_ddp.data.cleaned_corpus import Report
 from translate_ddp.data.pair_store import Pair
-from translate_ddp.quantities import counted
+from translate_ddp.quantities import counted, describe_seconds
 from translate_ddp.text import separates_words
 
 COLUMNS = 100  # of a terminal
@@ -51,7 +51,7 @@ def render_inspection(found: Inspection) -> str:
         ("preset", found.config.run.preset),
     ]
     if (seconds := found.training_seconds) is not None:
-        tiles.append(("training time here", duration(seconds)))
+        tiles.append(("training time here", describe_seconds(seconds)))
     listed = Problems(problems, found.config.corpus.languages) if problems else Paragraph("None.")
     return render_page(
         Page(
@@ -108,7 +108,9 @@ def _rows(found: Inspection) -> Iterator[Block]:
         dropped = sum(report.dropped.values())
         rows.append([source, f"{report.rows:,}", f"{report.kept:,}", f"{dropped:,}"])
     yield Table("Rows", ["source", "rows", "kept", "dropped"], rows, has_numbers=True)
-    for report in found.reports:
+    validation = counted(found.validation_pairs, "validation pair")
+    yield Paragraph(f"Used: {counted(found.pairs, 'training pair')}, {validation}.")
+    for report in found.reports[:MAX_SOURCES]:
         yield from _dropped(f"Dropped of {report.source}:", report)
     if (strict := found.strict) is None:
         return
@@ -232,8 +234,10 @@ def training_rows(found: Inspection) -> list[tuple[str, str]]:
         rows.append(("padding", f"{epoch.padding:.1%} of the positions"))
     if (seconds := found.training_seconds) is not None and pace is not None:
         epochs = config.train.num_epochs
-        text = f"about {duration(seconds)} for {counted(epochs, 'epoch')} of"
-        rows.append(("time", f"{text} {duration(seconds / epochs)}, without validation and saving"))
+        text = f"about {describe_seconds(seconds)} for {counted(epochs, 'epoch')} of"
+        rows.append(
+            ("time", f"{text} {describe_seconds(seconds / epochs)}, without validation and saving")
+        )
         steps = counted(pace.steps, "training step")
         text = f"Estimate for one process on {pace.device} in {pace.precision}, from {steps}:"
         rows.append(("", f"{text} {pace.tokens_per_second:,.0f} tokens/s of both sides"))
@@ -245,15 +249,6 @@ def sample_text(found: Inspection) -> str:
     if found.is_sample:
         return f"a sample of {count:,} of the {found.pairs:,} training pairs"
     return f"all {count:,} training pairs"
-
-
-def duration(seconds: float) -> str:
-    """`40 s`, `12 min`, `3.5 h`, `2.1 days`."""
-    for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (172_800, 3600, "h")):
-        if seconds < limit:
-            digits = 1 if unit == "h" and seconds < 36_000 else 0
-            return f"{max(seconds / size, 1 if digits == 0 else 0):.{digits}f} {unit}"
-    return f"{seconds / 86_400:,.1f} days"
 
 
 def _quantiles(values: np.ndarray, form: str = ",.0f") -> list[str]:
@@ -283,9 +278,11 @@ def _block_lines(block: Block) -> Iterator[str]:
     elif isinstance(block, Table):
         rows = [block.columns, *block.rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        first_width = min(widths[0], COLUMNS - 2 - sum(width + 2 for width in widths[1:]))
         for first, *others in rows:
             cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-            yield f"  {first.ljust(widths[0])}  {'  '.join(cells)}".rstrip()
+            name = printable(first)[-first_width:].ljust(first_width)  # the end of a long path
+            yield f"  {name}  {'  '.join(cells)}".rstrip()
 
 
 def _wrapped(text: str, first: str = "  ", following: str = "") -> list[str]:

@@ -377,8 +377,8 @@ def _file_size(path: Path) -> str:
 
 def _history(record: RunRecord, summary: Summary) -> Iterator[Block]:
     columns = ["start (UTC)", "from step", "ranks", "time", "end"]
-    rows = _launches(record, summary)[-MAX_ROWS:]
-    if rows:
+    if record.launches:
+        rows = _launches(record, summary)[-MAX_ROWS:]
         yield Table("Launches", columns, rows, short_columns=4)
         yield Paragraph(f"Cost: {_cost(record, summary.clock.of_launches)}.")
     # Of equal notices, the last one.
