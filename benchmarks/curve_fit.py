@@ -8,9 +8,8 @@ from markupsafe import Markup
 
 from benchmarks.common import Values
 from benchmarks.report import Row
-from translate_ddp.apps.reporting.charts import Series, lines, standalone
+from translate_ddp.apps.reporting.svg_charts import Series, lines, standalone
 
-LEAST_SPAN = 8  # of a y axis, as a factor
 TIME, MEMORY, PACE = "µs per target token", "MiB of a step", "steps per second"
 LABELS = {
     "length": "sentence length, tokens",
@@ -69,7 +68,6 @@ def figure(curves: Mapping[str, Curve]) -> str:
     names = [name for name in curves if name not in ("one_pass", "ranks")]
     return standalone(
         *(_draw(name, curves, quantity) for name in names for quantity in (TIME, MEMORY)),
-        columns=2,
     )
 
 
@@ -78,11 +76,7 @@ def _draw(name: str, curves: Mapping[str, Curve], quantity: str) -> Markup:
     series = _series(curves[name], quantity, "")
     if name == "batch" and "one_pass" in curves:
         series += _series(curves["one_pass"], quantity, "one pass: ")
-    ys = [y for each in series for y in each.y]
-    low, high = min(ys), max(ys)
-    widen = max(1.0, LEAST_SPAN * low / high) ** 0.5  # noise must not look like a slope
-    limits = low / widen, high * widen
-    return lines(quantity, series, LABELS[name].partition(",")[0], y_range=limits, is_log=True)
+    return lines(quantity, series, LABELS[name].partition(",")[0])
 
 
 def _series(curve: Curve, quantity: str, label: str) -> list[Series]:

@@ -12,7 +12,7 @@ from benchmarks.recipe.bootstrap import RESAMPLES, Difference, compare, sentence
 from benchmarks.recipe.convention import CONVENTIONS, TEST, VALIDATION
 from benchmarks.recipe.record import Record, load_records
 from benchmarks.report import Row, table, write_report
-from translate_ddp.apps.reporting.charts import Bar, bars, standalone
+from translate_ddp.apps.reporting.svg_charts import Bar, bars, standalone
 from translate_ddp.errors import UserError
 
 TITLE = "Recipes on Multi30k en-de"
@@ -167,7 +167,12 @@ def origins(records: Sequence[Record]) -> list[str]:
 def interval_bars(differences: Differences) -> list[Bar]:
     """A bar for each recipe and split, with its 95 % interval."""
     return [
-        Bar(f"{name}, {split}", d.mean, f"{d.mean:+.2f}", d.low, d.high, color=int(split == TEST))
+        Bar(
+            f"{name}, {split}",
+            d.mean,
+            f"{d.mean:+.2f} ({d.low:+.2f} to {d.high:+.2f})",
+            color=int(split == TEST),
+        )
         for name, splits in differences.items()
         for split, d in splits.items()
     ]

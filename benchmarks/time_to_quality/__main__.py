@@ -39,7 +39,7 @@ from benchmarks.report import Row, write_report
 from benchmarks.rounds import run_once
 from benchmarks.time_to_quality.scoring import score_snapshots
 from benchmarks.training import write_task
-from translate_ddp.apps.reporting.charts import Series, lines, standalone
+from translate_ddp.apps.reporting.svg_charts import Series, lines, standalone
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.training.metrics import bleu_signature
 
@@ -232,7 +232,7 @@ def figure(curves: Mapping[str, Curve], targets: Sequence[float]) -> str:
         ]
         series += [Series(f"BLEU {target:g}", [target] * 2, [0, last]) for target in targets]
         charts.append(lines(f"Validation BLEU, greedy, {rate}", series, "minutes of training"))
-    return standalone(*charts, columns=2)
+    return standalone(*charts)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.apps.test_inspect import sentences
 from tests.helpers.commands import translate_ddp
+from tests.helpers.inspected import sentences
 from translate_ddp.apps.commands.command_line import given_flags, parse
 from translate_ddp.apps.commands.inspect import InspectConfig, choose_settings, run
 from translate_ddp.errors import UserError
@@ -42,7 +42,9 @@ def test_inspect_prints_a_report_and_writes_only_the_page(
     assert "294 training pairs, 6 validation pairs" in output
     assert "tiny; --preset auto would choose small" in output
     assert "Estimate for one process on" in output and "400 tokens, bpe, trained" in output
-    assert page.read_text().startswith("<!doctype html>") and f"Wrote {page}." in output
+    html = page.read_text()
+    assert html.startswith("<!doctype html>") and f"Wrote {page}." in output
+    assert "all 294 training pairs" in html and "Problems: " in html
     assert files_of(corpus) == before | {"page.html"}
     assert not list(temporary.glob("translate_ddp-inspect-*"))
 
@@ -82,7 +84,9 @@ def test_bad_input_ends_with_code_2_and_one_message(corpus: Path, tmp_path: Path
     assert (corpus / "train.en").read_text().count("\n") == 300
 
 
-@pytest.mark.parametrize("module", ["data.corpus.store_selection", "inspecting.vocabulary.encode"])
+@pytest.mark.parametrize(
+    "module", ["data.corpus.store_selection", "apps.inspecting.inspection.encode"]
+)
 def test_a_full_disk_names_the_variable_of_the_temporary_folder(
     module: str,
     corpus: Path,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.commands import translate_ddp
-from tests.helpers.records import write_metrics, write_run
+from tests.helpers.records import write_run
 from translate_ddp.apps.commands import command_line
 from translate_ddp.apps.commands.command_line import parse
 from translate_ddp.apps.commands.report import MAX_RUNS, ReportConfig, run
@@ -95,25 +95,6 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(
     with pytest.raises(UserError, match="x.html cannot be written: No space left"):
         report("one", "--output", "x.html")
     assert Path("x.html").read_text() == old
-
-
-@pytest.mark.parametrize("state", ["running", "failed", "preempted"])
-def test_a_run_that_has_not_finished_makes_a_page(state: str, tmp_path: Path):
-    write_run(tmp_path, 2, state)
-    report(str(tmp_path))
-    assert state in (tmp_path / "report.html").read_text()
-
-
-def test_a_run_of_an_earlier_version_makes_a_page_and_a_comparison(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
-    for name in ("one", "two"):
-        records = [{"step": n, "time": 1e9 + n, "train/loss": 9.0 / n} for n in range(1, 50)]
-        write_metrics(tmp_path / name, records)
-    report("one")
-    report("one", "two")
-    assert "training objective" in Path("comparison.html").read_text()
 
 
 def test_the_command_prints_one_line_and_errors_end_with_code_2(runs: list[str], tmp_path: Path):

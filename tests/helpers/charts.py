@@ -16,34 +16,28 @@ def size(chart: ET.Element) -> tuple[float, float]:
 
 
 def places(path: ET.Element) -> list[tuple[float, float]]:
-    """The places of a path of relative integers, in tenths."""
-    steps = list(map(int, re.findall(r"-?\d+", path.get("d", ""))))
-    xs, ys = (
-        [sum(side[: end + 1]) / 10 for end in range(len(side))]
-        for side in (steps[::2], steps[1::2])
-    )
-    return list(zip(xs, ys, strict=True))
+    """The places of a path."""
+    found = re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", path.get("d", ""))
+    return [(float(x), float(y)) for x, y in found]
 
 
 def drawn(chart: ET.Element, name: str) -> list[list[tuple[float, float]]]:
     """The places of all paths of a class, without those of the legend."""
-    return [
-        places(path)
-        for path in chart.findall(f"svg/g[@transform='scale(.1)']/path[@class='{name}']")
-    ]
+    return [places(path) for path in chart.findall(f"svg/g/path[@class='{name}']")]
 
 
 def texts(chart: ET.Element) -> dict[str, tuple[float, float]]:
     """The place of each text."""
+    return {text.text or "": (number(text, "x"), number(text, "y")) for text in chart.iter("text")}
+
+
+def marks(chart: ET.Element, kind: str) -> dict[str, float]:
+    """The place of each mark of a kind by its text."""
     return {
-        text.text or "": (float(text.get("x", "")), float(text.get("y", "")))
-        for text in chart.iter("text")
+        path.findtext("title", "").removeprefix(f"{kind}: "): number(path, "data-at")
+        for path in chart.iter("path")
+        if path.get("class") == f"mark {kind}" and path.get("data-at")
     }
-
-
-def rects(chart: ET.Element) -> list[ET.Element]:
-    """Those with a text for the pointer: not the legend's."""
-    return [rect for rect in chart.iter("rect") if rect.find("title") is not None]
 
 
 def number(element: ET.Element, name: str) -> float:

@@ -4,8 +4,9 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from translate_ddp.apps.inspecting.findings import Finding, find_problems
+from translate_ddp.apps.inspecting.findings import find_problems
 from translate_ddp.apps.inspecting.inspection import Inspection, inspect
+from translate_ddp.apps.reporting.page_template import Problem
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.presets import with_values
 from translate_ddp.settings import Config
@@ -51,7 +52,7 @@ def inspected(
     )
 
 
-def problem(found: Inspection, text: str) -> Finding:
+def problem(found: Inspection, text: str) -> Problem:
     problems = find_problems(found)
     matching = [each for each in problems if text in each.what]
     assert len(matching) == 1, [each.what for each in problems]

@@ -57,6 +57,12 @@ def write_metrics(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     write_lines(folder / METRICS_FILE, records)
 
 
+def write_curve(folder: Path, name: str, values: dict[int, float], first: float = 0.0) -> None:
+    """The values at their steps, one each second from the first."""
+    known = {s: v if math.isfinite(v) else str(v) for s, v in values.items()}
+    write_metrics(folder, [{"step": s, "time": first + s, name: v} for s, v in known.items()])
+
+
 def write_events(folder: Path, events: Sequence[Event]) -> None:
     (folder / EVENTS_FILE).write_text("".join(map(event_line, events)))
 

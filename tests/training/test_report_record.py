@@ -16,10 +16,9 @@ from markupsafe import escape
 from tests.helpers import processes
 from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import checkpoints, records, validations
-from translate_ddp.apps.reporting.reading import read_run
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import Lengths
-from translate_ddp.run_record import RECORD_FILES
+from translate_ddp.run_record import RECORD_FILES, read_run
 from translate_ddp.runtime import process_exit
 from translate_ddp.runtime.fault_injection import VARIABLE
 from translate_ddp.settings import MixConfig, Stage
@@ -182,6 +181,13 @@ def test_histogram_of_lengths_has_every_sentence_and_few_bins():
         for length in lengths:
             expected[min(length // (edges[1] - edges[0]), len(expected) - 1)] += 1
         assert found[name] == expected
+
+
+def test_histogram_of_a_large_corpus_is_estimated(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("translate_ddp.training.run_facts.COUNTED_PAIRS", 100)
+    lengths = np.tile(np.array([1, 2, 2, 3, 3, 3, 3], dtype=np.int32), 100)
+    found = count_lengths(Lengths(lengths, lengths))
+    assert sum(found["source_lengths"]) == 700 and len(found["source_lengths"]) <= BINS
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ import pytest
 from tests.helpers.nodes import state_of
 from tests.helpers.page_process import UNKNOWN
 from tests.helpers.processes import SECONDS, wait_until
-from translate_ddp.apps.reporting.reading import read_run
-from translate_ddp.run_record import Attention, End, LaunchFacts, Notice, Saved
+from translate_ddp.run_record import Attention, End, LaunchFacts, Notice, Saved, read_run
 from translate_ddp.training import report_sink
 from translate_ddp.training.logbook import Logbook, Sample
 from translate_ddp.training.report_sink import ReportSink
@@ -97,23 +96,18 @@ def test_record_is_read_as_it_was_written(folder: Path, open_logbook: OpenLogboo
     ]
 
 
-def test_resumed_run_removes_what_it_writes_again(folder: Path, open_logbook: OpenLogbook):
+def test_resumed_run_replaces_what_it_writes_again(folder: Path, open_logbook: OpenLogbook):
     first = open_logbook()
     for step in (10, 20, 30):
         first.validated(step, ROWS)
-    open_logbook(step=20)  # the first was killed
-    assert [step for step, _ in samples_of(folder)] == [10, 20]
-    assert not (folder / "validation.json").exists()
-    assert len(read_run(folder).launches) == 2
-
-    second = open_logbook(step=20)
+    second = open_logbook(step=20)  # the first was killed
     rows = [row._replace(predicted="again") for row in ROWS]
     for step in (20, 25):
         second.validated(step, rows)
-    before = samples_of(folder)[0]
-    assert samples_of(folder) == [before, (20, "again"), (25, "again")] and before[0] == 10
-    open_logbook(step=25)
-    assert read_run(folder).validation is not None  # of the step that the run resumes from
+    found = read_run(folder)
+    assert [each.step for each in found.samples] == [10, 20, 25] and len(found.launches) == 2
+    assert [each.rows[0][2] == "again" for each in found.samples] == [False, True, True]
+    assert found.validation is not None and found.validation.step == 25
 
 
 def test_half_line_of_a_killed_run_costs_no_other_line(folder: Path, open_logbook: OpenLogbook):
@@ -154,21 +148,6 @@ def test_error_of_any_kind_in_the_record_is_one_message(
     assert output.count("Could not write the record of the report") == 1
     assert "ArithmeticError('no attention'). Training continues" in output
     assert len(read_run(folder).ends) == 1
-
-
-@pytest.mark.parametrize(
-    "damaged", [b"[" * 200_000, b'{"step": 1' + b"0" * 400 + b"}", b"{}", b"[1]", b"\xff"]
-)
-def test_damaged_record_is_removed_by_a_resumed_run(
-    folder: Path, open_logbook: OpenLogbook, damaged: bytes
-):
-    open_logbook().validated(10, ROWS)
-    (folder / "validation.json").write_bytes(damaged)
-    with (folder / "samples.jsonl").open("ab") as file:
-        file.write(damaged + b"\n")
-    open_logbook(step=20)
-    assert [step for step, _ in samples_of(folder)] == [10]
-    assert not (folder / "validation.json").exists() and read_run(folder).problems == []
 
 
 def test_page_is_written_at_low_priority_after_scores_and_at_normal_priority_at_the_end(

@@ -5,7 +5,6 @@
 
 import errno
 import json
-import math
 import os
 import shlex
 import subprocess
@@ -61,15 +60,16 @@ for name, value in (("oom_score_adj", "1000"), ("autogroup", "{nice}")):
 from {module} import write_report
 write_report(Path(sys.argv[1]))
 """
-MODULE = "translate_ddp.apps.reporting.page"
+MODULE = "translate_ddp.apps.reporting.run_page"
 
 
 class ReportSink(Sink):
     """Appends events, keeps translations, and starts a process that writes report.html.
 
-    It is opened when the run begins. What a resumed run writes again is removed first. `step`
-    returns the current global step, and `attend` the attention of the translation of a validation
-    row. Errors of the disk and of the process are one message each.
+    It is opened when the run begins. What a resumed run writes again replaces what was written
+    before, for the reader. `step` returns the current global step, and `attend` the attention of
+    the translation of a validation pair. Errors of the disk and of the process are one message
+    each.
     """
 
     def __init__(
@@ -85,7 +85,6 @@ class ReportSink(Sink):
         self._process: subprocess.Popen[bytes] | None = None
         self._printed: set[str] = set()
         self._is_closed = False
-        self._write(lambda: self._remove_from(launch.step + 1))
         self._add(launch)
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
@@ -130,8 +129,6 @@ class ReportSink(Sink):
         pictures = list(islice(filter(None, attended), PICTURES))
         language = self.launch.lang_tgt
         signature = bleu_signature(language)
-        if step == self.launch.step:  # a resumed run repeats this validation
-            self._remove_from(step)
         sample = SampleRows(step, [rows[row] for row in chosen])
         append_line(self.folder / SAMPLES_FILE, as_json(sample) + "\n")
         validation = LastValidation(step, language, list(rows), pictures, signature)
@@ -148,18 +145,6 @@ class ReportSink(Sink):
                 f"Could not write the record of the report to {self.folder}: {reason}. "
                 f"Training continues; {REPORT_FILE} will lack a part."
             )
-
-    def _remove_from(self, first: int) -> None:
-        """Remove the translations of this step and later ones."""
-        path = self.folder / SAMPLES_FILE
-        if path.exists():
-            lines = path.read_bytes().splitlines(keepends=True)
-            kept = [line for line in lines if step_of(line) < first]
-            if len(kept) < len(lines):
-                write_atomically(path, b"".join(kept))
-        path = self.folder / VALIDATION_FILE
-        if path.exists() and step_of(path.read_bytes()) >= first:
-            path.unlink()
 
     def _print(self, text: str) -> None:
         if text not in self._printed:
@@ -239,11 +224,3 @@ def append_line(path: Path, line: str) -> None:
         data = line.encode()
         if file.write(data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def step_of(text: bytes) -> float:
-    """The step of a line or file of the record; infinite if it is damaged."""
-    try:
-        return float(json.loads(text)["step"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return math.inf

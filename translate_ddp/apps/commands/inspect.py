@@ -50,9 +50,9 @@ class InspectConfig:
 
 
 def run(config: InspectConfig) -> None:
-    from translate_ddp.apps.inspecting.inspection import inspect  # here: --help does not need torch
-    from translate_ddp.apps.inspecting.page import render
-    from translate_ddp.apps.inspecting.terminal import report_lines
+    # Here: --help does not need torch.
+    from translate_ddp.apps.inspecting.inspection import inspect
+    from translate_ddp.apps.inspecting.inspection_report import render_inspection, report_lines
     from translate_ddp.data.tokenizer import existing_size
 
     if read_launch(os.environ).size > 1:
@@ -77,7 +77,7 @@ def run(config: InspectConfig) -> None:
         for line in report_lines(found):
             print_line(line)
         if page is not None:
-            write_page(page, render(found), "--html")
+            write_page(page, render_inspection(found), "--html")
             print_line(f"\nWrote {page}.")
 
 

@@ -11,7 +11,7 @@ import tyro
 from translate_ddp.apps.commands.command_line import check_page, write_page
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
-from translate_ddp.run_record import METRICS_FILE, REPORT_FILE, RunRecord
+from translate_ddp.run_record import METRICS_FILE, REPORT_FILE, RunRecord, read_run
 from translate_ddp.settings import CheckpointConfig
 
 COMPARISON_FILE = "comparison.html"
@@ -54,21 +54,16 @@ def _folders(names: Sequence[str]) -> list[Path]:
 
 def render_page_of(folders: Sequence[Path]) -> str:
     """The page. Raises UserError if the record of a run cannot be read."""
-    from translate_ddp.apps.reporting.comparison import (
-        render_comparison,  # --help does not need them
-    )
-    from translate_ddp.apps.reporting.page import render
+    # Here: --help does not need them.
+    from translate_ddp.apps.reporting.run_comparison import render_comparison
+    from translate_ddp.apps.reporting.run_page import render_run
 
     records = [_read(folder) for folder in folders]
     now = time.time()
-    if len(records) == 1:
-        return render(records[0], now)
-    return render_comparison(records, now)
+    return render_comparison(records, now) if len(records) > 1 else render_run(records[0], now)
 
 
 def _read(folder: Path) -> RunRecord:
-    from translate_ddp.apps.reporting.reading import read_run
-
     try:
         return read_run(folder)
     except FileNotFoundError as error:

@@ -1,10 +1,10 @@
 """The problems of an inspected corpus: what, how many, an example, what to do."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from translate_ddp.apps.inspecting.defects import DEFECTS
-from translate_ddp.apps.inspecting.inspection import Inspection
+from translate_ddp.apps.inspecting.inspection import ALL_REASONS, Inspection
+from translate_ddp.apps.inspecting.text_statistics import DEFECTS
+from translate_ddp.apps.reporting.page_template import Problem
 from translate_ddp.data.cleaning import (
     ALSO_IN_VALIDATION,
     CONTROL_CHARACTERS,
@@ -20,12 +20,10 @@ from translate_ddp.data.cleaning import (
     URLS_DIFFER,
     WRONG_SCRIPT,
 )
-from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.scripts import usual_scripts
 
 MIN_SHARE = 0.001  # of the pairs; fewer are not reported as a problem
 MAX_OTHER_LETTERS = 0.05  # of a script that the language has not; Latin is in text of all
-MIN_REPETITIONS = 20
 MIN_VALIDATION_PAIRS = 100
 MIN_TRAINING_PAIRS = 500
 MAX_DAYS = 3
@@ -60,55 +58,40 @@ KEPT = {  # the same for kept pairs that strict rules would drop; the first thre
     ),
     URLS_DIFFER: (0.05, "Pass --clean strict."),
     NEAR_DUPLICATE: (0.1, "If they add nothing, as copies, pass --clean strict."),
+    ALL_REASONS: (0.0, "Check that the lines of both sides belong together."),
 }
 
 OTHER_LOOKS = {NEAR_DUPLICATE: "differ from another only in digits, punctuation and case"}
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A problem with its numbers, what to do, and pairs that have it."""
-
-    what: str
-    advice: str = ""  # a sentence
-    examples: tuple[Pair, ...] = ()
-
-
-def find_problems(found: Inspection) -> list[Finding]:
+def find_problems(found: Inspection) -> list[Problem]:
     """The problems, in the order of the data flow."""
-    parts = (
-        _reading,
-        _dropped,
-        _scripts,
-        _defects,
-        _kept,
-        _repeated,
-        _lengths,
-        _coverage,
-        _time,
-    )
-    return [finding for part in parts for finding in part(found)]
+    parts = (_rows, _scripts, _defects, _lengths, _training)
+    return [problem for part in parts for problem in part(found)]
 
 
-def _reading(found: Inspection) -> Iterator[Finding]:
+def _rows(found: Inspection) -> Iterator[Problem]:
+    """Problems of reading, dropped rows, and kept pairs that look wrong."""
     for report in found.reports:
-        yield from map(Finding, report.notices)
-
-
-def _dropped(found: Inspection) -> Iterator[Finding]:
+        yield from map(Problem, report.notices)
     for report in found.reports:
         for reason, (minimum, advice) in DROPPED.items():
             count = report.dropped.get(reason, 0)
             is_noticed = reason == INVALID_UNICODE and report.notices
             if count and count >= minimum * report.rows and not is_noticed:
-                yield Finding(
-                    f"{of(count, report.rows)} rows of {report.source} are dropped ({reason})",
-                    advice,
-                    tuple(report.examples[reason]),
-                )
+                what = f"{of(count, report.rows)} rows of {report.source} are dropped ({reason})"
+                yield Problem(what, advice, report.examples[reason])
+    if (strict := found.strict) is None:
+        return
+    for reason, (minimum, advice) in KEPT.items():
+        count = strict.dropped.get(reason, 0)
+        if count and count >= minimum * strict.rows:
+            looks = OTHER_LOOKS.get(reason, "look wrong")
+            what = f"{of(count, strict.rows)} kept pairs {looks} ({reason})"
+            yield Problem(what, advice, strict.examples[reason])
 
 
-def _scripts(found: Inspection) -> Iterator[Finding]:
+def _scripts(found: Inspection) -> Iterator[Problem]:
     for language, letters in zip(found.config.corpus.languages, found.texts.scripts, strict=True):
         expected = usual_scripts(language)
         others = {script: n for script, n in letters.items() if script not in {*expected, "LATIN"}}
@@ -116,82 +99,55 @@ def _scripts(found: Inspection) -> Iterator[Finding]:
             continue
         script = max(others, key=others.__getitem__)
         if others[script] > MAX_OTHER_LETTERS * letters.total():
-            yield Finding(
+            yield Problem(
                 f"{percent(others[script], letters.total())} of the letters of {language} are"
                 f" {script}",
                 "Check --lang_src and --lang_tgt, and that each column has one language.",
             )
 
 
-def _defects(found: Inspection) -> Iterator[Finding]:
+def _defects(found: Inspection) -> Iterator[Problem]:
     texts = found.texts
     for name, defect in DEFECTS.items():
         if (count := texts.defects[name]) > MIN_SHARE * len(texts):
-            examples = tuple(texts.examples[name])
-            yield Finding(f"{of(count, len(texts))} pairs have {name}", defect.advice, examples)
+            what = f"{of(count, len(texts))} pairs have {name}"
+            yield Problem(what, defect.advice, texts.examples[name])
 
 
-def _kept(found: Inspection) -> Iterator[Finding]:
-    if (strict := found.strict) is None:
-        return
-    for reason, (minimum, advice) in KEPT.items():
-        count = strict.dropped.get(reason, 0)
-        if count and count >= minimum * strict.rows:
-            yield Finding(
-                f"{of(count, strict.rows)} kept pairs {OTHER_LOOKS.get(reason, 'look wrong')} "
-                f"({reason})",
-                advice,
-                tuple(strict.examples[reason]),
-            )
-
-
-def _repeated(found: Inspection) -> Iterator[Finding]:
-    for name, repetition in zip(("source", "target"), found.repetitions, strict=True):
-        if repetition.rows >= max(MIN_REPETITIONS, MIN_SHARE * repetition.of):
-            yield Finding(
-                f"One {name} sentence stands in {of(repetition.rows, repetition.of)} pairs",
-                "Remove it if it is boilerplate.",
-                (repetition.pair,),
-            )
-
-
-def _lengths(found: Inspection) -> Iterator[Finding]:
+def _lengths(found: Inspection) -> Iterator[Problem]:
     batches, over = found.config.batches, 1 - found.fit_share
     if found.epoch is None:
-        yield Finding(f"No pair has fewer than {batches.seq_len} tokens", "Raise --seq_len.")
+        yield Problem(f"No pair has fewer than {batches.seq_len} tokens", "Raise --seq_len.")
     elif over > 0.01:
-        yield Finding(
+        yield Problem(
             f"{over:.1%} of the pairs have over {batches.seq_len} tokens", "Raise --seq_len."
         )
     if found.pairs < MIN_TRAINING_PAIRS:
-        yield Finding(
+        yield Problem(
             f"A model learns little from so few training pairs ({found.pairs:,})",
             "Look for more, as on opus.nlpl.eu, or fine-tune a model with --init_from.",
         )
     if found.validation_pairs < MIN_VALIDATION_PAIRS:
-        yield Finding(
+        yield Problem(
             f"Validation is small ({found.validation_pairs:,}), so its scores are uncertain",
             f"Pass --validation with {MIN_VALIDATION_PAIRS:,} pairs or more.",
         )
 
 
-def _coverage(found: Inspection) -> Iterator[Finding]:
+def _training(found: Inspection) -> Iterator[Problem]:
     for language, coverage in zip(
         found.config.corpus.languages, found.vocabulary.coverage, strict=True
     ):
         advice = "Raise --vocab_size, or check the language of validation."
         if coverage.unknown > MAX_UNKNOWN:
             text = f"{coverage.unknown:.1%} of the {language} tokens of validation are unknown"
-            yield Finding(text, f"Pass --tokenizer bpe. {advice}")
+            yield Problem(text, f"Pass --tokenizer bpe. {advice}")
         if coverage.bytes > MAX_BYTES:
             share = f"{coverage.bytes:.1%} of the {language} tokens of validation"
-            yield Finding(f"{share} are parts of characters", advice)
-
-
-def _time(found: Inspection) -> Iterator[Finding]:
+            yield Problem(f"{share} are parts of characters", advice)
     days = (found.training_seconds or 0) / 86_400
     if days > MAX_DAYS:
-        yield Finding(
+        yield Problem(
             f"The training would take about {days:,.0f} days on this machine",
             "Train on a GPU, or pass a smaller --preset.",
         )

@@ -1,7 +1,12 @@
-"""Lengths, characters and defects of pairs of texts, computed in batches by worker processes."""
+"""Lengths, characters and defects of pairs of texts, computed in batches by worker processes.
+
+The module imports little, because every worker process imports it.
+"""
 
 from __future__ import annotations
 
+import html.entities
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +14,6 @@ from functools import cached_property
 
 import numpy as np
 
-from translate_ddp.apps.inspecting.defects import find_defects
 from translate_ddp.data.clean_rows import EXAMPLES, shortened
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.scripts import letters_by_script
@@ -18,6 +22,59 @@ from translate_ddp.runtime.workers import map_in_processes
 
 SIDES = range(2)  # source, target
 CONTEXT_CHARACTERS = 16  # before a defect, in an example
+# A character that a byte from 0x80 to 0xBF becomes in Windows-1252 or Latin-1.
+CONTINUATION = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
+# The same in Windows-1251, which has Р and С for the first bytes of Cyrillic letters.
+CYRILLIC_CONTINUATION = "[\xa0-\xbfЂЃ‚ѓ„…†‡€‰Љ‹ЊЌЋЏђ‘’“”•–—™љ›њќћџЎўЈҐЁЄЇІіґё№єјЅѕї]"
+ELEMENTS = (
+    "a|abbr|b|blockquote|body|br|button|center|code|div|em|font|form|h[1-6]|head|hr|html|i|img|"
+    "input|label|li|link|meta|ol|option|p|pre|s|script|select|small|span|strong|style|sub|sup|"
+    "table|tbody|td|th|thead|title|tr|tt|u|ul"
+)
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A sign of text that should be repaired before training."""
+
+    pattern: re.Pattern[str]
+    advice: str
+
+
+DEFECTS = {
+    "HTML tags": Defect(
+        re.compile(rf"</?(?:{ELEMENTS})(?:\s[^<>]{{0,300}})?/?>|<!--", re.IGNORECASE),
+        "Remove the markup before training.",
+    ),
+    "HTML entities": Defect(
+        re.compile(rf"&(?:#\d{{1,7}}|#x[0-9a-f]{{1,6}}|{'|'.join(html.entities.name2codepoint)});"),
+        "Decode them before training, as Python's html.unescape does.",
+    ),
+    # "Ã¤" for ä, "â€™" for ’, "Ð¿Ñ€" and "РїСЂ" for пр
+    "UTF-8 that was read in another encoding": Defect(
+        re.compile(
+            rf"[ÃÂ]{CONTINUATION}|â€{CONTINUATION}|ðŸ|ï»¿|(?:[ÐÑ]{CONTINUATION}){{2}}"
+            rf"|(?:[РС]{CYRILLIC_CONTINUATION}){{3}}"
+        ),
+        "Take the original text, or repair it with ftfy.",
+    ),
+    "private-use characters": Defect(
+        re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]"),
+        "They have a meaning in one font only: replace or remove them.",
+    ),
+    "tokens of another program (@-@, @@, ▁)": Defect(
+        re.compile(r"(?:^| )(?:@[-/,.:]@|▁\S+|\S+@@)(?= |$)"),
+        "Train on text that is not tokenized.",
+    ),
+}
+
+
+def find_defects(text: str) -> dict[str, int]:
+    """The place of the first defect of each name."""
+    if text.isascii() and not any(sign in text for sign in "<&@"):
+        return {}  # most text
+    found = ((name, defect.pattern.search(text)) for name, defect in DEFECTS.items())
+    return {name: match.start() for name, match in found if match}
 
 
 @dataclass
@@ -25,7 +82,7 @@ class TextStatistics:
     """What `measure` has found in some pairs. Arrays are N pairs x 2 sides."""
 
     characters: np.ndarray
-    words: np.ndarray  # separated by blanks
+    words: np.ndarray  # separated by spaces
     counts: tuple[Counter[str], Counter[str]]  # of each character, per side
     defects: Counter[str] = field(default_factory=Counter)  # pairs with each
     examples: dict[str, list[Pair]] = field(default_factory=dict)  # of pairs with each defect
@@ -38,11 +95,6 @@ class TextStatistics:
         """The number of letters by script, per side."""
         source, target = map(letters_by_script, self.counts)
         return source, target
-
-    @property
-    def ratios(self) -> np.ndarray:
-        """Characters of the target for each character of the source."""
-        return self.characters[:, 1] / self.characters[:, 0]
 
 
 def measure_batch(pairs: list[Pair]) -> TextStatistics:

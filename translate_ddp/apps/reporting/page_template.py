@@ -1,9 +1,10 @@
-"""Renders a page from a template beside the code that uses it; all values are escaped."""
+"""Pages of sections, each of which has tables, texts and charts; all text is escaped."""
 
 import base64
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -13,28 +14,129 @@ FOLDER = Path(__file__).parent
 MAX_CHARACTERS = 300  # of an untrusted text
 
 
-def render_page(template: Path, **values: Any) -> str:
-    """The page of a template, which may extend `page.html` and import `parts.html`.
+@dataclass(frozen=True)
+class Paragraph:
+    """A text, or HTML as `Markup`."""
+
+    content: str
+
+
+@dataclass(frozen=True)
+class Values:
+    """Names and values."""
+
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of untrusted text. Of `numbers`, all columns but the first are right-aligned."""
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    has_numbers: bool = False
+    short_columns: int = 0  # the first ones, whose cells stay on one line
+
+
+@dataclass(frozen=True)
+class Charts:
+    charts: Sequence[Markup]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Each chart over steps and over time, between which the reader chooses."""
+
+    charts: Sequence[tuple[Markup, Markup]]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Shares of a whole, 0 to 1, for each row and column."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[float]]]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sentence and its translations: a name of each, its parts, and whether they differ."""
+
+    source: str
+    reference: str
+    versions: Sequence[tuple[str, Sequence[tuple[str, bool]]]]
+
+
+@dataclass(frozen=True)
+class Samples:
+    samples: Sequence[Sample]
+
+
+@dataclass(frozen=True)
+class Details:
+    """Blocks that are shown on request."""
+
+    summary: str
+    blocks: "Sequence[Block]"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong, what to do, and pairs that have the problem."""
+
+    what: str
+    advice: str = ""  # a sentence
+    examples: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class Problems:
+    problems: Sequence[Problem]
+    columns: Sequence[str] = ()  # of the examples
+
+
+Block = Paragraph | Values | Table | Charts | Curves | HeatMap | Samples | Details | Problems
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page, left out if it has no blocks."""
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Page:
+    title: str
+    subtitle: str
+    sections: Sequence[Section]
+    tiles: Sequence[tuple[str, str]] = field(default_factory=list)  # names and values
+    top: Sequence[Block] = ()  # before the sections
+    is_loaded_again: bool = False  # once a minute
+
+
+def render_page(page: Page) -> str:
+    """The HTML of the page, complete in itself.
 
     It runs the script of its charts, if it has any, and no other, as it names its checksum.
-
-    The filter `untrusted` is for text that others have written: it is short, and its controls are
-    escaped.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only pages need it
 
     environment = Environment(
-        loader=FileSystemLoader([template.parent, FOLDER]),
+        loader=FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["untrusted"] = untrusted
-    environment.filters["breakable"] = breakable
-    environment.filters["checksum"] = checksum
-    environment.globals["charts_script"] = Markup(FOLDER.joinpath("charts.js").read_text("utf-8"))
-    return environment.get_template(template.name).render(**values) + "\n"
+    environment.filters |= {"untrusted": untrusted, "breakable": breakable, "checksum": checksum}
+    environment.filters["kind"] = lambda block: type(block).__name__
+    script = Markup(FOLDER.joinpath("charts.js").read_text("utf-8"))
+    return environment.get_template("page_template.html").render(page=page, script=script) + "\n"
 
 
 def untrusted(text: str) -> str:

@@ -1,19 +1,17 @@
-"""`inspect`: corpora whose numbers are known by construction."""
+"""Inspections of corpora whose numbers are known by construction."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.helpers.inspected import VALIDATION, inspected, problem, sentences
-from translate_ddp.apps.inspecting import inspection, tables
+from translate_ddp.apps.inspecting import inspection
 from translate_ddp.apps.inspecting.findings import find_problems, percent
-from translate_ddp.apps.inspecting.inspection import inspect
-from translate_ddp.apps.inspecting.strict import StrictCleaning
-from translate_ddp.apps.inspecting.terminal import COLUMNS, report_lines
-from translate_ddp.data.clean_rows import CleanedRows
+from translate_ddp.apps.inspecting.inspection import Pace, inspect
+from translate_ddp.apps.inspecting.inspection_report import COLUMNS, report_lines
+from translate_ddp.data.dataset import load_prepared
+from translate_ddp.data.preparation import prepare
 from translate_ddp.errors import UserError
 from translate_ddp.settings import Config, CorpusConfig
 
@@ -37,29 +35,27 @@ def test_dropped_rows_are_counted_with_examples(tmp_path: Path):
     assert problem(found, "(empty)").examples[0] == ("", "leer")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("HTML tags", "ein <b>Haus</b>"),
-        ("HTML tags", 'ein <a href="x" class=y>Haus'),
-        ("HTML entities", "Haus &amp; Hof"),
-        ("HTML entities", "Haus &#8211; Hof"),
-        ("another encoding", "ein schÃ¶nes HÃ¤uschen"),
-        ("another encoding", "das Haus â€“ hier"),
-        ("another encoding", "дом Ð´Ð¾Ð¼"),
-        ("another encoding", "это РґРѕРјР°"),
-        ("private-use", "das \ue000 Haus"),
-        ("another program", "das Hau@@ s"),
-        ("another program", "ein @-@ zwei"),
-        ("another program", "das Hau@@"),
-        ("another program", "▁das ▁Haus"),
+DEFECTS: dict[str, list[str]] = {
+    "HTML tags": ["ein <b>Haus</b>", 'ein <a href="x" class=y>Haus'],
+    "HTML entities": ["Haus &amp; Hof", "Haus &#8211; Hof"],
+    "another encoding": [
+        *("ein schÃ¶nes HÃ¤uschen", "das Haus â€“ hier", "дом Ð´Ð¾Ð¼", "это РґРѕРјР°")
     ],
-)
-def test_defects_of_text_are_counted(tmp_path: Path, name: str, text: str):
-    rows = [*sentences(500), *((src, f"{tgt} {text}") for src, tgt in sentences(7, seed=2))]
-    finding = problem(inspected(tmp_path, rows), name)
-    assert finding.what.startswith("7 of 507 (1.4%)") and finding.advice.endswith(".")
-    assert all(text[-4:] in pair[1] for pair in finding.examples)
+    "private-use": ["das \ue000 Haus"],
+    "another program": ["das Hau@@ s", "ein @-@ zwei", "das Hau@@", "▁das ▁Haus"],
+}
+
+
+def test_defects_of_text_are_counted_with_examples(tmp_path: Path):
+    rows = sentences(300)
+    for seed, texts in enumerate(DEFECTS.values(), 2):
+        rows += [(src, f"{tgt} {text}") for text in texts for src, tgt in sentences(2, seed)]
+    found = inspected(tmp_path, rows, clean="none")
+    for name, texts in DEFECTS.items():
+        finding = problem(found, name)
+        assert finding.what.startswith(f"{2 * len(texts)} of {len(rows)}")
+        assert finding.advice.endswith(".")
+        assert all(any(text[-4:] in pair[1] for text in texts) for pair in finding.examples)
 
 
 def test_text_without_defects_is_not_reported(tmp_path: Path):
@@ -103,29 +99,24 @@ def test_the_strict_rules_are_counted_for_kept_pairs(tmp_path: Path):
     found = inspected(tmp_path, rows)
     assert found.strict is not None
     assert found.strict.dropped == {"source equals target": 30, "near duplicate": 12}
-    assert found.strict.kept == 500 and found.pairs == 542
+    assert found.strict.rows == found.pairs == 542
     assert problem(found, "30 of 542 (5.5%)").examples[0] in same
     folder = tmp_path / "strict"
     again = inspected(folder, rows, clean="strict")
     assert again.strict is None and again.pairs == 500
 
 
-def test_a_corpus_of_copies_only_is_reported(tmp_path: Path):
-    copies = [(src, src) for src, _ in sentences(300)]
-    found = inspected(tmp_path, copies)
-    assert problem(found, "300 of 300 (100%)").examples[0] in copies
-    assert found.strict is not None and found.strict.kept == 0
+def test_a_dataset_of_which_strict_rules_leave_nothing_is_reported(tmp_path: Path):
+    found = inspected(tmp_path, [(src, src) for src, _ in sentences(300)])
+    assert "no pair" in problem(found, "300 of 300 (100%)").what
 
 
-def test_an_error_of_reading_is_not_taken_for_a_result_of_the_strict_rules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def killed(*_: object) -> Iterator[CleanedRows]:
-        raise UserError("A worker process was killed.")
-
-    monkeypatch.setattr(StrictCleaning, "_cleaned", killed)
-    with pytest.raises(UserError, match="was killed"):
-        inspected(tmp_path, sentences(300))
+def test_the_strict_rules_see_each_dataset_alone(tmp_path: Path):
+    other = tmp_path / "other"
+    inspected(other, sentences(300))
+    datasets = (str(tmp_path / "train"), str(other / "train"))  # of the same pairs
+    found = inspected(tmp_path, sentences(300), dataset=datasets)
+    assert found.strict is not None and (found.strict.rows, found.strict.dropped) == (600, {})
 
 
 def test_uncleaned_duplicates_are_reported(tmp_path: Path):
@@ -135,22 +126,14 @@ def test_uncleaned_duplicates_are_reported(tmp_path: Path):
     assert problem(found, "60 of 360 (17%)").advice == "Pass --clean safe."
 
 
-def test_boilerplate_is_named_with_its_number(tmp_path: Path):
-    rows = [*sentences(500), *(("terms of use", f"bedingungen {n}") for n in range(60))]
-    rows += [(f"menu {n}", "zum inhalt springen") for n in range(40)]
-    found = inspected(tmp_path, rows)
-    assert problem(found, "One source sentence").what.endswith("60 of 600 (10%) pairs")
-    target = problem(found, "One target sentence")
-    assert "40 of 600" in target.what and target.examples[0][1] == "zum inhalt springen"
-
-
 def test_lengths_and_scripts_are_those_of_the_text(tmp_path: Path):
     rows = [("aaaa bb", "ä"), ("cc", "дом да")]
     found = inspected(tmp_path, rows, [("x", "y")])
     assert sorted(found.texts.characters.tolist()) == [[2, 6], [7, 1]]
     assert sorted(found.texts.words.tolist()) == [[1, 2], [2, 1]]
     assert found.texts.scripts == ({"LATIN": 8}, {"LATIN": 1, "CYRILLIC": 5})
-    assert tables.frequent_characters(found, 1)[0] == ("д", 2)
+    text = "\n".join(report_lines(found))
+    assert "CYRILLIC 83%, LATIN 17%" in text and "д 2,  " in text
 
 
 def test_coverage_counts_unknown_tokens_and_new_characters(tmp_path: Path):
@@ -196,6 +179,73 @@ def test_lines_that_are_not_utf8_are_one_problem(tmp_path: Path):
     assert found.reports[0].dropped == {"invalid unicode": 1}
 
 
-def test_the_most_frequent_hash_is_found_across_parts():
-    hashes = np.array([5, 2**63, 5, 7, 2**63, 5], dtype=np.uint64)
-    assert list(inspection.largest_groups(hashes)) == [(3, 0)]
+# --- tokenizer, plan and estimated time ---
+
+
+def test_long_pairs_are_reported_and_none_that_fits_ends_nothing(tmp_path: Path):
+    found = inspected(tmp_path, sentences(200), seq_len=2)
+    assert found.epoch is None
+    assert problem(found, "No pair has fewer than 2 tokens").advice == "Raise --seq_len."
+    assert any(line.startswith("TRAINING") for line in report_lines(found))
+
+
+def test_a_sample_stands_for_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    whole = inspected(tmp_path, sentences(2000))
+    monkeypatch.setattr(inspection, "SAMPLE_PAIRS", 500)
+    folder = tmp_path / "sample"
+    part = inspected(folder, sentences(2000))
+    assert (part.pairs, len(part.texts), part.is_sample) == (2000, 500, True)
+    assert whole.epoch is not None and part.epoch is not None
+    assert part.epoch.tokens == pytest.approx(whole.epoch.tokens, rel=0.05)
+    assert part.epoch.steps == pytest.approx(whole.epoch.steps, rel=0.15)
+    assert "a sample of 500 of the 2,000 training pairs" in "\n".join(report_lines(part)).lower()
+
+
+def test_an_epoch_has_the_pairs_of_the_weights(tmp_path: Path):
+    plain, double = (
+        inspected(tmp_path / name, sentences(300), **settings).epoch
+        for name, settings in {"plain": {}, "double": {"dataset_weight": (2.0,)}}.items()
+    )
+    assert plain is not None and double is not None
+    assert double.tokens == 2 * plain.tokens
+
+
+def test_steps_are_measured_for_several_datasets_with_weights(tmp_path: Path):
+    other = tmp_path / "other"
+    inspected(other, sentences(200, seed=2))
+    datasets = (str(tmp_path / "train"), str(other / "train"))
+    weighted = {"dataset": datasets, "dataset_weight": (1.0, 5.0)}
+    found = inspected(tmp_path, sentences(200), seconds=0.01, **weighted)
+    assert found.pairs == 400 and found.pace is not None and found.pace.steps >= 1
+
+
+def test_tokenizer_and_tokens_are_those_of_the_training(tmp_path: Path):
+    found = inspected(tmp_path, sentences(300), bidirectional=True, perturb=True)
+    config, folder = found.config, tmp_path / "prepared"
+    seq_len = config.batches.seq_len
+    prepared = prepare(config.corpus, config.tokenizer, seq_len, folder, perturb=True, shown=False)
+    data = load_prepared(prepared)
+    assert data.tokenizer.text == found.vocabulary.tokenizer.text
+    tokens = len(data.train.source.tokens) + len(data.train.target.tokens) + 2 * len(data.train)
+    # Twice the first direction: the second differs by the words of the other language.
+    assert found.epoch is not None and found.epoch.tokens == pytest.approx(tokens, rel=0.02)
+
+
+def test_a_tokenizer_file_is_read_but_never_written(tmp_path: Path):
+    file = tmp_path / "tokenizer.json"
+    found = inspected(tmp_path, sentences(200), sentences(9, seed=1), tokenizer_file=str(file))
+    assert found.vocabulary.is_trained and not file.exists()
+    file.write_text("no tokenizer")
+    folder = tmp_path / "second"
+    with pytest.raises(UserError, match="cannot be used as tokenizer"):
+        inspected(folder, sentences(200), sentences(9, seed=1), tokenizer_file=str(file))
+
+
+def test_a_training_of_many_days_is_a_problem(tmp_path: Path):
+    found = inspected(tmp_path, sentences(300))
+    assert found.epoch is not None and found.training_seconds is None
+    epochs = found.config.train.num_epochs
+    per_second = found.epoch.tokens * epochs / (5 * 86_400)
+    found = replace(found, pace=Pace(per_second, 1, 1000, "the CPU", "fp32"))
+    assert "about 5 days on this machine" in problem(found, "The training would take").what
+    assert "1 training step:" in " ".join(" ".join(report_lines(found)).split())

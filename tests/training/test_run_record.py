@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.records import launch, write_events, write_lines, write_metrics, write_run
-from translate_ddp.apps.reporting.page import render
-from translate_ddp.apps.reporting.reading import read_run
-from translate_ddp.run_record import End, LastValidation, Notice, SampleRows, Saved
+from translate_ddp.apps.reporting.run_page import render_run
+from translate_ddp.run_record import End, LastValidation, Notice, SampleRows, Saved, read_run
 
 
 def test_what_a_run_has_written_is_read(tmp_path: Path):
@@ -69,6 +68,15 @@ def test_records_after_going_back_replace_those_before(tmp_path: Path):
     curve = read_run(tmp_path).curves["a"]
     assert curve.steps.tolist() == [1, 2, 3, 4, 5]
     assert curve.values.tolist() == [1, 2, 33, 44, 55]
+    samples = [
+        asdict(SampleRows(step, [("a", "b", f"{value}")]))
+        for step, value in zip(steps, values, strict=True)
+    ]
+    write_lines(tmp_path / "samples.jsonl", samples)
+    found = read_run(tmp_path).samples
+    assert [(each.step, each.rows[0][2]) for each in found] == [
+        *((1, "1"), (2, "2"), (3, "33"), (4, "44"), (5, "55"))
+    ]
 
 
 @pytest.mark.parametrize("text", ['{"step": 1, "ti', '{"step": 1, "time": 1, "rows": []}'])
@@ -131,7 +139,7 @@ def test_numbers_and_depths_beyond_those_of_python_are_damaged_parts(tmp_path: P
     assert "events.jsonl: 6 records were skipped, of another form" in named
     for name in ("samples.jsonl", "validation.json", "STATUS.json", "config.yaml"):
         assert name in named
-    render(record, 10.0)
+    render_run(record, 10.0)
 
 
 def test_a_run_that_has_begun_has_a_record_before_its_first_metrics(tmp_path: Path):
@@ -183,7 +191,7 @@ def test_a_page_is_made_without_torch(tmp_path: Path):
     # Importing it takes seconds, in a process beside the training.
     write_run(tmp_path, epochs=1)
     program = (
-        "import sys; from pathlib import Path; from translate_ddp.apps.reporting.page import "
+        "import sys; from pathlib import Path; from translate_ddp.apps.reporting.run_page import "
         f"write_report; write_report(Path({str(tmp_path)!r})); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,7 +1,6 @@
-"""Untrusted text in every part of a record stays text, on the page of a run and in a comparison."""
+"""Untrusted text in every part of a record or corpus stays text on each kind of page."""
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
@@ -11,12 +10,13 @@ import pytest
 
 from tests.helpers import browser
 from tests.helpers.browser import Browser
+from tests.helpers.inspected import inspected, sentences
 from tests.helpers.pages import Page
 from tests.helpers.records import START, write_run
-from translate_ddp.apps.reporting.comparison import render_comparison
-from translate_ddp.apps.reporting.page import render
-from translate_ddp.apps.reporting.reading import read_run
-from translate_ddp.run_record import METRICS_FILE, SETTINGS_FILE, STATUS_FILE, VALIDATION_FILE
+from translate_ddp.apps.inspecting.inspection_report import render_inspection
+from translate_ddp.apps.reporting.run_comparison import render_comparison
+from translate_ddp.apps.reporting.run_page import render_run
+from translate_ddp.run_record import METRICS_FILE, SETTINGS_FILE, STATUS_FILE, read_run
 
 TEXTS = [
     "<script>alert(1)</script>",
@@ -71,14 +71,17 @@ def write_hostile_run(folder: Path, first: int) -> None:
 
 
 def pages(folder: Path, first: int) -> Iterator[str]:
-    """The page of a run, and a comparison of three, two of which have the same sentences."""
+    """The pages of a run, of a comparison, and of a corpus with these texts."""
     folders = [folder / FOLDER.format(number) for number in range(3)]
     for number, each in enumerate(folders):
         write_hostile_run(each, first + number)
-    shutil.copy(folders[0] / VALIDATION_FILE, folders[1])
     records = [read_run(each) for each in folders]
-    yield render(records[0], NOW)
+    yield render_run(records[0], NOW)
     yield render_comparison(records, NOW)
+    texts = [text.replace("\0", "").replace("\ud800", "") for text in TEXTS]
+    hostile = [(f"{text} {n}", f"{other} {n}") for text in texts for n, other in enumerate(texts)]
+    copies = [(text, text) for text in texts for _ in range(9)]
+    yield render_inspection(inspected(folder, [*sentences(300), *hostile, *copies]))
 
 
 @pytest.mark.parametrize("first", range(0, len(TEXTS), 3))

@@ -1,4 +1,4 @@
-"""Marked differences against hand-worked ones, and scores against those of sacreBLEU."""
+"""Marked differences against hand-worked ones, and the worst sentences against sacreBLEU."""
 
 import random
 
@@ -6,9 +6,9 @@ import pytest
 import sacrebleu
 
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
-from translate_ddp.apps.reporting import sentences
+from translate_ddp.apps.reporting import translation_scores
 from translate_ddp.apps.reporting.page_template import MAX_CHARACTERS
-from translate_ddp.apps.reporting.sentences import by_length, marked, split_words, worst
+from translate_ddp.apps.reporting.translation_scores import few, marked, split_words, worst
 from translate_ddp.run_record import TextRow
 from translate_ddp.text import normalize
 
@@ -75,59 +75,16 @@ def test_the_worst_sentences_are_those_of_lowest_sentence_chrf():
     assert worst([], 5) == []
 
 
-def test_scores_by_length_are_the_corpus_scores_of_groups_of_about_equal_size():
-    rows = rows_of(300)
-    found = by_length(rows, "it")
-    assert 5 <= len(found) <= 6 and sum(each.sentences for each in found) == 300
-    longest_before = 0
-    for each in found:
-        shortest, longest = map(int, each.label.split("–"))
-        assert shortest > longest_before
-        longest_before = longest
-        members = [row for row in rows if shortest <= len(row[0].split()) <= longest]
-        assert len(members) == each.sentences and 25 <= each.sentences <= 75
-        texts, references = [row[2] for row in members], [row[1] for row in members]
-        assert each.bleu == pytest.approx(sacrebleu.corpus_bleu(texts, [references]).score)
-        assert each.chrf == pytest.approx(sacrebleu.corpus_chrf(texts, [references]).score)
-
-
-def test_sentences_of_one_length_are_one_group():
-    (found,) = by_length([("我去", "I go", "I go")] * 3, "en")
-    assert (found.label, found.sentences, round(found.chrf)) == ("2", 3, 100)
-    assert by_length([], "en") == []
-
-
-@pytest.mark.parametrize(("language", "tokenizer"), [("de", "13a"), ("zh", "zh"), ("th", "char")])
-def test_the_target_language_chooses_the_tokenizer_of_the_scores_by_length(
-    language: str, tokenizer: str
-):
-    reference, text = "我们去公园, abc def ghi", "我们去花园, abc def"
-    (found,) = by_length([("a", reference, text)], language)
-    expected = sacrebleu.BLEU(tokenize=tokenizer).corpus_score([text], [[reference]]).score
-    assert found.bleu == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ("You mustn't — really — go , ...", 4),
-        ("well-known 3.5 %", 2),
-        ("我去公园 with 2 dogs", 7),
-        ("हिन्दी भाषा", 2),
-        ("…", 0),
-    ],
-)
-def test_words_are_counted_between_blanks(source: str, words: int):
-    (found,) = by_length([(source, "a", "a")], "en")
-    assert found.label == str(words)
+def test_few_items_are_the_first_the_last_and_those_between_at_equal_distances():
+    assert few(range(9), 3) == [0, 4, 8] and few("ab", 3) == ["a", "b"] and few([], 3) == []
 
 
 def test_few_of_many_sentences_are_scored_and_only_their_starts(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sentences, "MAX_SCORED", 10)
+    monkeypatch.setattr(translation_scores, "MAX_SCORED", 10)
     rows = rows_of(25)
     labels = {each.row[0] for each in worst(rows, 25)}
     assert labels == {rows[at][0] for at in (0, 3, 5, 8, 11, 13, 16, 19, 21, 24)}
-    assert sum(each.sentences for each in by_length(rows, "it")) == len(worst(rows, 25)) == 10
+    assert len(worst(rows, 25)) == 10
     same = "a b c " * 200
     (found,) = worst([("x", same + "d" * 5000, same + "e" * 5000)], 1)
     assert found.score == pytest.approx(100)

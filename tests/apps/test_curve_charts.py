@@ -1,0 +1,197 @@
+"""Charts of the curves of runs: where their points and marks are, and what part they show."""
+
+import json
+import math
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers.charts import drawn, marks, svg, texts
+from tests.helpers.records import (
+    PAUSE_SECONDS,
+    RESUMED,
+    START,
+    STEPS,
+    launch,
+    time_at,
+    write_curve,
+    write_events,
+    write_run,
+)
+from translate_ddp.apps.reporting.curve_charts import (
+    POINTS,
+    panels,
+    run_charts,
+    run_events,
+    thin_series,
+    time_unit,
+    visible_range,
+)
+from translate_ddp.apps.reporting.run_summary import Clock
+from translate_ddp.apps.reporting.svg_charts import LEFT, RIGHT, WIDTH
+from translate_ddp.run_record import METRICS_FILE, read_run
+
+LENGTH = WIDTH - RIGHT - LEFT  # of the x axis
+NAN = math.nan
+X = np.arange(100_000.0)
+
+
+def charts_of(folder: Path, title: str) -> tuple[ET.Element, ET.Element]:
+    """A chart of the run over steps, and over time."""
+    record = read_run(folder)
+    pairs = run_charts(record, Clock.of(record))
+    [(over_steps, over_time)] = (pair for pair in pairs if f"<figcaption>{title}<" in pair[0])
+    return svg(over_steps), svg(over_time)
+
+
+def points_of(chart: ET.Element, line: int = 0) -> list[tuple[float, float]]:
+    """The x of each point as the script shows it, and its place."""
+    paths = [path for path in chart.iter("path") if "data-x" in path.attrib]
+    shown = filter(None, paths[line].get("data-x", "").split("|"))
+    places = [x for x, _ in drawn(chart, "line")[line]]
+    return list(zip((float(x.replace(",", "")) for x in shown), places, strict=True))
+
+
+def test_points_and_marks_are_at_their_steps_and_at_their_time_of_training(tmp_path: Path):
+    write_run(tmp_path, state="running")
+    with (tmp_path / METRICS_FILE).open("a") as file:  # the run goes on after its validation
+        file.write(json.dumps({"step": 2000, "time": time_at(2000), "train/lr": 1.0}) + "\n")
+
+    def hours_at(step: int, after: float) -> float:
+        pause = PAUSE_SECONDS - 3 if step > RESUMED * STEPS else 0
+        return (time_at(step) + after - START - pause) / 3600
+
+    hours = hours_at(2000, 0)
+    validated = [n * STEPS for n in range(1, 11)]
+    for title in ("BLEU and chrF of validation", "Error rates of validation"):
+        over_steps, over_time = charts_of(tmp_path, title)
+        assert {"steps", "0", "2,000"} <= texts(over_steps).keys()
+        assert {"hours of training", "0", "4"} <= texts(over_time).keys()
+        for line in (0, 1):
+            for step, (shown, place) in zip(validated, points_of(over_steps, line), strict=True):
+                assert shown == step
+                assert place == pytest.approx(LEFT + step / 2000 * LENGTH, abs=0.1)
+            for step, (shown, place) in zip(validated, points_of(over_time, line), strict=True):
+                time = hours_at(step, 2)
+                assert shown == pytest.approx(time, rel=1e-3)
+                assert place == pytest.approx(LEFT + time / hours * LENGTH, abs=0.1)
+        # The first launch ended 3 s after its last step.
+        at = LEFT + hours_at(RESUMED * STEPS, 3) / hours * LENGTH
+        assert marks(over_time, "resumed") == {"step 720": pytest.approx(at, abs=0.1)}
+        at = LEFT + hours_at(520, 0) / hours * LENGTH
+        assert marks(over_time, "skipped") == {"2 until step 520": pytest.approx(at, abs=0.1)}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "name"),
+    [(0, "seconds"), (179, "seconds"), (180, "minutes"), (10_799, "minutes"), (10_800, "hours")],
+)
+def test_the_time_axis_has_at_least_three_units(seconds: float, name: str):
+    assert time_unit(seconds)[0] == name
+
+
+def test_launches_from_a_checkpoint_and_skipped_steps_are_marked(tmp_path: Path):
+    skipped = {1: 3.0, 10: 3.0, 20: 3.0, 30: 5.0, 50: 6.0}
+    write_curve(tmp_path, "train/skipped_steps", skipped)
+    write_events(tmp_path, [launch(0.0, 0), launch(15.0, 10), launch(32.0, 25)])
+    record = read_run(tmp_path)
+    found = run_events(record, Clock.of(record))
+    assert [(each.kind, each.step, each.text) for each in found] == [
+        ("resumed", 10, "step 10"),
+        ("resumed", 25, "step 25"),
+        ("skipped", 1, "3 until step 1"),
+        ("skipped", 30, "2 until step 30"),
+        ("skipped", 50, "1 until step 50"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("curves", "from_zero", "expected"),
+    [
+        ([[9, 2, 1, 1, 2, 1, 2]], False, (1, 2)),
+        ([[9, 2, 1, 1, 2, 1, 2]], True, (0, 2)),
+        ([[NAN, 9, 2, NAN, 1, 1, math.inf, 2, 1, 2]], False, (1, 2)),
+        ([[0, 0, 41, 42, 41, 42, 41, 42, 41, 42]], False, (41, 42)),
+        ([[30, 5, 4, 5, 4, 5], [9, 2, 1, 1, 2, 1, 2], [NAN]], False, (1, 5)),  # of both curves
+        ([[9, 2, 1, 1, 2, 1, 2], [8, 8]], False, None),  # the second one is not far out
+        ([[5.5, 2, 1, 1, 2, 1, 2]], False, (1, 2)),
+        ([[4.9, 2, 1, 1, 2, 1, 2]], False, None),  # not far out
+        ([[20, 2, 1, 1, 2, 1, 2], [12, 11, 12, 11]], False, None),  # less than half of the height
+        ([[23, 2, 1, 1, 2, 1, 2], [12, 11, 12, 11]], False, (1, 12)),
+        ([[9, 1, 1, 1, 1, 1]], False, None),  # no height would be left
+        ([[9, 1, 1, 1, 1, 1]], True, (0, 1)),
+        ([[2, 1, 1, 2, 1, 1, 2, 1, 2, 50]], False, None),  # it diverges
+        ([[99, 2, 1, 2, 1, 2, 1, 2, 1, 2, 40]], False, (1, 40)),
+        ([[5]], False, None),
+        ([[NAN], []], False, None),
+        ([], False, None),
+    ],
+)
+def test_the_first_values_that_are_far_out_are_not_shown(
+    curves: list[list[float]], from_zero: bool, expected: tuple[float, float] | None
+):
+    assert visible_range([np.array(curve, dtype=float) for curve in curves], from_zero) == expected
+
+
+def test_a_chart_of_a_run_that_diverges_shows_its_first_usual_and_its_last_values(tmp_path: Path):
+    losses = [60, *[2.0 + n % 3 for n in range(30)], NAN, 20]
+    write_curve(tmp_path, "train/nll", dict(enumerate(losses)))
+    for chart in charts_of(tmp_path, "Loss, in nats per token"):
+        [window] = chart.findall("svg")
+        _, top, _, height = map(float, window.get("viewBox", "").split())
+        first, *shown = (y for _, y in drawn(chart, "line")[0])
+        assert first < top and all(top < y < top + height for y in shown)
+        assert shown[-1] == min(shown) and "up to 60" in texts(chart)
+        description = chart.findtext("desc", "")
+        assert "training: 60 at 0, 20 at" in description
+        assert "; minimum 2, maximum 60." in description
+
+
+def test_a_curve_of_any_name_has_a_chart_up_to_a_limited_number():
+    others = [f"probe/{number}" for number in range(20)]
+    names = ["epoch", *others, "train/skipped_steps", "train/lr"]
+    assert [panel.title for panel in panels(names)] == ["Learning rate", *others[:12]]
+    assert [panel.title for panel in panels(names, 4)] == ["Learning rate", *others[:4]]
+
+
+def thinned(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    series = thin_series("a", X[: len(y)], y)
+    assert len(series.x) <= POINTS + 2
+    return np.array(series.x), np.array(series.y)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, POINTS])
+def test_the_points_of_a_short_zigzag_all_stay(count: int):
+    y = X[:count] % 2 * (X[:count] + 1)
+    x, shown = thinned(y)
+    assert x.tolist() == X[:count].tolist() and shown.tolist() == y.tolist()
+
+
+@pytest.mark.parametrize(
+    "curve", [8 * np.exp(-X / 2000) + 0.3 * np.sin(X / 3000), np.cos(X / 7000), 1 / (X + 2000)]
+)
+def test_a_smooth_curve_deviates_by_little(curve: np.ndarray):
+    x, y = thinned(curve)
+    assert np.abs(curve - np.interp(X, x, y)).max() < 0.02 * np.ptp(curve)
+
+
+def test_first_last_lowest_and_highest_of_noise_stay():
+    noise = np.random.default_rng(1).normal(size=len(X))
+    x, y = thinned(noise)
+    places = {0, len(X) - 1, int(noise.argmin()), int(noise.argmax())}
+    assert places <= set(x.astype(int).tolist())
+    # The band of the noise looks as wide as it is, everywhere.
+    for part in range(20):
+        of_part = y[(x >= part * 5000) & (x < (part + 1) * 5000)]
+        assert of_part.max() > 2.5 and of_part.min() < -2.5
+
+
+def test_long_stretches_of_values_that_are_not_finite_are_gaps():
+    y = np.sin(X / 5000)
+    y[40_000:50_000] = np.nan
+    x, shown = thinned(y)
+    gap = x[np.isnan(shown)]
+    assert len(gap) and gap.min() >= 40_000 and gap.max() < 50_000
+    assert np.isfinite(shown).sum() > 300

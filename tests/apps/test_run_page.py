@@ -1,0 +1,510 @@
+"""The page of a run shows what the files in its folder hold, in each state of the run."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sacrebleu
+
+from tests.helpers.charts import svg, texts
+from tests.helpers.pages import Page, captions, section, tables, values
+from tests.helpers.records import (
+    PAUSE_SECONDS,
+    RESUMED,
+    START,
+    STEPS,
+    hold,
+    launch,
+    time_at,
+    write_curve,
+    write_events,
+    write_lines,
+    write_metrics,
+    write_run,
+    write_status,
+)
+from translate_ddp.apps.reporting.run_page import MAX_NOTICES, MAX_ROWS, render_run, write_report
+from translate_ddp.run_record import (
+    EVENTS_FILE,
+    METRICS_FILE,
+    SAMPLES_FILE,
+    VALIDATION_FILE,
+    Attention,
+    End,
+    Event,
+    LastValidation,
+    Notice,
+    SampleRows,
+    Saved,
+    TextRow,
+    read_run,
+)
+
+LATER = START + 100_000
+DAY = 86_400.0
+AVERAGE = {"loss": 1.5, "BLEU": 41.5, "chrf": 63.25, "cer": 0.25, "wer": 0.5}
+SCORES = {"BLEU": "{:.2f}", "loss": "{:.4g}", "chrf": "{:.2f}", "cer": "{:.4g}", "wer": "{:.4g}"}
+CHARTS = ["Loss, in nats per token", "BLEU and chrF of validation", "Error rates of validation"]
+CHARTS += ["Learning rate", "Gradient norm, before clipping", "Tokens per second"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """The page of a run and the files that it was made from."""
+
+    folder: Path
+    html: str
+    epochs: int
+    state: str
+
+    def section(self, name: str) -> ET.Element:
+        found = section(self.html, name)
+        assert found is not None
+        assert f'<a href="#{name}">' in self.html.split("</nav>")[0]
+        return found
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        return list(map(json.loads, (self.folder / name).read_text().splitlines()))
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.lines(EVENTS_FILE) if event["event"] == kind]
+
+    def validations(self, group: str = "validation") -> list[dict[str, Any]]:
+        return [line for line in self.lines(METRICS_FILE) if f"{group}/BLEU" in line]
+
+    @property
+    def validation(self) -> dict[str, Any]:
+        return json.loads((self.folder / VALIDATION_FILE).read_text())
+
+
+@pytest.fixture(
+    scope="module", params=[(10, "finished"), (6, "preempted"), (3, "running")], ids=lambda p: p[1]
+)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run with the scores of an average of epochs after its last validation."""
+    epochs, state = request.param
+    folder = tmp_path_factory.mktemp(state)
+    write_run(folder, epochs, state)
+    if state == "running":
+        hold(folder)
+    step = epochs * STEPS
+    average = {f"validation_average/{name}": value for name, value in AVERAGE.items()}
+    with (folder / METRICS_FILE).open("a") as file:
+        file.write(json.dumps({"step": step, "time": time_at(step) + 2.5} | average) + "\n")
+    (folder / f"tmodel_step_{step - 20:08}-aaaaaaaa.pt").write_bytes(b"x" * 2_500_000)
+    return Run(folder, render_run(read_run(folder), time_at(step) + 14), epochs, state)
+
+
+def score_cells(line: Mapping[str, float], group: str = "validation") -> list[str]:
+    return [form.format(line[f"{group}/{name}"]) for name, form in SCORES.items()]
+
+
+def test_scores_are_those_of_the_best_and_the_last_validation_and_of_the_average(run: Run):
+    curves, found = run.section("curves"), run.validations()
+    best = max(found, key=lambda line: line["validation/BLEU"])
+    [average] = run.validations("validation_average")
+    assert tables(curves) == [
+        [
+            ["", "BLEU", "loss (nats/token)", "chrF", "CER", "WER"],
+            [f"best: epoch {best['epoch']}", *score_cells(best)],
+            [f"last: epoch {run.epochs}", *score_cells(found[-1])],
+            [f"average: epoch {run.epochs}", *score_cells(average, "validation_average")],
+        ]
+    ]
+    assert captions(curves) == CHARTS * 2
+    assert "nrefs:1|case:mixed|eff:no|tok:13a" in "".join(curves.itertext())
+
+
+def test_tiles_show_the_state_the_progress_and_the_speed(run: Run):
+    [tiles] = (dict(each) for each in values(ET.fromstring(between(run.html, "<dl", "</dl>"))))
+    speeds = [
+        line["train/tokens_per_second"] for line in run.lines(METRICS_FILE) if "train/lr" in line
+    ]
+    of_launch = speeds[36:] if run.epochs > RESUMED else speeds  # nine records an epoch
+    recent = sorted(of_launch[-20:])
+    median = (recent[(len(recent) - 1) // 2] + recent[len(recent) // 2]) / 2
+    bleu = f"{run.validations()[-1]['validation/BLEU']:.2f}"
+    expected = {"state": run.state, "epoch": f"{run.epochs} of 10", "training time": duration(run)}
+    if run.state == "running":
+        expected["time left"] = f"about {clock_text((10 - run.epochs) * STEPS * 8)}"
+    expected |= {"recent tokens/s": f"{median:,.0f}", "best BLEU": bleu, "last BLEU": bleu}
+    assert tiles == expected
+    step = run.epochs * STEPS
+    progress = f'max="1800" value="{step}"'
+    assert (f"<progress {progress}" in run.html) == (run.state == "running")
+    assert f"step {step:,} of 1,800" in run.html
+
+
+def between(html: str, start: str, end: str) -> str:
+    return start + html.split(start, 1)[1].split(end)[0] + end
+
+
+def worked(run: Run) -> float:
+    """Seconds until the page was made, or until the end, without the pause.
+
+    The last time before the pause is that of a checkpoint, 3 s after its step.
+    """
+    last = time_at(run.epochs * STEPS) + (14 if run.state == "running" else 4)
+    return last - START - (PAUSE_SECONDS - 3) * (run.epochs > RESUMED)
+
+
+def duration(run: Run) -> str:
+    return clock_text(worked(run))
+
+
+def clock_text(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def test_sentences_have_their_translation_of_each_validation(run: Run):
+    last = run.lines(SAMPLES_FILE)[-1]
+    found = tables(run.section("samples"))
+    assert [table[:2] for table in found] == [
+        [["source", source], ["reference", reference]] for source, reference, _ in last["rows"]
+    ]
+    for place, table in enumerate(found):
+        texts = [line["rows"][place][2] for line in run.lines(SAMPLES_FILE)]
+        changes = [text for at, text in enumerate(texts) if [text] != texts[at - 1 : at]]
+        assert [text for _, text in table[2:]] == changes
+        assert table[2][0].startswith("epoch 1") and table[-1][0].endswith(str(run.epochs))
+
+
+def test_the_last_validation_has_its_attention_and_the_worst_sentences(run: Run):
+    found, validation = run.section("validation"), run.validation
+    rows, pictures = validation["rows"], validation["attention"]
+    assert found.findtext("p") == f"Step {run.epochs * STEPS:,}, {len(rows)} sentences."
+    heat_maps = [each for each in found.findall("div") if each.find("table/caption") is not None]
+    for table, picture in zip(heat_maps, pictures, strict=True):
+        assert table.findtext("table/caption") == picture["sentence"]
+        _, *columns = table.findall("table/thead/tr/*")
+        assert ["".join(each.itertext()) for each in columns] == list(map(short, picture["source"]))
+        shown = table.findall("table/tbody/tr")
+        assert [row.findtext("th") for row in shown] == list(map(short, picture["predicted"]))
+        for row, weights in zip(shown, picture["weights"], strict=True):
+            expected = [f"{weight:.2f}" if weight >= 0.02 else None for weight in weights]
+            assert [cell.get("title") for cell in row.findall("td")] == expected
+
+    least = sorted(sacrebleu.sentence_chrf(text, [reference]).score for _, reference, text in rows)
+    [details] = found.findall("details")
+    worst = tables(details)
+    assert [table[2][0] for table in worst] == [f"chrF {score:.1f}" for score in least[:10]]
+    assert all([table[0][1], table[1][1], table[2][1]] in rows for table in worst)
+    assert found.findtext("details/summary") == "The 10 sentences with the lowest chrF"
+
+
+def short(token: str) -> str:
+    return token if len(token) <= 16 else f"{token[:15]}…"
+
+
+def test_data_settings_and_environment_are_those_of_the_last_launch(run: Run):
+    launch = run.events("launch")[-1]
+    data = run.section("data")
+    assert values(data) == [
+        [
+            ("training pairs", "29,000"),
+            ("validation pairs", "1,014"),
+            ("dropped rows", "193"),
+            ("vocabulary", "5,000 tokens"),
+            ("padding", "4.2% of the tokens of a step"),
+        ]
+    ]
+    assert captions(data) == ["Dropped rows", "Training sentences by length"]
+    dropped, lengths = (svg(ET.tostring(each, encoding="unicode")) for each in data.iter("figure"))
+    assert dropped.findtext("desc") == "longer than --seq_len: 150; duplicate: 31; empty: 12"
+    assert {"en", "de"} <= texts(lengths).keys()
+    counts = [each.get("data-y", "") for each in lengths.iter("path") if each.get("data-y")]
+    expected = [launch["source_lengths"], launch["target_lengths"]]
+    assert [[int(n.replace(",", "")) for n in each.split("|")] for each in counts] == expected
+
+    changed, every = values(run.section("settings"))
+    assert changed == [("num_epochs", "10"), ("dataset", "bentrevett/multi30k"), ("seed", "7")]
+    assert every == [("preset", "small"), ("lang_src", "en"), ("lang_tgt", "de")]
+    ranks = [" ".join(rank.split()) for rank in launch["ranks"]]
+    assert values(run.section("environment")) == [
+        [
+            ("model", "4,200,000 parameters"),
+            ("precision", "fp32"),
+            ("versions", "translate_ddp 0.2.0, torch 2.13.0+cpu"),
+            ("ranks", "2"),
+            *(("", rank) for rank in ranks),
+        ]
+    ]
+
+
+def test_checkpoints_are_the_files_of_the_folder_with_the_scores_of_their_steps(run: Run):
+    scores = {line["step"]: line["validation/BLEU"] for line in run.validations()}
+    best = max(scores, key=lambda step: scores[step])
+    rows = []
+    for path in run.folder.glob("*.pt"):
+        [(epoch, step)] = re.findall(r"tmodel_(?:epoch_(\d+)_)?step_(\d+)-", path.name)
+        score = f"{scores[int(step)]:.2f}" if int(step) in scores else ""
+        score += " (best)" if int(step) == best else ""
+        size = "640 kB" if epoch else "2.5 MB"
+        rows.append([str(int(epoch or 0) or ""), f"{int(step):,}", size, score, path.name])
+    found = run.section("checkpoints")
+    rows.sort(key=lambda row: -int(row[1].replace(",", "")))
+    assert tables(found) == [[["epoch", "step", "size", "BLEU", "file"], *rows]]
+
+
+def test_history_has_the_launches_the_notices_and_the_cost(run: Run):
+    found = run.section("history")
+    first = ["2027-01-15 08:00", "0", "2 × CPU"]
+    reason = ": SIGTERM" if run.state == "preempted" else ""
+    if run.epochs > RESUMED:
+        before = time_at(RESUMED * STEPS) + 3 - START
+        rows = [[*first, clock_text(before), "without a record: killed, or its machine was lost"]]
+        second = ["2027-01-15 10:59", "720", "2 × CPU", clock_text(worked(run) - before)]
+        rows.append([*second, f"{run.state}{reason}"])
+    else:
+        rows = [[*first, duration(run), "running"]]
+    launches, notices = tables(found)
+    assert launches == [["start (UTC)", "from step", "ranks", "time", "end"], *rows]
+    texts = [[f"{each['step']}", each["text"]] for each in run.events("notice")]
+    assert [row[1:] for row in notices] == [["step", "notice"], *texts]
+    cost = f"Cost: {2 * 3 * worked(run) / 3600:,.3g} core hours."
+    assert found.findtext("p") == cost
+
+
+# --- states ---
+
+
+def text_of(folder: Path, now: float = LATER) -> str:
+    return Page(render_run(read_run(folder), now)).text
+
+
+def loads_again(folder: Path) -> bool:
+    """Whether browsers load the page again by themselves."""
+    elements = Page(render_run(read_run(folder), LATER)).elements
+    return ("meta", {"http-equiv": "refresh", "content": "60"}) in elements
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [("failed", "has failed: the disk is full"), ("preempted", "stopped on request (SIGTERM)")],
+)
+def test_a_run_that_stopped_shows_why(tmp_path: Path, state: str, message: str):
+    write_run(tmp_path, 6, state)
+    assert message in text_of(tmp_path) and not loads_again(tmp_path)
+
+
+def test_the_page_of_a_running_run_is_loaded_again_until_its_process_is_gone(tmp_path: Path):
+    write_run(tmp_path, 2, "running")
+    assert loads_again(tmp_path)
+    hold(tmp_path)
+    assert loads_again(tmp_path)
+    (tmp_path / ".lock").unlink()
+    (tmp_path / ".lock").touch()
+    assert "no process holds the folder" in text_of(tmp_path) and not loads_again(tmp_path)
+
+
+def test_a_run_that_finished_early_shows_why(tmp_path: Path):
+    write_run(tmp_path, 6)
+    assert "finished early" not in text_of(tmp_path)
+    write_status(tmp_path, "finished", reason="no better BLEU in 3 epochs")
+    assert "It has finished early: no better BLEU in 3 epochs." in text_of(tmp_path)
+
+
+def test_a_run_without_any_record_has_a_page(tmp_path: Path):
+    write_metrics(tmp_path, [])
+    text = text_of(tmp_path)
+    assert "state unknown" in text and "There is no validation yet" in text
+
+
+def test_problems_of_the_record_are_shown(tmp_path: Path):
+    (tmp_path / "metrics.jsonl").write_text("damaged\n")
+    assert "metrics.jsonl: 1 damaged line was skipped" in text_of(tmp_path)
+
+
+def test_the_page_is_written_whole(tmp_path: Path):
+    write_run(tmp_path, 3, "running")
+    path = write_report(tmp_path)
+    assert path == tmp_path / "report.html"
+    assert path.read_text().startswith("<!doctype html>")
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_long_run_has_a_page_below_1_mb(tmp_path: Path):
+    random = np.random.default_rng(0)
+    names = ["train/loss", "train/nll", "train/lr", "train/grad_norm", "train/tokens_per_second"]
+    lines = [
+        {"step": step, "time": START + step, **dict(zip(names, row, strict=True))}
+        for step, row in enumerate(random.normal(size=(20_000, len(names))).tolist(), 1)
+    ]
+    for record in lines[::20]:
+        record |= {f"validation/{name}": float(random.normal()) for name in AVERAGE}
+    write_run(tmp_path)
+    write_metrics(tmp_path, lines)
+    events: list[Event] = [launch(START + n, n) for n in range(500)]
+    events += [Saved(START + n, n, f"{n}.pt", 1, None) for n in range(5000)]
+    events += [Notice(START + n, n, f"notice {n} " * 100) for n in range(5000)]
+    write_events(tmp_path, events)
+    rows = [(f"{n} " + "word " * 90, "word " * 90, "other word " * 50) for n in range(5)]
+    write_samples(tmp_path, *[rows] * 1000)
+    tokens = [f"token{n}" for n in range(40)]
+    attention = Attention(tokens, tokens, random.dirichlet(np.ones(40), 40).tolist())
+    write_validation(tmp_path, LastValidation(9, "de", rows * 50, [attention] * 5))
+    assert len(render_run(read_run(tmp_path), LATER).encode()) < 1_000_000
+
+
+# --- tables ---
+
+
+def write_samples(folder: Path, *validations: list[TextRow]) -> None:
+    samples = [SampleRows(10 * n, rows) for n, rows in enumerate(validations, 1)]
+    write_lines(folder / "samples.jsonl", list(map(vars, samples)))
+
+
+def write_validation(folder: Path, validation: LastValidation) -> None:
+    (folder / VALIDATION_FILE).write_text(json.dumps(asdict(validation)))
+
+
+def tables_of(folder: Path, name: str) -> list[list[list[str]]]:
+    found = section(render_run(read_run(folder), 1e6), name)
+    assert found is not None
+    return tables(found)
+
+
+def test_words_that_differ_from_the_reference_are_marked(tmp_path: Path):
+    write_run(tmp_path, 1)
+    write_samples(tmp_path, [("s", "a good day", "a bad day")])
+    found = section(render_run(read_run(tmp_path), LATER), "samples")
+    assert found is not None and [each.text for each in found.iter("mark")] == ["Marked", "bad"]
+
+
+def test_equal_translations_are_one_version_before_few_are_chosen(tmp_path: Path):
+    write_run(tmp_path, 1)
+    texts = ["a"] * 30 + [*"bcdefgh"] + ["a"] * 2
+    write_samples(tmp_path, *([("s", "r", text)] for text in texts))
+    [shown] = tables_of(tmp_path, "samples")
+    assert [text for _, text in shown[2:]] == [*"abcdefgha"]
+    write_samples(tmp_path, *([("s", "r", text)] for text in "abcdefghijklmnopqrst"))
+    [shown] = tables_of(tmp_path, "samples")
+    assert len(shown) == 12 and (shown[2][1], shown[-1][1]) == ("a", "t")
+
+
+def test_a_sentence_that_is_twice_in_the_samples_has_one_translation_of_each_validation(
+    tmp_path: Path,
+):
+    write_run(tmp_path, 1)
+    twice = [("s", "r", "a"), ("s", "other", "x"), ("s", "r", "b")]
+    write_samples(tmp_path, twice, [("s", "r", "c"), ("s", "r", "d")])
+    found = tables_of(tmp_path, "samples")
+    assert [[text for _, text in table[1:]] for table in found] == [["r", "a", "c"]] * 2
+    write_samples(tmp_path, twice, [("new", "r", "d")], twice)
+    found = tables_of(tmp_path, "samples")
+    assert [text for _, text in found[1][1:]] == ["other", "x"]
+
+
+def test_attention_whose_weights_do_not_fit_its_tokens_is_not_drawn(tmp_path: Path):
+    write_run(tmp_path, 1)
+    pictures = [
+        Attention(["a", "[EOS]"], ["b"], [[0.5]]),
+        Attention(["a", "[EOS]"], ["b"], [[0.5, 0.5], [0.5, 0.5]]),
+        Attention(["a", "[EOS]"], ["b", "c"], [[0.5, 0.5], [0.5]]),
+        Attention(["a"], [], []),
+        Attention(["col", "·", "legi", "[EOS]"], ["b"], [[0.1, 0.2, 0.3, 0.4]], "col·legi"),
+        *[Attention(["x", "[EOS]"], ["b"] * 50, [[0.5, 0.5]] * 50, "x")] * 4,
+    ]
+    write_validation(tmp_path, LastValidation(1, "de", [("a", "b", "c")], pictures))
+    found = section(render_run(read_run(tmp_path), LATER), "validation")
+    assert found is not None
+    drawn = [table for table in found.iter("table") if table.get("class") == "heat"]
+    cells = [len([cell for cell in each.iter("td") if cell.get("title")]) for each in drawn]
+    assert cells == [4, 80, 80] and drawn[0].findtext("caption") == "col·legi"
+
+
+def test_checkpoints_within_an_epoch_are_never_the_best(tmp_path: Path):
+    write_curve(tmp_path, "validation/BLEU", {10: 30.0, 20: 30.0, 30: 20.0})
+    write_events(tmp_path, [launch(0.0, 0)])
+    for name in ("epoch_0001_step_00000010", "step_00000010", "step_00000020", "step_00000030"):
+        (tmp_path / f"m_{name}-0123abcd.pt").write_bytes(b"x")
+    (tmp_path / "other.pt").touch()
+    [shown] = tables_of(tmp_path, "checkpoints")
+    assert [row[:2] + row[3:4] for row in shown[1:]] == [
+        ["", "30", "20.00"],
+        ["", "20", "30.00"],
+        ["1", "10", "30.00 (best)"],
+        ["", "10", "30.00"],
+    ]
+
+
+def test_of_many_checkpoints_the_newest_are_shown(tmp_path: Path):
+    write_metrics(tmp_path, [])
+    for step in range(MAX_ROWS + 7):
+        (tmp_path / f"m_step_{step:08}-0123abcd.pt").touch()
+    [shown] = tables_of(tmp_path, "checkpoints")
+    assert [row[1] for row in shown[1:]] == [str(n) for n in range(MAX_ROWS + 6, 6, -1)]
+    assert "The newest 50 of 57." in text_of(tmp_path)
+
+
+def test_each_launch_has_its_own_last_end(tmp_path: Path):
+    write_metrics(tmp_path, [])
+    write_status(tmp_path, "finished")
+    events: list[Event] = [
+        launch(0.0, 0, device=""),
+        End(60.0, 5, "preempted", "SIGTERM"),
+        End(60.0, 5, "failed", "the disk is full"),
+        launch(1000.0, 5, device="cuda", world_size=16, nodes=2),
+        launch(2000.0, 6, device="cuda", world_size=1),
+        End(2060.0, 8, "finished"),
+        launch(DAY, 8),
+    ]
+    write_events(tmp_path, events)
+    [shown, *_] = tables_of(tmp_path, "history")
+    killed = "without a record: killed, or its machine was lost"
+    assert shown[1:] == [
+        ["1970-01-01 00:00", "0", "2", "1 min 0 s", "failed: the disk is full"],
+        ["1970-01-01 00:16", "5", "16 on 2 nodes × GPU", "0 s", killed],
+        ["1970-01-01 00:33", "6", "1 × GPU", "1 min 0 s", "finished"],
+        ["1970-01-02 00:00", "8", "2 × CPU", "0 s", "finished"],  # the state of the run
+    ]
+
+
+def test_the_last_launches_are_shown_in_the_order_of_the_file(tmp_path: Path):
+    write_metrics(tmp_path, [])
+    count = MAX_ROWS + 10
+    begun = [launch(1000.0 * n, n) for n in range(count)]
+    begun[-1] = launch(5.0, count - 1, lang_src="of the last")  # the clock was set back
+    write_events(tmp_path, begun)
+    assert "of the last to de" in text_of(tmp_path)
+    [shown, *_] = tables_of(tmp_path, "history")
+    assert [row[1] for row in shown[1:]] == [str(n) for n in range(10, count)]
+
+
+def test_of_equal_notices_and_of_many_the_last_ones_are_shown(tmp_path: Path):
+    write_metrics(tmp_path, [])
+    texts = ["a", "b", "a", "c\nd", "b", "b"]
+    write_events(tmp_path, [Notice(60.0 * n, n, text) for n, text in enumerate(texts)])
+    [shown] = tables_of(tmp_path, "history")
+    assert shown[1:] == [
+        ["1970-01-01 00:02", "2", "a"],
+        ["1970-01-01 00:03", "3", "c d"],
+        ["1970-01-01 00:05", "5", "b"],
+    ]
+    count = MAX_NOTICES + 30
+    write_events(tmp_path, [Notice(float(n), n, f"{n % count}") for n in range(count + 5)])
+    [shown] = tables_of(tmp_path, "history")
+    assert [row[2] for row in shown[1:]] == [str(n % count) for n in range(35, count + 5)]
+    assert f"The last {MAX_NOTICES} of {count} notices" in text_of(tmp_path)
+
+
+def test_cost_is_the_time_of_all_launches_times_their_cores_or_gpus(tmp_path: Path):
+    write_metrics(tmp_path, [])
+    hour = 3600.0
+    launches = [
+        launch(0.0, 0, world_size=2, threads=3, device="cpu"),
+        End(hour, 5, "preempted"),
+        launch(5 * hour, 5, world_size=8, threads=3, device="cuda"),
+    ]
+    write_events(tmp_path, launches)
+    write_status(tmp_path, "running")
+    hold(tmp_path)
+    assert "Cost: 6 core hours and 4 GPU hours." in text_of(tmp_path, 5.5 * hour)

@@ -1,0 +1,291 @@
+"""Charts: known values at known places, odd values, hostile text, files, and colours."""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.charts import drawn, marks, number, size, svg, texts
+from translate_ddp.apps.reporting.svg_charts import (
+    STYLE,
+    Bar,
+    Mark,
+    Series,
+    bars,
+    lines,
+    standalone,
+    tick_texts,
+    ticks,
+)
+
+HOSTILE = "<script>alert(1)</script>\"'&<!--\u202e\x00\ud800\uffff"
+SHOWN = "<script>alert(1)</script>\"'&<!--\\u202e\\x00\\ud800\ufffd"
+NAN, INF = float("nan"), float("inf")
+
+
+def lines_of(*series: Series, **options: Any) -> ET.Element:
+    return svg(lines("Loss", series, "steps", **options))
+
+
+def test_points_are_where_the_axes_say():
+    chart = lines_of(Series("a", [20, 60, 100], [1000, 2000, 3000]), Series("b", [40.0], [1500]))
+    text = texts(chart)
+    first, second = drawn(chart, "line")
+    for (x, y), x_text, y_text in zip(first, ("1,000", "2,000"), ("20", "60"), strict=False):
+        assert x == pytest.approx(text[x_text][0], abs=0.1)
+        assert y == pytest.approx(text[y_text][1] - 4, abs=0.1)  # the text stands below its line
+    (x0, y0), (x1, y1), _ = first
+    assert second == [pytest.approx(((x0 + x1) / 2, (y0 + y1) / 2), abs=0.1)]
+
+
+def test_lines_have_gaps_where_values_are_not_finite_and_a_dot_between_gaps():
+    y = [3, 2, NAN, 1, INF, *map(float, range(20))]
+    chart = lines_of(Series("loss", y, range(25)))
+    (path,) = (path for path in chart.iter("path") if path.get("class") == "line")
+    assert path.get("d", "").count("M") == 3  # a start after each gap
+    (line,), ((dot,),) = drawn(chart, "line"), drawn(chart, "dots")
+    assert len(line) == 23 and line[2] == dot
+    values = path.get("data-y", "").split("|")
+    assert values[:3] == ["3", "2", "1"] and len(values) == 23
+
+
+def test_few_points_have_dots():
+    chart = lines_of(Series("BLEU", [10, 20, 30], [1, 2, 3]))
+    assert drawn(chart, "dots") == drawn(chart, "line") and len(drawn(chart, "line")[0]) == 3
+
+
+def test_values_out_of_the_visible_range_leave_the_chart_and_are_named():
+    y = [9, 2, 1.5, 1.25, 1, -40, 1e20]
+    chart = lines_of(Series("a", y, range(7)), y_from_zero=False, y_within=(1, 2))
+    (window,) = chart.findall("svg")
+    _, top, _, height = map(float, window.get("viewBox", "").split())
+    first, *between, last, far = (place for _, place in drawn(chart, "line")[0])
+    assert first < top and last > top + height and far == -100_000  # browsers draw with 32 bits
+    assert all(top < place < top + height for place in between)
+    assert between == sorted(between) and between[-1] - between[0] > height / 2  # not flat
+    assert {"up to 1e+20", "down to -40"} <= texts(chart).keys()
+    (line,) = (path for path in window.iter("path") if path.get("class") == "line")
+    assert line.get("data-y", "").startswith("9|2|1.5|1.25|1|-40|")
+
+
+def test_the_last_label_of_the_x_axis_is_not_cut_off():
+    chart = lines_of(Series("a", [5, 6], [0, 8000]))
+    assert texts(chart)["8,000"][0] + 5 * 6.5 / 2 < size(chart)[0] + 0.1
+
+
+def test_marks_have_a_text_a_place_and_a_legend():
+    found = [
+        Mark(1000, "resumed", "launch 2"),
+        Mark(500, "skipped", "1 step"),
+        Mark(NAN, "skipped", "nowhere"),
+    ]
+    chart = lines_of(Series("loss", [2, 1], [0, 500]), marks=found)
+    (start, _), (end, _) = drawn(chart, "line")[0]
+    assert marks(chart, "skipped") == {"1 step": pytest.approx(end, abs=0.1)}
+    # The axis covers the marks.
+    assert marks(chart, "resumed") == {"launch 2": pytest.approx(2 * end - start, abs=0.1)}
+    assert {"resumed", "skipped"} <= texts(chart).keys()
+
+
+def test_marks_that_are_close_are_one():
+    found = [Mark(step, "skipped", f"step {step}") for step in range(10_000)]
+    chart = lines_of(Series("loss", [2, 1], [0, 9_999]), marks=found)
+    titles = list(marks(chart, "skipped"))
+    assert len(titles) < 70 and titles[0].startswith("step 0 and ")
+    named = len(titles) + sum(int(n) for t in titles for n in re.findall(r"and (\d+) more", t))
+    assert named == 10_000
+
+
+def test_legends_of_many_long_names_stay_within_the_chart():
+    series = [Series(f"runs/experiment {n} 模型", [n, n + 1], [0, 1]) for n in range(8)]
+    chart = lines_of(*series)
+    rows = set()
+    for group in chart.findall("g"):
+        moved = re.fullmatch(r"translate\(([\d.]+) (\d+)\)", group.get("transform", ""))
+        if moved and (text := group.find("text")) is not None:
+            rows.add(int(moved[2]))
+            assert float(moved[1]) + 26 + 7 * len(text.text or "") <= size(chart)[0]
+    assert len(rows) > 2 and max(rows) < min(y for _, y in drawn(chart, "line")[7])
+
+
+def test_bars_are_in_proportion_to_their_values_below_their_labels():
+    chart = svg(bars("Rows", [Bar("one", 10.0, "+10"), Bar("two", -5.0, "-5", color=1)]))
+    first, second = chart.iter("rect")
+    assert number(first, "width") == pytest.approx(2 * number(second, "width"), rel=0.01)
+    zero = number(second, "x") + number(second, "width")
+    assert zero == pytest.approx(number(first, "x"), abs=0.2) and number(second, "x") == 0
+    assert texts(chart)["one"][1] < number(first, "y") < texts(chart)["two"][1]
+    assert [bar.get("class") for bar in (first, second)] == ["color-0", "color-1"]
+    assert chart.findtext("desc") == "one: +10; two: -5"
+
+
+def odd_charts() -> Iterator[str]:
+    yield bars("none", [])
+    yield bars("zero", [Bar("a", 0.0, "0"), Bar("b", NAN, "nan")])
+    for name, y, x in (
+        ("one", [5.0], [7.0]),
+        ("equal", [5.0, 5.0], [1.0, 2.0]),
+        ("negative", [-5.0, 2.0], [1.0, 2.0]),
+        ("empty", [], []),
+        ("no value", [NAN, INF], [1, 2]),
+        ("no place", [1, 2], [NAN, INF]),
+        ("huge", [-1.7e308, 1.7e308, 1e299, -1e299], [1, 2, 3, 4]),
+        ("tiny", [5e-324, 0], [5e-324, 0]),
+        ("almost equal", [1 + 1e-15, 1], [1e15, 1e15 + 1]),
+    ):
+        yield lines(name, [Series("a", y, x), Series("b", y, x)], "x", y_from_zero=False)
+
+
+@pytest.mark.parametrize("chart", list(odd_charts()))
+def test_charts_of_odd_values_stay_within_their_area(chart: str):
+    found = svg(chart)
+    width, height = size(found)
+    for kind in ("line", "dots"):
+        for x, y in (place for each in drawn(found, kind) for place in each):
+            assert 0 <= x <= width and 0 <= y <= height
+    for x, y in texts(found).values():
+        assert 0 <= x <= width and -20 <= y <= height
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ((0, 1), ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        ((0, 1800), ["0", "500", "1,000", "1,500", "2,000"]),
+        ((0, 12_345), ["0", "2.5k", "5.0k", "7.5k", "10.0k", "12.5k"]),
+        ((41.0, 41.03), ["41.00", "41.01", "41.02", "41.03"]),
+        ((1.41234, 1.41237), ["1.41234", "1.41235", "1.41236", "1.41237"]),
+        ((-3e-7, 5e-7), ["-4e-07", "-2e-07", "0", "2e-07", "4e-07", "6e-07"]),
+        ((0, 0), ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        ((-3, 17), ["-5", "0", "5", "10", "15", "20"]),
+        ((5, 2e9), ["0", "5e+08", "1e+09", "1.5e+09", "2e+09"]),
+    ],
+)
+def test_ticks_are_few_round_numbers_that_cover_the_values(
+    limits: tuple[float, float], expected: list[str]
+):
+    found = ticks(*limits)
+    assert found[0] <= limits[0] + 1e-15 and found[-1] >= limits[1] - 1e-15
+    assert tick_texts(found) == expected
+
+
+def test_charts_escape_all_text_and_cut_long_names():
+    series = [Series(HOSTILE, [1, 2], [1, 2]), Series("x" * 10_000, [1, 2], [1, 2])]
+    for chart in (
+        bars(HOSTILE, [Bar(HOSTILE, 1.0, HOSTILE), Bar("x" * 10_000, 1.0, "1")]),
+        lines(HOSTILE, series, HOSTILE, marks=[Mark(1, "skipped", HOSTILE)]),
+    ):
+        assert not re.search("<script|<!--|\u202e|\x00|\ud800|\uffff", chart)
+        assert SHOWN in svg(chart).findtext("desc", "")
+        assert "alert" not in re.sub("&lt;script&gt;.*?&lt;/script&gt;", "", chart)
+        assert max(map(len, texts(svg(chart)))) < 60
+        file = ET.fromstring(standalone(chart))
+        assert not [each for each in file.iter() if each.tag.endswith("script")]
+
+
+def test_a_file_of_its_own_has_all_charts_with_their_colours_and_titles():
+    charts = [
+        lines("Loss", [Series("a", [2, 1], [0, 1])], "steps"),
+        bars("Rows", [Bar("one", 1.0, "1")]),
+    ]
+    root = ET.fromstring(standalone(*charts))
+    space = "{http://www.w3.org/2000/svg}"
+    first, second = root.findall(f"{space}svg")
+    sizes = [(number(each, "width"), number(each, "height")) for each in (first, second)]
+    assert sizes == [size(svg(chart)) for chart in charts]
+    assert number(second, "y") >= number(first, "y") + number(first, "height")
+    assert "prefers-color-scheme: dark" in (root.findtext(f"{space}style") or "")
+    titles = [text.text for text in root.findall(f"{space}text")]
+    assert titles == ["Loss", "Rows"] and root.get("aria-label") == "Loss; Rows"
+
+
+# --- colours: contrast, and distances also for colour-blind readers ---
+
+# Machado, Oliveira, Fernandes 2009, at full severity, for linear RGB.
+VISION = {
+    "normal": np.eye(3),
+    "protanopia": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "deuteranopia": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    ),
+    "tritanopia": np.array(
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.303900],
+        ]
+    ),
+}
+# Ottosson 2020: OKLab, in which distances are about those that are seen.
+TO_CONES = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+TO_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
+OKABE_ITO = 0.072  # least distance in that palette of eight, the usual one
+
+
+def palettes() -> list[dict[str, np.ndarray]]:
+    """Light and dark: the colours by name, as linear RGB."""
+    found = []
+    for block in re.findall(r":root \{(.*?)\}", STYLE.read_text(encoding="utf-8"), re.S):
+        pairs = re.findall(r"--([\w-]+): #(\w{6});", block)
+        found.append({name: linear(value) for name, value in pairs})
+    return found
+
+
+def linear(hexadecimal: str) -> np.ndarray:
+    values = np.array([int(hexadecimal[place : place + 2], 16) for place in (0, 2, 4)]) / 255
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one: np.ndarray, other: np.ndarray) -> float:
+    """As in WCAG 2."""
+    low, high = sorted(float(color @ [0.2126, 0.7152, 0.0722]) for color in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("palette", palettes(), ids=["light", "dark"])
+def test_eight_colours_have_a_contrast_of_three_to_one(palette: dict[str, np.ndarray]):
+    lines = [palette[f"color-{number}"] for number in range(8)]
+    assert min(contrast(color, palette["card"]) for color in lines) >= 3
+    assert min(contrast(palette[name], palette["card"]) for name in ("text", "muted")) >= 4.5
+
+
+@pytest.mark.parametrize("vision", VISION)
+@pytest.mark.parametrize("palette", palettes(), ids=["light", "dark"])
+def test_eight_colours_differ_more_than_those_of_the_usual_palette(
+    palette: dict[str, np.ndarray], vision: str
+):
+    colors = np.stack([palette[f"color-{number}"] for number in range(8)])
+    seen = np.clip(colors @ VISION[vision].T, 0, 1)
+    lab = np.cbrt(seen @ TO_CONES.T) @ TO_LAB.T
+    distances = np.linalg.norm(lab[:, None] - lab[None], axis=-1)
+    assert distances[~np.eye(8, dtype=bool)].min() > OKABE_ITO
+
+
+def test_all_lines_but_the_first_have_dashes_of_their_own():
+    dashes = re.findall(r"--dash: ([^;]+);", STYLE.read_text(encoding="utf-8"))
+    assert dashes[0] == "none" and len(set(dashes)) == len(dashes) == 8

@@ -1,0 +1,383 @@
+"""Charts as inline SVG with a text alternative: lines and bars.
+
+Places are in the units of the drawing's `viewBox`, from its upper left corner. Colours are those of
+`charts.css`, so charts follow the light and dark form of the page. All text is escaped. Values that
+are not finite have no place and are left out. A chart is complete without scripts; `charts.js`
+shows the values of lines at the pointer.
+"""
+
+import math
+import unicodedata
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from markupsafe import Markup
+
+from translate_ddp.console import printable
+from translate_ddp.quantities import number
+
+STYLE = Path(__file__).with_name("charts.css")
+WIDTH, PLOT_HEIGHT = 360, 160
+LEFT, TOP, RIGHT, BOTTOM = 52, 8, 10, 40  # margins around the area of the values
+EDGE = 4  # lines at the end of the y axis keep their width and dots
+COLORS = 8
+TICKS = 5
+MAX_DECIMALS, MOST_WRITTEN = 6, 1e7  # of a tick; others are written as 1e+07
+MAX_DOTS = 12  # series with at most so many values have a dot at each
+NEAREST = 5  # marks of one kind that are nearer become one
+BETWEEN = "|"  # of the texts of values
+LARGEST = 1e300  # the differences of larger values are not finite
+FARTHEST = 1e5  # places outside of the chart: browsers draw with 32 bits
+CHARACTER_WIDTH, WIDE_CHARACTER = 6.5, 12.0  # about, of the font in charts.css
+LEGEND_ROW, LEGEND_CHARACTERS = 16, 44
+BAR_ROW, BAR_HEIGHT, BAR_CHARACTERS = 40, 16, 52
+MARGIN, HEADING, ZOOM = 12, 24, 1.25  # of files
+NO_XML = str.maketrans(dict.fromkeys("\ufffe\uffff", "\ufffd"))
+
+Limits = tuple[float, float]
+Place = tuple[float, float]
+MarkKind = Literal["resumed", "skipped"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Values with a name, which the legend shows."""
+
+    name: str
+    y: Sequence[float]
+    x: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An event at a place of the x axis: the run was resumed, or skipped steps."""
+
+    x: float
+    kind: MarkKind
+    text: str
+
+
+class Bar(NamedTuple):
+    """A value, and the value as text."""
+
+    label: str
+    value: float
+    text: str
+    color: int = 0
+
+
+# --- charts ---
+
+
+def lines(
+    title: str,
+    series: Sequence[Series],
+    x_label: str,
+    y_from_zero: bool = True,
+    marks: Sequence[Mark] = (),
+    x_range: Sequence[float] = (),
+    y_within: Limits | None = None,
+) -> Markup:
+    """A line for each series, with gaps at values that are not finite.
+
+    The x axis covers at least `x_range`. The y axis covers only `y_within`, if that is given: lines
+    leave the chart there, and a text states how far they go.
+    """
+    shown = [_drawable(each) for each in series]
+    marks = [mark for mark in marks if is_drawable(mark.x)]
+    xs = [x for each in shown for x in each.x] + [mark.x for mark in marks] + [*x_range]
+    ys = [y for each in shown for y in each.y if is_drawable(y)] or [0.0]
+    full = min([*ys, 0.0] if y_from_zero else ys), max(ys)
+    kinds: list[MarkKind] = list(dict.fromkeys(mark.kind for mark in marks))
+    # The title names the only line.
+    named = enumerate(series) if len(series) > 1 else ()
+    line = Markup('<g class="color-{}"><path class="line" d="M0 -4h22"/></g>')
+    entries = [(line.format(color % COLORS), each.name) for color, each in named]
+    swatch = Markup('<path class="mark {}" d="M14 2V-11"/>')
+    entries += [(swatch.format(kind), kind) for kind in kinds]
+    legend, height = _legend(entries)
+    axes = Axes((min(xs, default=0), max(xs, default=0)), y_within or full, height)
+    drawn = [legend, axes.draw(x_label), axes.draw_cut(full)]
+    drawn += [_draw_marks(axes, kind, [m for m in marks if m.kind == kind]) for kind in kinds]
+    drawn.append(axes.window([_line(axes, n % COLORS, each) for n, each in enumerate(shown)]))
+    attributes = Markup(' data-points="{}" data-area="{} {}"').format(
+        clean(x_label), axes.top, axes.bottom
+    )
+    return _figure(title, _summary(x_label, shown), drawn, axes.height, attributes)
+
+
+def bars(title: str, items: Iterable[Bar]) -> Markup:
+    """A horizontal bar from zero to the value of each item, below its label."""
+    items = [bar for bar in items if is_drawable(bar.value)]
+    least = min([0.0, *(bar.value for bar in items)])
+    span = max([0.0, *(bar.value for bar in items)]) - least or 1
+    beside = max((_text_width(bar.text) for bar in items), default=0) + 10
+    unit = max(WIDTH - beside, WIDTH / 2) / span
+    shape = Markup(
+        '<rect class="color-{}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"><title>{}</title>'
+        "</rect>"
+    )
+    drawn: list[Markup] = []
+    for index, bar in enumerate(items):
+        y, name = index * BAR_ROW, clean(f"{bar.label}: {bar.text}")
+        x, width = (min(bar.value, 0) - least) * unit, max(abs(bar.value) * unit, 1)
+        drawn.append(_text(0, y + 14, shortened(bar.label, BAR_CHARACTERS)))
+        drawn.append(shape.format(bar.color, x, y + 20, width, BAR_HEIGHT, name))
+        drawn.append(_text(x + width + 6, y + 32, bar.text))
+    description = "; ".join(f"{bar.label}: {bar.text}" for bar in items)
+    return _figure(title, description, drawn, len(items) * BAR_ROW)
+
+
+def standalone(*charts: Markup) -> str:
+    """The content of an .svg file: the charts with their titles, one below the other.
+
+    It has a background of its own, as its colours may be dark where the page around it is light.
+    """
+    root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "group"})
+    ET.SubElement(root, "style").text = STYLE.read_text(encoding="utf-8")
+    ET.SubElement(root, "rect", {"class": "background", "width": "100%", "height": "100%"})
+    titles: list[str] = []
+    y = MARGIN
+    for title, drawing in map(ET.fromstring, charts):
+        heading = ET.SubElement(
+            root, "text", {"class": "heading", "x": f"{MARGIN}", "y": f"{y + 12}"}
+        )
+        heading.text = title.text or ""
+        titles.append(heading.text)
+        height = int(drawing.get("viewBox", "").split()[3])
+        drawing.attrib |= {"x": f"{MARGIN}", "y": f"{y + HEADING}", "height": f"{height}"}
+        drawing.set("width", f"{WIDTH}")
+        root.append(drawing)
+        y += HEADING + height + MARGIN
+    root.set("aria-label", "; ".join(titles))
+    root.set("viewBox", f"0 0 {WIDTH + 2 * MARGIN} {y}")
+    root.set("width", f"{ZOOM * (WIDTH + 2 * MARGIN):.0f}")
+    root.set("height", f"{ZOOM * y:.0f}")
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+# --- axes ---
+
+
+class Axes:
+    """The area of the values below a legend of height `top`, with both axes."""
+
+    def __init__(self, x: Limits, y: Limits, top: float) -> None:
+        self.x_limits = x = _widened(x)
+        self.x_ticks = [value for value in ticks(*x) if x[0] <= value <= x[1]]
+        self.y_ticks = ticks(*y)
+        self.y_limits = min(y[0], self.y_ticks[0]), self.y_ticks[-1]
+        self.top = top + TOP
+        self.bottom = self.top + PLOT_HEIGHT
+        self.height = self.bottom + BOTTOM
+
+    def x(self, value: float) -> float:
+        """The place of a value on the x axis."""
+        low, high = self.x_limits
+        return LEFT + (value - low) / (high - low) * (WIDTH - RIGHT - LEFT)
+
+    def y(self, value: float) -> float:
+        low, high = self.y_limits
+        place = self.bottom - (value - low) / (high - low) * PLOT_HEIGHT
+        return min(max(place, -FARTHEST), FARTHEST)
+
+    def draw(self, x_label: str) -> Markup:
+        """Grid, values at the ticks, and the label of the x axis."""
+        grid = Markup('<path class="grid" d="M{} {:.1f}H{}"/>')
+        parts = [
+            grid.format(LEFT, self.y(value), WIDTH - RIGHT)
+            + _text(LEFT - 6, self.y(value) + 4, shown, "end")
+            for value, shown in zip(self.y_ticks, tick_texts(self.y_ticks), strict=True)
+        ]
+        for value, shown in zip(self.x_ticks, tick_texts(self.x_ticks), strict=True):
+            place = min(self.x(value), WIDTH - _text_width(shown) / 2)  # the last is not cut off
+            parts.append(_text(place, self.bottom + 16, shown, "middle"))
+        parts.append(_text((LEFT + WIDTH - RIGHT) / 2, self.bottom + 34, x_label, "middle"))
+        return Markup("").join(parts)
+
+    def draw_cut(self, full: Limits) -> Markup:
+        """How far the values go beyond the ends of the y axis: at the right, inside the area."""
+        (low, high), right = self.y_limits, WIDTH - RIGHT
+        top = _text(right, self.top + 12, f"up to {number(full[1])}", "end")
+        bottom = _text(right, self.bottom - 5, f"down to {number(full[0])}", "end")
+        return Markup("").join([top] * (full[1] > high) + [bottom] * (full[0] < low))
+
+    def window(self, drawn: Sequence[Markup]) -> Markup:
+        """The lines, of which only the parts within the area can be seen."""
+        return Markup(
+            '<svg class="window" y="{0}" width="{1}" height="{2}" viewBox="0 {0} {1} {2}">{3}</svg>'
+        ).format(self.top - EDGE, WIDTH, PLOT_HEIGHT + 2 * EDGE, Markup("").join(drawn))
+
+
+def is_drawable(value: float) -> bool:
+    """Whether a value has a place: neither NaN nor infinite."""
+    return abs(value) < LARGEST
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """About five round numbers from at most `low` to at least `high`."""
+    low, high = _widened((low, high))
+    raw = (high - low) / TICKS
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [place * step for place in range(first, last + 1)]
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """The ticks with as many decimals as they need: `0.25` and `0.50`, `10k` and `12k`."""
+    most = max(map(abs, ticks), default=0.0)
+    tolerance = 1e-4 * ((ticks[-1] - ticks[0]) or most) if ticks else 0.0
+    size, unit = (1000, "k") if most >= 10_000 else (1, "")
+    for digits in range(MAX_DECIMALS if most < MOST_WRITTEN else 0):
+        if all(abs(round(value / size, digits) * size - value) <= tolerance for value in ticks):
+            return [f"{value / size:,.{digits}f}{unit}" if value else "0" for value in ticks]
+    return [f"{value:.4g}" for value in ticks]
+
+
+def _widened(limits: Limits) -> Limits:
+    """The limits, or wider ones if they are nearly equal."""
+    low, high = limits
+    is_wide = high - low > 1e-9 * max(abs(low), abs(high), 1e-290)
+    return limits if is_wide else (low, low + (abs(low) or 1))
+
+
+# --- parts of charts ---
+
+
+def clean(content: str) -> str:
+    """The text, without characters that no SVG file can hold or that reorder a line."""
+    return printable(content).translate(NO_XML)
+
+
+def shortened(content: str, characters: int) -> str:
+    return content if len(content) <= characters else f"{content[: characters - 1]}…"
+
+
+def _figure(
+    title: str,
+    description: str,
+    drawn: Iterable[Markup],
+    height: float,
+    attributes: Markup | str = "",
+) -> Markup:
+    """A drawing with its title above, and its description as a text alternative."""
+    return Markup(
+        '<figure class="chart"><figcaption>{0}</figcaption><svg role="img" aria-label="{0}" '
+        'viewBox="0 0 {1} {2:.0f}"{3}><desc>{4}</desc>{5}</svg></figure>'
+    ).format(clean(title), WIDTH, height, attributes, clean(description), Markup("").join(drawn))
+
+
+def _text(x: float, y: float, content: str, anchor: str = "start") -> Markup:
+    """Text whose start, middle or end is at a place."""
+    return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
+        x, y, anchor, clean(content)
+    )
+
+
+def _text_width(content: str) -> float:
+    """About the width of the text."""
+    shown = clean(content)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in shown)
+    return wide * WIDE_CHARACTER + (len(shown) - wide) * CHARACTER_WIDTH
+
+
+def _legend(entries: Sequence[tuple[Markup, str]]) -> tuple[Markup, float]:
+    """Swatches with names, in as many rows as they need, and the height of the rows.
+
+    Entries are the swatch, drawn for a text that starts at (26, 0), and the name.
+    """
+    parts: list[Markup] = []
+    x, row = 0.0, 0
+    for swatch, name in entries:
+        name = shortened(name, LEGEND_CHARACTERS)
+        needed = 26 + _text_width(name) + 14
+        if x and x + needed > WIDTH:
+            x, row = 0.0, row + 1
+        place = Markup('<g transform="translate({:.1f} {})">').format(x, 12 + row * LEGEND_ROW)
+        parts.append(place + swatch + _text(26, 0, name) + Markup("</g>"))
+        x += needed
+    return Markup("").join(parts), (row + 1) * LEGEND_ROW + 4 if entries else 0
+
+
+# --- parts of charts of lines ---
+
+
+def _drawable(series: Series) -> Series:
+    """Without points that have no x; y that have no place become NaN, which is a gap."""
+    points = [(x, y) for x, y in zip(series.x, series.y, strict=True) if is_drawable(x)]
+    ys = [y if is_drawable(y) else math.nan for _, y in points]
+    return Series(series.name, ys, [x for x, _ in points])
+
+
+def _line(axes: Axes, color: int, series: Series) -> Markup:
+    """The line, dots, and the texts of the values for `charts.js`."""
+    points = list(zip(series.x, series.y, strict=True))
+    places = [(axes.x(x), axes.y(y)) if is_drawable(y) else None for x, y in points]
+    drawn = [point for point in points if is_drawable(point[1])]
+    padded = [None, *places, None]
+    dotted = [
+        place
+        for before, place, after in zip(padded, places, padded[2:], strict=False)
+        if place and (len(drawn) <= MAX_DOTS or before is None is after)
+    ]
+    # A line of length 0 is a dot, as lines have round ends.
+    dots = "".join(f"{_path([place])}h0" for place in dotted)
+    return Markup(
+        '<g class="color-{}"><title>{}</title>'
+        '<path class="line" d="{}" data-x="{}" data-y="{}"/><path class="dots" d="{}"/></g>'
+    ).format(
+        color,
+        clean(series.name),
+        _path(places),
+        BETWEEN.join(number(x) for x, _ in drawn),
+        BETWEEN.join(number(y) for _, y in drawn),
+        dots,
+    )
+
+
+def _path(places: Sequence[Place | None]) -> str:
+    """The `d` of a path through the places; a None is a gap."""
+    return "".join(
+        f"{'L' if before else 'M'}{place[0]:.1f} {place[1]:.1f}"
+        for before, place in zip([None, *places], places, strict=False)
+        if place
+    )
+
+
+def _summary(x_label: str, series: Sequence[Series]) -> str:
+    """The first, last, lowest and highest value of each series."""
+    parts = [f"Lines over {x_label}."]
+    for each in series:
+        points = [(x, y) for x, y in zip(each.x, each.y, strict=True) if is_drawable(y)]
+        if not points:
+            parts.append(f"{each.name}: no values.")
+            continue
+        ends = (f"{number(y)} at {number(x)}" for x, y in (points[0], points[-1]))
+        ys = [y for _, y in points]
+        limits = f"minimum {number(min(ys))}, maximum {number(max(ys))}"
+        parts.append(f"{each.name}: {', '.join(ends)}; {limits}.")
+    return " ".join(parts)
+
+
+def _draw_marks(axes: Axes, kind: MarkKind, marks: Sequence[Mark]) -> Markup:
+    """A vertical line for each mark of one kind; marks that are close to each other have one."""
+    groups: list[tuple[float, list[str]]] = []
+    for mark in sorted(marks, key=lambda mark: mark.x):
+        x = axes.x(mark.x)
+        if groups and x - groups[-1][0] < NEAREST:
+            groups[-1][1].append(mark.text)
+        else:
+            groups.append((x, [mark.text]))
+    path = Markup(
+        '<path class="mark {0}" data-at="{1:.1f}" d="M{1:.1f} {2}V{3}"><title>{4}</title></path>'
+    )
+    parts: list[Markup] = []
+    for x, texts in groups:
+        more = f" and {len(texts) - 1:,} more" if len(texts) > 1 else ""
+        name = clean(f"{kind}: {texts[0]}{more}")
+        parts.append(path.format(kind, x, axes.bottom, axes.top, name))
+    return Markup("").join(parts)
