@@ -17,8 +17,7 @@ from translate_ddp.apps.serving.languages import (
 from translate_ddp.apps.serving.limits import LimitsConfig
 from translate_ddp.apps.serving.words import Word, words_of
 from translate_ddp.errors import UserError
-from translate_ddp.translation import Sentence, Translation
-from translate_ddp.translator import Translator
+from translate_ddp.translator import Sentence, Translation, Translator
 
 
 def translation(*sentences: list[tuple[str, float]], text: str) -> Translation:

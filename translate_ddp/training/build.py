@@ -22,8 +22,8 @@ from translate_ddp.data.subword_dropout import (
 )
 from translate_ddp.data.tagging import prefixes_of
 from translate_ddp.errors import UserError, first_line
+from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.loss import Objective
-from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_record import LaunchFacts
 from translate_ddp.runtime.cpu_memory import keep_freed_memory

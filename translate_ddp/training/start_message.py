@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from translate_ddp.data.mix import Mix
-from translate_ddp.modeling.precision import choose_dtype, precision_warning
+from translate_ddp.modeling.kernels import choose_dtype, precision_warning
 from translate_ddp.quantities import counted, size
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.distributed import World

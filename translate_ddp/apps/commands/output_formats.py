@@ -11,8 +11,7 @@ from translate_ddp.console import printable
 from translate_ddp.data.readers.byte_stream import compression_of
 from translate_ddp.modeling.engine import ignore
 from translate_ddp.settings import NBestConfig
-from translate_ddp.translation import OnMessage, Translation
-from translate_ddp.translator import Translator
+from translate_ddp.translator import OnMessage, Translation, Translator
 
 STDOUT = ("", "-", "/dev/stdout")  # values of --output
 Format = Literal["text", "jsonl"]

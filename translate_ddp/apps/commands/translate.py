@@ -36,8 +36,7 @@ from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.tables import file_identity, is_table
 from translate_ddp.run_settings import Split
 from translate_ddp.settings import NBestConfig
-from translate_ddp.translation import OnMessage
-from translate_ddp.translator import Translator
+from translate_ddp.translator import OnMessage, Translator
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,12 @@ from translate_ddp.apps.exporting.verification import (
 )
 from translate_ddp.errors import UserError
 from translate_ddp.extras import import_extra
-from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
-from translate_ddp.modeling.exported_folder import Description, describe, tokenizer_file
+from translate_ddp.modeling.ctranslate2_engine import (
+    CTranslate2Engine,
+    Description,
+    describe,
+    tokenizer_file,
+)
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.launcher import Launch
 

@@ -11,8 +11,7 @@ from translate_ddp.data.batches import collate, pad
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import EOS, PAD
 from translate_ddp.extras import import_extra
-from translate_ddp.modeling.decoding import CPU_MAX_TOKENS, length_limit, longest_first
-from translate_ddp.modeling.engine import Ids, ignore
+from translate_ddp.modeling.engine import CPU_MAX_TOKENS, Ids, ignore, length_limit, longest_first
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import NBestConfig
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any
 
-from translate_ddp.translation import Translation
-from translate_ddp.translator import Translator
+from translate_ddp.translator import Translation, Translator
 
 # Tokens of the source that are translated at once, since a request waits for those before it.
 BATCH_TOKENS = 750

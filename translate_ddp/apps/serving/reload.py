@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.modeling.exported_folder import DESCRIPTION
+from translate_ddp.modeling.ctranslate2_engine import DESCRIPTION
 from translate_ddp.training.checkpoint_file import damage
 from translate_ddp.translator import Translator
 

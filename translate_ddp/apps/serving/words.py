@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from translate_ddp.text import normalize, separates_words
-from translate_ddp.translation import Translation
+from translate_ddp.translator import Translation
 
 
 class Word(NamedTuple):
