@@ -55,7 +55,7 @@ def decode(
     max_tokens: int,
     beam_width: int = 1,
     on_done: Callable[[int], None] = ignore,
-    start: Callable[[Tensor], SearchState] | None = None,
+    start: Callable[..., SearchState] | None = None,
 ) -> list[Hypothesis]:
     """The best translation of each source, on the CPU; a width of 1 is greedy.
 

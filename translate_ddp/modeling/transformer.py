@@ -26,8 +26,6 @@ from translate_ddp.modeling.kernels import (
 )
 from translate_ddp.settings import ModelConfig
 
-FIRST_CAPACITY = 16  # positions of a cache
-
 
 class Attention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2)."""
@@ -96,36 +94,31 @@ class EncoderLayer(Layer):
 
 
 class LayerCache:
-    """Keys and values that a decoder layer keeps in a search: of B sources and N target rows.
-
-    Those of the target are in buffers with room for more positions, which double when full.
-    """
+    """Keys and values that a decoder layer keeps in a search: of B sources and N target rows."""
 
     def __init__(self, source_keys_values: tuple[Tensor, Tensor]) -> None:
         self.source = source_keys_values  # each [B, H, S, K]
-        self.buffers: tuple[Tensor, ...] = ()  # each [N, H, capacity, K]
-        self.length = 0
+        self.target: tuple[Tensor, ...] = ()  # each [N, H, T, K]
 
     def extend(self, *new_NHTK: Tensor) -> tuple[Tensor, ...]:
         """Append target positions; return the keys and values of all positions."""
-        rows, heads, added, width = new_NHTK[0].shape
-        old, self.length = self.length, self.length + added
-        if not self.buffers or self.length > self.buffers[0].shape[2]:
-            capacity = max(2 * old, self.length, FIRST_CAPACITY)
-            grown = tuple(new.new_empty(rows, heads, capacity, width) for new in new_NHTK)
-            for larger, buffer in zip(grown, self.buffers, strict=False):
-                larger[:, :, :old] = buffer[:, :, :old]
-            self.buffers = grown
-        for buffer, new in zip(self.buffers, new_NHTK, strict=True):
-            buffer[:, :, old : self.length] = new
-        return tuple(buffer[:, :, : self.length] for buffer in self.buffers)
+        if self.target:
+            pairs = zip(self.target, new_NHTK, strict=True)
+            new_NHTK = tuple(torch.cat(pair, dim=2) for pair in pairs)
+        self.target = new_NHTK
+        return self.target
+
+    @property
+    def length(self) -> int:
+        """The number of target positions."""
+        return self.target[0].shape[2] if self.target else 0
 
     def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
         """Keep these sentences, in order, and these target rows."""
         if len(sentences_B) < len(self.source[0]):
             k_BHSK, v_BHSK = self.source
             self.source = (k_BHSK[sentences_B], v_BHSK[sentences_B])
-        self.buffers = tuple(buffer.index_select(0, rows_N) for buffer in self.buffers)
+        self.target = tuple(part.index_select(0, rows_N) for part in self.target)
 
 
 class DecoderLayer(Layer):
