@@ -104,7 +104,7 @@ def graph_counts() -> Values:
 
 
 def kernel_groups(setup: Setup, flags: list[str]) -> Measurement:
-    """Shares of a step by group of kernels, by the parts of `python -m benchmarks.profile`."""
+    """Shares of a step by group of kernels, by the parts of `step_parts`."""
     data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
     with open_training(flags, data) as training:
         training.warm_up()
