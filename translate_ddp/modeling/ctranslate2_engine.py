@@ -126,19 +126,13 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """The translations of a batch, none longer than the limit of its own source.
 
-        Greedy search ends at a limit; a beam search continues with other hypotheses, so it is
-        repeated for the sentences whose limit was exceeded.
+        The search is repeated for the sentences whose limit was exceeded: at a limit, a beam search
+        continues with other hypotheses.
         """
-        limits = [length_limit(len(source)) for source in sources]
-        if config.beam_width == 1:
-            return [
-                [Hypothesis(best.ids[:limit], best.score)]
-                for (best,), limit in zip(found, limits, strict=True)
-            ]
         exceeded = [
             row
-            for row, limit in enumerate(limits)
-            if any(len(hypothesis.ids) > limit for hypothesis in found[row])
+            for row, source in enumerate(sources)
+            if any(len(each.ids) > length_limit(len(source)) for each in found[row])
         ]
         pending = {row: self._submit([sources[row]], config) for row in exceeded}
         again = {row: self._hypotheses(only.result(), config) for row, (only,) in pending.items()}
