@@ -52,14 +52,6 @@ def read_settings(
     return _with_folder(tyro.cli(settings, args=words, **_options(description)))
 
 
-def read_settings_and_flags(
-    settings: type[Parsed], description: str | None
-) -> tuple[Parsed, list[str]]:
-    """As `read_settings`; also returns the flags that `settings` has no field for."""
-    found, flags = tyro.cli(settings, return_unknown_args=True, **_options(description))
-    return _with_folder(found), flags
-
-
 def _options(description: str | None) -> dict[str, Any]:
     spec = sys.modules["__main__"].__spec__
     prog = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None

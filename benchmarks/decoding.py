@@ -27,7 +27,7 @@ from benchmarks.report import write_report
 from benchmarks.rounds import Outcome, Outcomes, raw, rows, run_rounds
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import report_errors
-from translate_ddp.modeling.decoding import default_max_tokens
+from translate_ddp.modeling.engine import default_max_tokens
 
 PACE = "sentences_per_second"
 BAR = "sentences/s"

@@ -6,7 +6,6 @@ run does between steps is missing: validation, checkpoints and progress bar.
 
 import os
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ import numpy as np
 import torch
 
 from benchmarks.clock import Clock
-from benchmarks.machine import wait_for
 from config import Config, parse
 from translate_ddp.data.batches import BatchLoader, Step, padding_share
 from translate_ddp.data.dataset import PreparedData
@@ -130,19 +128,3 @@ def run_clock(training: Training, steps: Iterator[np.ndarray], clock: Clock) -> 
 def decided(world: World, flag: bool) -> bool:
     """The flag of rank 0, on every rank: they all stop at the same step."""
     return bool(world.sum_(torch.tensor(int(world.is_main and flag))))
-
-
-def time_steps(
-    training: Training, steps: Iterator[np.ndarray], at_least: int, seconds: float = 0.0
-) -> list[tuple[float, np.ndarray]]:
-    """The seconds and rows of each step, until rank 0 has taken enough of both."""
-    world = training.world
-    taken: list[tuple[float, np.ndarray]] = []
-    total = 0.0
-    while decided(world, len(taken) < at_least or total < seconds):
-        begin = time.perf_counter()
-        rows = next(steps)
-        wait_for(world.device)
-        taken.append((time.perf_counter() - begin, rows))
-        total += taken[-1][0]
-    return taken

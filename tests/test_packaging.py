@@ -72,9 +72,8 @@ def test_version_option_of_the_entry_point_prints_the_version():
     ("library", "module", "names"),
     [
         ("torch", "torch", "_foreach_copy_"),  # modeling/kernels.py
-        # modeling/inference_weights.py
-        ("torch", "torch", "ops.mkldnn._reorder_linear_weight"),
-        ("torch", "torch", "ops.mkldnn._linear_pointwise"),
+        ("torch", "torch", "ops.mkldnn._reorder_linear_weight"),  # modeling/kernels.py
+        ("torch", "torch", "ops.mkldnn._linear_pointwise"),  # modeling/kernels.py
         ("datasets", "datasets.packaged_modules.cache.cache", "Cache"),  # data/huggingface.py
         ("datasets", "datasets.config", "HF_UPDATE_DOWNLOAD_COUNTS"),  # data/files.py
     ],

@@ -8,10 +8,13 @@ translator.translate(["The old doctor reads the letter."], n_best=3)
 """
 
 # ruff: noqa: E402
+import copy
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
@@ -26,9 +29,14 @@ from translate_ddp.data.sentences import cut, join_sentences, split_sentences
 from translate_ddp.data.tagging import direction_tag, prefix_of
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.modeling.engine import StoredEngine, TorchEngine, ignore
-from translate_ddp.modeling.exported_folder import is_exported, open_exported
-from translate_ddp.modeling.precision import choose_dtype
+from translate_ddp.modeling.ctranslate2_engine import (
+    CTranslate2Engine,
+    is_exported,
+    open_exported,
+)
+from translate_ddp.modeling.engine import TorchEngine, ignore
+from translate_ddp.modeling.kernels import choose_dtype
+from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.runtime.cpus import threads_per_process
 from translate_ddp.runtime.device import fix_cuda_kernels
@@ -39,10 +47,39 @@ from translate_ddp.text import base_language, has_letter, normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.open_checkpoint import open_checkpoint, saved_model
 from translate_ddp.training.state import RunState
-from translate_ddp.translation import OnMessage, Sentence, Translation, as_warning, by_row, in_texts
 
 LINE_BREAKS = "[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+"
 Parts = list[list[int] | str]  # ids of sentences or of parts of long ones; texts that are kept
+OnMessage = Callable[[int, str], None]  # of the index of a text, and a message about it
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, or a part of a long one, with one of its translations."""
+
+    source: str
+    text: str
+    tokens: list[str]  # of the translation; the last is the end of the sentence, ""
+    log_probs: list[float]  # of these tokens, in nats
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One of the translations of a text."""
+
+    text: str
+    sentences: list[Sentence]
+
+    @property
+    def score(self) -> float:
+        """The mean log-probability of a token, in nats, at most 0; 0 of an empty text."""
+        log_probs = [value for sentence in self.sentences for value in sentence.log_probs]
+        return sum(log_probs) / max(len(log_probs), 1)
+
+
+def as_warning(row: int, message: str) -> None:
+    """A message of the Python API."""
+    warnings.warn(f"Text {row}: {message}", stacklevel=4)  # the line that calls `translate`
 
 
 class Translator:
@@ -50,7 +87,7 @@ class Translator:
 
     def __init__(
         self,
-        engine: StoredEngine,
+        engine: TorchEngine | CTranslate2Engine,
         tokenizer: Tokenizer,
         languages: tuple[str, str],
         longest_source: int,
@@ -62,7 +99,6 @@ class Translator:
         self.engine, self.tokenizer = engine, tokenizer
         self.lang_src, self.lang_tgt = languages
         self.is_bidirectional = is_bidirectional
-        self._prefix = prefix_of(direction_tag(self.lang_tgt, is_bidirectional))
         self.longest_source = longest_source  # tokens, without [EOS]; longer ones are cut
         self._state = state
         self._learnt = abbreviations or {}
@@ -139,9 +175,14 @@ class Translator:
                 f"The model translates {self.lang_src} to {self.lang_tgt} only: for both "
                 "directions, train with --bidirectional."
             )
-        languages = self.lang_tgt, self.lang_src
-        state = self.longest_source, self._state, True, self._learnt, self.split
-        return Translator(self.engine, self.tokenizer, languages, *state)
+        other = copy.copy(self)
+        other.lang_src, other.lang_tgt = self.lang_tgt, self.lang_src
+        return other
+
+    @property
+    def _prefix(self) -> str:
+        """What precedes a source in both directions' models: the tag of the target language."""
+        return prefix_of(direction_tag(self.lang_tgt, self.is_bidirectional))
 
     def sentences(self, text: str, split: Split = "sentences") -> list[str]:
         """The sentences of a source text, or the text as one; as it is if it has no letters."""
@@ -221,7 +262,7 @@ class Translator:
         temperature: float = NBestConfig.temperature,
         seed: int = NBestConfig.seed,
     ) -> list[str] | list[list[Translation]]:
-        """A translation of each text, in order, as one line; "" of a blank text.
+        """A translation of each text, in order, as one line; "" of an empty text.
 
         With `n_best`, that many translations of each text with their scores, best first; it needs a
         beam at least as wide, unless `temperature` samples them, in the order of drawing. Beam
@@ -237,25 +278,48 @@ class Translator:
         config = NBestConfig(beam_width, length_penalty, width, temperature, seed)
         rows, parts = self._parts(texts, report, split or self.split)
         sources = [part for part in parts if not isinstance(part, str)]
-        found = self.engine.translate(sources, config, in_texts(on_done, len(texts), len(sources)))
-        if n_best is None:
-            decoded = map(normalize, self.tokenizer.decode([best.ids for best, *_ in found]))
-            return [self._join(row) for row in by_row(rows, parts, decoded, str, len(texts))]
+        on_parts = _in_texts(on_done, len(texts), len(sources))
+        found = self.engine.translate(sources, config, on_parts)
+        translated = iter(self._scored(sources, found) if n_best else self._best(found))
+        by_text = [[list[Sentence]() for _ in range(width)] for _ in texts]
+        for row, part in zip(rows, parts, strict=True):
+            if isinstance(part, str):
+                several = [Sentence(part, part, [f" {part}", ""], [0.0, 0.0])] * width
+            else:
+                several = next(translated)
+            for sentences, sentence in zip(by_text[row], several, strict=True):
+                sentences.append(sentence)
+        translations = [[self._joined(each) for each in several] for several in by_text]
+        return translations if n_best is not None else [best.text for (best,) in translations]
 
-        def keep(text: str) -> list[Sentence]:
-            return [Sentence(text, text, [f" {text}", ""], [0.0, 0.0])] * n_best
+    def _best(self, found: list[list[Hypothesis]]) -> list[list[Sentence]]:
+        """The best of the translations of each part, as text only."""
+        texts = self.tokenizer.decode([best.ids for best, *_ in found])
+        return [[Sentence("", normalize(text), [], [])] for text in texts]
 
-        scored = Sentence.scored(self.engine, self.tokenizer, self._prefix.strip(), sources, found)
-        return [
-            [self._translation([part[k] for part in row]) for k in range(n_best)]
-            for row in by_row(rows, parts, scored, keep, len(texts))
-        ]
+    def _scored(
+        self, parts: list[list[int]], found: list[list[Hypothesis]]
+    ) -> list[list[Sentence]]:
+        """All translations of each part, with the log-probabilities of their tokens."""
+        sources = [part for part, several in zip(parts, found, strict=True) for _ in several]
+        targets = [hypothesis.ids for several in found for hypothesis in several]
+        log_probs = self.engine.log_probs(sources, targets)
+        texts = self.tokenizer.decode(sources), self.tokenizer.decode(targets)
+        tag = self._prefix.strip()
+        sentences = (
+            Sentence(
+                source.strip().removeprefix(tag).strip(),
+                normalize(target),
+                [*self.tokenizer.pieces(ids), ""],
+                each.tolist(),
+            )
+            for source, target, ids, each in zip(*texts, targets, log_probs, strict=True)
+        )
+        return [[next(sentences) for _ in several] for several in found]
 
-    def _translation(self, sentences: list[Sentence]) -> Translation:
-        return Translation(self._join([sentence.text for sentence in sentences]), sentences)
-
-    def _join(self, sentences: Sequence[str]) -> str:
-        return join_sentences(sentences, self.lang_tgt)
+    def _joined(self, sentences: list[Sentence]) -> Translation:
+        texts = [sentence.text for sentence in sentences]
+        return Translation(join_sentences(texts, self.lang_tgt), sentences)
 
     def _parts(
         self, texts: Sequence[str], report: OnMessage, split: Split = "sentences"
@@ -287,7 +351,21 @@ class Translator:
     def _cut(self, ids: list[int], limit: int) -> Parts:
         """Parts of a long sentence, those with letters with the tag of the direction before it."""
         (tag,) = self.tokenizer.encode([self._prefix.strip()])
-        rest = ids[len(tag) :]  # the tag's tokens are those before a blank
+        rest = ids[len(tag) :]  # the tag's tokens are those before a space
         cuts = cut(self.tokenizer.pieces(rest), max(1, limit - len(tag)))
         found = [(rest[part], self.tokenizer.decode([rest[part]])[0].strip()) for part in cuts]
         return [tag + part if has_letter(text) else text for part, text in found]
+
+
+def _in_texts(on_done: Callable[[int], None], texts: int, parts: int) -> Callable[[int], None]:
+    """A function of finished parts that calls `on_done` with their share of the texts."""
+    done = 0
+    if not parts:  # all texts are empty or kept
+        on_done(texts)
+
+    def parts_done(count: int) -> None:
+        nonlocal done
+        before, done = done, done + count
+        on_done(done * texts // parts - before * texts // parts)
+
+    return parts_done

@@ -7,9 +7,8 @@ import torch
 
 from benchmarks.common import read_settings
 from benchmarks.decoders.task import Decoder, Ids, Task, time_decoding
-from translate_ddp.modeling.decoding import decode_n_best, default_max_tokens
-from translate_ddp.modeling.inference_weights import ready_to_decode
-from translate_ddp.modeling.precision import choose_dtype
+from translate_ddp.modeling.engine import TorchEngine, default_max_tokens, ready_to_decode
+from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.cpu_memory import keep_freed_memory
 from translate_ddp.settings import NBestConfig
@@ -43,8 +42,7 @@ def main() -> None:
 
 def translate(model: Transformer, sources: Ids, beam_width: int, max_tokens: int) -> Ids:
     device = model.embedding.weight.device
-    config = NBestConfig(beam_width)
-    found = decode_n_best(model.start, sources, device, config, max_tokens=max_tokens)
+    found = TorchEngine(model, device, max_tokens).translate(sources, NBestConfig(beam_width))
     return [best.ids for (best,) in found]
 
 

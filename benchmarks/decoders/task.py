@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.machine import default_device, wait_for
 from translate_ddp.data.tokenizer import Tokenizer
-from translate_ddp.modeling.decoding import length_limit
+from translate_ddp.modeling.engine import length_limit
 from translate_ddp.settings import ModelConfig
 from translate_ddp.training.checkpoint import load
 from translate_ddp.training.open_checkpoint import saved_model

@@ -9,7 +9,7 @@ from benchmarks.decoders.task import Ids
 from benchmarks.gpu.case import Setup
 from benchmarks.random_pairs import random_copies
 from benchmarks.workbench import open_training, take_steps
-from translate_ddp.modeling.inference_weights import ready_to_decode
+from translate_ddp.modeling.engine import ready_to_decode
 from translate_ddp.modeling.transformer import Transformer
 
 GPU_TOKENS = 12_500  # of a step

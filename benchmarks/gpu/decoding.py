@@ -17,9 +17,8 @@ from benchmarks.gpu.case import Case, Measurement, Setup, require
 from benchmarks.gpu.copying import share_equal, train_to_copy
 from benchmarks.gpu.defaults import torch_defaults
 from config import parse
-from translate_ddp.modeling.decoding import default_max_tokens, length_limit
-from translate_ddp.modeling.inference_weights import ready_to_decode
-from translate_ddp.modeling.precision import choose_dtype
+from translate_ddp.modeling.engine import default_max_tokens, length_limit, ready_to_decode
+from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
 
 BEAMS = (1, 4)

@@ -24,7 +24,7 @@ from config import parse
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.data.tokenizer import PAD
-from translate_ddp.modeling.precision import choose_dtype
+from translate_ddp.modeling.kernels import choose_dtype
 
 BATCHES_SORTED_TOGETHER = 50  # as in `group_by_length` of transformers
 IGNORED = -100  # a label that is padding

@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -104,12 +105,14 @@ def graph_counts() -> Values:
 
 
 def kernel_groups(setup: Setup, flags: list[str]) -> Measurement:
-    """Shares of a step by group of kernels, by the parts of `python -m benchmarks.profile`."""
+    """Shares of a step by group of kernels, by the parts of `step_parts`."""
     data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
     with open_training(flags, data) as training:
         training.warm_up()
         steps = take_steps(training)
-        workbench.time_steps(training, steps, UNTIMED_STEPS)
+        for _ in islice(steps, UNTIMED_STEPS):
+            pass
+        wait_for(training.world.device)
         parts = profile_steps(training, steps, setup.sizes.profiled_steps)
     total = sum(part.seconds for part in parts.values())
     shares: Values = {f"{name} %": 100 * part.seconds / total for name, part in parts.items()}

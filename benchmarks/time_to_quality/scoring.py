@@ -10,9 +10,8 @@ from torch import Tensor
 from benchmarks.corpus import Corpus
 from benchmarks.machine import default_device
 from benchmarks.time_to_quality.clock import list_snapshots
-from translate_ddp.modeling.decoding import decode_n_best, default_max_tokens
-from translate_ddp.modeling.inference_weights import ready_to_decode
-from translate_ddp.modeling.precision import choose_dtype
+from translate_ddp.modeling.engine import TorchEngine, ready_to_decode
+from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import GREEDY, ModelConfig
 from translate_ddp.training.metrics import score_texts
@@ -26,7 +25,7 @@ class OtherPositions(Transformer):
 
     positions_TD: Tensor  # not a buffer, which a cast would round
 
-    def _embed(self, tokens_BT: Tensor, first_position: int) -> Tensor:
+    def _embed(self, tokens_BT: Tensor, first_position: int = 0) -> Tensor:
         x_BTD = self.embedding(tokens_BT) * math.sqrt(self.d_model)
         last = first_position + tokens_BT.shape[1]
         positions_TD = self.positions_TD[first_position:last].to(x_BTD.device)
@@ -72,8 +71,7 @@ def validation_bleu(model: Transformer, corpus: Corpus) -> float:
     data, device = corpus.data, default_device()
     pairs = data.validation
     sources = [pairs.source[row] for row in range(len(pairs))]
-    max_tokens = default_max_tokens(device)
-    found = decode_n_best(model.start, sources, device, GREEDY, max_tokens=max_tokens)
+    found = TorchEngine(model, device).translate(sources, GREEDY)
     predictions = data.tokenizer.decode([best.ids for (best,) in found])
     texts = (data.validation_sources, predictions, data.validation_references)
     return score_texts(*texts, corpus.config.corpus.lang_tgt)["BLEU"]

@@ -18,8 +18,7 @@ from translate_ddp.apps.exporting.trained_model import NotTheSame
 from translate_ddp.data.tokenizer import PAD, SOS, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
-from translate_ddp.modeling.decoding import length_limit
-from translate_ddp.modeling.engine import Engine
+from translate_ddp.modeling.engine import Engine, length_limit
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import NBestConfig, TokenizerConfig
 from translate_ddp.translator import Translator

@@ -18,8 +18,7 @@ from translate_ddp.apps.serving.requests import (
     public_codes,
 )
 from translate_ddp.errors import UserError
-from translate_ddp.translation import Sentence, Translation
-from translate_ddp.translator import Translator
+from translate_ddp.translator import Sentence, Translation, Translator
 
 
 def translation(*sentences: list[tuple[str, float]], text: str) -> Translation:

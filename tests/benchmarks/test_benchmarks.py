@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import math
 import os
 import pkgutil
 import subprocess
@@ -13,33 +12,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import torch.distributed as dist
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-from torch.nn.parallel import DistributedDataParallel
 
 import benchmarks
 from benchmarks import common, rounds
 from benchmarks.common import Failed, as_flags, last_line, read_settings, select
-from benchmarks.curve_fit import MEMORY, PACE, TIME, Curve
 from benchmarks.flops import step_flop
 from benchmarks.report import Row, command_line, table, write_report
-from benchmarks.scaling import (
-    Setting,
-    bucket_bytes,
-    epoch_seconds,
-    meta_model,
-    pass_seconds,
-    ring_bytes,
-    step_seconds,
-)
 from benchmarks.training import best_peer
-from tests.helpers.models import VOCABULARY, random_ids, small_model
+from tests.helpers.models import VOCABULARY, small_model
 from translate_ddp.errors import UserError
 
 COMMANDS = (
-    "gpu.__main__ recipe.__main__ training decoding profile curves scaling quality neighbours "
-    "control_plane startup demo scripts serving time_to_quality.__main__ preparation".split()
+    "gpu.__main__ recipe.__main__ training decoding control_plane demo serving "
+    "time_to_quality.__main__ preparation".split()
 )
 PEERS = ("ctranslate2", "eole", "pyonmttok", "transformers")
 
@@ -182,15 +167,6 @@ def test_best_peer_of_bf16_may_be_in_fp32():
     assert best_peer("translate_ddp, fp32, 1 x 2", {ours: 9.0, bf16: 4.0}) is None
 
 
-def test_exponent_and_bend_of_an_exact_curve():
-    # Memory 60 + 2 x: the bend is at 30. Time 5 x: the exponent is 1.
-    x = [8, 16, 32, 64, 128, 256]
-    curve = Curve("length", x, [{TIME: 5 * v, MEMORY: 60 + 2 * v, PACE: 1} for v in x])
-    assert math.isclose(curve.line(TIME)[0], 1, rel_tol=1e-9)
-    assert math.isclose(curve.line(TIME)[1], 5, rel_tol=1e-9)
-    assert math.isclose(curve.bend(MEMORY), 30, rel_tol=1e-6)
-
-
 def test_flop_of_a_step_by_hand():
     # 2+2 layers, width d = 64, feed-forward 2 d, one sentence of 3 source and 5 target tokens.
     flop = step_flop(small_model(d_model=64), np.array([3]), np.array([5]))
@@ -199,42 +175,3 @@ def test_flop_of_a_step_by_hand():
     assert flop.linear == 6 * (3 * (encoder + memory) + 5 * decoder)
     assert flop.attention == 12 * 64 * 2 * (3 * 3 + 5 * 5 + 5 * 3)
     assert flop.projection == 6 * VOCABULARY * 64 * 5
-
-
-def test_ring_all_reduce_sends_almost_twice_its_size():
-    assert ring_bytes(100, 2) == 100 and ring_bytes(100, 4) == 150
-
-
-def test_buckets_are_those_of_ddp(tmp_path: Path):
-    model, cap_mb = small_model(d_model=64), 0.1
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    try:
-        ddp = DistributedDataParallel(model, bucket_cap_mb=cap_mb)
-        sizes: list[int] = []
-
-        def record(_: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-            sizes.append(bucket.buffer().nbytes)
-            return allreduce_hook(None, bucket)  # pyright: ignore[reportArgumentType]
-
-        ddp.register_comm_hook(None, record)
-        for _ in range(2):  # DDP orders its buckets after the first backward pass
-            sizes.clear()
-            ddp(random_ids(2, 6), random_ids(2, 6)).sum().backward()
-        assert sizes == bucket_bytes(model, cap_mb)
-    finally:
-        dist.destroy_process_group()
-
-
-def test_forecast_of_many_machines_has_a_floor_of_launches_and_a_rest_that_does_not_shrink():
-    # Hand-worked: a pass of base has 709 launches of 6 microseconds.
-    assert pass_seconds("base", 32) == pass_seconds("base", 320) == pytest.approx(0.004254)
-    assert pass_seconds("base", 25_000) > 0.02
-    # The flags of a step: 10 hops of 5 microseconds each way between 1,024 GPUs, and 12 bytes.
-    _, all_reduces, exposed = step_seconds(Setting("base", gpus=1024, bucket_cap_mb=1e6))
-    [gradients] = bucket_bytes(meta_model("base"), 1e6)
-    flags = 2 * 10 * 5e-6 + ring_bytes(12, 1024) / 25e9
-    bucket = 2 * 10 * 5e-6 + ring_bytes(gradients, 1024) / 25e9
-    assert all_reduces == exposed == pytest.approx(bucket + flags)
-    few, many = epoch_seconds(Setting("big", gpus=64)), epoch_seconds(Setting("big", gpus=1024))
-    assert many[0] < few[0] / 15 and many[1] == few[1]
-    assert epoch_seconds(Setting("big", validating_gpus=64))[1] < few[1]

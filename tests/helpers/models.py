@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.modeling.decoding import decode_n_best
+from translate_ddp.modeling.engine import TorchEngine, ignore
 from translate_ddp.modeling.search import Hypothesis, SearchState
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig, NBestConfig
@@ -49,14 +48,18 @@ def random_pairs(lengths: Sequence[int], random: np.random.Generator) -> Paralle
 
 
 def decode(
-    start: Callable[[Tensor], SearchState],
+    model: Transformer,
     sources: Sequence[Sequence[int] | np.ndarray],
     *,
     max_tokens: int,
     beam_width: int = 1,
-    on_done: Callable[[int], None] = lambda count: None,
+    on_done: Callable[[int], None] = ignore,
+    start: Callable[..., SearchState] | None = None,
 ) -> list[Hypothesis]:
-    """The best translation of each source, on the CPU; a width of 1 is greedy."""
-    device, config = torch.device("cpu"), NBestConfig(beam_width)
-    found = decode_n_best(start, sources, device, config, max_tokens=max_tokens, on_done=on_done)
-    return [best for (best,) in found]
+    """The best translation of each source, on the CPU; a width of 1 is greedy.
+
+    `start` replaces the model in the search.
+    """
+    engine = TorchEngine(model, torch.device("cpu"), max_tokens)
+    engine.start = start or engine.start
+    return [best for (best,) in engine.translate(sources, NBestConfig(beam_width), on_done)]

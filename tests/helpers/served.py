@@ -17,7 +17,7 @@ from translate_ddp.apps.serving.app import create_app
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.apps.serving.server import listen, make_server
 from translate_ddp.settings import SearchConfig
-from translate_ddp.translation import Sentence, Translation
+from translate_ddp.translator import Sentence, Translation
 
 
 def upper(text: str, rank: int) -> str:

@@ -1,19 +1,47 @@
-"""The fast versions, and weights laid out for inference, give the results of the plain ones."""
+"""The fast versions give the results of the plain ones; bf16 changes results a little.
+
+Also which dtype a device computes in, and what it says about that.
+"""
+
+from contextlib import nullcontext
+from itertools import groupby
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.helpers.models import decode, random_ids, small_batch, small_model
-from translate_ddp.modeling import fused_losses, inference_weights, kernels
-from translate_ddp.modeling.inference_weights import PackedWeights, PaddedWeights, ready_to_decode
-from translate_ddp.modeling.kernels import Dropout, Linear, cast_weights, dropout_mask
+from tests.helpers.models import decode, small_batch, small_model
+from translate_ddp.modeling import fused_losses, kernels
+from translate_ddp.modeling.engine import TorchEngine
+from translate_ddp.modeling.kernels import (
+    Dropout,
+    Linear,
+    cast_weights,
+    choose_dtype,
+    dropout_mask,
+    padding_mask,
+    precision_warning,
+)
 from translate_ddp.modeling.loss import Objective
-from translate_ddp.modeling.transformer import Transformer, padding_mask
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.device import fix_cuda_kernels
+from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import LossConfig
+from translate_ddp.training.checkpoint import load
+from translate_ddp.training.run import choose_common_dtype
+from translate_ddp.translator import Translator
 
 CPU = torch.device("cpu")
 DTYPES = [torch.float32, torch.bfloat16]
+
+
+@pytest.fixture
+def model() -> Transformer:
+    return small_model(d_model=64)
+
+
+# --- fast and plain versions ---
 
 
 def loss_and_grads(model: Transformer) -> list[torch.Tensor]:
@@ -37,11 +65,11 @@ class FastVersionUsed(Exception):
         (kernels, "cast_all"),
         (kernels, "dropout_mask"),
         (fused_losses.FusedTokenLoss, "forward"),
-        (inference_weights, "PackedWeights"),
+        (kernels, "PackedWeights"),
     ],
 )
 def test_plain_uses_no_fast_version(owner: object, name: str, monkeypatch: pytest.MonkeyPatch):
-    if name == "PackedWeights" and not inference_weights.can_pack(CPU, torch.float32):
+    if name == "PackedWeights" and not kernels.can_pack(CPU, torch.float32):
         pytest.skip("a processor or a torch without packed products")
 
     def raise_error(*_: object, **__: object) -> None:
@@ -53,7 +81,7 @@ def test_plain_uses_no_fast_version(owner: object, name: str, monkeypatch: pytes
         for dtype in DTYPES:
             model = small_model(dtype, dropout=0.1)
             loss_and_grads(model)
-            decode(ready_to_decode(model.eval()).start, [[5, 6]], max_tokens=100)
+            decode(model, [[5, 6]], max_tokens=100)
 
     with kernels.plain():
         train_and_decode()
@@ -64,12 +92,10 @@ def test_plain_uses_no_fast_version(owner: object, name: str, monkeypatch: pytes
 def test_columns_are_added_for_a_gpu_only_and_not_by_plain():
     on_cpu_VD = torch.randn(11, 5)
     assert kernels.pad_vocabulary(on_cpu_VD) is on_cpu_VD
-    weights_VD, mask_B11M = torch.empty(11, 5, device="meta"), torch.zeros(2, 1, 1, 5)
+    weights_VD = torch.empty(11, 5, device="meta")
     assert len(kernels.pad_vocabulary(weights_VD)) == 64
-    assert kernels.align_mask(mask_B11M).stride()[0] == 8
     with kernels.plain():
         assert kernels.pad_vocabulary(weights_VD) is weights_VD
-        assert kernels.align_mask(mask_B11M) is mask_B11M
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -100,25 +126,30 @@ def test_attention_written_out_equals_torch(kind: str, queries: int):
 
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9])
-def test_aligned_mask_has_values_of_plain_mask(length: int):
-    mask_B11M = torch.randn(3, 1, 1, length)
-    aligned_B11M = kernels.align_mask(mask_B11M)
-    assert torch.equal(aligned_B11M, mask_B11M)
-    assert all(stride % kernels.MASK_ALIGNMENT == 0 for stride in aligned_B11M.stride()[:-1])
+def test_mask_hides_padding_and_has_aligned_rows_unless_plain(length: int):
+    tokens_BM = (torch.arange(length) < torch.tensor([[length], [1], [4]])).long()
+    expected = torch.where(tokens_BM == 0, -torch.inf, 0.0)[:, None, None]
+    for is_plain in (False, True):
+        with kernels.plain() if is_plain else nullcontext():
+            mask_B11M = padding_mask(tokens_BM, torch.float32)
+        assert torch.equal(mask_B11M, expected)
+        stride = length if is_plain else -(-length // 8) * 8
+        assert set(mask_B11M.stride()[:-1]) == {stride}
 
 
 def test_weights_cast_together_equal_weights_cast_one_by_one(monkeypatch: pytest.MonkeyPatch):
     model = small_model(torch.bfloat16, dropout=0.1)
     together = loss_and_grads(model)
-    monkeypatch.setattr(kernels, "cast_weights", lambda *_: None)
+    for layer in (*model.encoder_layers, *model.decoder_layers):
+        layer._forward_pre_hooks.clear()
     one_by_one = loss_and_grads(model)
     assert all(torch.equal(a, b) for a, b in zip(together, one_by_one, strict=True))
 
 
-def test_every_pass_casts_the_current_weights():
+def test_every_forward_pass_casts_the_current_weights():
     linear = Linear(4, 4)
     x = torch.ones(1, 4, dtype=torch.bfloat16)
-    cast_weights([linear], torch.bfloat16)
+    cast_weights(linear, (x,))
     before = linear(x)
     with torch.no_grad():
         linear.weight.add_(1.0)
@@ -174,87 +205,126 @@ def test_dropout_depends_on_seed_and_is_off_in_evaluation():
     assert torch.equal(dropout(y), y)
 
 
-def test_padded_columns_are_cut_off_the_logits(monkeypatch: pytest.MonkeyPatch):
-    model = small_model()
-    monkeypatch.setattr(kernels, "pad_vocabulary", lambda x_VD: F.pad(x_VD, (0, 0, 0, 5)))
-    projection = PaddedWeights(model.embedding.weight)
-    hidden_BD = torch.randn(3, 32)
-    torch.testing.assert_close(projection(hidden_BD), model.logits(hidden_BD))
-    assert len(projection.padded_PD) == len(model.embedding.weight) + 5
+# --- precision ---
 
 
-ON_X86 = (
-    torch.backends.mkldnn.is_available()
-    and torch.cpu.get_capabilities().get("architecture") == "x86_64"
-)
+def test_bf16_loss_and_gradients_are_close_to_fp32(model: Transformer):
+    losses, grads = [], []
+    for dtype in (torch.float32, torch.bfloat16):
+        model.zero_grad()
+        model.dtype = dtype
+        loss = Objective(model, LossConfig())(small_batch())["loss"]
+        loss.backward()
+        losses.append(loss.item())
+        grads.append({name: p.grad.clone() for name, p in model.named_parameters()})  # pyright: ignore
+    assert losses[0] != losses[1] == pytest.approx(losses[0], rel=5e-3)
+    for name, plain in grads[0].items():
+        error = (grads[1][name] - plain).norm() / plain.norm()
+        assert error < 0.1, name
+        assert grads[1][name].dtype == torch.float32
 
 
-@pytest.fixture
-def model() -> Transformer:
-    model = small_model().eval()
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradients_become_ready_layer_by_layer(model: Transformer, dtype: torch.dtype):
+    # DDP sums the gradients of a layer over the ranks while it computes those of the next.
+    ready: list[str] = []
     for name, parameter in model.named_parameters():
-        if name.endswith("bias"):  # biases start as zeros
-            torch.nn.init.normal_(parameter)
-    return model
+        parameter.register_post_accumulate_grad_hook(lambda _, name=name: ready.append(name))
+    model.dtype = dtype
+    Objective(model, LossConfig())(small_batch())["loss"].backward()
+    backwards = ["decoder_norm", "decoder_layers.1", "decoder_layers.0", "encoder_norm"]
+    backwards += ["encoder_layers.1", "encoder_layers.0", "embedding"]
+    parts = [part for name in ready for part in backwards if name.startswith(part)]
+    assert [part for part, _ in groupby(parts)] == backwards
+    assert len(parts) == len(ready) == len(list(model.parameters()))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("rows", [1, 3, 40])
-def test_ready_model_gives_logits_of_the_model(model: Transformer, dtype: torch.dtype, rows: int):
-    source_BS, target_BT = random_ids(rows, 7), random_ids(rows, 5)
-    plain_BTV = model.logits(model(source_BS, target_BT))
+def test_backward_has_no_copies_for_in_place_changes(model: Transformer, dtype: torch.dtype):
     model.dtype = dtype
-    state = ready_to_decode(model).start(source_BS)
-    stepwise = [state.step(target_BT[:, t]) for t in range(5)]
-    within = 1e-5 if dtype == torch.float32 else 0.1
-    torch.testing.assert_close(torch.stack(stepwise, dim=1), plain_BTV, rtol=within, atol=within)
+    model.train()
+    loss = Objective(model, LossConfig())(small_batch())["loss"]
+    found, to_visit = set(), [loss.grad_fn]
+    while to_visit:
+        if (node := to_visit.pop()) is not None and node not in found:
+            found.add(node)
+            to_visit += [following for following, _ in node.next_functions]
+    names = {node.name() for node in found}
+    assert "ReluBackward0" in names and not any("CopySlices" in name for name in names)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_ready_to_decode_does_not_change_the_model(model: Transformer, dtype: torch.dtype):
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    model.dtype = dtype
-    ready = ready_to_decode(model)
-    if ready is not model:
-        assert not any(parameter.requires_grad for parameter in ready.parameters())
-    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
-    assert all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
-
-
-@pytest.mark.skipif(not ON_X86, reason="not an x86 CPU, or torch without oneDNN")
-@pytest.mark.parametrize(
-    ("dtype", "has_bf16", "packs"),
-    [(torch.float32, False, True), (torch.bfloat16, True, True), (torch.bfloat16, False, False)],
-)
-def test_all_products_are_packed_in_a_dtype_that_the_cpu_has(
-    model: Transformer,
-    dtype: torch.dtype,
-    has_bf16: bool,
-    packs: bool,
-    monkeypatch: pytest.MonkeyPatch,
-):
-    if dtype == torch.bfloat16 and has_bf16 > inference_weights.has_bf16(torch.device("cpu")):
-        pytest.skip("a CPU without bf16")
-    monkeypatch.setattr(inference_weights, "has_bf16", lambda device: has_bf16)
-    linear = sum(isinstance(module, Linear) for module in model.modules())
-    model.dtype = dtype
-    ready = ready_to_decode(model)
-    kinds = [type(module) for module in ready.modules()]
-    assert kinds.count(PackedWeights) == (linear + 1 if packs else 0)  # and the logits
-    assert kinds.count(Linear) == (0 if packs else linear)
-    assert ready_to_decode(ready) is ready
-
-
-@pytest.mark.parametrize("error", [AttributeError, RuntimeError, TypeError])
-def test_model_is_only_cast_without_packed_products(
-    model: Transformer, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
-):
-    def raise_error(*_: object) -> None:
-        raise error("changed by a version of torch")
-
-    monkeypatch.setattr(inference_weights.PackedWeights, "__init__", raise_error)
-    assert ready_to_decode(model) is model
+def test_all_activations_but_embeddings_are_bf16(model: Transformer):
+    seen: list[torch.dtype] = []
+    for module in model.modules():
+        module.register_forward_hook(
+            lambda *call: seen.append(call[-1].dtype) if torch.is_tensor(call[-1]) else None
+        )
     model.dtype = torch.bfloat16
-    ready = ready_to_decode(model)
-    assert {p.dtype for p in ready.parameters()} == {torch.bfloat16}
-    assert PackedWeights not in [type(module) for module in ready.modules()]
+    Objective(model, LossConfig())(small_batch())
+    # The two embedding look-ups are fp32.
+    assert seen.count(torch.float32) == 2 and seen.count(torch.bfloat16) > 20
+
+
+def test_auto_is_bf16_on_cpus_with_its_instructions(monkeypatch: pytest.MonkeyPatch):
+    for name in ("avx512_bf16", "amx_tile", "avx2"):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda name=name: {name: True})
+        assert choose_dtype("auto", CPU) == (torch.float32 if name == "avx2" else torch.bfloat16)
+        assert choose_dtype("fp32", CPU) == torch.float32
+        assert choose_dtype("bf16", CPU) == torch.bfloat16
+
+
+@pytest.mark.parametrize("instructions", ["avx512_bf16", "avx2"])
+@pytest.mark.parametrize("of_training", ["bf16", "auto", "fp32"])
+def test_a_model_is_used_in_bf16_only_where_the_device_has_it(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, of_training: str, instructions: str
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {instructions: True})
+    state = load(next(trained.glob("tmodel_epoch_0001_*")))
+    state.run.config["train"]["precision"] = of_training
+    is_bf16 = instructions == "avx512_bf16" and of_training != "fp32"
+    expected = torch.bfloat16 if is_bf16 else torch.float32
+    assert dtype_of(Translator.of(state, CPU)) == expected
+    assert dtype_of(Translator.of(state, CPU, "bf16")) == torch.bfloat16
+
+
+def dtype_of(translator: Translator) -> torch.dtype:
+    assert isinstance(translator.engine, TorchEngine)
+    return translator.engine.model.dtype
+
+
+def test_fix_cuda_kernels_overrides_defaults_of_torch():
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True
+    fix_cuda_kernels()
+    # cuDNN's attention gives NaN gradients, and makes a slow plan for each shape.
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    assert torch.backends.cuda.flash_sdp_enabled()
+    assert torch.backends.cuda.mem_efficient_sdp_enabled()
+    assert not torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [([torch.bfloat16] * 2, torch.bfloat16), ([torch.bfloat16, torch.float32], torch.float32)],
+)
+def test_ranks_compute_in_fp32_if_one_of_them_has_no_bf16(
+    monkeypatch: pytest.MonkeyPatch, others: list[torch.dtype], expected: torch.dtype
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    monkeypatch.setattr(World, "gather", lambda self, value: [value, *others])
+    assert choose_common_dtype("auto", World()) == expected
+
+
+def test_gpu_without_bf16_gives_a_warning(monkeypatch: pytest.MonkeyPatch):
+    gpu = torch.device("cuda", 0)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: False)
+    assert choose_dtype("auto", gpu) == torch.float32
+    assert "Tesla T4 has no bf16, and fp16 is not" in str(precision_warning("auto", gpu))
+    assert "only emulates bf16" in str(precision_warning("bf16", gpu))
+    assert precision_warning("fp32", gpu) is None
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    assert choose_dtype("auto", gpu) == torch.bfloat16
+    assert precision_warning("auto", gpu) is None
+    assert precision_warning("auto", CPU) is None

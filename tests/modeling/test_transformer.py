@@ -8,6 +8,7 @@ import torch
 from tests.helpers.models import random_ids as ids
 from tests.helpers.models import small_model
 from translate_ddp.modeling import kernels
+from translate_ddp.modeling.engine import DecodingState
 from translate_ddp.modeling.transformer import Transformer, sinusoids
 from translate_ddp.presets import PRESETS
 from translate_ddp.settings import ModelConfig
@@ -46,7 +47,7 @@ def test_selected_rows_of_a_cache_give_logits_of_one_full_pass(model: Transforme
     source_BS, target_NT = ids(3, 7), ids(6, 20)
     source_BS[1, 4:] = 0
     sentences, rows = torch.tensor([1, 2]), torch.tensor([3, 3, 5, 4])
-    state = model.start(source_BS)
+    state = DecodingState(model, source_BS)
     for t in range(3):
         state.step(target_NT[:, t])
     state.select(sentences, rows)

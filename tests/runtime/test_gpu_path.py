@@ -13,7 +13,7 @@ from tests.helpers import processes
 from tests.helpers.fake_gpu import Launches, fake_gpu, to_fake
 from tests.helpers.models import random_pairs, small_model
 from translate_ddp.data.batches import Batch, collate
-from translate_ddp.modeling.inference_weights import PaddedWeights, ready_to_decode
+from translate_ddp.modeling.engine import DecodingState, ready_to_decode
 from translate_ddp.modeling.loss import Objective, at_real_positions
 from translate_ddp.modeling.search import beam, greedy
 from translate_ddp.modeling.transformer import Transformer
@@ -80,12 +80,11 @@ def validate_and_decode() -> None:
     with fake_gpu() as device:
         ready = ready_to_decode(base_model(device).eval())
         assert {parameter.dtype for parameter in ready.parameters()} == {torch.bfloat16}
-        assert isinstance(ready.projection, PaddedWeights)
         with torch.inference_mode():
             batch = fake_batch(device, rows=8, source=30, target=33, real=200)
             hidden_RD = at_real_positions(ready(batch.source_BS, batch.target_BT), batch)
             assert ready.logits(hidden_RD).shape == (200, 31_990)
-            state = ready.start(torch.ones(8, 30, dtype=torch.int64, device=device))
+            state = DecodingState(ready, torch.ones(8, 30, dtype=torch.int64, device=device))
             tokens_N = torch.ones(8, dtype=torch.int64, device=device)
             with Launches() as step:
                 logits_NV = state.step(tokens_N)
@@ -111,7 +110,7 @@ def search_until_first_wait() -> None:
         searches: list[Callable[..., object]] = [greedy, lambda *a: beam(*a, width=4)]
         for search in searches:
             with torch.inference_mode():
-                state = ready.start(torch.ones(8, 30, dtype=torch.int64, device=device))
+                state = DecodingState(ready, torch.ones(8, 30, dtype=torch.int64, device=device))
                 with pytest.raises(Waited):
                     search(state, [80] * 8, device)
 

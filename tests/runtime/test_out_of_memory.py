@@ -9,6 +9,7 @@ import torch
 from tests.helpers import processes
 from tests.helpers.models import decode, small_model
 from translate_ddp.data.batches import Step
+from translate_ddp.modeling.engine import DecodingState
 from translate_ddp.modeling.search import SearchState
 from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
 from translate_ddp.training.step import OptimizerStep
@@ -47,21 +48,21 @@ def test_decoding_halves_batches_that_do_not_fit(monkeypatch: pytest.MonkeyPatch
         tried.append(len(source_BS))
         if len(source_BS) > 3:
             raise torch.OutOfMemoryError("more than three rows")
-        return model.start(source_BS)
+        return DecodingState(model, source_BS)
 
     sources = [[n] * 4 for n in range(4, 14)]
-    expected = decode(model.start, sources, max_tokens=1000)
-    assert decode(start, sources, max_tokens=1000) == expected
+    expected = decode(model, sources, max_tokens=1000)
+    assert decode(model, sources, max_tokens=1000, start=start) == expected
     assert tried == [10, 5, *[2, 3] * 2]  # a size that did not fit is not tried again
     tried.clear()
-    assert decode(start, sources * 2, max_tokens=50) == expected * 2
+    assert decode(model, sources * 2, max_tokens=50, start=start) == expected * 2
     assert tried == [10, 5, *[2, 3] * 4]  # not by later batches either
 
     def fail(source_BS: torch.Tensor) -> SearchState:
         raise torch.OutOfMemoryError("not even one")
 
     with pytest.raises(OutOfMemory, match="a sentence of 4 tokens with a beam of 1: end other"):
-        decode(fail, sources, max_tokens=1000)
+        decode(model, sources, max_tokens=1000, start=fail)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.helpers.faults import Run
 from tests.helpers.nodes import two_nodes
 from tests.helpers.processes import run_train, start
 from tests.helpers.runs import checkpoints
-from translate_ddp.modeling import precision
+from translate_ddp.modeling import kernels
 from translate_ddp.quantities import rank_names
 from translate_ddp.runtime import distributed
 from translate_ddp.training.identity import describe_differences, without_path
@@ -46,7 +46,7 @@ def test_preload_may_differ_in_the_path_only(first: str, second: str):
 
 
 def train_with_bf16_on_rank_0(flags: list[str]) -> None:
-    precision.has_bf16 = lambda device: os.environ["RANK"] == "0"
+    kernels.has_bf16 = lambda device: os.environ["RANK"] == "0"
     run_train(flags)
 
 

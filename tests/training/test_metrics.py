@@ -14,8 +14,7 @@ from tests.helpers.runs import last_state, validations
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import EOS, SOS, train_tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.decoding import length_limit
-from translate_ddp.modeling.engine import TorchEngine
+from translate_ddp.modeling.engine import TorchEngine, length_limit
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import CheckpointConfig, ModelConfig, TokenizerConfig

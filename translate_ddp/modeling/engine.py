@@ -1,24 +1,46 @@
-"""Engines: they compute translations and their probabilities, from token ids to token ids."""
+"""Engines compute translations and their probabilities, from token ids to token ids.
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+`TorchEngine` decodes in batches that fit the memory, with the model's weights ready for inference.
+"""
+
+import copy
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
+from translate_ddp.data.batches import group_by_tokens, pad, split_into_passes
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.modeling.decoding import decode_n_best, default_max_tokens
-from translate_ddp.modeling.inference_weights import fingerprint, ready_to_decode
-from translate_ddp.modeling.scoring import token_log_probs
-from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.data.tokenizer import EOS, SOS
+from translate_ddp.errors import UserError
+from translate_ddp.modeling.fused_losses import rows_at_once
+from translate_ddp.modeling.kernels import Linear, PackedWeights, can_pack, padding_mask
+from translate_ddp.modeling.loss import at_real_positions
+from translate_ddp.modeling.search import (
+    SCORES_ARE_NAN,
+    Hypothesis,
+    SearchState,
+    beam,
+    greedy,
+    sample,
+)
+from translate_ddp.modeling.transformer import Attention, DecoderLayer, LayerCache, Transformer
+from translate_ddp.runtime.out_of_memory import FREE_MEMORY, OutOfMemory, explain_out_of_memory
 from translate_ddp.settings import NBestConfig, default_micro_batch_tokens
 
+# Tokens decoded at once: source tokens with padding, times the rows of a sentence. On a GPU a step
+# of few rows takes as long as one of many.
+CPU_MAX_TOKENS, GPU_MAX_TOKENS = 4096, 65_536
 Ids = Sequence[Sequence[int] | np.ndarray]  # of sentences, without start and end markers
 
 
 def ignore(count: int) -> None:
-    """Takes the number of finished sentences and does nothing."""
+    """Receives the number of finished sentences and does nothing."""
 
 
 class Engine(Protocol):
@@ -49,17 +71,13 @@ class Engine(Protocol):
         ...
 
 
-class StoredEngine(Engine, Protocol):
-    """An engine whose weights are identified, so that its translations can be continued later."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of its weights in their precision: another one may give other translations."""
-        ...
-
-
 class TorchEngine:
-    """A model with PyTorch, in the precision of its `dtype`. A pass holds up to `max_tokens`."""
+    """A model with PyTorch, in the precision of its `dtype`.
+
+    Sentences of similar length form a batch of up to `max_tokens` tokens, padding and hypotheses
+    included. A batch that does not fit the memory is halved, and so are later ones of its size. On
+    a CPU each thread searches a batch of its own.
+    """
 
     def __init__(self, model: Transformer, device: torch.device, max_tokens: int = 0) -> None:
         self.model = ready_to_decode(model).eval()
@@ -68,24 +86,218 @@ class TorchEngine:
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(self.model)
+        """A hash of all weights in their dtype, in hex: another may give other translations."""
+        weights = dict(self.model.named_parameters())
+        for name, part in self.model.named_modules():
+            if isinstance(part, PackedWeights) and part is not self.model.projection:
+                weights[f"{name}.weight"] = part.packed.to_dense(self.model.dtype)
+        digest = hashlib.sha256()
+        for tensor in weights.values():
+            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        return digest.hexdigest()
 
     def translate(
         self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore
     ) -> list[list[Hypothesis]]:
-        return decode_n_best(
-            self.model.start,
-            sources,
-            self.device,
-            config,
-            max_tokens=self.max_tokens,
-            on_done=on_done,
-        )
+        """As `Engine.translate`.
 
+        Raises OutOfMemory if a single sentence needs too much memory, UserError if scores are NaN.
+        """
+        outputs = [[Hypothesis([], score=None)] * config.n_best for _ in sources]
+        filled = [row for row, source in enumerate(sources) if len(source)]
+        if len(filled) < len(sources):
+            on_done(len(sources) - len(filled))
+        in_batches = longest_first(
+            [sources[row] for row in filled], self.max_tokens, config.rows_per_sentence
+        )
+        batches = [[filled[place] for place in places] for places in in_batches]
+
+        def search(rows: list[int]) -> list[list[Hypothesis]]:
+            return self._search_in_memory([sources[row] for row in rows], config)
+
+        num_threads = torch.get_num_threads() if self.device.type == "cpu" else 1
+        with thread_map(min(num_threads, len(batches))) as apply:
+            for rows, hypotheses in zip(batches, apply(search, batches), strict=True):
+                for row, several in zip(rows, hypotheses, strict=True):
+                    outputs[row] = several
+                on_done(len(rows))
+        return outputs
+
+    def _search_in_memory(self, sources: Ids, config: NBestConfig) -> list[list[Hypothesis]]:
+        """As `_search`, but in halves if the memory does not suffice for all sources at once."""
+        length, width = len(sources[0]), config.rows_per_sentence  # the first is the longest
+        tokens = len(sources) * (length + 1) * width
+        name = f"{width} samples" if config.temperature else f"a beam of {width}"
+        flag = "--n_best" if config.temperature else "--beam_width"
+        advice = f"lower {flag}" if width > 1 else FREE_MEMORY
+        if len(sources) == 1 or tokens <= self.max_tokens:
+            try:
+                where = f"a sentence of {length} tokens with {name}"
+                with explain_out_of_memory(self.device, lambda: where, advice):
+                    return self._search(sources, config)
+            except OutOfMemory:
+                if len(sources) == 1:
+                    raise
+                self.max_tokens = tokens - 1
+        # Outside of the handler, whose traceback keeps the tensors of the failed search alive.
+        half = len(sources) // 2
+        halves = sources[:half], sources[half:]
+        return [found for part in halves for found in self._search_in_memory(part, config)]
+
+    @torch.inference_mode()
+    def _search(self, sources: Ids, config: NBestConfig) -> list[list[Hypothesis]]:
+        width, device = config.rows_per_sentence, self.device
+        sentences = [np.asarray(source, dtype=np.int64) for source in sources]
+        limits = [length_limit(len(sentence)) for sentence in sentences]
+        state = self.start(pad(Ragged.of(sentences), last=EOS).to(device))
+        if config.temperature:
+            seeds = [[config.seed, *sentence.tolist()] for sentence in sentences]
+            return sample(state, limits, device, seeds, width, config.temperature)
+        if width > 1:
+            found = beam(state, limits, device, width, config.length_penalty)
+            return [hypotheses[: config.n_best] for hypotheses in found]
+        return [[hypothesis] for hypothesis in greedy(state, limits, device)]
+
+    def start(self, source_BS: Tensor) -> SearchState:
+        """The state before the first target token of padded sources, which end with [EOS]."""
+        return DecodingState(self.model, source_BS)
+
+    @torch.inference_mode()
     def log_probs(
         self, sources: Ids, targets: Ids, on_done: Callable[[int], None] = ignore
     ) -> list[np.ndarray]:
+        """As `Engine.log_probs`. Raises UserError if a log-probability is NaN."""
         pairs = ParallelDataset(Ragged.of(sources), Ragged.of(targets))
-        # A pass over all positions needs more memory than a search over the same tokens.
+        if not len(pairs):
+            return []
+        # All positions at once need more memory than a search over the same tokens.
         max_tokens = min(self.max_tokens, default_micro_batch_tokens(self.device.type))
-        return token_log_probs(self.model, pairs, self.device, max_tokens, on_done)
+        order = np.lexsort((pairs.source.lengths, pairs.target.lengths))
+        by_length = pairs.take(order)
+        found = []
+        for batch in split_into_passes(by_length, [len(order)], max_tokens):
+            batch = batch.to(self.device)
+            hidden_RD = at_real_positions(self.model(batch.source_BS, batch.target_BT), batch)
+            rows = rows_at_once(hidden_RD, len(self.model.embedding.weight))
+            parts = zip(hidden_RD.split(rows), batch.labels_R.split(rows), strict=True)
+            for hidden_CD, labels_C in parts:
+                log_p_CV = self.model.logits(hidden_CD).float().log_softmax(dim=-1)
+                found.append(log_p_CV.gather(1, labels_C[:, None])[:, 0].cpu())
+            on_done(len(batch.target_BT))
+        log_probs = torch.cat(found).numpy()
+        if np.isnan(log_probs).any():
+            raise UserError(SCORES_ARE_NAN)
+        ends = np.cumsum(by_length.target.lengths + 1)
+        in_order = np.split(log_probs, ends[:-1])
+        return [in_order[place] for place in np.argsort(order)]
+
+
+class DecodingState:
+    """N target rows of a search over B sentences, N / B of each: the model's `SearchState`."""
+
+    def __init__(self, model: Transformer, source_BS: Tensor) -> None:
+        self.model, self.source_BS = model, source_BS
+        self.memory_BSD, self.mask_B11S = model.encode(source_BS)
+        layers = cast("list[DecoderLayer]", list(model.decoder_layers))
+        sources = [layer.cross_attention.keys_values(self.memory_BSD) for layer in layers]
+        # Contiguous, since every step reads them.
+        self.caches = [LayerCache((k.contiguous(), v.contiguous())) for k, v in sources]
+
+    def step(self, tokens_N: Tensor) -> Tensor:
+        x_N1D = self.model.decode(tokens_N[:, None], self.memory_BSD, self.mask_B11S, self.caches)
+        return self.model.logits(x_N1D[:, 0]).float()
+
+    def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
+        if len(sentences_B) < len(self.source_BS):
+            self.source_BS = self.source_BS[sentences_B]
+            self.memory_BSD = self.memory_BSD[sentences_B]
+            self.mask_B11S = padding_mask(self.source_BS, self.model.dtype)
+        for cache in self.caches:
+            cache.select(sentences_B, rows_N)
+
+
+def default_max_tokens(device: torch.device) -> int:
+    return CPU_MAX_TOKENS if device.type == "cpu" else GPU_MAX_TOKENS
+
+
+def length_limit(source_tokens: int) -> int:
+    """Maximum length of a translation, which depends on its own source only."""
+    return 2 * source_tokens + 20
+
+
+def longest_first(sources: Ids, max_tokens: int, width: int = 1) -> list[list[int]]:
+    """Batches of indices of sources of similar length, the longest first, up to `max_tokens` each.
+
+    A source takes its tokens and [EOS], padding included, times its `width` hypotheses.
+    """
+    lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64) * width
+    order = np.argsort(-lengths, kind="stable")
+    return [rows.tolist() for rows in group_by_tokens(order, lengths, max_tokens)]
+
+
+@contextmanager
+def thread_map(num_threads: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """A `map` that runs in this many threads, each with one core."""
+    if num_threads <= 1:
+        yield map
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(num_threads) as pool:
+            yield pool.map
+    finally:
+        torch.set_num_threads(before)
+
+
+def ready_to_decode(model: Transformer) -> Transformer:
+    """The model for inference only: itself, or a copy if weights are to be cast or packed.
+
+    The copy shares unchanged weights with the model. Use it before the model is trained further.
+    """
+    weight = model.embedding.weight
+    packs = model.projection is None and can_pack(weight.device, model.dtype)
+    if weight.dtype == model.dtype and not packs:
+        return model
+    in_dtype = {id(p): nn.Parameter(p.detach().to(model.dtype), False) for p in model.parameters()}
+    ready = copy.deepcopy(model, memo=in_dtype)
+    if packs:
+        for name in [name for name, part in ready.named_modules() if isinstance(part, Linear)]:
+            linear = cast(Linear, ready.get_submodule(name))
+            ready.set_submodule(name, PackedWeights(linear.weight, linear.bias))
+        ready.projection = PackedWeights(ready.embedding.weight)
+    return ready
+
+
+@torch.inference_mode()
+def cross_attention(
+    model: Transformer, source_ids: Sequence[int], target_ids: Sequence[int]
+) -> Tensor:
+    """The mean weights of all decoder layers and heads, weights_TS, in fp32 on the CPU.
+
+    A row for the prediction of each target token and of the final [EOS]; a column for each source
+    token and the final [EOS]. Each row sums to 1. The ids have no start and end markers.
+    """
+    device = model.embedding.weight.device
+    source_1S = torch.tensor([[*source_ids, EOS]], device=device)
+    target_1T = torch.tensor([[SOS, *target_ids]], device=device)
+    weights_1HTS: list[Tensor] = []  # of each layer
+
+    # The model's own attention does not return its weights.
+    def record(attention: nn.Module, inputs: tuple[Any, ...]) -> None:
+        weights_1HTS.append(attention_weights(cast(Attention, attention), *inputs[:2]))
+
+    with ExitStack() as stack:
+        stack.callback(model.train, model.training)
+        for layer in model.decoder_layers:
+            attention = layer.get_submodule("cross_attention")
+            stack.enter_context(attention.register_forward_pre_hook(record))
+        model.eval()(source_1S, target_1T)
+    return torch.stack(weights_1HTS).mean(dim=(0, 1, 2)).cpu()
+
+
+def attention_weights(attention: Attention, x_1TD: Tensor, k_1HSK: Tensor) -> Tensor:
+    """softmax(q k / sqrt(K)), weights_1HTS in fp32 (Vaswani et al. 2017, eq. 1)."""
+    q_1HTK = attention.split_heads(attention.query(x_1TD))
+    scores_1HTS = q_1HTK.float() @ k_1HSK.float().transpose(-1, -2)
+    return (scores_1HTS * q_1HTK.shape[-1] ** -0.5).softmax(dim=-1)

@@ -10,21 +10,25 @@ that Pegasus in `transformers` and CTranslate2 load. Shape letters of tensor nam
 """
 
 import math
-from typing import cast
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translate_ddp.data.tokenizer import PAD
-from translate_ddp.modeling import kernels
-from translate_ddp.modeling.cache import LayerCache, TargetCache
-from translate_ddp.modeling.kernels import Dropout, LayerNorm, Linear
+from translate_ddp.modeling.kernels import (
+    Dropout,
+    Layer,
+    LayerNorm,
+    Linear,
+    attention,
+    padding_mask,
+)
 from translate_ddp.settings import ModelConfig
 
 
 class Attention(nn.Module):
-    """Multi-head attention (Vaswani et al. 2017, section 3.2.2); a decoder caches `keys_values`."""
+    """Multi-head attention (Vaswani et al. 2017, section 3.2.2)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -49,9 +53,8 @@ class Attention(nn.Module):
         is_causal: bool = False,
     ) -> Tensor:
         q_BHTK = self.split_heads(self.query(x_BTD))
-        context_BHTK = kernels.attention(
-            q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal, self.dropout if self.training else 0.0
-        )
+        dropout = self.dropout if self.training else 0.0
+        context_BHTK = attention(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal, dropout)
         return self.out(context_BHTK.transpose(1, 2).flatten(2))
 
     def split_heads(self, x_BMD: Tensor) -> Tensor:
@@ -71,7 +74,7 @@ class FeedForward(nn.Module):
         return self.down(self.dropout(F.relu(self.up(x_BTD))))
 
 
-class EncoderLayer(nn.Module):
+class EncoderLayer(Layer):
     """Self-attention and feed-forward, each x + dropout(sublayer(norm(x)))."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -90,7 +93,35 @@ class EncoderLayer(nn.Module):
         return self.dropout(self.feed_forward(self.feed_forward_norm(x_BSD)), residual=x_BSD)
 
 
-class DecoderLayer(nn.Module):
+class LayerCache:
+    """Keys and values that a decoder layer keeps in a search: of B sources and N target rows."""
+
+    def __init__(self, source_keys_values: tuple[Tensor, Tensor]) -> None:
+        self.source = source_keys_values  # each [B, H, S, K]
+        self.target: tuple[Tensor, ...] = ()  # each [N, H, T, K]
+
+    def extend(self, *new_NHTK: Tensor) -> tuple[Tensor, ...]:
+        """Append target positions; return the keys and values of all positions."""
+        if self.target:
+            pairs = zip(self.target, new_NHTK, strict=True)
+            new_NHTK = tuple(torch.cat(pair, dim=2) for pair in pairs)
+        self.target = new_NHTK
+        return self.target
+
+    @property
+    def length(self) -> int:
+        """The number of target positions."""
+        return self.target[0].shape[2] if self.target else 0
+
+    def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
+        """Keep these sentences, in order, and these target rows."""
+        if len(sentences_B) < len(self.source[0]):
+            k_BHSK, v_BHSK = self.source
+            self.source = (k_BHSK[sentences_B], v_BHSK[sentences_B])
+        self.target = tuple(part.index_select(0, rows_N) for part in self.target)
+
+
+class DecoderLayer(Layer):
     """Causal self-attention, attention to the source, and feed-forward, each with a residual."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -103,20 +134,26 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x_NTD: Tensor, cache: LayerCache, mask_B11S: Tensor) -> Tensor:
+    def forward(
+        self,
+        x_NTD: Tensor,
+        memory_BSD: Tensor,
+        mask_B11S: Tensor,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
         normed_NTD = self.self_attention_norm(x_NTD)
         keys_values = self.self_attention.keys_values(normed_NTD)
-        if cache.target is not None:
-            keys_values = cache.target.extend(*keys_values)
+        if cache is not None:
+            keys_values = cache.extend(*keys_values)
         # Padding is on the right, so the causal mask hides it from every real position. With a
-        # target cache there is one new position, which attends to all. A decision by T would make
-        # the compiler build two graphs.
-        is_causal = cache.target is None
-        attended_NTD = self.self_attention(normed_NTD, *keys_values, is_causal=is_causal)
+        # cache there is one new position, which attends to all. A decision by T would make the
+        # compiler build two graphs.
+        attended_NTD = self.self_attention(normed_NTD, *keys_values, is_causal=cache is None)
         x_NTD = self.dropout(attended_NTD, residual=x_NTD)
         # The rows of one sentence attend to its source as that many queries.
         normed_BTD = self.cross_attention_norm(x_NTD).view(len(mask_B11S), -1, x_NTD.shape[2])
-        attended_BTD = self.cross_attention(normed_BTD, *cache.source, mask_B11S)
+        source = cache.source if cache else self.cross_attention.keys_values(memory_BSD)
+        attended_BTD = self.cross_attention(normed_BTD, *source, mask_B11S)
         x_NTD = self.dropout(attended_BTD.view_as(x_NTD), residual=x_NTD)
         return self.dropout(self.feed_forward(self.feed_forward_norm(x_NTD)), residual=x_NTD)
 
@@ -161,8 +198,7 @@ class Transformer(nn.Module):
 
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
         """Hidden state at each target position, x_BTD, from ids padded on the right."""
-        caches, mask_B11S = self.encode(source_BS)
-        return self.decode(target_BT, caches, mask_B11S)
+        return self.decode(target_BT, *self.encode(source_BS))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [..., V] of the next token from hidden states [..., D], by the tied embedding."""
@@ -170,79 +206,35 @@ class Transformer(nn.Module):
             return self.projection(hidden)
         return F.linear(hidden, self.embedding.weight)
 
-    def encode(self, source_BS: Tensor) -> tuple[list[LayerCache], Tensor]:
-        """Each decoder layer's keys and values of the source, and its padding mask_B11S."""
+    def encode(self, source_BS: Tensor) -> tuple[Tensor, Tensor]:
+        """The source as the decoder sees it, memory_BSD, and its padding mask_B11S."""
         mask_B11S = padding_mask(source_BS, self.dtype)
-        x_BSD = self._embed(source_BS, first_position=0)
+        x_BSD = self._embed(source_BS)
         for layer in self.encoder_layers:
-            kernels.cast_weights(layer.modules(), self.dtype)
             x_BSD = layer(x_BSD, mask_B11S)
-        cross = [layer.cross_attention for layer in self._decoder_layers]
-        kernels.cast_weights([self.encoder_norm, *(part.key_value for part in cross)], self.dtype)
-        memory_BSD = self.encoder_norm(x_BSD)
-        return [LayerCache(part.keys_values(memory_BSD)) for part in cross], mask_B11S
+        return self.encoder_norm(x_BSD), mask_B11S
 
     def decode(
         self,
         target_NT: Tensor,
-        caches: list[LayerCache],
+        memory_BSD: Tensor,
         mask_B11S: Tensor,
-        first_position: int = 0,
+        caches: Sequence[LayerCache] | None = None,
     ) -> Tensor:
-        """Hidden states x_NTD of the next T target tokens, which are added to target caches."""
-        x_NTD = self._embed(target_NT, first_position)
-        for layer, cache in zip(self._decoder_layers, caches, strict=True):
-            done = layer.cross_attention.key_value  # cast and used by `encode`
-            kernels.cast_weights((m for m in layer.modules() if m is not done), self.dtype)
-            x_NTD = layer(x_NTD, cache, mask_B11S)
+        """Hidden states x_NTD of whole targets, or, with a cache of each layer, of the next token.
+
+        N is a multiple of B: the rows of one sentence are adjacent.
+        """
+        x_NTD = self._embed(target_NT, first_position=caches[0].length if caches else 0)
+        for i, layer in enumerate(self.decoder_layers):
+            x_NTD = layer(x_NTD, memory_BSD, mask_B11S, caches[i] if caches else None)
         return self.decoder_norm(x_NTD)
 
-    @property
-    def _decoder_layers(self) -> list[DecoderLayer]:
-        return cast("list[DecoderLayer]", list(self.decoder_layers))
-
-    def start(self, source_BS: Tensor) -> "DecodingState":
-        """Encode the source; return the state before the first target token, for `decoding`."""
-        return DecodingState(self, source_BS)
-
-    def _embed(self, tokens_BT: Tensor, first_position: int) -> Tensor:
+    def _embed(self, tokens_BT: Tensor, first_position: int = 0) -> Tensor:
         x_BTD = self.embedding(tokens_BT) * math.sqrt(self.d_model)
         positions_TD = sinusoids(first_position, tokens_BT.shape[1], self.d_model, x_BTD.device)
         # The embedding's gradient sums over many tokens, so it is looked up in fp32 and cast after.
         return self.dropout((x_BTD + positions_TD).to(self.dtype))
-
-
-class DecodingState:
-    """N target rows of a search over B sentences, N / B of each: the model's `SearchState`."""
-
-    def __init__(self, model: Transformer, source_BS: Tensor) -> None:
-        self.model = model
-        self.caches, self.mask_B11S = model.encode(source_BS)
-        for cache in self.caches:
-            # Contiguous, since every step reads them.
-            cache.source = (cache.source[0].contiguous(), cache.source[1].contiguous())
-            cache.target = TargetCache()
-        self.length = 0
-
-    def step(self, tokens_N: Tensor) -> Tensor:
-        x_N1D = self.model.decode(tokens_N[:, None], self.caches, self.mask_B11S, self.length)
-        self.length += 1
-        return self.model.logits(x_N1D[:, 0]).float()
-
-    def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
-        self.mask_B11S = kernels.align_mask(self.mask_B11S.index_select(0, sentences_B))
-        for cache in self.caches:
-            cache.select(sentences_B, rows_N)
-
-
-def padding_mask(tokens_BM: Tensor, dtype: torch.dtype) -> Tensor:
-    """What attention adds to the scores, mask_B11M: 0 at tokens, -inf at padding.
-
-    In the dtype of attention, since each call would convert a boolean mask again.
-    """
-    mask_BM = torch.zeros(tokens_BM.shape, dtype=dtype, device=tokens_BM.device)
-    mask_BM.masked_fill_(tokens_BM == PAD, -torch.inf)
-    return kernels.align_mask(mask_BM[:, None, None])
 
 
 def sinusoids(first: int, count: int, d_model: int, device: torch.device) -> Tensor:

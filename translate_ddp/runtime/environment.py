@@ -12,7 +12,7 @@ from translate_ddp.errors import UserError, report_errors
 
 # Iterations for which an idle thread of torch (GCC's OpenMP) spins before it sleeps. Beside a
 # second training on the same cores, one keeps a third to more than a half of its speed with this
-# value, and about a fifth with the default (`python -m benchmarks.neighbours`).
+# value, and about a fifth with the default (benchmarks/results/neighbours.md).
 SPIN_COUNT = 2000
 # Compiled kernels that oneDNN and torch each cache, enough for two or three passes. oneDNN compiles
 # one of half a MiB and more for each matmul shape in bf16 and of packed weights. Batches have so

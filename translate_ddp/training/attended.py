@@ -6,7 +6,7 @@ from itertools import groupby
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.data.sentencepiece_model import BLANK
 from translate_ddp.data.tokenizer import EOS, SPECIAL_TOKENS, Tokenizer
-from translate_ddp.modeling.attention import cross_attention
+from translate_ddp.modeling.engine import cross_attention
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_record import Attention
 

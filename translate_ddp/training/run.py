@@ -33,8 +33,8 @@ from translate_ddp.data.subword_dropout import (
 from translate_ddp.data.tagging import prefixes_of
 from translate_ddp.data.tokenizer import existing_size
 from translate_ddp.errors import UserError
+from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.loss import Objective
-from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import choose_preset, with_preset
 from translate_ddp.quantities import counted

@@ -21,7 +21,7 @@ from translate_ddp import __version__
 from translate_ddp.data.batches import padding_share
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import Lengths
-from translate_ddp.modeling.precision import choose_dtype, precision_warning
+from translate_ddp.modeling.kernels import choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import counted, describe_seconds, number, size

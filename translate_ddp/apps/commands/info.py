@@ -10,7 +10,7 @@ import tyro
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.exported_folder import (
+from translate_ddp.modeling.ctranslate2_engine import (
     check_digest,
     is_exported,
     read_description,

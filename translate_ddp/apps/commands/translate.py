@@ -30,8 +30,7 @@ from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.data.readers.tables import file_identity, is_table
 from translate_ddp.modeling.engine import ignore
 from translate_ddp.settings import NBestConfig, Quoting, Split
-from translate_ddp.translation import OnMessage, Translation
-from translate_ddp.translator import Translator
+from translate_ddp.translator import OnMessage, Translation, Translator
 
 Format = Literal["text", "jsonl"]
 

@@ -32,8 +32,12 @@ from translate_ddp.data.languages import language_name
 from translate_ddp.data.sentencepiece_model import SentencePieceModel
 from translate_ddp.data.tokenizer import EOS, SOS, UNK
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
-from translate_ddp.modeling.exported_folder import Description, describe, tokenizer_file
+from translate_ddp.modeling.ctranslate2_engine import (
+    CTranslate2Engine,
+    Description,
+    describe,
+    tokenizer_file,
+)
 from translate_ddp.modeling.transformer import sinusoids
 from translate_ddp.optional_dependency import import_optional
 from translate_ddp.runtime.cpus import threads_per_process

@@ -33,8 +33,7 @@ from translate_ddp.data.sentencepiece_model import BLANK, SentencePieceModel
 from translate_ddp.data.tagging import prefix_of
 from translate_ddp.data.tokenizer import EOS, PAD, SOS, SPECIAL_TOKENS, UNK, Tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.decoding import CPU_MAX_TOKENS, length_limit, longest_first
-from translate_ddp.modeling.engine import Ids, ignore
+from translate_ddp.modeling.engine import CPU_MAX_TOKENS, Ids, ignore, length_limit, longest_first
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.modeling.transformer import sinusoids
 from translate_ddp.optional_dependency import import_optional

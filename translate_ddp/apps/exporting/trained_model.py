@@ -17,8 +17,7 @@ from translate_ddp.data.readers.tables import is_table
 from translate_ddp.data.tagging import direction_tag, prefix_of
 from translate_ddp.data.tokenizer import EOS, Tokenizer
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.modeling.decoding import length_limit
-from translate_ddp.modeling.engine import Engine, Ids, TorchEngine
+from translate_ddp.modeling.engine import Engine, Ids, TorchEngine, length_limit
 from translate_ddp.quantities import counted
 from translate_ddp.settings import GREEDY, ModelConfig
 from translate_ddp.text import normalize

@@ -34,8 +34,7 @@ from translate_ddp.console import print_line
 from translate_ddp.data.languages import language_name
 from translate_ddp.errors import UserError
 from translate_ddp.settings import SearchConfig
-from translate_ddp.translation import Translation
-from translate_ddp.translator import Translator
+from translate_ddp.translator import Translation, Translator
 
 CLIENT_CLOSED_REQUEST = 499  # nginx's status, for the log; the connection is closed already
 Result = TypeVar("Result")

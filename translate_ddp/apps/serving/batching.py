@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from translate_ddp.settings import check_at_least
-from translate_ddp.translation import Translation
+from translate_ddp.translator import Translation
 
 # JSON writes a character in up to 12 bytes (two escapes), and a form in up to as many.
 BYTES_PER_CHARACTER = 12

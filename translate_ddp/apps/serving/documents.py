@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from translate_ddp.text import normalize, separates_words
-from translate_ddp.translation import Translation
+from translate_ddp.translator import Translation
 
 LINE_BREAK = re.compile(r"(\r\n|\r|\n)")
 NOT_TRANSLATED = frozenset(("script", "style", "pre", "code", "textarea"))

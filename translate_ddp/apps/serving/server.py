@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.modeling.exported_folder import DESCRIPTION
+from translate_ddp.modeling.ctranslate2_engine import DESCRIPTION
 from translate_ddp.training.checkpoint import DamagedFile, verify
 from translate_ddp.translator import Translator
 
