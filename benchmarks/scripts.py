@@ -14,8 +14,7 @@ from tokenizers import Regex, Tokenizer
 
 from benchmarks.common import Settings, Values, read_settings
 from benchmarks.report import Row, write_report
-from translate_ddp.data import json_model
-from translate_ddp.data.tokenizer import SPECIAL_TOKENS
+from translate_ddp.data import tokenizer
 from translate_ddp.errors import report_errors
 from translate_ddp.text import normalize
 
@@ -105,12 +104,12 @@ def measure(language: str) -> Values:
         side.append(normalize(blank.join(words)))
 
     def mean(pattern: Regex) -> float:
-        with patch.object(json_model, "WORDS", pattern):
-            text = json_model.train_json(training, "bpe", VOCAB_SIZE, SPECIAL_TOKENS)
+        with patch.object(tokenizer, "WORDS", pattern):
+            text = tokenizer.train_json(training, "bpe", VOCAB_SIZE)
         encoded = Tokenizer.from_str(text).encode_batch(held_out)
         return sum(len(each.ids) for each in encoded) / len(held_out)
 
-    return {"GPT-2's pattern": mean(GPT2), "this pattern": mean(json_model.WORDS)}
+    return {"GPT-2's pattern": mean(GPT2), "this pattern": mean(tokenizer.WORDS)}
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.preparation import prepare
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.settings import CorpusConfig, TokenizerConfig
+from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 
 DEMO_STEPS = 300
@@ -55,8 +55,8 @@ def read_corpus(folder: Path, trained: Trained, count: int) -> tuple[Ids, list[s
     """The first `count` pairs of the run's validation set, then of its training set."""
     run = trained.config
     corpus, tokenizer = CorpusConfig.of(run["corpus"]), TokenizerConfig(**run["tokenizer"])
-    seq_len, perturb = run["batches"]["seq_len"], run.get("augment", {}).get("perturb", False)
-    data = load_prepared(prepare(corpus, tokenizer, seq_len, folder / "data", perturb))
+    seq_len, augment = run["batches"]["seq_len"], AugmentConfig(**run.get("augment", {}))
+    data = load_prepared(prepare(corpus, tokenizer, seq_len, folder / "data", augment))
     parts = (data.validation, data.train)
     pairs = (part[row] for part in parts for row in range(len(part)))
     sources, targets = zip(*itertools.islice(pairs, count), strict=True)

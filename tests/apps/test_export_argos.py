@@ -14,7 +14,7 @@ from translate_ddp.apps.exporting.export import export
 from translate_ddp.apps.exporting.sentences import choose_sentences
 from translate_ddp.apps.exporting.trained_model import TrainedModel
 from translate_ddp.apps.exporting.verification import NotTheSame
-from translate_ddp.data.sentencepiece_model import SentencePieceModel
+from translate_ddp.data.tokenizer import SentencePieceModel
 from translate_ddp.errors import UserError
 from translate_ddp.settings import NBestConfig
 
@@ -92,7 +92,7 @@ def test_sentences_are_joined_with_a_blank(model: TrainedModel):
 def test_model_that_adds_no_blank_gets_a_note(
     model: TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(SentencePieceModel, "adds_blank", False)
+    monkeypatch.setattr(SentencePieceModel, "adds_space", False)
     sentences = choose_sentences(model, "", "", NO_RUN)
     (note,) = export(model, "argos", tmp_path / "x.argosmodel", sentences).notes
     assert "joins sentences without a blank" in note

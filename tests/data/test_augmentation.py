@@ -11,7 +11,7 @@ from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, last_state
 from translate_ddp.data.batches import GROWTH, Batch, BatchLoader, Lengths
 from translate_ddp.data.dataset import PreparedData
-from translate_ddp.data.step_sampler import StepSampler
+from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.tokenizer import EOS, PAD
 from translate_ddp.runtime.distributed import World
 from translate_ddp.training.build import build_loader, prepare_data
@@ -51,7 +51,7 @@ def steps_of(flags: list[str], size: int = 1, first_step: int = 0) -> list[Pairs
         mine = list(loader)
         steps = steps or [[] for _ in mine]
         for batches, step in zip(steps, mine, strict=True):
-            batches += step.passes
+            batches += step.micro_batches
     return [sum(map(pairs_of, batches), Counter()) for batches in steps]
 
 
@@ -76,7 +76,7 @@ def test_target_tokens_of_a_step_are_those_of_all_ranks(flags: list[str]):
     loaders = [loader_of([*flags, *BOTH], rank, 2)[0] for rank in range(2)]
     differ = 0
     for ours, theirs in zip(*loaders, strict=True):
-        labels = sum(len(batch.labels_R) for step in (ours, theirs) for batch in step.passes)
+        labels = sum(len(batch.labels_R) for step in (ours, theirs) for batch in step.micro_batches)
         assert ours.target_tokens == theirs.target_tokens == labels
         differ += labels != loaders[0].sampler.lengths.target[ours.rows].sum()
     assert differ > 3
@@ -87,7 +87,7 @@ def test_pairs_are_those_of_the_corpus_in_another_form(flags: list[str]):
     decode = data.tokenizer.decode
     changed = 0
     for step in loader:
-        found = sum(map(pairs_of, step.passes), Counter())
+        found = sum(map(pairs_of, step.micro_batches), Counter())
         plain = data.train.take(step.rows)
         sources, targets = (decode(list(side)) for side in zip(*found.elements(), strict=True))
         expected = [
@@ -106,11 +106,11 @@ def test_passes_are_within_max_tokens_and_their_growth(flags: list[str], max_tok
     before, split = Lengths.of(data.train).longest_side, 0
     for step in loader:
         limit = min(int(max_tokens), GROWTH * len(step.rows) * before[step.rows].max())
-        for batch in step.passes:
+        for batch in step.micro_batches:
             if len(batch.source_BS) > 1:
                 assert max(batch.source_BS.numel(), batch.target_BT.numel()) <= limit
             assert max(batch.source_BS.shape[1], batch.target_BT.shape[1]) <= 60
-        split += len(step.passes) > 1
+        split += len(step.micro_batches) > 1
     assert split > 3  # upper case is long in this vocabulary
 
 
@@ -127,7 +127,7 @@ def test_rows_are_planned_with_rows_of_their_new_length(flags: list[str], augmen
 
 
 def count_padding(loader: BatchLoader) -> int:
-    batches = [batch for step in loader for batch in step.passes]
+    batches = [batch for step in loader for batch in step.micro_batches]
     sides = [side for batch in batches for side in (batch.source_BS, batch.target_BT)]
     return sum(int((side == PAD).sum()) for side in sides)
 
@@ -136,7 +136,7 @@ def test_without_augmentation_passes_are_in_the_order_of_the_plan(flags: list[st
     loader, data = loader_of(flags)
     assert loader.augmentation is None
     for step in loader:
-        ((batch,), rows) = step.passes, [data.train[row][0].tolist() for row in step.rows]
+        ((batch,), rows) = step.micro_batches, [data.train[row][0].tolist() for row in step.rows]
         found = [[i for i in row if i != PAD] for row in batch.source_BS.tolist()]
         assert found == [[*row, EOS] for row in rows]
         assert step.target_tokens == Lengths.of(data.train).target[step.rows].sum()

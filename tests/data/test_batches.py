@@ -13,15 +13,14 @@ from translate_ddp.data import batches, plan, step_sampler
 from translate_ddp.data.batches import (
     BatchLoader,
     Step,
+    batch_by_tokens,
     collate,
-    group_by_tokens,
     padding_share,
-    split_into_passes,
+    split_into_micro_batches,
 )
-from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.data.dataset import Lengths, ParallelDataset, Ragged
 from translate_ddp.data.mix import Mix
-from translate_ddp.data.plan import Lengths, Plan, plan_epoch
-from translate_ddp.data.step_sampler import StepSampler, shard
+from translate_ddp.data.plan import Plan, StepSampler, plan_epoch, shard
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.settings import BatchConfig
 
@@ -84,7 +83,9 @@ def test_all_ranks_have_the_same_number_of_passes(size: int, monkeypatch: pytest
         for rank in range(size):
             parts = shard(groups, rank, size)
             sizes = [len(part) for part in parts]
-            passes.add(len(split_into_passes(pairs.take(np.concatenate(parts)), sizes, 4000)))
+            passes.add(
+                len(split_into_micro_batches(pairs.take(np.concatenate(parts)), sizes, 4000))
+            )
         uneven += passes != {8 // size}
     assert uneven <= 2  # the last step of the corpus, and that of the few longest rows
 
@@ -111,7 +112,7 @@ def test_passes_are_as_large_as_max_tokens_allows():
     side = Ragged.of([5] * n for n in random.integers(1, 40, 300).tolist())
     passes = [
         batch.target_BT
-        for batch in split_into_passes(ParallelDataset(side, side), [300], max_tokens=100)
+        for batch in split_into_micro_batches(ParallelDataset(side, side), [300], max_tokens=100)
     ]
     assert sum(len(batch_BT) for batch_BT in passes) == 300
     for batch_BT, next_BT in itertools.pairwise(passes):
@@ -121,20 +122,20 @@ def test_passes_are_as_large_as_max_tokens_allows():
 
 def test_groups_equal_those_of_a_search_by_hand():
     lengths = np.array([3, 5, 2, 9, 30, 4])
-    groups = group_by_tokens(np.array([4, 3, 1, 5, 0, 2]), lengths, max_tokens=10)
+    groups = batch_by_tokens(np.array([4, 3, 1, 5, 0, 2]), lengths, max_tokens=10)
     assert [group.tolist() for group in groups] == [[4], [3], [1, 5], [0, 2]]
-    assert group_by_tokens(np.array([], dtype=int), lengths, max_tokens=10) == []
+    assert batch_by_tokens(np.array([], dtype=int), lengths, max_tokens=10) == []
 
 
 def test_a_pass_has_rows_of_one_group_only():
     side = Ragged.of([[5] * n for n in (9, 9, 9, 1, 1, 4)])
-    passes = split_into_passes(ParallelDataset(side, side), [3, 0, 2, 1], max_tokens=20)
+    passes = split_into_micro_batches(ParallelDataset(side, side), [3, 0, 2, 1], max_tokens=20)
     assert [tuple(batch.target_BT.shape) for batch in passes] == [(2, 10), (1, 10), (2, 2), (1, 5)]
 
 
 def test_passes_follow_the_lengths_of_the_pairs_and_not_of_the_plan():
     side = Ragged.of([[5] * n for n in (2, 9, 2, 9)])  # a group of the plan has similar lengths
-    passes = split_into_passes(ParallelDataset(side, side), [4], max_tokens=20)
+    passes = split_into_micro_batches(ParallelDataset(side, side), [4], max_tokens=20)
     assert [tuple(batch.target_BT.shape) for batch in passes] == [(2, 10), (2, 10)]
 
 
@@ -142,7 +143,7 @@ def test_passes_follow_the_lengths_of_the_pairs_and_not_of_the_plan():
 def test_passes_are_within_max_tokens(dataset: ParallelDataset, size: int):
     for rank in range(size):
         for step in BatchLoader(dataset, sampler(dataset, rank, size), 100, CPU):
-            for batch in step.passes:
+            for batch in step.micro_batches:
                 assert batch.source_BS.numel() <= 100
                 assert batch.target_BT.numel() <= 100
 
@@ -172,7 +173,7 @@ def test_padding_share_equals_that_of_the_batches(
     steps = list(BatchLoader(dataset, mine, 100, CPU))
 
     def share(count: int) -> float:
-        passes = [batch for step in steps[:count] for batch in step.passes]
+        passes = [batch for step in steps[:count] for batch in step.micro_batches]
         real = sum(int((b.source_BS != PAD).sum()) + len(b.labels_R) for b in passes)
         return 1 - real / sum(b.source_BS.numel() + b.target_BT.numel() for b in passes)
 
@@ -192,7 +193,7 @@ def test_target_tokens_of_a_step_are_those_of_all_ranks(dataset: ParallelDataset
     samplers = [sampler(dataset, rank, 3) for rank in range(3)]
     loaders = [BatchLoader(dataset, mine, 100, CPU) for mine in samplers]
     for step_of_ranks in zip(*loaders, strict=True):
-        labels = sum(len(batch.labels_R) for step in step_of_ranks for batch in step.passes)
+        labels = sum(len(batch.labels_R) for step in step_of_ranks for batch in step.micro_batches)
         assert [step.target_tokens for step in step_of_ranks] == [labels] * 3
 
 
@@ -208,7 +209,7 @@ def test_rank_without_pairs_has_one_empty_pass(dataset: ParallelDataset):
     one_pair = ParallelDataset(Ragged.of([[5, 6]]), Ragged.of([[7]]))
     mine = sampler(one_pair, rank=0, size=2)
     (step,) = BatchLoader(one_pair, mine, 100, CPU)
-    assert [len(batch.labels_R) for batch in step.passes] == [0]
+    assert [len(batch.labels_R) for batch in step.micro_batches] == [0]
 
 
 def test_warm_up_has_the_group_with_the_most_positions():
@@ -217,7 +218,7 @@ def test_warm_up_has_the_group_with_the_most_positions():
     pairs = ParallelDataset(*(Ragged.of([[5] * (n - 1) for n in side]) for side in sides))
     config = BatchConfig(batch_tokens=600, seq_len=60)
     step = BatchLoader(pairs, sampler(pairs, config=config), 600, CPU).largest_step()
-    assert {tuple(batch.target_BT.shape) for batch in step.passes} == {(5, 28)}
+    assert {tuple(batch.target_BT.shape) for batch in step.micro_batches} == {(5, 28)}
     assert step.rows.min() >= 900
 
 
@@ -235,7 +236,7 @@ def test_every_rank_warms_up_with_a_pass_as_large_as_its_largest(
     dataset: ParallelDataset, size: int
 ):
     def largest_pass(step: Step) -> int:
-        return max(b.source_BS.numel() + b.target_BT.numel() for b in step.passes)
+        return max(b.source_BS.numel() + b.target_BT.numel() for b in step.micro_batches)
 
     config = BatchConfig(batch_tokens=1000, seq_len=60)
     loaders = [
@@ -246,7 +247,7 @@ def test_every_rank_warms_up_with_a_pass_as_large_as_its_largest(
     for loader, step in zip(loaders, steps, strict=True):
         largest = max(map(largest_pass, loader))
         assert largest_pass(step) >= 0.9 * largest
-    labels = sum(len(batch.labels_R) for step in steps for batch in step.passes)
+    labels = sum(len(batch.labels_R) for step in steps for batch in step.micro_batches)
     assert [step.target_tokens for step in steps] == [labels] * size
 
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from translate_ddp.corpus_settings import CorpusConfig, MixConfig, Stage
-from translate_ddp.data.hashing import hashes
-from translate_ddp.data.mix import SALT, Mix
-from translate_ddp.data.plan import Lengths, Plan, plan_epoch
-from translate_ddp.data.step_sampler import StepSampler
+from translate_ddp.data.dataset import Lengths
+from translate_ddp.data.mix import SALT, Mix, hashes
+from translate_ddp.data.plan import Plan, StepSampler, plan_epoch
 from translate_ddp.errors import UserError
 from translate_ddp.settings import BatchConfig, Config, TrainConfig
 

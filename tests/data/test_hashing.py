@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from translate_ddp.data.hashing import hashes, uniform
+from translate_ddp.data.mix import hashes, uniform
 
 
 def test_one_key_gives_the_published_values_of_splitmix64():

@@ -6,18 +6,17 @@ from random import Random
 import numpy as np
 import pytest
 
-from translate_ddp.data.augmentation import Perturbation
-from translate_ddp.data.dataset import Ragged
-from translate_ddp.data.perturbation import (
+from translate_ddp.data.augmentation import (
     LOWER,
     UPPER,
+    Perturbation,
     add_noise,
     add_typos,
     draw,
     perturb,
     remove_end_punctuation,
 )
-from translate_ddp.data.plan import Lengths
+from translate_ddp.data.dataset import Lengths, Ragged
 from translate_ddp.data.sources import DEMO
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.settings import TokenizerConfig

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from translate_ddp.data import plan as plan_module
-from translate_ddp.data.plan import Lengths, Plan, groups_per_step, plan_epoch
+from translate_ddp.data.dataset import Lengths
+from translate_ddp.data.plan import Plan, buckets_per_step, plan_epoch
 from translate_ddp.settings import BatchConfig
 
 BUDGETS = [1024, 2048, 4096, 8192, 25_000]
@@ -124,7 +125,7 @@ def test_four_consecutive_steps_of_one_group_have_all_lengths():
     ],
 )
 def test_groups_of_a_step_grow_with_its_size(settings: dict[str, int], expected: int):
-    assert groups_per_step(np.full(100, 15), BatchConfig(seq_len=60, **settings)) == expected
+    assert buckets_per_step(np.full(100, 15), BatchConfig(seq_len=60, **settings)) == expected
 
 
 @pytest.mark.parametrize("budget", [1024, 8192])

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from translate_ddp.data.merges import MAX_LETTERS, Merges
+from translate_ddp.data.subword_dropout import VARIANTS, SubwordDropout, prepare_dropout
 
 from tests.helpers.corpora import corpus_of, write_parallel
 from translate_ddp.data import subword_dropout
 from translate_ddp.data.dataset import PreparedData, Ragged, load_prepared
-from translate_ddp.data.merges import MAX_LETTERS, Merges
 from translate_ddp.data.preparation import prepare
-from translate_ddp.data.subword_dropout import VARIANTS, SubwordDropout, prepare_dropout
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.settings import TokenizerConfig

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from translate_ddp.data import training_sample
-from translate_ddp.data.tokenizer import train_tokenizer
-from translate_ddp.data.training_sample import sample
+from translate_ddp.data.tokenizer import sample, train_tokenizer
 from translate_ddp.settings import TokenizerConfig
 
 LINES = [f"line {number}" for number in range(1000)]

@@ -18,8 +18,8 @@ from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import checkpoints, records, validations
 from translate_ddp.apps.reporting.reading import read_run
 from translate_ddp.corpus_settings import MixConfig, Stage
+from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.mix import Mix
-from translate_ddp.data.plan import Lengths
 from translate_ddp.run_record import RECORD_FILES
 from translate_ddp.runtime import process_exit
 from translate_ddp.runtime.fault_injection import VARIABLE

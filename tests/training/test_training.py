@@ -75,7 +75,9 @@ def train_and_trace(flags: list[str], trace: str) -> None:
 
     def step(self: Updater, step: Step, **requests: Any) -> StepResult:
         with open(f"{trace}-{os.getpid()}", "a") as file:
-            rows = [(n, row) for n, batch in enumerate(step.passes) for row in batch.target_BT]
+            rows = [
+                (n, row) for n, batch in enumerate(step.micro_batches) for row in batch.target_BT
+            ]
             for number, row in rows:
                 if tokens := [token for token in row.tolist() if token >= len(SPECIAL_TOKENS)]:
                     record = [self.position.epoch, self.position.global_step, number, tokens]

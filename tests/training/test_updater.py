@@ -87,7 +87,7 @@ def test_steps_equal_plain_pytorch():
     moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in plain.parameters()]
     rates = [0.1 * 1 / 4, 0.1 * 2 / 4]  # linear warm-up over 4 steps
     for update, lr in enumerate(rates, start=1):
-        loss = plain(STEP.passes[0])["loss"]
+        loss = plain(STEP.micro_batches[0])["loss"]
         gradients = torch.autograd.grad(loss / STEP.target_tokens, list(plain.parameters()))
         norm = torch.cat([g.flatten() for g in gradients]).square().sum().sqrt()
         assert norm > 0.5  # so it is clipped
@@ -121,7 +121,7 @@ def test_passes_accumulate_exactly():
     other = divided.step(step_of(batch(*ROWS[:1]), batch(*ROWS[1:])))
     assert_same_weights(whole, divided)
     assert torch.equal(one.loss, other.loss) and torch.equal(one.norm, other.norm)
-    positive = make_updater().objective(STEP.passes[0])["positive"]
+    positive = make_updater().objective(STEP.micro_batches[0])["positive"]
     assert one.extras == other.extras == {"positive": positive} and positive > 1
     assert other.extras["positive"].dtype == torch.float64
 
@@ -162,7 +162,9 @@ def test_dropout_depends_on_seed_step_pass_and_rank_only():
     losses = [loss(), loss(seed=1), loss(step=1), loss(other_rank)]
     assert len(set(losses)) == 4
     assert losses == [loss(), loss(seed=1), loss(step=1), loss(other_rank)]
-    twice = make_updater(0.5).compute_gradients(step_of(wide.passes[0], wide.passes[0]))
+    twice = make_updater(0.5).compute_gradients(
+        step_of(wide.micro_batches[0], wide.micro_batches[0])
+    )
     assert float(twice["loss"]) != 2 * losses[0]
 
 

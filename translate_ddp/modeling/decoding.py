@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translate_ddp.data.batches import group_by_tokens, pad
+from translate_ddp.data.batches import batch_by_tokens, pad
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS
 from translate_ddp.modeling.search import Hypothesis, SearchState, beam, greedy, sample
@@ -40,7 +40,7 @@ def longest_first(
     """
     lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64) * width
     order = np.argsort(-lengths, kind="stable")
-    return [rows.tolist() for rows in group_by_tokens(order, lengths, max_tokens)]
+    return [rows.tolist() for rows in batch_by_tokens(order, lengths, max_tokens)]
 
 
 @dataclass

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from translate_ddp.data.batches import split_into_passes
+from translate_ddp.data.batches import split_into_micro_batches
 from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.fused_losses import rows_at_once
@@ -32,7 +32,7 @@ def token_log_probs(
     order = np.lexsort((pairs.source.lengths, pairs.target.lengths))
     by_length = pairs.take(order)
     found = []
-    for batch in split_into_passes(by_length, [len(order)], max_tokens):
+    for batch in split_into_micro_batches(by_length, [len(order)], max_tokens):
         batch = batch.to(device)
         hidden_RD = at_real_positions(model(batch.source_BS, batch.target_BT), batch)
         rows = rows_at_once(hidden_RD, len(model.embedding.weight))

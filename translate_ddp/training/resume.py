@@ -118,7 +118,8 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
             "validation data": data.validation_fingerprint[:12],
         },
         within_epoch=plan
-        | {"seed": config["train"]["seed"], "data order": ORDER, MIX: mix.identity()},
+        | {"seed": config["train"]["seed"], "data order": ORDER, MIX: mix.identity()}
+        | ({"variants": data.variants_fingerprint[:12]} if data.variants else {}),
     )
 
 

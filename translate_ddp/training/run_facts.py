@@ -14,7 +14,7 @@ import torch
 
 from translate_ddp import __version__
 from translate_ddp.data.batches import padding_share
-from translate_ddp.data.plan import Lengths
+from translate_ddp.data.dataset import Lengths
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import changed_settings
 from translate_ddp.run_record import LaunchFacts

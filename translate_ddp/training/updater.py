@@ -95,8 +95,8 @@ class Updater:
         # The gradient is a sum over ranks, but DDP averages: multiply by the number of ranks.
         scale = self.world.size / step.target_tokens
         totals: dict[str, Tensor] = {}
-        for index, batch in enumerate(step.passes):
-            is_last = index == len(step.passes) - 1
+        for index, batch in enumerate(step.micro_batches):
+            is_last = index == len(step.micro_batches) - 1
             reseed(self.seed, self.position.global_step, index, self.world.rank)
             with (
                 self._explain_out_of_memory(batch),

@@ -21,7 +21,7 @@ from translate_ddp.apps.exporting.sentences import Sentences
 from translate_ddp.apps.exporting.trained_model import TrainedModel
 from translate_ddp.apps.exporting.verification import NotTheSame, Verification
 from translate_ddp.data.languages import language_name
-from translate_ddp.data.sentencepiece_model import SentencePieceModel
+from translate_ddp.data.tokenizer import SentencePieceModel
 from translate_ddp.errors import UserError
 from translate_ddp.text import base_language
 
@@ -63,7 +63,7 @@ def write_argos(
         with zipfile.ZipFile(file, "a") as package:
             for name, text in texts.items():
                 package.writestr(f"{root}/{name}", text)
-    if not SentencePieceModel(model.tokenizer.file).adds_blank:
+    if not SentencePieceModel(model.tokenizer.file).adds_space:
         note = "Argos Translate joins sentences without a blank with this SentencePiece model"
         return replace(verification, notes=[*verification.notes, note])
     return verification

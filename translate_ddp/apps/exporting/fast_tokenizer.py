@@ -9,9 +9,17 @@ from typing import Any
 from tokenizers import Regex, decoders, models, normalizers, processors
 from tokenizers import Tokenizer as JsonTokenizer
 
-from translate_ddp.data.json_model import open_json
-from translate_ddp.data.sentencepiece_model import BLANK, SentencePieceModel
-from translate_ddp.data.tokenizer import EOS, PAD, SOS, SPECIAL_TOKENS, UNK, Tokenizer
+from translate_ddp.data.tokenizer import (
+    EOS,
+    PAD,
+    SOS,
+    SPACE,
+    SPECIAL_TOKENS,
+    UNK,
+    SentencePieceModel,
+    Tokenizer,
+    open_json,
+)
 from translate_ddp.text import BLANKS, INVISIBLE
 
 ROLES = {"pad_token": PAD, "unk_token": UNK, "bos_token": SOS, "eos_token": EOS}
@@ -72,10 +80,10 @@ def _from_sentencepiece(tokenizer: Tokenizer) -> JsonTokenizer:
     else:
         vocabulary = list(zip(names, pieces.scores(), strict=True))
         model = JsonTokenizer(models.Unigram(vocabulary, unk_id=UNK, byte_fallback=True))
-    to_name: list[Any] = [normalizers.Replace(" ", BLANK)]
-    to_text: list[Any] = [decoders.Replace(BLANK, " "), decoders.ByteFallback(), decoders.Fuse()]
-    if pieces.adds_blank:
-        to_name.append(normalizers.Prepend(BLANK))
+    to_name: list[Any] = [normalizers.Replace(" ", SPACE)]
+    to_text: list[Any] = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    if pieces.adds_space:
+        to_name.append(normalizers.Prepend(SPACE))
         to_text.append(decoders.Strip(" ", 1, 0))
     model.normalizer = normalizers.Sequence(to_name)
     model.decoder = decoders.Sequence(to_text)

@@ -4,9 +4,8 @@ from translate_ddp import __version__
 from translate_ddp.apps.exporting.trained_model import TrainedModel
 from translate_ddp.apps.exporting.verification import Verification
 from translate_ddp.data.languages import language_name
-from translate_ddp.data.tagging import prefix_of
 from translate_ddp.quantities import counted
-from translate_ddp.text import base_language
+from translate_ddp.text import base_language, prefix_of
 from translate_ddp.training.local_paths import dataset_names, public_name
 from translate_ddp.training.metrics import UNITS
 

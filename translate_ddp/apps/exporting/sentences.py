@@ -9,11 +9,10 @@ from translate_ddp.apps.exporting.trained_model import TrainedModel
 from translate_ddp.data.dataset import find_prepared
 from translate_ddp.data.inputs import read_given_pairs, read_texts
 from translate_ddp.data.readers.tables import is_table
-from translate_ddp.data.tagging import prefix_of
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.engine import Ids
-from translate_ddp.text import normalize
+from translate_ddp.text import normalize, prefix_of
 
 RANDOM_SENTENCES, RANDOM_TOKENS = 200, 40
 LONGEST_PAIRS = 2

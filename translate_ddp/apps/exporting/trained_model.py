@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translate_ddp.data.tagging import direction_tag
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.settings import ModelConfig
+from translate_ddp.text import direction_tag
 from translate_ddp.training.saved_model import saved_model
 from translate_ddp.training.state import RunState
 

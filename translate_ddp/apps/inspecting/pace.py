@@ -10,9 +10,8 @@ import torch
 
 from translate_ddp.apps.inspecting.vocabulary import Vocabulary
 from translate_ddp.data.batches import Step, padding_share
-from translate_ddp.data.dataset import ParallelDataset, PreparedData
-from translate_ddp.data.plan import Lengths
-from translate_ddp.data.step_sampler import StepSampler
+from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, TrainingPairs
+from translate_ddp.data.plan import StepSampler
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.device import choose_device, describe_device, fix_cuda_kernels
 from translate_ddp.runtime.distributed import World
@@ -46,8 +45,8 @@ class Pace:
 
 def plan_first_epoch(dataset: ParallelDataset, pairs: int, config: Config) -> Epoch:
     """The first epoch of one process, as if the dataset were a sample of so many pairs."""
-    lengths, factor = Lengths.of(dataset), pairs / len(dataset)
-    sampler = StepSampler(lengths, config.batches, seed=config.train.seed, rank=0, world_size=1)
+    factor = pairs / len(dataset)
+    sampler = StepSampler(TrainingPairs(dataset, config.train.seed), config.batches)
     tokens = len(dataset.source.tokens) + len(dataset.target.tokens) + 2 * len(dataset)
     device, _ = choose_device(ONE_PROCESS, config.distributed)
     padding = padding_share(sampler, config.pass_tokens(device.type))

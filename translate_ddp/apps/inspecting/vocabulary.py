@@ -9,9 +9,8 @@ import numpy as np
 
 from translate_ddp.apps.inspecting.text_statistics import TextStatistics
 from translate_ddp.data.cleaned_corpus import CleanedCorpus
-from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.encoding import Encoder, encode
-from translate_ddp.data.tagging import TaggedCorpus
+from translate_ddp.data.dataset import ParallelDataset
+from translate_ddp.data.preparation import Encoder, TaggedCorpus, encode
 from translate_ddp.data.tokenizer import UNK, Tokenizer, build_tokenizer
 from translate_ddp.settings import Config
 
@@ -71,7 +70,7 @@ def build_vocabulary(
     encoder = Encoder(tokenizer.text, config.batches.seq_len)
     stem = folder / "sample"
     fits = encode(tagged.pairs(is_chosen), len(texts), encoder, stem, shown)
-    dataset = ParallelDataset(*(Ragged.open(Path(f"{stem}.{side}")) for side in ("src", "tgt")))
+    dataset = ParallelDataset.open(stem)
     validation = corpus.validation()[:VALIDATION_PAIRS]
     source, target = (
         _cover([pair[side] for pair in validation], tokenizer, set(texts.counts[side]))

@@ -19,7 +19,7 @@ from translate_ddp.apps.reporting.sentences import LengthBin, ScoredRow, by_leng
 from translate_ddp.apps.reporting.summary import KILLED, Summary, epoch_at, last_launch, summarize
 from translate_ddp.apps.reporting.svg import shortened
 from translate_ddp.apps.reporting.thinning import few
-from translate_ddp.data.sentencepiece_model import BLANK
+from translate_ddp.data.tokenizer import SPACE
 from translate_ddp.quantities import describe_seconds, number
 from translate_ddp.run_record import (
     REPORT_FILE,
@@ -188,7 +188,7 @@ def _attention(validation: LastValidation | None) -> list[Markup]:
 
 def _token(text: str) -> str:
     """The token, with a dot for the sign of a blank, which fonts show as a thick line."""
-    return untrusted(text).replace(BLANK, "·")
+    return untrusted(text).replace(SPACE, "·")
 
 
 def _is_complete(attention: Attention) -> bool:
