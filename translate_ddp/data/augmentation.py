@@ -10,26 +10,28 @@ Axes: N rows, C draws of a row.
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain, islice, pairwise
 from random import Random
+from zlib import crc32
 
 import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.mix import hashes, uniform
-from translate_ddp.data.pair_store import Pair
-from translate_ddp.data.tokenizer import Tokenizer, open_json
+from translate_ddp.data.tokenizer import Tokenizer, Word
 from translate_ddp.errors import UserError
 from translate_ddp.settings import AugmentConfig
 from translate_ddp.text import capital, lower, normalize, upper
 
-# Every epoch draws the variant of a pair anew: 16 are enough that runs of 20 to 60 epochs, which
-# small corpora need, seldom repeat one. Large corpora need fewer epochs. From about 60,000 pairs
-# on, all variants together have about 1,000,000 pairs, which bounds their time and their disk use.
-MAX_VARIANTS, MIN_VARIANTS = 16, 2
-VARIANT_PAIRS = 1_000_000
+# Small corpora are trained for 20 to 60 epochs, large ones for a few. With 8 variants, a sentence has
+# 3 or 4 perturbed forms, and its words are segmented in 8 ways, while the preparation of 60,000
+# pairs takes some seconds longer. Together the variants of a corpus have at most 500,000 pairs (about
+# 100 MB with sentences of 20 tokens), which bounds time and disk; of a larger corpus, each pair has
+# one variant.
+MAX_VARIANTS = 8
+VARIANT_PAIRS = 500_000
 
 LOWER, UPPER, TITLE = 0.15, 0.07, 0.05  # a sentence has one of them at most
 NO_END_PUNCTUATION = 0.2  # this and the next two are independent of each other and of the case
@@ -47,13 +49,14 @@ NOISE_CHARACTERS = "#*+-/<=>@\\^_|~§°•→♥☺"
 SEGMENTATIONS = 16  # of a word, among which its places in the corpus choose
 MAX_LETTERS = 64  # of a word; longer ones take long and are segmented plainly
 CACHED_WORDS = 2**18  # segmentations that a process remembers
+DRAWS = 2**16  # random numbers in a table: a generator with a seed for each word would take longer
 # Properties of BPE whose letters are not those of the text, or whose words are not merged.
 OTHER_BPE = ("continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")
 
 
 def count_variants(pairs: int) -> int:
     """The number of variants of each of so many training pairs."""
-    return min(max(VARIANT_PAIRS // max(pairs, 1), MIN_VARIANTS), MAX_VARIANTS)
+    return min(max(VARIANT_PAIRS // max(pairs, 1), 1), MAX_VARIANTS)
 
 
 class Augmenter:
@@ -67,53 +70,49 @@ class Augmenter:
         self._tokenizer, self._seq_len = tokenizer, seq_len
         self._merges = Merges(tokenizer.text, config.bpe_dropout) if config.bpe_dropout else None
 
+    def encode(self, texts: Sequence[str]) -> list[list[Word]]:
+        """The token ids of each text, for BPE-dropout by words, otherwise in one piece."""
+        if self._merges is None:
+            return [[tuple(ids)] for ids in self._tokenizer.encode(texts)]
+        return self._tokenizer.encode_words(texts)
+
     def variants(
         self,
-        pairs: Sequence[Pair],
+        sources: Sequence[str],
         prefixes: Sequence[str],
         language: str,
         first_row: int,
-        plain: Sequence[list[list[int]]],
+        plain: Sequence[list[list[Word]]],
     ) -> ParallelDataset:
         """All pairs in the first variant, then all in the second, and so on.
 
-        `prefixes` are the tags before the sources, '' for none, `plain` the token ids of both
-        sides, and `first_row` the row of the first pair in the corpus. A sentence whose variant
-        would have `seq_len` tokens or more, end marker included, is plain in it.
+        `prefixes` are the tags before the sources, '' for none, `first_row` is the row of the first
+        pair in the corpus, and `plain` has both sides as `encode` returns them. A sentence whose
+        variant would have `seq_len` tokens or more, end marker included, is plain in it.
         """
-        texts = [[pair[side] for pair in pairs] for side in range(2)]
-        sources = [text.removeprefix(tags) for text, tags in zip(texts[0], prefixes, strict=True)]
-        words = [[], []] if self._merges is None else list(map(self._merges.words, texts, plain))
+        untagged = [text.removeprefix(tags) for text, tags in zip(sources, prefixes, strict=True)]
         sides: tuple[list[list[int]], list[list[int]]] = ([], [])
         for number in range(self._num_variants):
-            ids, source_words = list(plain[0]), list(words[0])
+            variant = [list(plain[0]), plain[1]]
             if self._perturb:
-                changed = perturb_some(sources, language, first_row, number)
-                changed = {place: prefixes[place] + text for place, text in changed.items()}
-                self._replace(changed, ids, source_words)
-            found = [ids, plain[1]]
+                changed = perturb_some(untagged, language, first_row, number)
+                encoded = self.encode([prefixes[n] + text for n, text in changed.items()])
+                for place, row in zip(changed, encoded, strict=True):
+                    variant[0][place] = row
             if self._merges is not None:
-                keys = number, first_row
-                found[0] = self._merges.segment(source_words, ids, 0, *keys)
-                found[1] = self._merges.segment(words[1], plain[1], 1, *keys)
-            for rows, before, side in zip(found, plain, sides, strict=True):
-                fits = (0 < len(row) < self._seq_len for row in rows)
-                side += [
-                    row if fit else old for row, fit, old in zip(rows, fits, before, strict=True)
-                ]
+                for side, rows in enumerate(variant):
+                    variant[side] = self._merges.segment(rows, number, side, first_row)
+            for rows, before, side in zip(
+                map(flatten, variant), map(flatten, plain), sides, strict=True
+            ):
+                for row, unchanged in zip(rows, before, strict=True):
+                    side.append(row if 0 < len(row) < self._seq_len else unchanged)
         return ParallelDataset(*map(Ragged.of, sides))
 
-    def _replace(
-        self, changed: dict[int, str], ids: list[list[int]], words: list[list[str]]
-    ) -> None:
-        """Put the ids and the words of changed sources into their places."""
-        encoded = self._tokenizer.encode(list(changed.values()))
-        for place, row in zip(changed, encoded, strict=True):
-            ids[place] = row
-        if self._merges is not None:
-            found = self._merges.words(changed.values(), encoded)
-            for place, row in zip(changed, found, strict=True):
-                words[place] = row
+
+def flatten(rows: Sequence[Sequence[Word]]) -> list[list[int]]:
+    """The token ids of each row of words."""
+    return [list(chain.from_iterable(row)) for row in rows]
 
 
 class Merges:
@@ -134,69 +133,47 @@ class Merges:
         merges = (each.split(" ") if isinstance(each, str) else each for each in model["merges"])
         self._ranks = {(left, right): rank for rank, (left, right) in enumerate(merges)}
         self._ids: dict[str, int] = model["vocab"]
-        library = open_json(text)
-        self._normalizer, self._splitter = library.normalizer, library.pre_tokenizer
-        self._model, self._probability = library.model, probability
-        self._plain = lru_cache(CACHED_WORDS)(self._plain_word)
+        self._tokens = {token_id: token for token, token_id in self._ids.items()}
+        self._probability = probability
+        self._draws = uniform(DROPOUT, np.arange(DRAWS)).tolist()
         self._segment = lru_cache(CACHED_WORDS)(self.segment_word)
 
-    def words(self, texts: Iterable[str], ids: Iterable[list[int]]) -> list[list[str]]:
-        """The words of each text as the model receives them, in letters that may stand for bytes.
-
-        A text whose `ids` are not those of its words, such as one with an added token, has none.
-        """
-        found = [self._split(text) for text in texts]
-        plain = (chain.from_iterable(map(self._plain, words)) for words in found)
-        return [
-            words if list(tokens) == row else []
-            for words, tokens, row in zip(found, plain, ids, strict=True)
-        ]
-
-    def segment(
-        self, words: Sequence[list[str]], plain: Sequence[list[int]], *key: int
-    ) -> list[list[int]]:
-        """The token ids of rows of words, with dropped merges; without words, those of `plain`.
+    def segment(self, rows: Sequence[Sequence[Word]], *key: int) -> list[list[Word]]:
+        """The words of each row with dropped merges.
 
         For each word, a hash of the key and of its place chooses one of `SEGMENTATIONS`.
         """
-        places = np.arange(sum(map(len, words)))
+        places = np.arange(sum(map(len, rows)))
         numbers = hashes(DROPOUT, *key, places) % np.uint64(SEGMENTATIONS)
-        found = map(self._segment, chain.from_iterable(words), numbers.tolist())
-        return [
-            list(chain.from_iterable(islice(found, len(row)))) if row else ids
-            for row, ids in zip(words, plain, strict=True)
-        ]
+        found = map(self._segment, chain.from_iterable(rows), numbers.tolist())
+        return [list(islice(found, len(row))) for row in rows]
 
-    def segment_word(self, word: str, number: int) -> tuple[int, ...]:
-        """The tokens of a word in one of its segmentations.
+    def segment_word(self, word: Word, number: int) -> Word:
+        """The tokens of a word in one of its segmentations, a pure function of word and number.
 
         The first of the merges that apply to the word is made, until there is none. Each time,
         every one of them is dropped with the probability. 0 gives the plain segmentation, 1 the
         letters.
         """
-        if len(word) > MAX_LETTERS or not all(letter in self._ids for letter in word):
-            return self._plain(word)
-        tokens, random = list(word), Random(f"{number} {word}")
+        tokens = list("".join(self._tokens.get(token_id, "") for token_id in word))
+        # Added tokens are outside of the vocabulary, and unknown letters are not in it.
+        if len(tokens) > MAX_LETTERS or not self._tokens.keys() >= {*word}:
+            return word
+        if not self._ids.keys() >= {*tokens}:
+            return word
+        place_in_draws = crc32(f"{number} {word}".encode())
         while True:
-            merges = [
-                (rank, place)
-                for place, pair in enumerate(pairwise(tokens))
-                if (rank := self._ranks.get(pair)) is not None
-                and random.random() >= self._probability
-            ]
-            if not merges:
+            best = len(self._ranks), 0
+            for place, pair in enumerate(pairwise(tokens)):
+                rank = self._ranks.get(pair)
+                if rank is not None:
+                    place_in_draws += 1
+                    if self._draws[place_in_draws % DRAWS] >= self._probability:
+                        best = min(best, (rank, place))
+            rank, place = best
+            if rank == len(self._ranks):
                 return tuple(self._ids[token] for token in tokens)
-            _, place = min(merges)
             tokens[place : place + 2] = [tokens[place] + tokens[place + 1]]
-
-    def _split(self, text: str) -> list[str]:
-        text = text if self._normalizer is None else self._normalizer.normalize_str(text)
-        if self._splitter is None:
-            return [text]
-        return [word for word, _ in self._splitter.pre_tokenize_str(text)]
-
-    def _plain_word(self, word: str) -> tuple[int, ...]:
-        return tuple(token.id for token in self._model.tokenize(word))
 
 
 def perturb_some(

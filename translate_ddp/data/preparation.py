@@ -18,7 +18,7 @@ import numpy as np
 
 from translate_ddp.console import print_line
 from translate_ddp.data.abbreviations import learn_abbreviations
-from translate_ddp.data.augmentation import Augmenter, count_variants, perturb_some
+from translate_ddp.data.augmentation import Augmenter, count_variants, flatten, perturb_some
 from translate_ddp.data.cleaned_corpus import CleanedCorpus
 from translate_ddp.data.corpus import clean_corpus, corpus_signature, delete_cleaned
 from translate_ddp.data.dataset import ParallelDataset, Ragged
@@ -285,17 +285,21 @@ class Encoder:
         limit = self.seq_len * MAX_TOKEN_CHARACTERS
         is_short = [max(map(len, pair)) <= limit for pair in batch.pairs]
         pairs = [pair if fit else ("", "") for pair, fit in zip(batch.pairs, is_short, strict=True)]
-        ids = [self._tokenizer.encode([pair[side] for pair in pairs]) for side in range(2)]
-        encoded = ParallelDataset(*map(Ragged.of, ids))
+        texts = [[pair[side] for pair in pairs] for side in range(2)]
+        if self.num_variants:
+            words = list(map(self._augmenter.encode, texts))
+            encoded = ParallelDataset(*map(Ragged.of, map(flatten, words)))
+        else:
+            encoded = ParallelDataset(*map(Ragged.of, map(self._tokenizer.encode, texts)))
         longest = np.maximum(encoded.source.lengths, encoded.target.lengths)
         fits = (longest < self.seq_len) & np.array(is_short, dtype=bool)  # without end marker
         kept, variants = np.flatnonzero(fits), None
         if self.num_variants:
-            variants = self._augmenter.variants(
-                pairs, batch.prefixes, batch.language, batch.first_row, ids
+            all_variants = self._augmenter.variants(
+                texts[0], batch.prefixes, batch.language, batch.first_row, words
             )
             numbers = np.arange(self.num_variants)
-            variants = variants.take((kept[:, None] + numbers * len(pairs)).ravel())
+            variants = all_variants.take((kept[:, None] + numbers * len(pairs)).ravel())
         return Encoded(encoded.take(kept), variants, fits)
 
 

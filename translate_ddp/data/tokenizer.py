@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from importlib import import_module
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
@@ -27,6 +29,8 @@ from translate_ddp.text import normalize
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
 PAD, UNK, SOS, EOS = range(4)
+
+Word = tuple[int, ...]  # the ids of its tokens
 
 EXAMPLE_CHARACTERS = 40
 UNUSUAL = "\U0010ffff"  # a character of no vocabulary
@@ -86,6 +90,11 @@ class Tokenizer:
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without start and end markers."""
         return self._model.encode(lines)
+
+    def encode_words(self, lines: Sequence[str]) -> list[list[Word]]:
+        """The ids of each line by the words (pre-tokens) of a tokenizer.json, in which merges are."""
+        assert isinstance(self._model, JsonModel)
+        return self._model.encode_words(lines)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids, without [PAD], [SOS] and [EOS]."""
@@ -234,10 +243,19 @@ class JsonModel:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         encodings = self._model.encode_batch_fast(list(lines), add_special_tokens=False)
-        rows = [encoding.ids for encoding in encodings]
-        if self._finds_names:
-            return [[UNK if i <= EOS else i for i in row] for row in rows]
+        return [self._without_names(encoding.ids) for encoding in encodings]
+
+    def encode_words(self, lines: Sequence[str]) -> list[list[Word]]:
+        rows = []
+        for encoding in self._model.encode_batch(list(lines), add_special_tokens=False):
+            ids = zip(encoding.word_ids, self._without_names(encoding.ids), strict=True)
+            words = groupby(ids, key=itemgetter(0))
+            rows.append([tuple(map(itemgetter(1), word)) for _, word in words])
         return rows
+
+    def _without_names(self, ids: list[int]) -> list[int]:
+        """The ids of a line, with [UNK] for the literal text of a special token."""
+        return [UNK if i <= EOS else i for i in ids] if self._finds_names else ids
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         return self._model.decode_batch(rows, skip_special_tokens=False)
