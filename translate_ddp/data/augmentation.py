@@ -25,11 +25,11 @@ from translate_ddp.errors import UserError
 from translate_ddp.settings import AugmentConfig
 from translate_ddp.text import capital, lower, normalize, upper
 
-# Small corpora are trained for 20 to 60 epochs, large ones for a few. With 8 variants, a sentence has
-# 3 or 4 perturbed forms, and its words are segmented in 8 ways, while the preparation of 60,000
-# pairs takes some seconds longer. Together the variants of a corpus have at most 500,000 pairs (about
-# 100 MB with sentences of 20 tokens), which bounds time and disk; of a larger corpus, each pair has
-# one variant.
+# Small corpora are trained for 20 to 60 epochs, large ones for a few. With 8 variants, a sentence
+# has 3 or 4 perturbed forms, and its words are segmented in 8 ways, while the preparation of 60,000
+# pairs takes some seconds longer. Together the variants of a corpus have at most 500,000 pairs
+# (about 100 MB with sentences of 20 tokens), which bounds time and disk; of a larger corpus, each
+# pair has one variant.
 MAX_VARIANTS = 8
 VARIANT_PAIRS = 500_000
 

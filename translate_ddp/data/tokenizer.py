@@ -92,7 +92,7 @@ class Tokenizer:
         return self._model.encode(lines)
 
     def encode_words(self, lines: Sequence[str]) -> list[list[Word]]:
-        """The ids of each line by the words (pre-tokens) of a tokenizer.json, in which merges are."""
+        """The ids of each line by words: the pre-tokens of a tokenizer.json."""
         assert isinstance(self._model, JsonModel)
         return self._model.encode_words(lines)
 

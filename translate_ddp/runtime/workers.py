@@ -39,8 +39,8 @@ def map_in_processes(
     """`map(function, items)`, computed by that many processes, by default one per usable core.
 
     Both must be picklable, and the function importable. At most a few items per worker are read
-    ahead. An exception of the function is raised here. Raises UserError if a worker
-    has ended or cannot be started.
+    ahead. A UserError of the function is raised here, another exception as RuntimeError with its text.
+    Raises UserError if a worker has ended or cannot be started.
     """
     stream = iter(items)
     first = list(islice(stream, FEW_ITEMS))
@@ -147,9 +147,10 @@ def serve() -> None:
             item, reply = pickle.load(inlet), (None, None)
             try:
                 reply = function(item), None
-            except Exception as error:  # raised where the result is used
-                error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+            except UserError as error:  # raised where the result is used
                 reply = None, error
+            except Exception:  # which it may be impossible to pickle
+                reply = None, RuntimeError(f"In a worker process:\n{traceback.format_exc()}")
             outlet.write(pickle.dumps(reply, pickle.HIGHEST_PROTOCOL))
             outlet.flush()
     os._exit(0)  # what is left for the pipe cannot be written
