@@ -39,8 +39,8 @@ def map_in_processes(
     """`map(function, items)`, computed by that many processes, by default one per usable core.
 
     Both must be picklable, and the function importable. At most a few items per worker are read
-    ahead. A UserError of the function is raised here, another exception as RuntimeError with its text.
-    Raises UserError if a worker has ended or cannot be started.
+    ahead. A UserError of the function is raised here, another exception as a RuntimeError with its
+    traceback. Raises UserError if a worker has ended or cannot be started.
     """
     stream = iter(items)
     first = list(islice(stream, FEW_ITEMS))
