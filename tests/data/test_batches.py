@@ -142,12 +142,6 @@ def test_a_micro_batch_has_rows_of_one_bucket_only():
     ]
 
 
-def test_micro_batches_follow_the_lengths_of_the_pairs_and_not_of_the_plan():
-    side = Ragged.of([[5] * n for n in (2, 9, 2, 9)])  # a bucket of the plan has similar lengths
-    micro_batches = split_into_micro_batches(ParallelDataset(side, side), [4], max_tokens=20)
-    assert [tuple(batch.target_BT.shape) for batch in micro_batches] == [(2, 10), (2, 10)]
-
-
 @pytest.mark.parametrize("size", RANKS)
 def test_micro_batches_are_within_max_tokens(dataset: ParallelDataset, size: int):
     for rank in range(size):
@@ -164,15 +158,6 @@ def test_epoch_can_start_at_any_step(dataset: ParallelDataset):
     expected = [np.concatenate(buckets).tolist() for buckets in whole][7:]
     assert [np.concatenate(buckets).tolist() for buckets in rest] == expected
     assert rest.plan[7].tolist() == expected[0]
-
-
-def test_batch_size_counts_pairs_per_rank(dataset: ParallelDataset):
-    config = BatchConfig(batch_size=8)
-    steps = [rows_of_rank(dataset, rank, 2, config) for rank in range(2)]
-    counts = [len(rows) for rank in steps for rows in rank]
-    assert max(counts) == 8
-    assert sum(count < 8 for count in counts) <= 4  # 500 = 31 * 16 + 4, in two steps at the end
-    assert sorted(row for rank in steps for rows in rank for row in rows) == list(range(500))
 
 
 def test_padding_share_equals_that_of_the_batches(

@@ -130,13 +130,6 @@ def test_buckets_of_a_step_grow_with_its_size(settings: dict[str, int], expected
     assert buckets_per_step(np.full(100, 15), BatchConfig(seq_len=60, **settings)) == expected
 
 
-@pytest.mark.parametrize("budget", [1024, 8192])
-def test_rows_of_a_step_do_not_depend_on_the_number_of_ranks(budget: int):
-    one, five = (plan(world_size=size, batch_tokens=budget) for size in (1, 5))
-    assert len(one) == len(five)
-    assert all(np.array_equal(one[index], five[index]) for index in range(len(one)))
-
-
 @pytest.mark.parametrize("rows_per_rank", [400, 401])
 def test_steps_of_several_ranks_have_batch_size_rows_of_each(rows_per_rank: int):
     planned = plan(world_size=3, batch_size=rows_per_rank)
