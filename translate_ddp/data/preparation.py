@@ -286,11 +286,8 @@ class Encoder:
         is_short = [max(map(len, pair)) <= limit for pair in batch.pairs]
         pairs = [pair if fit else ("", "") for pair, fit in zip(batch.pairs, is_short, strict=True)]
         texts = [[pair[side] for pair in pairs] for side in range(2)]
-        if self.num_variants:
-            words = list(map(self._augmenter.encode, texts))
-            encoded = ParallelDataset(*map(Ragged.of, map(flatten, words)))
-        else:
-            encoded = ParallelDataset(*map(Ragged.of, map(self._tokenizer.encode, texts)))
+        words = list(map(self._augmenter.encode, texts))
+        encoded = ParallelDataset(*map(Ragged.of, map(flatten, words)))
         longest = np.maximum(encoded.source.lengths, encoded.target.lengths)
         fits = (longest < self.seq_len) & np.array(is_short, dtype=bool)  # without end marker
         kept, variants = np.flatnonzero(fits), None
