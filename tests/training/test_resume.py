@@ -27,6 +27,7 @@ DATA: Any = SimpleNamespace(
     fingerprint="data",
     validation_fingerprint="held out",
     tokenizer=SimpleNamespace(fingerprint="tokens"),
+    variants=None,
 )
 
 
@@ -94,6 +95,7 @@ def test_new_model_setting_without_parameters_is_part_of_the_identity():
         ("batches", "shuffle"),  # a setting that does not exist yet
         ("train", "seed"),
         ("", "data order"),
+        ("", "variants"),  # an earlier version has none: it changed the pairs at each step
     ],
 )
 def test_batches_may_change_between_epochs_only(part: str, name: str):
