@@ -41,8 +41,8 @@ class Corpus:
     @classmethod
     def prepare(cls, flags: list[str], folder: Path) -> "Corpus":
         config = parse(flags)
-        seq_len, perturb = config.batches.seq_len, config.augment.perturb
-        prepared = prepare(config.corpus, config.tokenizer, seq_len, folder, perturb)
+        seq_len, augment = config.batches.seq_len, config.augment
+        prepared = prepare(config.corpus, config.tokenizer, seq_len, folder, augment)
         return cls(config, prepared, load_prepared(prepared))
 
     def facts(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from benchmarks.clock import Clock
 from config import Config, parse
 from translate_ddp.data.batches import BatchLoader, Step, padding_share
 from translate_ddp.data.dataset import PreparedData
-from translate_ddp.data.step_sampler import StepSampler
+from translate_ddp.data.plan import StepSampler
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.distributed import World, open_world
 from translate_ddp.runtime.launcher import is_first_process

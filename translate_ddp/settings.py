@@ -83,7 +83,7 @@ def check_port(port: int) -> None:
 
 
 def check_seed(seed: int) -> None:
-    """Raise ValueError if `data.hashing`, which takes 64 bits with a sign, cannot take it."""
+    """Raise ValueError if `data.mix.hashes`, which takes 64 bits with a sign, cannot take it."""
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed must lie in 0 to 2**63 - 1, but is {seed}.")
 

@@ -108,3 +108,13 @@ def upper(text: str, language: str) -> str:
 def capital(letter: str, language: str) -> str:
     """The letter as it begins a word in title case: Fi for ﬁ; a Georgian letter as it is."""
     return "İ" if letter == "i" and base_language(language) in DOTTED_I else letter.title()
+
+
+def direction_tag(lang_tgt: str, is_bidirectional: bool) -> str:
+    """`>>it<<`, the tag of sources that a bidirectional model translates into Italian; else ''."""
+    return f">>{lang_tgt}<<" if is_bidirectional else ""
+
+
+def prefix_of(*tags: str) -> str:
+    """The text before a source sentence with these tags, '' standing for none."""
+    return "".join(f"{tag} " for tag in tags if tag)

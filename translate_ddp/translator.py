@@ -26,7 +26,6 @@ import torch
 
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.sentences import cut, join_sentences, split_sentences
-from translate_ddp.data.tagging import direction_tag, prefix_of
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.ctranslate2_engine import (
@@ -43,7 +42,7 @@ from translate_ddp.runtime.device import fix_cuda_kernels
 from translate_ddp.runtime.launcher import read_launch
 from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.settings import CheckpointConfig, NBestConfig, Precision, Split
-from translate_ddp.text import base_language, has_letter, normalize
+from translate_ddp.text import base_language, direction_tag, has_letter, normalize, prefix_of
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.open_checkpoint import open_checkpoint, saved_model
 from translate_ddp.training.state import RunState

@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.exports import NO_RUN, trained_model, with_sentencepiece
 from translate_ddp.apps.commands.export import export
 from translate_ddp.apps.exporting.trained_model import TrainedModel, choose_sentences
-from translate_ddp.data.sentencepiece_model import SentencePieceModel
+from translate_ddp.data.tokenizer import SentencePieceModel
 from translate_ddp.errors import UserError
 from translate_ddp.settings import NBestConfig
 

@@ -1,171 +1,302 @@
-"""Augmented steps: equal for any ranks, passes and resumes, within limits, counted exactly."""
+"""Variants of training pairs: which sentences change, how often, and what stays."""
 
+import json
 from collections import Counter
-from pathlib import Path
+from random import Random
 
+import numpy as np
 import pytest
-import torch
 
-from config import parse
-from tests.helpers.faults import Run
-from tests.helpers.runs import assert_same_run, last_state
-from translate_ddp.data.batches import GROWTH, Batch, BatchLoader, Lengths
-from translate_ddp.data.dataset import PreparedData
-from translate_ddp.data.step_sampler import StepSampler
-from translate_ddp.data.tokenizer import EOS, PAD
-from translate_ddp.runtime.distributed import World
-from translate_ddp.training.run import build_loader, prepare_data
+from translate_ddp.data.augmentation import (
+    LOWER,
+    MAX_LETTERS,
+    UPPER,
+    Augmenter,
+    Merges,
+    add_noise,
+    add_typos,
+    count_variants,
+    flatten,
+    perturb,
+    perturb_some,
+    remove_end_punctuation,
+)
+from translate_ddp.data.dataset import ParallelDataset
+from translate_ddp.data.tokenizer import SPECIAL_TOKENS, Tokenizer, train_tokenizer
+from translate_ddp.errors import UserError
+from translate_ddp.settings import AugmentConfig, TokenizerConfig
+from translate_ddp.text import normalize
 
-BOTH = ["--perturb", "--bpe_dropout", "0.2"]
-Pairs = Counter[tuple[tuple[int, ...], tuple[int, ...]]]
-
-
-@pytest.fixture
-def flags(tiny_run: list[str], corpus: str) -> list[str]:
-    """Of the tiny run, with prepared data that all tests share."""
-    folder = str(Path(corpus).parent / "model")
-    return [*tiny_run, "--model_folder", folder, "--batch_tokens", "300"]
-
-
-def loader_of(flags: list[str], rank: int = 0, size: int = 1) -> tuple[BatchLoader, PreparedData]:
-    config = parse(flags)
-    data = prepare_data(config, Path(config.checkpoint.model_folder) / "data", World())
-    return build_loader(config, data, World(rank=rank, size=size)), data
-
-
-def pairs_of(batch: Batch) -> Pairs:
-    """The sources and labels of a batch."""
-    labels = torch.full(batch.target_BT.shape, PAD).flatten()
-    labels[batch.real_R] = batch.labels_R
-    sides = (batch.source_BS.tolist(), labels.view(batch.target_BT.shape).tolist())
-    rows = (tuple(tuple(i for i in row if i != PAD) for row in side) for side in sides)
-    return Counter(pair for pair in zip(*rows, strict=True) if pair[1])  # not of an empty batch
+NEVER = 0.999
+VOCABULARY = [*SPECIAL_TOKENS, "a", "b", "c", "d", "ab", "abc", "cd"]
+MERGES = [["a", "b"], ["ab", "c"], ["c", "d"]]
+LONG = "antidisestablishmentarianism" * 3  # more than 64 letters
+LINES = ["The old Doctor reads the letter, 中文 😀.", "il dottore legge così! हिन्दी", LONG]
+BOTH = AugmentConfig(perturb=True, bpe_dropout=0.2)
 
 
-def steps_of(flags: list[str], size: int = 1, first_step: int = 0) -> list[Pairs]:
-    """The pairs of each step of the second epoch, of all ranks."""
-    steps: list[list[Batch]] = []
-    for rank in range(size):
-        loader, _ = loader_of(flags, rank, size)
-        loader.sampler.set_epoch(1, first_step)
-        mine = list(loader)
-        steps = steps or [[] for _ in mine]
-        for batches, step in zip(steps, mine, strict=True):
-            batches += step.micro_batches
-    return [sum(map(pairs_of, batches), Counter()) for batches in steps]
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(LINES * 3, TokenizerConfig(vocab_size=400))
 
 
-@pytest.mark.parametrize("augment", [["--perturb"], BOTH[1:]])
-def test_seed_chooses_the_changes(flags: list[str], augment: list[str]):
-    one, other = (sum(steps_of([*flags, *augment, "--seed", n]), Counter()) for n in ("1", "2"))
-    plain = sum(steps_of(flags), Counter())
-    assert one.total() == other.total() == plain.total()
-    assert all(changes.total() for changes in (one - other, one - plain, other - plain))
+def variants(
+    tokenizer: Tokenizer,
+    config: AugmentConfig,
+    sources: list[str],
+    targets: list[str] | None = None,
+    seq_len: int = 256,
+    count: int = 3,
+    first_row: int = 0,
+    tags: str = "",
+) -> list[ParallelDataset]:
+    """The pairs in each of the variants."""
+    augmenter, number = Augmenter(config, count, tokenizer, seq_len), len(sources)
+    plain = [augmenter.encode(side) for side in (sources, targets or sources)]
+    found = augmenter.variants(sources, [tags] * number, "en", first_row, plain)
+    return [found.take(range(k * number, (k + 1) * number)) for k in range(count)]
 
 
-@pytest.mark.parametrize("augment", [BOTH, ["--perturb"], BOTH[1:]])
-def test_steps_are_the_same_for_any_ranks_passes_and_resumes(flags: list[str], augment: list[str]):
-    expected = steps_of([*flags, *augment])
-    assert expected != steps_of(flags)
-    for size, max_tokens in ((1, "70"), (2, "300"), (3, "70")):
-        assert steps_of([*flags, *augment, "--max_tokens", max_tokens], size) == expected
-    assert steps_of([*flags, *augment], first_step=4) == expected[4:]
-
-
-def test_target_tokens_of_a_step_are_those_of_all_ranks(flags: list[str]):
-    loaders = [loader_of([*flags, *BOTH], rank, 2)[0] for rank in range(2)]
-    differ = 0
-    for ours, theirs in zip(*loaders, strict=True):
-        labels = sum(len(batch.labels_R) for step in (ours, theirs) for batch in step.micro_batches)
-        assert ours.target_tokens == theirs.target_tokens == labels
-        differ += labels != loaders[0].sampler.lengths.target[ours.rows].sum()
-    assert differ > 3
-
-
-def test_pairs_are_those_of_the_corpus_in_another_form(flags: list[str]):
-    loader, data = loader_of([*flags, *BOTH])
-    decode = data.tokenizer.decode
-    changed = 0
-    for step in loader:
-        found = sum(map(pairs_of, step.micro_batches), Counter())
-        plain = data.train.take(step.rows)
-        sources, targets = (decode(list(side)) for side in zip(*found.elements(), strict=True))
-        expected = [
-            decode([row.tolist() for row in side])
-            for side in zip(*(plain[n] for n in range(len(plain))), strict=True)
-        ]
-        assert sorted(targets) == sorted(expected[1])
-        changed += (Counter(sources) - Counter(expected[0])).total()
-    # Lower case and no full stop change nothing in this corpus.
-    assert 0.05 * len(data.train) < changed < 0.3 * len(data.train)
-
-
-@pytest.mark.parametrize("max_tokens", ["300", "100"])
-def test_passes_are_within_max_tokens_and_their_growth(flags: list[str], max_tokens: str):
-    loader, data = loader_of([*flags, *BOTH, "--max_tokens", max_tokens])
-    before, split = Lengths.of(data.train).longest_side, 0
-    for step in loader:
-        limit = min(int(max_tokens), GROWTH * len(step.rows) * before[step.rows].max())
-        for batch in step.micro_batches:
-            if len(batch.source_BS) > 1:
-                assert max(batch.source_BS.numel(), batch.target_BT.numel()) <= limit
-            assert max(batch.source_BS.shape[1], batch.target_BT.shape[1]) <= 60
-        split += len(step.micro_batches) > 1
-    assert split > 3  # upper case is long in this vocabulary
-
-
-@pytest.mark.parametrize("augment", [BOTH, ["--perturb"], BOTH[1:]])
-def test_rows_are_planned_with_rows_of_their_new_length(flags: list[str], augment: list[str]):
-    """Otherwise a few long sentences, as in upper case, would pad all others of their pass."""
-    loader, data = loader_of([*flags, *augment])
-    lengths, config = Lengths.of(data.train), parse(flags).batches
-    plain = StepSampler(lengths, config, seed=0, rank=0, world_size=1)
-    unplanned = BatchLoader(
-        data.train, plain, loader.max_tokens, World().device, loader.augmentation
+def texts(tokenizer: Tokenizer, pairs: ParallelDataset) -> tuple[list[str], list[str]]:
+    source, target = (
+        tokenizer.decode([side[row].tolist() for row in range(len(side))])
+        for side in (pairs.source, pairs.target)
     )
-    assert count_padding(loader) < 0.6 * count_padding(unplanned)
+    return source, target
 
 
-def count_padding(loader: BatchLoader) -> int:
-    batches = [batch for step in loader for batch in step.micro_batches]
-    sides = [side for batch in batches for side in (batch.source_BS, batch.target_BT)]
-    return sum(int((side == PAD).sum()) for side in sides)
+def test_number_of_variants_falls_with_the_number_of_pairs():
+    counts = [count_variants(pairs) for pairs in (1, 60_000, 125_000, 1_000_000, 50_000_000)]
+    assert counts == [8, 8, 4, 1, 1]
 
 
-def test_without_augmentation_passes_are_in_the_order_of_the_plan(flags: list[str]):
-    loader, data = loader_of(flags)
-    assert loader.augmentation is None
-    for step in loader:
-        ((batch,), rows) = step.micro_batches, [data.train[row][0].tolist() for row in step.rows]
-        found = [[i for i in row if i != PAD] for row in batch.source_BS.tolist()]
-        assert found == [[*row, EOS] for row in rows]
-        assert step.target_tokens == Lengths.of(data.train).target[step.rows].sum()
+# --- perturbed sources ---
 
 
-def test_resume_after_kill_within_an_epoch_gives_same_weights(run: Run):
-    run.flags += BOTH
-    straight = run.copy("straight")
-    straight.start(size=2).succeed()
-    run.start(size=2, fault="batch:7@0=kill").kill_rest()
-    assert 0 < last_state(run.folder)["position"]["step_in_epoch"]
-    output = run.start(size=2).succeed()
-    assert "Resuming from" in output and "Changed" not in output
-    assert_same_run(straight.folder, run.folder)
+def test_rates_are_those_of_the_modifiers():
+    text, count = "the Bird has four small Feathers.", 20_000
+    found = list((dict.fromkeys(range(count), text) | perturb_some([text] * count, "en")).values())
+
+    def assert_rate(kind: str, rate: float, hits: list[bool]) -> None:
+        bound = 4.5 * (rate * (1 - rate) * count) ** 0.5
+        assert abs(sum(hits) - rate * count) <= bound, f"{kind}: {sum(hits)} of {count}"
+
+    lower = [line == line.lower() for line in found]
+    ends = [not line.endswith(".") for line in found]
+    assert_rate("lower", 0.15, lower)
+    assert_rate("upper", 0.07, [line == line.upper() for line in found])
+    assert_rate("title", 0.05, ["The" in line and "Has" in line for line in found])
+    assert_rate("no full stop", 0.2, ends)
+    both = [one and other for one, other in zip(lower, ends, strict=True)]
+    assert_rate("both", 0.15 * 0.2, both)
+    letters = ["".join(filter(str.isalpha, line.lower())) for line in found]
+    assert_rate("typos", 0.05, [line != "thebirdhasfoursmallfeathers" for line in letters])
+    other = [not line.rstrip(".").replace(" ", "").isalpha() for line in found]
+    assert_rate("noise", 0.0005, other)
+    assert any(other)
 
 
-def test_bpe_dropout_may_change_between_epochs_only(run: Run):
-    # The plan of an epoch depends on the lengths that it makes.
-    run.start("--max_steps", "5").succeed()
-    assert last_state(run.folder)["position"]["step_in_epoch"]
-    output = run.start("--bpe_dropout", "0.1", "--max_steps", "8").fail()
-    assert "bpe_dropout: 0.0 in the checkpoint, 0.1 now" in output and "--preload EPOCH" in output
-    run.start("--num_epochs", "1").succeed()
-    output = run.start("--bpe_dropout", "0.1", "--num_epochs", "2").succeed()
-    assert "Changed: bpe_dropout: 0.0 in the checkpoint, 0.1 now." in output
+def test_row_is_perturbed_alike_in_any_batch_and_otherwise_in_another_variant():
+    lines = [f"the Bird number {n} sings." for n in range(200)]
+    whole = perturb_some(lines, "en", number=1)
+    part = perturb_some(lines[120:], "en", first_row=120, number=1)
+    assert part and {place + 120: text for place, text in part.items()} == {
+        place: text for place, text in whole.items() if place >= 120
+    }
+    assert perturb_some(lines, "en", number=2).keys() != whole.keys()
 
 
-def test_error_for_dropout_without_bpe_names_both_settings(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        parse(["--bpe_dropout", "0.1", "--tokenizer", "word"])
-    printed = capsys.readouterr().err
-    assert "tokenizer is" in printed and "--bpe_dropout 0" in printed
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello.", "Hello"),
+        ("Really?!", "Really"),
+        ("Wait …", "Wait"),
+        ("你好。", "你好"),
+        ("本当？！", "本当"),
+        ("क्या हाल है।", "क्या हाल है"),
+        ("كيف حالك؟", "كيف حالك"),
+        ("Τι κάνεις;", "Τι κάνεις"),
+        ("မင်္ဂလာပါ။", "မင်္ဂလာပါ"),
+        ("no change", "no change"),
+        ("3.5 or e.g. this", "3.5 or e.g. this"),
+        ('He said "yes."', 'He said "yes."'),
+        ("...", "..."),  # an empty source is no sentence
+    ],
+)
+def test_end_punctuation_of_any_script_is_removed(text: str, expected: str):
+    assert remove_end_punctuation(text) == expected
+    assert perturb(text, (NEVER, 0.0, NEVER, NEVER), 0, "en") == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "lower", "upper", "titled"),
+    [
+        ("en", "The Straße", "the straße", "THE STRASSE", "The Straße"),
+        ("en", "don't go", "don't go", "DON'T GO", "Don't Go"),  # not Don'T
+        ("en", "ΟΔΟΣ οδος", "οδος οδος", "ΟΔΟΣ ΟΔΟΣ", "ΟΔΟΣ Οδος"),  # a final sigma
+        ("en", "Привет мир", "привет мир", "ПРИВЕТ МИР", "Привет Мир"),
+        ("en", "你好 世界", "你好 世界", "你好 世界", "你好 世界"),
+        ("en", "हिन्दी भाषा", "हिन्दी भाषा", "हिन्दी भाषा", "हिन्दी भाषा"),
+        ("en", "مرحبا", "مرحبا", "مرحبا", "مرحبا"),
+        ("tr", "Işık İyi diyor", "ışık iyi diyor", "IŞIK İYİ DİYOR", "Işık İyi Diyor"),
+        ("az_Latn", "it", "it", "İT", "İt"),
+        ("ka", "ეს არის", "ეს არის", "ᲔᲡ ᲐᲠᲘᲡ", "ეს არის"),  # only whole words have upper case
+        ("en", "ﬁsh", "ﬁsh", "FISH", "Fish"),
+        ("en", "ΐ", "ΐ", "Ϊ́", "Ϊ́"),  # composed again as far as Unicode can
+    ],
+)
+def test_case_follows_unicode_and_the_language(
+    language: str, text: str, lower: str, upper: str, titled: str
+):
+    cases = (0.0, LOWER, LOWER + UPPER, NEVER)
+    found = [perturb(text, (case, NEVER, NEVER, NEVER), 0, language) for case in cases]
+    assert found == [normalize(line) for line in (lower, upper, titled, text)]
+
+
+def test_typos_swap_omit_or_double_a_letter_of_one_or_two_long_words():
+    text = "the 12345 bird of http sings"  # three words of four letters or more
+    kinds: set[str] = set()
+    for key in range(300):
+        words = add_typos(text, Random(key)).split(" ")
+        pairs = list(zip(text.split(" "), words, strict=True))
+        assert all(old == new for old, new in pairs if old in ("the", "12345", "of"))
+        edits = [(old, new) for old, new in pairs if old != new]
+        assert len(edits) <= 2
+        for old, new in edits:
+            omitted = {old[:n] + old[n + 1 :] for n in range(len(old))}
+            doubled = {old[:n] + old[n] + old[n:] for n in range(len(old))}
+            kind = "omitted" if new in omitted else "doubled" if new in doubled else "swapped"
+            assert kind != "swapped" or sorted(new) == sorted(old)
+            kinds.add(kind)
+        kinds.add(f"{len(edits)} words")
+    assert kinds >= {"omitted", "doubled", "swapped", "1 words", "2 words"}
+    assert add_typos("a b c 1234", Random(0)) == "a b c 1234"
+
+
+def test_noise_adds_one_group_of_characters():
+    for key in range(50):
+        words = add_noise("one two", Random(key)).split(" ")
+        assert len(words) == 3 and [word for word in words if word.isalpha()] == ["one", "two"]
+
+
+@pytest.mark.parametrize("tags", ["", ">>it<< <bt> "])
+def test_only_sources_are_perturbed_and_tags_stay(tokenizer: Tokenizer, tags: str):
+    sources = [f"{tags}The old Doctor number {n} reads." for n in range(200)]
+    targets = [f"Il vecchio Dottore numero {n} legge." for n in range(200)]
+    for number, found in enumerate(
+        variants(tokenizer, AugmentConfig(perturb=True), sources, targets, tags=tags, first_row=7)
+    ):
+        plain = [source.removeprefix(tags) for source in sources]
+        changed = perturb_some(plain, "en", first_row=7, number=number)
+        expected = [tags + changed.get(n, text) for n, text in enumerate(plain)]
+        assert texts(tokenizer, found) == (expected, targets)
+        assert 50 < len(changed) < 130
+
+
+@pytest.mark.parametrize("config", [AugmentConfig(perturb=True), AugmentConfig(bpe_dropout=0.5)])
+def test_sentence_whose_variant_would_be_too_long_is_plain(
+    tokenizer: Tokenizer, config: AugmentConfig
+):
+    lines = ["the old doctor reads"] * 200
+    plain = tokenizer.encode(lines)[0]
+    lengths = np.concatenate([rows.source.lengths for rows in variants(tokenizer, config, lines)])
+    limit = len(plain) + 1  # of the tokens; [EOS] counts, too
+    found = variants(tokenizer, config, lines, seq_len=limit + 1)
+    limited = np.concatenate([rows.source.lengths for rows in found])
+    assert lengths.max() > limit
+    assert np.array_equal(limited, np.where(lengths > limit, len(plain), lengths))
+    rows = np.flatnonzero(lengths > limit).tolist()
+    assert all(found[n // 200].source[n % 200].tolist() == plain for n in rows)
+
+
+# --- segmentations with dropped merges ---
+
+
+def merges_of(probability: float) -> Merges:
+    vocabulary = {token: token_id for token_id, token in enumerate(VOCABULARY)}
+    model = {"type": "BPE", "vocab": vocabulary, "merges": MERGES}
+    return Merges(json.dumps({"model": model}), probability)
+
+
+def segmentations(word: str, probability: float, count: int = 1) -> Counter[str]:
+    merges, ids = merges_of(probability), tuple(map(VOCABULARY.index, word))
+    found = (merges.segment_word(ids, number) for number in range(count))
+    return Counter(" ".join(VOCABULARY[i] for i in row) for row in found)
+
+
+def test_no_dropout_gives_the_plain_segmentation_and_1_gives_letters():
+    assert segmentations("abcdab", 0.0) == {"abc d ab": 1}
+    assert segmentations("abcdab", 1.0) == {"a b c d a b": 1}
+    assert merges_of(1.0).segment_word((9, 7, 8), 0) == tuple(map(VOCABULARY.index, "abcdab"))
+
+
+def test_segmentations_have_the_probabilities_computed_by_hand():
+    # abcd: the first step may merge a b and c d. If a b is made (0.7), the second may merge ab c
+    # and c d. If only c d is made (0.3 * 0.7), the second may merge a b. If neither is, it ends.
+    count, p, q = 20_000, 0.3, 0.7
+    expected = {
+        "abc d": q * q,
+        "ab cd": q * p * q + p * q * q,
+        "ab c d": q * p * p,
+        "a b cd": p * q * p,
+        "a b c d": p * p,
+    }
+    assert sum(expected.values()) == pytest.approx(1)
+    found = segmentations("abcd", p, count)
+    assert found.keys() == expected.keys()
+    for segmentation, share in expected.items():
+        bound = 4.5 * (share * (1 - share) * count) ** 0.5
+        assert abs(found[segmentation] - share * count) < bound, segmentation
+
+
+@pytest.mark.parametrize("word", [(4, 1), (4, len(VOCABULARY)), (4, 5) * (MAX_LETTERS // 2 + 1)])
+def test_unknown_letters_added_tokens_and_long_words_stay(word: tuple[int, ...]):
+    assert merges_of(1.0).segment_word(word, 0) == word
+
+
+def test_plain_segmentation_is_that_of_the_library(tokenizer: Tokenizer):
+    augmenter = Augmenter(AugmentConfig(bpe_dropout=1e-12), 1, tokenizer, 256)
+    rows = augmenter.encode(LINES)
+    assert flatten(rows) == tokenizer.encode(LINES)
+    merges = Merges(tokenizer.text, 1e-12)
+    assert flatten(merges.segment(rows, 0)) == tokenizer.encode(LINES)
+
+
+def test_every_segmentation_is_decoded_to_the_text(tokenizer: Tokenizer):
+    sources = [f"{LINES[0]} {n}" for n in range(60)]
+    targets = [f"{LINES[1]} {LONG}" for _ in range(60)]
+    config = AugmentConfig(bpe_dropout=0.2)
+    found = variants(tokenizer, config, sources, targets)
+    plain = sum(map(len, tokenizer.encode(sources + targets)))
+    for rows in found:
+        assert texts(tokenizer, rows) == (sources, targets)
+        assert len(rows.source.tokens) + len(rows.target.tokens) > 1.1 * plain
+        # The same words in the same sentences: their places choose the segmentation.
+        assert len({tuple(rows.target[n].tolist()) for n in range(60)}) > 30
+    assert len({rows.source.tokens.tobytes() for rows in found}) == 3
+    again = variants(tokenizer, config, sources, targets)
+    for one, other in zip(found, again, strict=True):
+        assert one.source.tokens.tolist() == other.source.tokens.tolist()
+
+
+def test_perturbed_sources_are_segmented_anew_too(tokenizer: Tokenizer):
+    lines = [f"The old Doctor number {n} reads." for n in range(200)]
+    for number, rows in enumerate(variants(tokenizer, BOTH, lines)):
+        changed = perturb_some(lines, "en", number=number)
+        expected = [changed.get(n, line) for n, line in enumerate(lines)]
+        assert texts(tokenizer, rows) == (expected, lines)
+        plain = tokenizer.encode([expected[n] for n in changed])
+        pairs = zip(changed, plain, strict=True)
+        assert sum(rows.source[n].tolist() != row for n, row in pairs) > len(plain) / 2
+
+
+@pytest.mark.parametrize("changed", [None, "continuing_subword_prefix", "ignore_merges", "merges"])
+def test_tokenizer_without_usable_merges_is_an_error(tokenizer: Tokenizer, changed: str | None):
+    text = train_tokenizer(LINES, TokenizerConfig(tokenizer="word")).text
+    if changed:
+        content = json.loads(tokenizer.text)
+        content["model"][changed] = [] if changed == "merges" else "##"
+        text = json.dumps(content)
+    with pytest.raises(UserError, match="--bpe_dropout needs a tokenizer of byte-level BPE"):
+        Merges(text, 0.1)

@@ -1,4 +1,4 @@
-"""The shards of the ranks, their passes, and the tensors of a batch."""
+"""The shards of the ranks, their micro_batches, and the tensors of a batch."""
 
 import itertools
 import threading
@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from translate_ddp.data import batches, plan, step_sampler
+from translate_ddp.data import batches, plan
 from translate_ddp.data.batches import (
     BatchLoader,
     Step,
+    batch_by_tokens,
     collate,
-    group_by_tokens,
     padding_share,
-    split_into_passes,
+    split_into_micro_batches,
 )
-from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.data.dataset import Lengths, ParallelDataset, Ragged, TrainingPairs
 from translate_ddp.data.mix import Mix
-from translate_ddp.data.plan import Lengths, Plan, plan_epoch
-from translate_ddp.data.step_sampler import StepSampler, shard
+from translate_ddp.data.plan import Plan, StepSampler, plan_epoch, shard
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.settings import BatchConfig, MixConfig
 
@@ -44,19 +43,19 @@ def dataset() -> ParallelDataset:
 def sampler(
     dataset: ParallelDataset, rank: int = 0, size: int = 1, config: BatchConfig = CONFIG
 ) -> StepSampler:
-    return StepSampler(Lengths.of(dataset), config, seed=3, rank=rank, world_size=size)
+    return StepSampler(TrainingPairs(dataset, seed=3), config, rank=rank, world_size=size)
 
 
 def rows_of_rank(dataset: ParallelDataset, *arguments: Any) -> list[np.ndarray]:
     """The rows of each step of the first epoch that one rank takes."""
     mine = sampler(dataset, *arguments)
-    return [np.concatenate(mine.shard(groups)) for groups in mine]
+    return [np.concatenate(mine.shard(buckets)) for buckets in mine]
 
 
 @pytest.fixture(autouse=True)
-def several_groups_per_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let also the small steps of these tests have four groups."""
-    monkeypatch.setattr(plan, "GROUP_TOKENS", 10)
+def several_buckets_per_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let also the small steps of these tests have four buckets."""
+    monkeypatch.setattr(plan, "BUCKET_TOKENS", 10)
 
 
 @pytest.mark.parametrize("size", RANKS)
@@ -71,76 +70,81 @@ def test_an_epoch_has_every_pair_once_in_the_same_steps_for_any_world_size(
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_all_ranks_have_the_same_number_of_passes(size: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(plan, "GROUP_TOKENS", 2000)
+def test_all_ranks_have_the_same_number_of_micro_batches(
+    size: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(plan, "BUCKET_TOKENS", 2000)
     random = np.random.default_rng(0)
     lengths = np.clip(random.gamma(4, 3, 30_000), 1, 50).astype(int)
     pairs = ParallelDataset(*(Ragged.of([[5] * n for n in lengths]) for _ in range(2)))
     uneven = 0
-    config = BatchConfig(batch_tokens=32_000, seq_len=60)  # 4 groups, as large as 8 passes
-    for groups in sampler(pairs, 0, 1, config):
-        passes = set()
+    config = BatchConfig(batch_tokens=32_000, seq_len=60)  # 4 buckets, as large as 8 micro_batches
+    for buckets in sampler(pairs, 0, 1, config):
+        micro_batches = set()
         for rank in range(size):
-            parts = shard(groups, rank, size)
+            parts = shard(buckets, rank, size)
             sizes = [len(part) for part in parts]
-            passes.add(len(split_into_passes(pairs.take(np.concatenate(parts)), sizes, 4000)))
-        uneven += passes != {8 // size}
+            micro_batches.add(
+                len(split_into_micro_batches(pairs.take(np.concatenate(parts)), sizes, 4000))
+            )
+        uneven += micro_batches != {8 // size}
     assert uneven <= 2  # the last step of the corpus, and that of the few longest rows
 
 
 @pytest.mark.parametrize("size", range(1, 20))
 def test_shards_are_complete_and_have_similar_numbers_of_tokens(size: int):
-    groups = [np.arange(first, first + count) for first, count in ((0, 60), (60, 80), (140, 120))]
+    buckets = [np.arange(first, first + count) for first, count in ((0, 60), (60, 80), (140, 120))]
     tokens_of = np.repeat([4, 3, 2], [60, 80, 120])  # 240 in each group
-    shards = [np.concatenate(shard(groups, rank, size)) for rank in range(size)]
+    shards = [np.concatenate(shard(buckets, rank, size)) for rank in range(size)]
     assert np.concatenate(shards).tolist() == list(range(260))
     assert all(abs(tokens_of[rows].sum() - 720 / size) <= 4 for rows in shards)
 
 
-def test_few_ranks_have_whole_groups_and_many_ranks_parts_of_one():
-    groups = [np.arange(10) for _ in range(4)]
-    by_two = [[len(part) for part in shard(groups, rank, 2)] for rank in range(2)]
+def test_few_ranks_have_whole_buckets_and_many_ranks_parts_of_one():
+    buckets = [np.arange(10) for _ in range(4)]
+    by_two = [[len(part) for part in shard(buckets, rank, 2)] for rank in range(2)]
     assert by_two == [[10, 10, 0, 0], [0, 0, 10, 10]]
-    by_eight = [[len(part) for part in shard(groups, rank, 8)] for rank in range(8)]
+    by_eight = [[len(part) for part in shard(buckets, rank, 8)] for rank in range(8)]
     assert by_eight[:3] == [[5, 0, 0, 0], [5, 0, 0, 0], [0, 5, 0, 0]]
 
 
-def test_passes_are_as_large_as_max_tokens_allows():
+def test_micro_batches_are_as_large_as_max_tokens_allows():
     random = np.random.default_rng(0)
     side = Ragged.of([5] * n for n in random.integers(1, 40, 300).tolist())
-    passes = [
+    micro_batches = [
         batch.target_BT
-        for batch in split_into_passes(ParallelDataset(side, side), [300], max_tokens=100)
+        for batch in split_into_micro_batches(ParallelDataset(side, side), [300], max_tokens=100)
     ]
-    assert sum(len(batch_BT) for batch_BT in passes) == 300
-    for batch_BT, next_BT in itertools.pairwise(passes):
+    assert sum(len(batch_BT) for batch_BT in micro_batches) == 300
+    for batch_BT, next_BT in itertools.pairwise(micro_batches):
         first_of_next = int((next_BT[0] != PAD).sum())
         assert (len(batch_BT) + 1) * max(batch_BT.shape[1], first_of_next) > 100
 
 
-def test_groups_equal_those_of_a_search_by_hand():
+def test_buckets_equal_those_of_a_search_by_hand():
     lengths = np.array([3, 5, 2, 9, 30, 4])
-    groups = group_by_tokens(np.array([4, 3, 1, 5, 0, 2]), lengths, max_tokens=10)
-    assert [group.tolist() for group in groups] == [[4], [3], [1, 5], [0, 2]]
-    assert group_by_tokens(np.array([], dtype=int), lengths, max_tokens=10) == []
+    buckets = batch_by_tokens(np.array([4, 3, 1, 5, 0, 2]), lengths, max_tokens=10)
+    assert [group.tolist() for group in buckets] == [[4], [3], [1, 5], [0, 2]]
+    assert batch_by_tokens(np.array([], dtype=int), lengths, max_tokens=10) == []
 
 
-def test_a_pass_has_rows_of_one_group_only():
+def test_a_micro_batch_has_rows_of_one_bucket_only():
     side = Ragged.of([[5] * n for n in (9, 9, 9, 1, 1, 4)])
-    passes = split_into_passes(ParallelDataset(side, side), [3, 0, 2, 1], max_tokens=20)
-    assert [tuple(batch.target_BT.shape) for batch in passes] == [(2, 10), (1, 10), (2, 2), (1, 5)]
-
-
-def test_passes_follow_the_lengths_of_the_pairs_and_not_of_the_plan():
-    side = Ragged.of([[5] * n for n in (2, 9, 2, 9)])  # a group of the plan has similar lengths
-    passes = split_into_passes(ParallelDataset(side, side), [4], max_tokens=20)
-    assert [tuple(batch.target_BT.shape) for batch in passes] == [(2, 10), (2, 10)]
+    micro_batches = split_into_micro_batches(
+        ParallelDataset(side, side), [3, 0, 2, 1], max_tokens=20
+    )
+    assert [tuple(batch.target_BT.shape) for batch in micro_batches] == [
+        (2, 10),
+        (1, 10),
+        (2, 2),
+        (1, 5),
+    ]
 
 
 @pytest.mark.parametrize("size", RANKS)
-def test_passes_are_within_max_tokens(dataset: ParallelDataset, size: int):
+def test_micro_batches_are_within_max_tokens(dataset: ParallelDataset, size: int):
     for rank in range(size):
-        for step in BatchLoader(dataset, sampler(dataset, rank, size), 100, CPU):
+        for step in BatchLoader(sampler(dataset, rank, size), 100, CPU):
             for batch in step.micro_batches:
                 assert batch.source_BS.numel() <= 100
                 assert batch.target_BT.numel() <= 100
@@ -150,30 +154,21 @@ def test_epoch_can_start_at_any_step(dataset: ParallelDataset):
     whole, rest = sampler(dataset), sampler(dataset)
     whole.set_epoch(2)
     rest.set_epoch(2, first_step=7)
-    expected = [np.concatenate(groups).tolist() for groups in whole][7:]
-    assert [np.concatenate(groups).tolist() for groups in rest] == expected
+    expected = [np.concatenate(buckets).tolist() for buckets in whole][7:]
+    assert [np.concatenate(buckets).tolist() for buckets in rest] == expected
     assert rest.plan[7].tolist() == expected[0]
-
-
-def test_batch_size_counts_pairs_per_rank(dataset: ParallelDataset):
-    config = BatchConfig(batch_size=8)
-    steps = [rows_of_rank(dataset, rank, 2, config) for rank in range(2)]
-    counts = [len(rows) for rank in steps for rows in rank]
-    assert max(counts) == 8
-    assert sum(count < 8 for count in counts) <= 4  # 500 = 31 * 16 + 4, in two steps at the end
-    assert sorted(row for rank in steps for rows in rank for row in rows) == list(range(500))
 
 
 def test_padding_share_equals_that_of_the_batches(
     dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
 ):
     mine = sampler(dataset, 1, 2)
-    steps = list(BatchLoader(dataset, mine, 100, CPU))
+    steps = list(BatchLoader(mine, 100, CPU))
 
     def share(count: int) -> float:
-        passes = [batch for step in steps[:count] for batch in step.micro_batches]
-        real = sum(int((b.source_BS != PAD).sum()) + len(b.labels_R) for b in passes)
-        return 1 - real / sum(b.source_BS.numel() + b.target_BT.numel() for b in passes)
+        micro_batches = [batch for step in steps[:count] for batch in step.micro_batches]
+        real = sum(int((b.source_BS != PAD).sum()) + len(b.labels_R) for b in micro_batches)
+        return 1 - real / sum(b.source_BS.numel() + b.target_BT.numel() for b in micro_batches)
 
     assert padding_share(mine, 100) == pytest.approx(share(len(steps)))
     monkeypatch.setattr(batches, "PADDING_STEPS", 5)
@@ -181,15 +176,14 @@ def test_padding_share_equals_that_of_the_batches(
 
 
 def test_rank_without_rows_has_no_padding():
-    lengths = Lengths(np.array([5]), np.array([6]))
-    mine = StepSampler(lengths, CONFIG, seed=3, rank=0, world_size=2)
-    assert sum(len(rows) for groups in mine for rows in mine.shard(groups)) == 0
+    mine = sampler(ParallelDataset(Ragged.of([[5] * 4]), Ragged.of([[5] * 5])), rank=0, size=2)
+    assert sum(len(rows) for buckets in mine for rows in mine.shard(buckets)) == 0
     assert padding_share(mine, 100) == 0.0
 
 
 def test_target_tokens_of_a_step_are_those_of_all_ranks(dataset: ParallelDataset):
     samplers = [sampler(dataset, rank, 3) for rank in range(3)]
-    loaders = [BatchLoader(dataset, mine, 100, CPU) for mine in samplers]
+    loaders = [BatchLoader(mine, 100, CPU) for mine in samplers]
     for step_of_ranks in zip(*loaders, strict=True):
         labels = sum(len(batch.labels_R) for step in step_of_ranks for batch in step.micro_batches)
         assert [step.target_tokens for step in step_of_ranks] == [labels] * 3
@@ -203,48 +197,45 @@ def test_collate_equals_a_batch_written_by_hand():
     assert batch.labels_R.tolist() == [5, EOS, 4, 5, 6, EOS]
 
 
-def test_rank_without_pairs_has_one_empty_pass(dataset: ParallelDataset):
+def test_rank_without_pairs_has_one_empty_micro_batch(dataset: ParallelDataset):
     one_pair = ParallelDataset(Ragged.of([[5, 6]]), Ragged.of([[7]]))
     mine = sampler(one_pair, rank=0, size=2)
-    (step,) = BatchLoader(one_pair, mine, 100, CPU)
+    (step,) = BatchLoader(mine, 100, CPU)
     assert [len(batch.labels_R) for batch in step.micro_batches] == [0]
 
 
-def test_warm_up_has_the_group_with_the_most_positions():
+def test_warm_up_has_the_bucket_with_the_most_positions():
     # 30 + 5 positions a row are less than 28 + 28, of which the last 20 rows are.
     sides = [[30] * 900 + [28] * 20, [5] * 900 + [28] * 20]
     pairs = ParallelDataset(*(Ragged.of([[5] * (n - 1) for n in side]) for side in sides))
     config = BatchConfig(batch_tokens=600, seq_len=60)
-    step = BatchLoader(pairs, sampler(pairs, config=config), 600, CPU).largest_step()
+    step = BatchLoader(sampler(pairs, config=config), 600, CPU).largest_step()
     assert {tuple(batch.target_BT.shape) for batch in step.micro_batches} == {(5, 28)}
     assert step.rows.min() >= 900
 
 
-def test_warm_up_of_many_ranks_has_no_larger_passes_than_the_steps():
+def test_warm_up_of_many_ranks_has_no_larger_micro_batches_than_the_steps():
     side = Ragged.of([[5] * 9] * 1000)
     pairs = ParallelDataset(side, side)
-    config = BatchConfig(batch_tokens=800, seq_len=60)  # 8 groups of 10 rows
+    config = BatchConfig(batch_tokens=800, seq_len=60)  # 8 buckets of 10 rows
     for rank in range(16):
-        loader = BatchLoader(pairs, sampler(pairs, rank, 16, config), 800, CPU)
+        loader = BatchLoader(sampler(pairs, rank, 16, config), 800, CPU)
         assert [len(batch.target_BT) for batch in loader.largest_step().micro_batches] == [5]
 
 
 @pytest.mark.parametrize("size", RANKS)
-def test_every_rank_warms_up_with_a_pass_as_large_as_its_largest(
+def test_every_rank_warms_up_with_a_micro_batch_as_large_as_its_largest(
     dataset: ParallelDataset, size: int
 ):
-    def largest_pass(step: Step) -> int:
+    def largest_micro_batch(step: Step) -> int:
         return max(b.source_BS.numel() + b.target_BT.numel() for b in step.micro_batches)
 
     config = BatchConfig(batch_tokens=1000, seq_len=60)
-    loaders = [
-        BatchLoader(dataset, sampler(dataset, rank, size, config), 1000, CPU)
-        for rank in range(size)
-    ]
+    loaders = [BatchLoader(sampler(dataset, rank, size, config), 1000, CPU) for rank in range(size)]
     steps = [loader.largest_step() for loader in loaders]
     for loader, step in zip(loaders, steps, strict=True):
-        largest = max(map(largest_pass, loader))
-        assert largest_pass(step) >= 0.9 * largest
+        largest = max(map(largest_micro_batch, loader))
+        assert largest_micro_batch(step) >= 0.9 * largest
     labels = sum(len(batch.labels_R) for step in steps for batch in step.micro_batches)
     assert [step.target_tokens for step in steps] == [labels] * size
 
@@ -265,19 +256,18 @@ def test_error_for_impossible_budget_names_the_setting(wrong: dict[str, int], na
 def test_a_thread_computes_the_plan_of_the_next_epoch(
     dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
 ):
-    lengths = Lengths.of(dataset)
     mix = Mix.of(MixConfig(), [len(dataset)], num_epochs=3)
-    mine = StepSampler(lengths, CONFIG, seed=3, rank=0, world_size=1, mix=mix)
+    mine = StepSampler(TrainingPairs(dataset, seed=3), CONFIG, mix=mix)
     computed: list[tuple[int, bool]] = []
 
     def compute(*args: Any, epoch: int, **settings: Any) -> Plan:
         computed.append((epoch, threading.current_thread() is threading.main_thread()))
         return plan_epoch(*args, epoch=epoch, **settings)
 
-    monkeypatch.setattr(step_sampler, "plan_epoch", compute)
+    monkeypatch.setattr(plan, "plan_epoch", compute)
     for epoch in range(3):
         mine.set_epoch(epoch)
-        expected = plan_epoch(lengths, CONFIG, seed=3, epoch=epoch, world_size=1)
+        expected = plan_epoch(Lengths.of(dataset), CONFIG, seed=3, epoch=epoch, world_size=1)
         assert np.array_equal(mine.plan.rows, expected.rows)
         iter(mine)  # after the last epoch, no other follows
     assert computed == [(1, False), (2, False)]
@@ -287,12 +277,12 @@ def test_error_of_the_thread_that_plans_reaches_the_training(
     dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
 ):
     mix = Mix.of(MixConfig(), [len(dataset)], num_epochs=2)
-    mine = StepSampler(Lengths.of(dataset), CONFIG, seed=3, rank=0, world_size=1, mix=mix)
+    mine = StepSampler(TrainingPairs(dataset, seed=3), CONFIG, mix=mix)
 
     def fail(*_: object, **__: object) -> Plan:
         raise MemoryError
 
-    monkeypatch.setattr(step_sampler, "plan_epoch", fail)
+    monkeypatch.setattr(plan, "plan_epoch", fail)
     iter(mine)
     with pytest.raises(MemoryError):
         mine.set_epoch(1)

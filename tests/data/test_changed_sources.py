@@ -10,7 +10,6 @@ from tests.helpers.corpora import corpus_of, numbered_pairs, write_parallel
 from translate_ddp.data import corpus, preparation
 from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.pair_store import BATCH_CHARACTERS, batched_rows
-from translate_ddp.data.prepared_folder import LOCK_FILE
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
@@ -72,7 +71,6 @@ def test_the_next_start_deletes_cleaned_text_that_an_interrupted_one_has_left(
         prepared = prepare(config, data)
     partial = data / f".preparing-{0:032x}"  # half deleted
     partial.mkdir()
-    (partial / LOCK_FILE).touch()
     assert len(list(data.iterdir())) == 4
     assert prepare(config, data) == prepared
     assert list(data.iterdir()) == [prepared]

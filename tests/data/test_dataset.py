@@ -14,7 +14,7 @@ from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged, lo
 from translate_ddp.data.preparation import prepare
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.settings import CorpusConfig, TokenizerConfig
+from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
 
 Pairs = list[tuple[str, str]]
 SMALL = TokenizerConfig(vocab_size=300)
@@ -202,15 +202,15 @@ def test_tokenizer_is_trained_on_training_pairs_only(
     assert data.tokenizer.text == train_tokenizer([*sum(pairs, ())], SMALL).text
 
 
-def test_tokenizer_learns_upper_case_with_perturbed_sources(
-    config: CorpusConfig, tmp_path: Path, pairs: Pairs
-):
-    write_parallel(Path(config.dataset[0]), pairs * 20)
-    tokenizer = TokenizerConfig(vocab_size=400)
-    folders = [prepare(config, tokenizer, 100, tmp_path / "data", p) for p in (False, True)]
+def test_tokenizer_learns_upper_case_with_perturbed_sources(config: CorpusConfig, tmp_path: Path):
+    pairs = [(f"number {n} is here", f"il numero {n} è qui") for n in range(400)]
+    write_parallel(Path(config.dataset[0]), pairs)
+    tokenizer, data = TokenizerConfig(vocab_size=400), tmp_path / "data"
+    augment = [AugmentConfig(perturb=is_perturbed) for is_perturbed in (False, True)]
+    folders = [prepare(config, tokenizer, 100, data, each) for each in augment]
     plain, perturbed = (load_prepared(folder).tokenizer for folder in folders)
     assert folders[0] != folders[1]
-    assert folders[0] == prepare(config, tokenizer, 100, tmp_path / "data")
+    assert folders[0] == prepare(config, tokenizer, 100, data)
     lengths = [len(t.encode(["NUMBER 7 IS HERE"])[0]) for t in (plain, perturbed)]
     assert lengths[0] > 10 and lengths[1] < 8
 
@@ -221,7 +221,7 @@ def test_error_for_full_disk_names_the_folder(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("translate_ddp.data.dataset.np.save", refuse)
+    monkeypatch.setattr("translate_ddp.data.preparation.SyncedFile.write", refuse)
     with pytest.raises(UserError, match="Could not write .*data: No space left on device"):
         prepare(config, SMALL, 100, tmp_path / "data")
-    assert list((tmp_path / "data").iterdir()) == []
+    assert not list((tmp_path / "data").glob(".preparing-*"))

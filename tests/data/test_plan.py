@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from translate_ddp.data import plan as plan_module
-from translate_ddp.data.plan import Lengths, Plan, groups_per_step, plan_epoch
+from translate_ddp.data.dataset import Lengths
+from translate_ddp.data.plan import Plan, buckets_per_step, plan_epoch
 from translate_ddp.settings import BatchConfig
 
 BUDGETS = [1024, 2048, 4096, 8192, 25_000]
@@ -30,11 +31,11 @@ def plan(lengths: Lengths = CORPUS, world_size: int = 1, epoch: int = 0, **setti
 
 
 def steps_of(planned: Plan) -> list[list[np.ndarray]]:
-    return [planned.groups(index) for index in range(len(planned))]
+    return [planned.buckets(index) for index in range(len(planned))]
 
 
-def sizes(lengths: Lengths, groups: Sequence[np.ndarray]) -> list[int]:
-    return [len(rows) * int(lengths.longest_side[rows].max()) for rows in groups]
+def sizes(lengths: Lengths, buckets: Sequence[np.ndarray]) -> list[int]:
+    return [len(rows) * int(lengths.longest_side[rows].max()) for rows in buckets]
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_an_epoch_has_every_row_once(count: int, settings: dict[str, int]):
 
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_steps_are_within_batch_tokens_and_equally_full(budget: int):
-    totals = [sum(sizes(CORPUS, groups)) for groups in steps_of(plan(batch_tokens=budget))]
+    totals = [sum(sizes(CORPUS, buckets)) for buckets in steps_of(plan(batch_tokens=budget))]
     assert max(totals) <= budget
     assert np.mean(totals) > 0.94 * budget
     assert np.quantile(totals, 0.05) > 0.85 * budget
@@ -63,7 +64,9 @@ def test_steps_are_within_batch_tokens_and_equally_full(budget: int):
 def test_step_of_a_row_as_long_as_batch_tokens_is_within_them():
     longest = np.array([4096] + [10] * 5000)
     lengths = Lengths(longest, longest)
-    totals = [sum(sizes(lengths, groups)) for groups in steps_of(plan(lengths, batch_tokens=4096))]
+    totals = [
+        sum(sizes(lengths, buckets)) for buckets in steps_of(plan(lengths, batch_tokens=4096))
+    ]
     assert max(totals) == 4096
 
 
@@ -72,9 +75,9 @@ def test_step_of_a_row_as_long_as_batch_tokens_is_within_them():
 )
 def test_padding_is_less_than_4_percent(budget: int, rows: int):
     lengths, real, padded = real_lengths(rows), 0, 0
-    for groups in steps_of(plan(lengths, batch_tokens=budget)):
-        for group in groups:
-            for side in (lengths.source[group], lengths.target[group]):
+    for buckets in steps_of(plan(lengths, batch_tokens=budget)):
+        for bucket in buckets:
+            for side in (lengths.source[bucket], lengths.target[bucket]):
                 real, padded = real + int(side.sum()), padded + int(side.max()) * len(side)
     assert 1 - real / padded < 0.04
 
@@ -88,14 +91,14 @@ def test_lengths_vary_within_a_step_nearly_as_in_the_corpus(budget: int, least: 
     assert np.mean(variances) > least * CORPUS.target.var()
 
 
-def test_step_of_two_groups_has_a_long_and_a_short_one():
+def test_step_of_two_buckets_has_a_long_and_a_short_one():
     planned = plan(batch_tokens=4096)
-    pairs = [groups for groups in steps_of(planned) if len(groups) == 2]
+    pairs = [buckets for buckets in steps_of(planned) if len(buckets) == 2]
     means = np.array([[CORPUS.longest_side[rows].mean() for rows in pair] for pair in pairs])
     assert np.corrcoef(means.min(axis=1), means.max(axis=1))[0, 1] < -0.5
 
 
-def test_four_consecutive_steps_of_one_group_have_all_lengths():
+def test_four_consecutive_steps_of_one_bucket_have_all_lengths():
     planned = plan(batch_tokens=1024)
     rounds = [
         np.concatenate([planned[index] for index in range(first, first + 4)])
@@ -123,15 +126,8 @@ def test_four_consecutive_steps_of_one_group_have_all_lengths():
         ({"batch_size": 1001}, 1),
     ],
 )
-def test_groups_of_a_step_grow_with_its_size(settings: dict[str, int], expected: int):
-    assert groups_per_step(np.full(100, 15), BatchConfig(seq_len=60, **settings)) == expected
-
-
-@pytest.mark.parametrize("budget", [1024, 8192])
-def test_rows_of_a_step_do_not_depend_on_the_number_of_ranks(budget: int):
-    one, five = (plan(world_size=size, batch_tokens=budget) for size in (1, 5))
-    assert len(one) == len(five)
-    assert all(np.array_equal(one[index], five[index]) for index in range(len(one)))
+def test_buckets_of_a_step_grow_with_its_size(settings: dict[str, int], expected: int):
+    assert buckets_per_step(np.full(100, 15), BatchConfig(seq_len=60, **settings)) == expected
 
 
 @pytest.mark.parametrize("rows_per_rank", [400, 401])
@@ -140,7 +136,7 @@ def test_steps_of_several_ranks_have_batch_size_rows_of_each(rows_per_rank: int)
     counts = [len(planned[index]) for index in range(len(planned))]
     assert max(counts) == 3 * rows_per_rank
     assert sum(count < 3 * rows_per_rank for count in counts) <= 2  # where the corpus ends
-    assert np.ptp([len(rows) for rows in planned.groups(0)]) == 0
+    assert np.ptp([len(rows) for rows in planned.buckets(0)]) == 0
 
 
 def test_epochs_have_other_steps_and_are_reproducible():
@@ -171,7 +167,7 @@ def test_only_blocks_of_bounded_size_are_sorted(monkeypatch: pytest.MonkeyPatch)
 
 
 def greedy(lengths: Sequence[int], size: int) -> list[int]:
-    """The starts of groups, row by row."""
+    """The starts of buckets, row by row."""
     starts, first = [0], 0
     for row, length in enumerate(lengths):
         if (row - first + 1) * max(lengths[first], length) > size and row > first:
@@ -181,23 +177,23 @@ def greedy(lengths: Sequence[int], size: int) -> list[int]:
 
 
 @pytest.mark.parametrize("size", [5, 60, 300, 1200])
-def test_groups_equal_those_of_a_loop_over_rows(size: int):
+def test_buckets_equal_those_of_a_loop_over_rows(size: int):
     random = np.random.default_rng(size)
     lengths = np.sort(random.integers(20, 60, 1000))[::-1]
     assert plan_module._cut(lengths, size).tolist() == greedy(lengths.tolist(), size)  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("longest", [9, 15])
-def test_large_groups_have_a_multiple_of_8_rows(longest: int):
+def test_large_buckets_have_a_multiple_of_8_rows(longest: int):
     lengths = np.full(50_000, longest)
     steps = steps_of(plan(Lengths(lengths, lengths), batch_tokens=25_000))
-    counts = [len(rows) for groups in steps for rows in groups]
+    counts = [len(rows) for buckets in steps for rows in buckets]
     assert sorted(counts)[1:] == [6250 // longest // 8 * 8] * (len(counts) - 1)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_rows_of_a_group_are_similar_on_both_sides(side: str):
+def test_rows_of_a_bucket_are_similar_on_both_sides(side: str):
     lengths: Callable[[np.ndarray], np.ndarray] = getattr(CORPUS, side).__getitem__
     steps = steps_of(plan(batch_tokens=1024))
-    spread = [lengths(rows).std() for groups in steps for rows in groups]
+    spread = [lengths(rows).std() for buckets in steps for rows in buckets]
     assert np.mean(spread) < 0.1 * lengths(np.arange(29_000)).std()

@@ -1,7 +1,5 @@
 """Prepared folders: synced before they are published, verified, and prepared again if damaged."""
 
-import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -17,14 +15,19 @@ from tests.helpers import processes
 from tests.helpers.faults import Run
 from translate_ddp.data import prepared_folder
 from translate_ddp.data.dataset import find_prepared
-from translate_ddp.data.prepared_folder import damage, is_usable, publish, read_summary
+from translate_ddp.data.prepared_folder import (
+    Unusable,
+    is_usable,
+    publish,
+    read_summary,
+    verify,
+)
 
-CONTENT = {"one.npy": bytes(range(200)), "inner/two.txt": b"due\n", "empty": b""}
+CONTENT = {"one.npy": bytes(range(200)), "two.txt": b"due\n", "empty": b""}
 
 
 def write(partial: Path) -> tuple[Path, dict[str, Any]]:
     for name, content in CONTENT.items():
-        (partial / name).parent.mkdir(exist_ok=True)
         (partial / name).write_bytes(content)
     return partial.parent / "published", {"count": 3}
 
@@ -46,7 +49,7 @@ def test_summary_has_the_sha256_of_every_chunk_of_every_file(published: Path):
         chunks = [content[start : start + 64] for start in range(0, len(content), 64)]
         expected = [hashlib.sha256(chunk).hexdigest() for chunk in chunks]
         assert summary["files"][name]["digests"] == expected
-    assert damage(published) is None
+    verify(published)
 
 
 def test_everything_is_synced_before_the_rename_and_the_rename_after_it(
@@ -66,40 +69,28 @@ def test_everything_is_synced_before_the_rename_and_the_rename_after_it(
     monkeypatch.setattr(os, "fsync", record_sync)
     monkeypatch.setattr(Path, "rename", record_rename)
     published = publish(tmp_path / "data", write)
-    calls.remove(".lock.new -> .lock")
     assert calls[-1] == "data" and calls[-2].endswith(f"-> {published.name}")
     before = calls[:-2]
-    assert set(before) >= {"one.npy", "two.txt", "empty", "inner", "prepared.json"}
+    assert set(before) >= {*CONTENT, "prepared.json"}
     assert any(name.startswith(".preparing-") for name in before)
 
 
-def test_every_changed_missing_and_added_byte_is_found(published: Path):
-    for path in sorted(path for path in published.rglob("*") if path.is_file()):
-        intact = path.read_bytes()
-        for place in range(0, len(intact), 7):
-            changed = bytearray(intact)
-            changed[place] ^= 1
-            path.write_bytes(changed)
-            assert path.name in str(damage(published))
-        for content in (intact[:-1], intact + b"\0"):
-            if content != intact:
-                path.write_bytes(content)
-                assert path.name in str(damage(published))
-        path.unlink()
-        assert path.name in str(damage(published))
-        path.write_bytes(intact)
-        assert damage(published) is None
-
-
-def test_message_of_damage_names_file_and_bytes(published: Path):
-    data = bytearray(CONTENT["one.npy"])
-    data[199] = 0
-    (published / "one.npy").write_bytes(data)
-    assert damage(published) == "one.npy differs in the bytes 192 to 199"
-    (published / "one.npy").write_bytes(data[:50])
-    assert damage(published) == "one.npy has 50 bytes instead of 200"
-    (published / "one.npy").unlink()
-    assert damage(published) == "one.npy is missing"
+@pytest.mark.parametrize("name", [*CONTENT, "prepared.json"])
+def test_every_changed_missing_and_added_byte_is_found(published: Path, name: str):
+    path = published / name
+    intact = path.read_bytes()
+    changes = [intact[:-1], intact + b"\0"]
+    for place in range(0, len(intact), 7):
+        changes.append(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
+    for content in filter(lambda content: content != intact, changes):
+        path.write_bytes(content)
+        with pytest.raises(Unusable, match=name):
+            verify(published)
+    path.unlink()
+    with pytest.raises(Unusable, match=f"{name} (is missing|cannot be read)"):
+        verify(published)
+    path.write_bytes(intact)
+    verify(published)
 
 
 def test_damaged_folder_is_moved_aside_with_one_message(
@@ -161,25 +152,6 @@ def test_partial_folder_is_deleted_only_after_its_process_has_ended(
     assert not partial_folders(published)
 
 
-def test_partial_folder_on_a_disk_without_locks_is_deleted_after_a_day_without_a_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def no_lock(*_: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", no_lock)
-    for name, hours in (("old", 25), ("new", 23), ("growing", 25)):
-        folder = tmp_path / "data" / f".preparing-{name}"
-        folder.mkdir(parents=True)
-        (folder / ".lock").touch()
-        for path in (folder / ".lock", folder):
-            os.utime(path, (0, time.time() - 3600 * hours))
-    (tmp_path / "data/.preparing-growing/new.npy").touch()
-    published = publish(tmp_path / "data", write)
-    names = sorted(path.name for path in partial_folders(published))
-    assert names == [".preparing-growing", ".preparing-new"]
-
-
 DAMAGE = {
     "train.src.tokens.npy": lambda data: data[:-400] + bytes(400),  # 100 ids
     "train.tgt.offsets.npy": lambda data: data[:40],
@@ -197,10 +169,10 @@ def test_run_with_a_damaged_corpus_prepares_it_again_and_gives_same_weights(run:
     run.assert_uninterrupted()
 
 
-def test_run_with_damaged_segmentations_prepares_them_again(run: Run):
+def test_run_with_damaged_variants_prepares_them_again(run: Run):
     flags = ["--bpe_dropout", "0.1", "--max_steps", "4"]
     run.start(*flags).succeed()
-    (file,) = run.folder.glob("data/*/bpe_dropout_*/segmentations.tokens.npy")
+    (file,) = run.folder.glob("data/*/variants.src.tokens.npy")
     intact = file.read_bytes()
     file.write_bytes(intact[:-4] + bytes(4))
     output = run.start(*flags).succeed()

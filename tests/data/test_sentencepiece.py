@@ -13,7 +13,6 @@ from tests.helpers import processes
 from tests.helpers.commands import translate_ddp
 from tests.helpers.runs import last_state
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
-from translate_ddp.data.sentencepiece_model import import_sentencepiece
 from translate_ddp.data.tokenizer import (
     EOS,
     PAD,
@@ -22,6 +21,7 @@ from translate_ddp.data.tokenizer import (
     UNK,
     Tokenizer,
     build_tokenizer,
+    import_sentencepiece,
     load_tokenizer,
     loss_of,
     text_of,

@@ -5,14 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pytest
 
 from tests.helpers.corpora import write_parallel
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, load_prepared
 from translate_ddp.data.preparation import prepare
-from translate_ddp.settings import AugmentConfig, Config, CorpusConfig, TokenizerConfig
-from translate_ddp.training.run import build_augmentation
+from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
 
 Pairs = list[tuple[str, str]]
 ONE = [(f"one {word}", f"eins {word}") for word in "abcdefghij"]
@@ -36,7 +34,9 @@ def prepared(
     names = [write(folder / f"corpus{n}", pairs) for n, pairs in enumerate(corpora)]
     given: dict[str, Any] = {"validation": write(folder / "valid", VALIDATION)} | settings
     corpus = CorpusConfig(tuple(names), lang_src="en", lang_tgt=lang_tgt, **given)
-    return load_prepared(prepare(corpus, tokenizer, 60, folder / "data", perturb, shown=False))
+    return load_prepared(
+        prepare(corpus, tokenizer, 60, folder / "data", AugmentConfig(perturb), shown=False)
+    )
 
 
 def texts(data: PreparedData, pairs: ParallelDataset) -> Pairs:
@@ -116,31 +116,26 @@ def test_held_out_validation_has_no_sentence_in_training_in_either_direction(tmp
     assert len(trained) > 300 / 2
 
 
-@pytest.mark.parametrize("kind", ["bpe", "word"])  # of words: decoded tags have more blanks
-def test_perturbation_leaves_tags_as_they_are(tmp_path: Path, kind: Literal["bpe", "word"]):
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+def test_perturbation_leaves_tags_and_follows_the_language_of_the_direction(
+    tmp_path: Path, kind: Literal["bpe", "word"]
+):
     pairs = [("The Old Doctor reads it.", f"Işık iyi {n // 20} {n % 20}.") for n in range(200)]
     both: dict[str, Any] = {"lang_tgt": "tr", "bidirectional": True, "tags": ("<bt>",)}
     tokenizer = replace(SMALL, tokenizer=kind)
     data = prepared(tmp_path, pairs, perturb=True, tokenizer=tokenizer, **both)
-    corpus = CorpusConfig(("any",), lang_src="en", **both)
-    config = Config(corpus=corpus, augment=AugmentConfig(perturb=True))
-    augmentation = build_augmentation(config, data)
-    assert augmentation is not None
-    found = texts(data, augmentation.apply(data.train, np.arange(400), epoch=0))
-    before = texts(data, data.train)
+    assert data.variants is not None and len(data.variants) == 8 * 400
+    found, before = texts(data, data.variants.take(range(0, 3200, 8))), texts(data, data.train)
     tags = [text.partition("The")[0] for text, _ in before[:200]]
     tags += [text.partition("Işık")[0] for text, _ in before[200:]]
-    changed = [
-        text.removeprefix(tag)
-        for tag, (text, _), (old, _) in zip(tags, found, before, strict=True)
-        if text != old and text.startswith(tag)
-    ]
-    assert len(changed) == sum(
-        text != old for (text, _), (old, _) in zip(found, before, strict=True)
-    )
-    assert len(changed) > 100 and any("DOCTOR" in text for text in changed)
-    # Case follows the language of the direction.
-    assert any("IŞIK İYİ" in text for text in changed) and not any("işik" in t for t in changed)
+    changed = []
+    for tag, (text, target), (old, same_target) in zip(tags, found, before, strict=True):
+        assert text.startswith(tag) and target == same_target
+        changed += [text.removeprefix(tag)] * (text != old)
+    assert len(changed) > 100 and not any("işik" in text for text in changed)
+    if kind == "bpe":  # others have [UNK]
+        assert any("DOCTOR" in text for text in changed)
+        assert any("IŞIK İYİ" in text for text in changed)
 
 
 @pytest.mark.parametrize("tag", ["<b t>", " ", "<bt> ", "a\u00a0b", "e\u0301"])

@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from translate_ddp.data import training_sample
-from translate_ddp.data.tokenizer import train_tokenizer
-from translate_ddp.data.training_sample import sample
+from translate_ddp.data import tokenizer
+from translate_ddp.data.tokenizer import sample, train_tokenizer
 from translate_ddp.settings import TokenizerConfig
 
 LINES = [f"line {number}" for number in range(1000)]
@@ -14,7 +13,7 @@ LINES = [f"line {number}" for number in range(1000)]
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_sample, "MAX_TEXT_BYTES", 900)
+    monkeypatch.setattr(tokenizer, "MAX_TEXT_BYTES", 900)
 
 
 def test_small_corpus_is_used_as_it_is():
@@ -44,13 +43,13 @@ def test_more_lines_only_replace_some(small: None):
 
 
 def test_number_of_lines_is_limited(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(training_sample, "MAX_LINES", 10)
+    monkeypatch.setattr(tokenizer, "MAX_LINES", 10)
     assert len(sample(LINES)) == 10 and len(sample(["same"] * 20)) == 10
 
 
 def test_distinct_words_are_limited_where_no_blanks_separate_them(monkeypatch: pytest.MonkeyPatch):
     # Memory of the training grows with them: each of these lines is a word of 30 bytes.
-    monkeypatch.setattr(training_sample, "MAX_WORD_BYTES", 3000)
+    monkeypatch.setattr(tokenizer, "MAX_WORD_BYTES", 3000)
     generator = random.Random(0)
     lines = ["".join(generator.choices("天地玄黄宇宙洪荒日月", k=10)) for _ in range(1000)]
     assert len({*sample(lines)}) == len(sample(lines)) == 100

@@ -92,8 +92,12 @@ def test_workers_end_without_a_message_when_their_parent_is_killed_at_any_time()
 def test_an_exception_that_cannot_be_pickled_is_raised_with_its_text():
     with pytest.raises(RuntimeError, match="Unpicklable: 17 and 2"):
         list(map_in_processes(fail_with_unpicklable_error, range(40), processes=2))
-    with pytest.raises(Exception, match="pickle"):
+
+
+def test_a_result_that_cannot_be_pickled_ends_the_worker(capfd: pytest.CaptureFixture[str]):
+    with pytest.raises(UserError, match=r"\(exit code 1\). Its own messages"):
         list(map_in_processes(return_unpicklable, range(40), processes=2))
+    assert "pickle" in capfd.readouterr().err
 
 
 def test_an_exception_of_the_items_or_of_the_caller_ends_the_workers():
@@ -111,7 +115,7 @@ def test_an_exception_of_the_items_or_of_the_caller_ends_the_workers():
 
 
 def test_a_worker_that_exits_is_an_error_that_names_the_code():
-    with pytest.raises(UserError, match=r"\(exit code 3\). Its own messages are above"):
+    with pytest.raises(UserError, match=r"\(exit code 3\). Its own messages"):
         list(map_in_processes(exit_with_message, range(40), processes=2))
 
 

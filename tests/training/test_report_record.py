@@ -16,8 +16,8 @@ from markupsafe import escape
 from tests.helpers import processes
 from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import checkpoints, records, validations
+from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.mix import Mix
-from translate_ddp.data.plan import Lengths
 from translate_ddp.run_record import RECORD_FILES, read_run
 from translate_ddp.runtime import process_exit
 from translate_ddp.runtime.fault_injection import VARIABLE

@@ -26,6 +26,7 @@ DATA: Any = SimpleNamespace(
     fingerprint="data",
     validation_fingerprint="held out",
     tokenizer=SimpleNamespace(fingerprint="tokens"),
+    variants=None,
 )
 
 
@@ -91,6 +92,7 @@ def test_setting_of_a_later_version_is_part_of_the_identity():
         ("augment", "perturb"),
         ("train", "seed"),
         ("", "data order"),
+        ("", "variants"),  # an earlier version has none: it changed the pairs at each step
     ],
 )
 def test_batches_may_change_between_epochs_only(part: str, name: str):

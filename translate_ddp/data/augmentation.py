@@ -1,144 +1,241 @@
-"""The training pairs of a step as the model sees them in one epoch.
+"""Variants of the training pairs: sources as people type them, and segmentations of BPE-dropout.
 
-Both changes are a pure function of seed, epoch and row: they do not depend on ranks, passes or on
-where a run was resumed. Validation and translation use neither.
+The preparation encodes several variants of each pair beside the plain form, and each epoch draws
+one of them. So the lengths of an epoch are exact, and a step only reads token ids. A variant is a
+pure function of the pair, its row and the number of the variant: every machine writes the same.
 
-Axes: N rows, C draws of a row, K cases, V tokens of the vocabulary.
+Axes: N rows, C draws of a row.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain, islice, pairwise
+from random import Random
+from zlib import crc32
 
 import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.perturbation import CASE_ENDS, CASES, RATES_C, TYPOS, draw, perturb
-from translate_ddp.data.plan import Lengths
-from translate_ddp.data.subword_dropout import SubwordDropout
-from translate_ddp.data.tokenizer import UNK, Tokenizer
+from translate_ddp.data.mix import hashes, uniform
+from translate_ddp.data.tokenizer import Tokenizer, Word
+from translate_ddp.errors import UserError
+from translate_ddp.settings import AugmentConfig
+from translate_ddp.text import capital, lower, normalize, upper
 
-SOURCE, TARGET = range(2)
+# Small corpora are trained for 20 to 60 epochs, large ones for a few. With 8 variants, a sentence
+# has 3 or 4 perturbed forms, and its words are segmented in 8 ways, while the preparation of 60,000
+# pairs takes some seconds longer. Together the variants of a corpus have at most 500,000 pairs
+# (about 100 MB with sentences of 20 tokens), which bounds time and disk; of a larger corpus, each
+# pair has one variant.
+MAX_VARIANTS = 8
+VARIANT_PAIRS = 500_000
 
-ROWS_AT_ONCE = 1 << 17  # bounds the memory
-TYPO_TOKENS = 3  # that typos add to a sentence: usually 0 to 4
+LOWER, UPPER, TITLE = 0.15, 0.07, 0.05  # a sentence has one of them at most
+NO_END_PUNCTUATION = 0.2  # this and the next two are independent of each other and of the case
+TYPOS = 0.05
+NOISE = 0.0005
+RATES_C = np.array([LOWER + UPPER + TITLE, NO_END_PUNCTUATION, TYPOS, NOISE])
+PERTURBATION, DROPOUT = 0x706572, 0x64726F70  # keep the draws of the two apart
+
+# Ends of sentences: Latin, CJK, Greek, Devanagari, Arabic, Urdu, Armenian, Ethiopic, Khmer,
+# Burmese, Tibetan. A quotation mark or bracket behind them is left as it is.
+END_PUNCTUATION = ".!?…‼⁇⁈⁉。．｡！？;।॥؟۔։።፧፨៕၊။།"
+WORD = re.compile(r"[^\W\d_]{4,}")  # for typos; shorter words would often become another word
+NOISE_CHARACTERS = "#*+-/<=>@\\^_|~§°•→♥☺"
+
+SEGMENTATIONS = 16  # of a word, among which its places in the corpus choose
+MAX_LETTERS = 64  # of a word; longer ones take long and are segmented plainly
+CACHED_WORDS = 2**18  # segmentations that a process remembers
+DRAWS = 2**16  # random numbers in a table: a generator with a seed for each word would take longer
+# Properties of BPE whose letters are not those of the text, or whose words are not merged.
+OTHER_BPE = ("continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")
 
 
-@dataclass(frozen=True)
-class Perturbation:
-    """Perturbs some of the source sentences, others in each epoch."""
+def count_variants(pairs: int) -> int:
+    """The number of variants of each of so many training pairs."""
+    return min(max(VARIANT_PAIRS // max(pairs, 1), 1), MAX_VARIANTS)
 
-    tokenizer: Tokenizer
-    seq_len: int
-    seed: int
-    languages: Mapping[str, str]  # of sources, by the tags before them, which stay as they are
 
-    @cached_property
-    def _decoded_tags(self) -> dict[str, str]:
-        """`languages` by the tags as the tokenizer decodes them, which may change them."""
-        decoded = self.tokenizer.decode(self.tokenizer.encode(list(self.languages)))
-        tags = [text and f"{text.rstrip()} " for text in decoded]
-        return dict(zip(tags, self.languages.values(), strict=True))
+class Augmenter:
+    """Encodes the variants of batches of pairs, in a worker process."""
 
-    def apply(self, source: Ragged, rows: np.ndarray, epoch: int) -> dict[int, list[int]]:
-        """The new token ids of the perturbed ones of `source`, by their place in it.
+    def __init__(
+        self, config: AugmentConfig, num_variants: int, tokenizer: Tokenizer, seq_len: int
+    ) -> None:
+        """Raises UserError for BPE-dropout with a tokenizer without usable merges."""
+        self._perturb, self._num_variants = config.perturb, num_variants
+        self._tokenizer, self._seq_len = tokenizer, seq_len
+        self._merges = Merges(tokenizer.text, config.bpe_dropout) if config.bpe_dropout else None
 
-        `rows` are their rows in the training set. A sentence that would be longer than `seq_len`
-        is left out, and so is one with [UNK], whose text is not known.
+    def encode(self, texts: Sequence[str]) -> list[list[Word]]:
+        """The token ids of each text, for BPE-dropout by words, otherwise in one piece."""
+        if self._merges is None:
+            return [[tuple(ids)] for ids in self._tokenizer.encode(texts)]
+        return self._tokenizer.encode_words(texts)
+
+    def variants(
+        self,
+        sources: Sequence[str],
+        prefixes: Sequence[str],
+        language: str,
+        first_row: int,
+        plain: Sequence[list[list[Word]]],
+    ) -> ParallelDataset:
+        """All pairs in the first variant, then all in the second, and so on.
+
+        `prefixes` are the tags before the sources, '' for none, `first_row` is the row of the first
+        pair in the corpus, and `plain` has both sides as `encode` returns them. A sentence whose
+        variant would have `seq_len` tokens or more, end marker included, is plain in it.
         """
-        draws_NC, keys = draw(self.seed, epoch, rows)
-        places = np.flatnonzero((draws_NC < RATES_C).any(axis=1)).tolist()
-        places = [place for place in places if UNK not in source[place]]
-        texts = self.tokenizer.decode([source[place].tolist() for place in places])
-        changed = []
-        for place, text in zip(places, texts, strict=True):
-            tags = max(filter(text.startswith, self._decoded_tags), key=len, default="")
-            rest, language = text[len(tags) :], self._decoded_tags.get(tags, "")
-            changed.append(tags + perturb(rest, draws_NC[place], int(keys[place]), language))
-        encoded = self.tokenizer.encode(changed)
-        return {
-            place: ids
-            for place, ids in zip(places, encoded, strict=True)
-            if 0 < len(ids) < self.seq_len  # without end marker
-        }
+        untagged = [text.removeprefix(tags) for text, tags in zip(sources, prefixes, strict=True)]
+        sides: tuple[list[list[int]], list[list[int]]] = ([], [])
+        for number in range(self._num_variants):
+            variant = [list(plain[0]), plain[1]]
+            if self._perturb:
+                changed = perturb_some(untagged, language, first_row, number)
+                encoded = self.encode([prefixes[n] + text for n, text in changed.items()])
+                for place, row in zip(changed, encoded, strict=True):
+                    variant[0][place] = row
+            if self._merges is not None:
+                for side, rows in enumerate(variant):
+                    variant[side] = self._merges.segment(rows, number, side, first_row)
+            for rows, before, side in zip(
+                map(flatten, variant), map(flatten, plain), sides, strict=True
+            ):
+                for row, unchanged in zip(rows, before, strict=True):
+                    side.append(row if 0 < len(row) < self._seq_len else unchanged)
+        return ParallelDataset(*map(Ragged.of, sides))
 
-    def lengths(self, source: Ragged, before: Lengths, epoch: int) -> Lengths:
-        """The lengths of the training set in an epoch, those of perturbed sources estimated.
 
-        Exact lengths would need all perturbed text in advance. `source` are all sources as they
-        are, `before` has the lengths of those that are not perturbed.
+def flatten(rows: Sequence[Sequence[Word]]) -> list[list[int]]:
+    """The token ids of each row of words."""
+    return [list(chain.from_iterable(row)) for row in rows]
+
+
+class Merges:
+    """The merges of a BPE tokenizer, some of which are dropped (Provilkov et al. 2020).
+
+    The library `tokenizers` can drop merges, too, but draws from a generator without a seed.
+    """
+
+    def __init__(self, text: str, probability: float) -> None:
+        """Read the text of a tokenizer.json. Raises UserError if it is not usable BPE."""
+        model = json.loads(text).get("model", {})  # a SentencePiece model has none
+        is_other = any(model.get(name) for name in OTHER_BPE)
+        if model.get("type") != "BPE" or not model["merges"] or is_other:
+            raise UserError(
+                "--bpe_dropout needs a tokenizer of byte-level BPE: leave bpe_dropout at 0, or "
+                "pass --tokenizer bpe without --tokenizer_file."
+            )
+        merges = (each.split(" ") if isinstance(each, str) else each for each in model["merges"])
+        self._ranks = {(left, right): rank for rank, (left, right) in enumerate(merges)}
+        self._ids: dict[str, int] = model["vocab"]
+        self._tokens = {token_id: token for token, token_id in self._ids.items()}
+        self._probability = probability
+        self._draws = uniform(DROPOUT, np.arange(DRAWS)).tolist()
+        self._segment = lru_cache(CACHED_WORDS)(self.segment_word)
+
+    def segment(self, rows: Sequence[Sequence[Word]], *key: int) -> list[list[Word]]:
+        """The words of each row with dropped merges.
+
+        For each word, a hash of the key and of its place chooses one of `SEGMENTATIONS`.
         """
-        found = before.source.copy()
-        for rows in blocks(len(source)):
-            draws_NC, _ = draw(self.seed, epoch, rows)
-            case_N, _, typos_N, _ = draws_NC.T
-            kinds_N = np.searchsorted(CASE_ENDS, case_N, side="right")
-            for kind, lengths_V in enumerate(self._lengths_KV):
-                chosen = rows[kinds_N == kind]
-                changed = source.take(chosen)
-                ends = np.concatenate([[0], np.cumsum(lengths_V[changed.tokens])])
-                found[chosen] = np.diff(ends[changed.offsets]) + 1
-            found[rows[typos_N < TYPOS]] += TYPO_TOKENS
-        found = np.where(found <= self.seq_len, found, before.source)
-        return Lengths(found, before.target)
+        places = np.arange(sum(map(len, rows)))
+        numbers = hashes(DROPOUT, *key, places) % np.uint64(SEGMENTATIONS)
+        found = map(self._segment, chain.from_iterable(rows), numbers.tolist())
+        return [list(islice(found, len(row))) for row in rows]
 
-    @cached_property
-    def _lengths_KV(self) -> np.ndarray:
-        """How many tokens each token of the vocabulary becomes in each of the `CASES`."""
-        pieces = self.tokenizer.pieces(range(len(self.tokenizer)))
-        lengths_KV = np.ones((len(CASES), len(pieces)), dtype=np.int64)
-        for lengths_V, change in zip(lengths_KV, CASES, strict=True):
-            changed = [change(piece, "") for piece in pieces]
-            differ = [n for n, piece in enumerate(pieces) if changed[n] != piece]
-            # After a mark, the first letters of a piece have no other blank than its own.
-            encoded = self.tokenizer.encode([".", *(f".{changed[n]}" for n in differ)])
-            lengths_V[differ] = [len(ids) - len(encoded[0]) for ids in encoded[1:]]
-        return lengths_KV
+    def segment_word(self, word: Word, number: int) -> Word:
+        """The tokens of a word in one of its segmentations, a pure function of word and number.
 
-
-@dataclass(frozen=True)
-class Augmentation:
-    """The changes of training pairs in each epoch, of which at least one is not None."""
-
-    perturbation: Perturbation | None
-    dropout: SubwordDropout | None
-
-    def apply(self, pairs: ParallelDataset, rows: np.ndarray, epoch: int) -> ParallelDataset:
-        """`pairs`, which are these rows of the training set, in another form.
-
-        A perturbed source is segmented plainly.
+        The first of the merges that apply to the word is made, until there is none. Each time,
+        every one of them is dropped with the probability. 0 gives the plain segmentation, 1 the
+        letters.
         """
-        source, target = pairs.source, pairs.target
-        if self.dropout is not None:
-            source = self.dropout.segment(SOURCE, rows, epoch)
-            target = self.dropout.segment(TARGET, rows, epoch)
-        if self.perturbation is not None:
-            changed = self.perturbation.apply(pairs.source, rows, epoch)
-            source = Ragged.of(changed.get(n, source[n]) for n in range(len(source)))
-        return ParallelDataset(source, target)
-
-    def lengths(self, pairs: ParallelDataset, epoch: int) -> Lengths:
-        """About the lengths in an epoch, end markers included, of `pairs`: the training set."""
-        found = Lengths.of(pairs)
-        if self.dropout is not None:
-            for side, lengths in ((SOURCE, found.source), (TARGET, found.target)):
-                for rows in blocks(len(pairs)):
-                    lengths[rows] = self.dropout.lengths(side, rows, epoch) + 1
-        if self.perturbation is not None:
-            found = self.perturbation.lengths(pairs.source, found, epoch)
-        return found
-
-    def target_lengths(self, lengths: np.ndarray, rows: np.ndarray, epoch: int) -> np.ndarray:
-        """Tokens of the targets that `apply` returns for these rows, end marker included.
-
-        `lengths` are those of the unchanged ones.
-        """
-        if self.dropout is None:
-            return lengths
-        return self.dropout.lengths(TARGET, rows, epoch) + 1
+        tokens = list("".join(self._tokens.get(token_id, "") for token_id in word))
+        # Added tokens are outside of the vocabulary, and unknown letters are not in it.
+        if len(tokens) > MAX_LETTERS or not self._tokens.keys() >= {*word}:
+            return word
+        if not self._ids.keys() >= {*tokens}:
+            return word
+        place_in_draws = crc32(f"{number} {word}".encode())
+        while True:
+            best = len(self._ranks), 0
+            for place, pair in enumerate(pairwise(tokens)):
+                rank = self._ranks.get(pair)
+                if rank is not None:
+                    place_in_draws += 1
+                    if self._draws[place_in_draws % DRAWS] >= self._probability:
+                        best = min(best, (rank, place))
+            rank, place = best
+            if rank == len(self._ranks):
+                return tuple(self._ids[token] for token in tokens)
+            tokens[place : place + 2] = [tokens[place] + tokens[place + 1]]
 
 
-def blocks(count: int) -> Iterator[np.ndarray]:
-    """The rows from 0 to `count`, at most `ROWS_AT_ONCE` at once."""
-    for first in range(0, count, ROWS_AT_ONCE):
-        yield np.arange(first, min(first + ROWS_AT_ONCE, count))
+def perturb_some(
+    texts: Sequence[str], language: str, first_row: int = 0, number: int = 0
+) -> dict[int, str]:
+    """The texts that are perturbed in a variant of this number, by their place among `texts`."""
+    rows, draws = np.arange(first_row, first_row + len(texts)), np.arange(len(RATES_C))
+    draws_NC = uniform(PERTURBATION, number, rows[:, None], draws)
+    keys = hashes(PERTURBATION, number, rows, len(RATES_C)).tolist()
+    places = np.flatnonzero((draws_NC < RATES_C).any(axis=1)).tolist()
+    chosen = draws_NC[places].tolist()
+    return {
+        place: perturb(texts[place], draws_C, keys[place], language)
+        for place, draws_C in zip(places, chosen, strict=True)
+    }
+
+
+def perturb(text: str, draws: Sequence[float], key: int, language: str) -> str:
+    """The text changed according to its four draws in [0, 1); `key` chooses places and letters."""
+    case, punctuation, typos, noise = draws
+    if noise < NOISE:
+        text = add_noise(text, Random(key))
+    if typos < TYPOS:
+        text = add_typos(text, Random(key))
+    if punctuation < NO_END_PUNCTUATION:
+        text = remove_end_punctuation(text)
+    if case < CASE_ENDS[-1]:
+        text = CASES[bisect_right(CASE_ENDS, case)](text, language)
+    return normalize(text)  # in upper case, a composed letter may have a mark of its own
+
+
+def remove_end_punctuation(text: str) -> str:
+    """The text without the punctuation at its end, unless it is nothing else."""
+    return text.rstrip(END_PUNCTUATION + " ") or text
+
+
+def title(text: str, language: str) -> str:
+    """The text with the first letter of each word in upper case."""
+    return re.sub(r"(?<!\S)\w", lambda letter: capital(letter[0], language), text)
+
+
+def add_typos(text: str, random: Random) -> str:
+    """The text with a typo in one or two of its words of four or more letters.
+
+    A typo swaps a letter with the next one, omits it or doubles it.
+    """
+    words = list(WORD.finditer(text))
+    chosen = random.sample(words, min(len(words), random.choice((1, 2))))
+    for word in sorted(chosen, key=re.Match.end, reverse=True):
+        at = random.randrange(word.start(), word.end() - 1)
+        one, two = text[at : at + 2]
+        text = text[:at] + random.choice((two + one, two, one + one + two)) + text[at + 2 :]
+    return text
+
+
+def add_noise(text: str, random: Random) -> str:
+    """The text with one to four random characters before or after one of its words."""
+    words = text.split(" ")
+    noise = "".join(random.choices(NOISE_CHARACTERS, k=random.randint(1, 4)))
+    words.insert(random.randint(0, len(words)), noise)
+    return " ".join(words)
+
+
+CASES = (lower, upper, title)
+CASE_ENDS = (LOWER, LOWER + UPPER, LOWER + UPPER + TITLE)  # a draw is below the end of its case

@@ -9,22 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from translate_ddp.data.augmentation import Augmentation
-from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.plan import Lengths, Plan
-from translate_ddp.data.step_sampler import StepSampler
+from translate_ddp.data.dataset import Lengths, ParallelDataset, Ragged
+from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
 
 T = TypeVar("T")
 
 # Steps prepared in advance by a thread. On a CPU the thread would compete with training for cores.
 PREFETCHED_STEPS = {"cpu": 0, "cuda": 8}
-GROWTH = 2.0  # maximum growth of a pass by augmentation, in positions
 PADDING_STEPS = 1000  # whose padding is counted; all would take long in large corpora
 
 
 class Batch(NamedTuple):
-    """The pairs of one pass: B sentences of up to S source and T target tokens, R labels."""
+    """The pairs of one micro-batch: B sentences of up to S source and T target tokens, R labels."""
 
     source_BS: Tensor  # tokens, [EOS], [PAD]
     target_BT: Tensor  # [SOS], tokens, [PAD]: the decoder's input
@@ -47,96 +44,71 @@ class Step(NamedTuple):
     rows: np.ndarray  # of all ranks, as indices into the training set
 
 
-def group_by_tokens(rows: np.ndarray, lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
-    """Consecutive groups of `rows`, each as large as `max_tokens` allows.
+def batch_by_tokens(rows: np.ndarray, lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
+    """Consecutive batches of `rows`, each as large as `max_tokens` allows.
 
-    The size of a group is its number of rows times the longest of `lengths[rows]`. A row longer
-    than `max_tokens` is a group of its own.
+    The size of a batch is its number of rows times the longest of `lengths[rows]`. A row longer
+    than `max_tokens` is a batch of its own.
     """
-    lengths, groups, first = lengths[rows], [], 0
+    lengths, batches, first = lengths[rows], [], 0
     while first < len(rows):
         candidates = lengths[first : first + max(1, max_tokens // lengths[first])]
         sizes = np.arange(1, len(candidates) + 1) * np.maximum.accumulate(candidates)
         count = max(1, int(np.searchsorted(sizes, max_tokens, side="right")))
-        groups.append(rows[first : first + count])
+        batches.append(rows[first : first + count])
         first += count
-    return groups
+    return batches
 
 
 class BatchLoader:
-    """The steps of one rank in the sampler's order, with micro-batches of up to `max_tokens`.
+    """The steps of one rank in the sampler's order, in micro-batches of up to `max_tokens` a side.
 
     For a GPU, a thread prepares the next steps in page-locked memory. No process, because a fork
     copies NCCL's threads in an undefined state, and its death would send a signal to the trainer.
     """
 
-    def __init__(
-        self,
-        dataset: ParallelDataset,
-        sampler: StepSampler,
-        max_tokens: int,
-        device: torch.device,
-        augmentation: Augmentation | None = None,
-    ) -> None:
-        self.dataset, self.sampler = dataset, sampler
-        self.max_tokens, self.device = max_tokens, device
-        self.augmentation = augmentation
+    def __init__(self, sampler: StepSampler, max_tokens: int, device: torch.device) -> None:
+        self.sampler, self.max_tokens, self.device = sampler, max_tokens, device
 
     def largest_step(self) -> Step:
         """A step whose micro-batches take about the most memory of all, on every rank.
 
-        Each of its groups is the one with the most positions, in any stage. It has as many groups
-        as there are ranks, so that each has a whole one, but not more than any step.
+        Each of its buckets is the one with the most positions, in the first epoch of any stage. It
+        has as many buckets as there are ranks, so that each has a whole one, but not more than any
+        step.
         """
-        found = [self._largest_group(plan) for plan in self.sampler.first_plans()]
-        _, largest, groups = max(found, key=lambda each: each[0])
-        return self.prepare([largest] * min(self.sampler.world_size, groups))
+        epoch, found = self.sampler.epoch, []
+        for first_epoch in self.sampler.mix.first_epochs:
+            self.sampler.set_epoch(first_epoch)
+            positions, largest = self._largest_bucket()
+            buckets = int(np.diff(self.sampler.plan.steps).max())
+            step = self.prepare([largest] * min(self.sampler.world_size, buckets))
+            found.append((positions, step))
+        self.sampler.set_epoch(epoch)
+        return max(found, key=lambda each: each[0])[1]
 
-    def _largest_group(self, plan: Plan) -> tuple[int, np.ndarray, int]:
-        """Positions and rows of the largest group of a plan, and the most groups of a step."""
-        lengths = self.sampler.lengths
-        order = np.argsort(plan.starts)  # the groups follow each other in `plan.rows`
+    def _largest_bucket(self) -> tuple[int, np.ndarray]:
+        """Positions and rows of the largest bucket of the sampler's epoch."""
+        lengths, plan = self.sampler.lengths, self.sampler.plan
+        order = np.argsort(plan.starts)  # the buckets follow each other in `plan.rows`
         longest_source, longest_target = (
             np.maximum.reduceat(side[plan.rows], plan.starts[order])
             for side in (lengths.source, lengths.target)
         )
         positions = plan.counts[order] * (longest_source + longest_target)
         largest = int(np.argmax(positions))
-        return int(positions[largest]), plan.group(order[largest]), int(np.diff(plan.steps).max())
+        return int(positions[largest]), plan.bucket(order[largest])
 
-    def prepare(self, groups: Sequence[np.ndarray]) -> Step:
+    def prepare(self, buckets: Sequence[np.ndarray]) -> Step:
         """The step of these rows of all ranks, in page-locked memory if the device is a GPU."""
-        parts, rows = self.sampler.shard(groups), np.concatenate(groups)
-        own, sizes = np.concatenate(parts), [len(part) for part in parts]
-        pairs, max_tokens = self.dataset.take(own), self.max_tokens
-        target_lengths = self.sampler.lengths.target[rows]
-        if self.augmentation is not None:
-            epoch = self.sampler.epoch
-            pairs, max_tokens = self._augment(self.augmentation, pairs, own, sizes)
-            target_lengths = self.augmentation.target_lengths(target_lengths, rows, epoch)
-        micro_batches = split_into_passes(pairs, sizes, max_tokens)
+        sampler, parts = self.sampler, self.sampler.shard(buckets)
+        pairs = sampler.pairs.take(np.concatenate(parts), sampler.epoch)
+        sizes = [len(part) for part in parts]
+        micro_batches = split_into_micro_batches(pairs, sizes, self.max_tokens)
         if self.device.type == "cuda":
             micro_batches = [batch.pin_memory() for batch in micro_batches]
-        return Step(micro_batches, int(target_lengths.sum()), rows)
-
-    def _augment(
-        self,
-        augmentation: Augmentation,
-        plain: ParallelDataset,
-        rows: np.ndarray,
-        group_sizes: Sequence[int],
-    ) -> tuple[ParallelDataset, int]:
-        """The augmented pairs, the shortest of each group first, and the size of micro-batches.
-
-        Upper case makes a few sentences several times as long. They form a pass of their own
-        instead of padding all others, and no pass needs much more memory than in the warm-up.
-        """
-        pairs = augmentation.apply(plain, rows, self.sampler.epoch)
-        before, after = (Lengths.of(each).longest_side for each in (plain, pairs))
-        group_of_row = np.repeat(np.arange(len(group_sizes)), group_sizes)
-        limit = GROWTH * max(group_sizes) * before.max(initial=0)
-        order = np.lexsort((after, group_of_row))
-        return pairs.take(order), min(self.max_tokens, int(limit))
+        rows = np.concatenate(buckets)
+        return Step(micro_batches, int(sampler.lengths.target[rows].sum()), rows)
 
     def __iter__(self) -> Iterator[Step]:
         steps = map(self.prepare, self.sampler)
@@ -164,20 +136,19 @@ def prefetch(
         pool.shutdown(cancel_futures=True)
 
 
-def split_into_passes(
-    pairs: ParallelDataset, group_sizes: Sequence[int], max_tokens: int
+def split_into_micro_batches(
+    pairs: ParallelDataset, bucket_sizes: Sequence[int], max_tokens: int
 ) -> list[Batch]:
-    """Batches of consecutive pairs of one group, each of up to `max_tokens` padded tokens a side.
+    """Batches of consecutive pairs of one bucket, each of up to `max_tokens` padded tokens a side.
 
     At least one, since every rank must call backward in every step: without pairs, an empty one.
     """
     longest_side = Lengths.of(pairs).longest_side
-    ends = np.cumsum(group_sizes)
-    rows_of_groups = np.split(np.arange(len(pairs)), ends[:-1])
+    ends = np.cumsum(bucket_sizes)
     batches = [
         collate(pairs.take(rows))
-        for group in rows_of_groups
-        for rows in group_by_tokens(group, longest_side, max_tokens)
+        for bucket in np.split(np.arange(len(pairs)), ends[:-1])
+        for rows in batch_by_tokens(bucket, longest_side, max_tokens)
     ]
     return batches or [empty_batch()]
 
@@ -219,12 +190,12 @@ def pad(rows: Ragged, first: int = PAD, last: int = PAD) -> Tensor:
 def padding_share(sampler: StepSampler, max_tokens: int) -> float:
     """Fraction of padding among the positions that this rank computes in the first steps."""
     real = padded = 0
-    plan, all_lengths = sampler.plan, sampler.lengths_in(sampler.epoch)
-    longest_side = all_lengths.longest_side
-    for groups in map(plan.groups, range(min(len(plan), PADDING_STEPS))):
-        for part in sampler.shard(groups):
-            for rows in group_by_tokens(part, longest_side, max_tokens):
-                for lengths in (all_lengths.source[rows], all_lengths.target[rows]):
-                    real += int(lengths.sum())
-                    padded += int(lengths.max()) * len(rows)
+    plan, lengths = sampler.plan, sampler.lengths
+    longest_side = lengths.longest_side
+    for buckets in map(plan.buckets, range(min(len(plan), PADDING_STEPS))):
+        for part in sampler.shard(buckets):
+            for rows in batch_by_tokens(part, longest_side, max_tokens):
+                for side in (lengths.source[rows], lengths.target[rows]):
+                    real += int(side.sum())
+                    padded += int(side.max()) * len(rows)
     return 1 - real / padded if padded else 0.0

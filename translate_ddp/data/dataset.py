@@ -3,17 +3,18 @@
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import IO, cast
 
 import numpy as np
 
 from translate_ddp.console import print_line
-from translate_ddp.data.prepared_folder import SUMMARY_FILE, damage, read_summary
+from translate_ddp.data.mix import hashes
+from translate_ddp.data.prepared_folder import SUMMARY_FILE, Unusable, read_summary, verify
 from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
-from translate_ddp.runtime.files import SyncedFile
 
 MIN_LONGEST = 20  # tokens; shorter parts of sentences are no clauses
+SALT = 0x766172  # keeps the draws apart from those of other modules
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,10 @@ class Ragged:
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int] | np.ndarray]) -> "Ragged":
-        arrays = [np.asarray(row, dtype=np.int32) for row in rows]
-        lengths = [0, *(len(row) for row in arrays)]
-        tokens = np.concatenate(arrays) if arrays else np.empty(0, dtype=np.int32)
-        return cls(tokens, np.cumsum(lengths, dtype=np.int64))
+        rows = list(rows)
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        tokens = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=offsets[-1])
+        return cls(tokens, offsets)
 
     @classmethod
     def open(cls, stem: Path) -> "Ragged":
@@ -36,10 +37,6 @@ class Ragged:
             np.load(f"{stem}.tokens.npy", mmap_mode="r", allow_pickle=False),
             np.load(f"{stem}.offsets.npy", mmap_mode="r", allow_pickle=False),
         )
-
-    def save(self, stem: Path) -> None:
-        with RaggedWriter(stem) as writer:
-            writer.append(self.tokens, self.lengths)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -53,69 +50,12 @@ class Ragged:
 
     def take(self, rows: np.ndarray | Sequence[int]) -> "Ragged":
         """A copy of these rows, in this order."""
-        positions, offsets = self.positions(rows)
-        return Ragged(self.tokens[positions], offsets)
-
-    def positions(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """The places of these rows' tokens in `tokens`, and the offsets of the rows among them."""
         rows = np.asarray(rows, dtype=np.int64)
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets
-
-
-class ArrayWriter:
-    """Writes a .npy file of one dimension in parts. Its length is known at the end."""
-
-    def __init__(self, path: Path, dtype: type) -> None:
-        self._path, self._dtype, self._length = path, np.dtype(dtype), 0
-        self._file = SyncedFile(path)
-        self._file.write(self._header())
-
-    def append(self, values: np.ndarray) -> None:
-        self._file.write(np.ascontiguousarray(values, dtype=self._dtype))
-        self._length += len(values)
-
-    def close(self) -> None:
-        self._file.close()
-        with self._path.open("r+b") as file:
-            file.write(self._header())
-
-    def _header(self) -> bytes:
-        """The header of version 1.0 of the format, in the same number of bytes for every length."""
-        text = (
-            f"{{'descr': {self._dtype.str!r}, 'fortran_order': False, 'shape': ({self._length},)}}"
-        )
-        return b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little") + f"{text:<117}\n".encode()
-
-
-class RaggedWriter:
-    """Writes the files of a `Ragged` in parts, so that it need not fit into memory."""
-
-    def __init__(self, stem: Path) -> None:
-        self._tokens = ArrayWriter(Path(f"{stem}.tokens.npy"), np.int32)
-        self._offsets = ArrayWriter(Path(f"{stem}.offsets.npy"), np.int64)
-        self._offsets.append(np.zeros(1))
-        self._end = 0
-
-    def __enter__(self) -> "RaggedWriter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._tokens.close()
-        self._offsets.close()
-
-    def append(self, tokens: np.ndarray, lengths: np.ndarray) -> None:
-        """Add rows of these lengths, whose tokens follow each other."""
-        self._tokens.append(tokens)
-        self._offsets.append(self._end + np.cumsum(lengths, dtype=np.int64))
-        self._end += len(tokens)
-
-
-def save_array(path: Path, array: np.ndarray) -> None:
-    with SyncedFile(path) as file:
-        np.save(cast("IO[bytes]", file), array)
+        positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+        return Ragged(self.tokens[positions], offsets)
 
 
 @dataclass(frozen=True)
@@ -128,6 +68,10 @@ class ParallelDataset:
     def __post_init__(self) -> None:
         assert len(self.source) == len(self.target)
 
+    @classmethod
+    def open(cls, stem: Path) -> "ParallelDataset":
+        return cls(*(Ragged.open(Path(f"{stem}.{side}")) for side in ("src", "tgt")))
+
     def __len__(self) -> int:
         return len(self.source)
 
@@ -137,6 +81,64 @@ class ParallelDataset:
     def take(self, rows: np.ndarray | Sequence[int]) -> "ParallelDataset":
         """A copy of these pairs, in this order."""
         return ParallelDataset(self.source.take(rows), self.target.take(rows))
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens of each pair, end marker included."""
+
+    source: np.ndarray
+    target: np.ndarray
+
+    @classmethod
+    def of(cls, dataset: ParallelDataset) -> "Lengths":
+        source, target = (
+            (side.lengths + 1).astype(np.int32) for side in (dataset.source, dataset.target)
+        )
+        return cls(source, target)
+
+    def take(self, rows: np.ndarray) -> "Lengths":
+        """The lengths of these pairs, in this order."""
+        return Lengths(self.source[rows], self.target[rows])
+
+    @property
+    def longest_side(self) -> np.ndarray:
+        return np.maximum(self.source, self.target)
+
+
+class TrainingPairs:
+    """The training pairs of a run, in the form that each of them has in an epoch.
+
+    With augmentation, a pair has several encoded variants. A hash of seed, epoch and row chooses
+    one of them, so it depends neither on ranks and micro-batches nor on where a run was resumed.
+    """
+
+    def __init__(
+        self, plain: ParallelDataset, seed: int, variants: ParallelDataset | None = None
+    ) -> None:
+        """Row r of `plain` has the rows rK to (r + 1)K of `variants`."""
+        self.seed, self._forms = seed, plain if variants is None else variants
+        self._count = len(self._forms) // max(len(plain), 1)  # 1: the plain pairs
+        self._lengths = Lengths.of(self._forms)
+
+    def __len__(self) -> int:
+        return len(self._forms) // self._count
+
+    def take(self, rows: np.ndarray, epoch: int) -> ParallelDataset:
+        """A copy of these pairs in their form of the epoch, in this order."""
+        return self._forms.take(self._form(rows, epoch))
+
+    def lengths(self, epoch: int) -> Lengths:
+        """The lengths of all pairs in their form of the epoch."""
+        if self._count == 1:
+            return self._lengths
+        return self._lengths.take(self._form(np.arange(len(self)), epoch))
+
+    def _form(self, rows: np.ndarray, epoch: int) -> np.ndarray:
+        if self._count == 1:
+            return rows
+        chosen = hashes(SALT, self.seed, epoch, rows) % np.uint64(self._count)
+        return rows.astype(np.int64) * self._count + chosen.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,8 @@ class PreparedData:
     sizes: Sequence[int]  # training rows of each dataset, which follow each other
     folder: Path = Path()
     abbreviations: dict[str, list[str]] = field(default_factory=dict)  # language -> learnt ones
+    variants: ParallelDataset | None = None  # of the training pairs, those of a pair in sequence
+    variants_fingerprint: str = ""  # sha256 of their token ids
 
     @property
     def longest_source(self) -> int:
@@ -172,15 +176,13 @@ def load_prepared(prepared: Path) -> PreparedData:
     """
     summary = read_summary(prepared)
 
-    def pairs(split: str) -> ParallelDataset:
-        return ParallelDataset(*(Ragged.open(prepared / f"{split}.{s}") for s in ("src", "tgt")))
-
     def lines(side: str) -> list[str]:
         return (prepared / f"validation.{side}.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
+    variants_fingerprint = summary.get("variants_fingerprint", "")
     return PreparedData(
-        train=pairs("train"),
-        validation=pairs("validation"),
+        train=ParallelDataset.open(prepared / "train"),
+        validation=ParallelDataset.open(prepared / "validation"),
         validation_sources=lines("src"),
         validation_references=lines("tgt"),
         tokenizer=load_tokenizer(prepared / "tokenizer.json"),
@@ -190,6 +192,8 @@ def load_prepared(prepared: Path) -> PreparedData:
         folder=prepared,
         sizes=summary["sizes"],
         abbreviations=summary.get("learnt", {}),
+        variants=ParallelDataset.open(prepared / "variants") if variants_fingerprint else None,
+        variants_fingerprint=variants_fingerprint,
     )
 
 
@@ -199,12 +203,13 @@ def find_prepared(folder: Path, training: str, validation: str) -> PreparedData 
         try:
             summary = read_summary(file.parent)
             found = summary["fingerprint"], summary["validation_fingerprint"]
-            if not (found[0].startswith(training) and found[1].startswith(validation)):
-                continue
-        except (OSError, ValueError, KeyError, AttributeError):
+        except (OSError, ValueError, KeyError):
             continue  # damaged, or of another version
-        if problem := damage(file.parent):
-            print_line(f"{file.parent} is not used: it is damaged ({problem}).", sys.stderr)
-        else:
+        if not (found[0].startswith(training) and found[1].startswith(validation)):
+            continue
+        try:
+            verify(file.parent)
             return load_prepared(file.parent)
+        except Unusable as problem:
+            print_line(f"{file.parent} is not used: it is damaged ({problem}).", sys.stderr)
     return None

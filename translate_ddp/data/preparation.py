@@ -7,7 +7,10 @@ later starts find it.
 import hashlib
 import json
 from collections import Counter
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import chain, compress
 from pathlib import Path
 
@@ -15,24 +18,30 @@ import numpy as np
 
 from translate_ddp.console import print_line
 from translate_ddp.data.abbreviations import learn_abbreviations
+from translate_ddp.data.augmentation import Augmenter, count_variants, flatten, perturb_some
 from translate_ddp.data.cleaned_corpus import CleanedCorpus
 from translate_ddp.data.corpus import clean_corpus, corpus_signature, delete_cleaned
-from translate_ddp.data.dataset import Ragged
-from translate_ddp.data.encoding import Encoder, encode
+from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.pair_store import BATCH_PAIRS, Pair, batched
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish
 from translate_ddp.data.selection import parts, smallest
-from translate_ddp.data.tagging import TaggedCorpus
-from translate_ddp.data.tokenizer import Tokenizer, build_tokenizer, loss_of
-from translate_ddp.data.training_sample import MAX_LINES
+from translate_ddp.data.tokenizer import MAX_LINES, Tokenizer, build_tokenizer, loss_of
 from translate_ddp.errors import UserError
+from translate_ddp.progress import Progress
+from translate_ddp.quantities import size
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.settings import CorpusConfig, TokenizerConfig
-from translate_ddp.text import base_language
+from translate_ddp.runtime.files import SyncedFile
+from translate_ddp.runtime.workers import map_in_processes
+from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
+from translate_ddp.text import base_language, direction_tag, prefix_of
 
 FORMAT = 8  # of the prepared folder; raise it with every change, and corpora are prepared again
+VARIANTS_FORMAT = 1  # of the variants; raise it with every change, and they are prepared again
 SIDES = ("src", "tgt")
+VARIANTS = "variants"  # the stem of their files; those of one pair follow each other
 CHECKED_PAIRS = 1000  # with a tokenizer of another program
+MAX_TOKEN_CHARACTERS = 64  # a text with more of them per token than this is not encoded
+NO_AUGMENTATION = AugmentConfig()
 
 
 def prepare(
@@ -40,25 +49,26 @@ def prepare(
     tokenizer: TokenizerConfig,
     seq_len: int,
     folder: Path,
-    perturb: bool = False,
+    augment: AugmentConfig = NO_AUGMENTATION,
     shown: bool = True,
 ) -> Path:
     """The prepared folder below `folder`: read, tokenized and stored, unless it exists intact.
 
     Pairs with more than `seq_len` tokens on one side, end marker included, are dropped and counted.
-    With `perturb`, the tokenizer is trained on sources that are perturbed as in training.
-    Raises UserError if the corpus cannot be read or stored.
+    With augmentation, the folder has several variants of each training pair, too. With `perturb`,
+    the tokenizer is trained on perturbed sources. Raises UserError if the corpus cannot be read or
+    stored, or if the tokenizer cannot drop merges.
     """
 
     def path(signature: str) -> Path:
-        return folder / _folder_name(signature, corpus, tokenizer, seq_len, perturb)
+        return folder / _folder_name(signature, corpus, tokenizer, seq_len, augment)
 
     prepared = path(corpus_signature(corpus))
     if not is_usable(prepared):
         cleaned = clean_corpus(corpus, folder, shown)
 
         def write(partial: Path) -> tuple[Path, Summary]:
-            summary = _write(partial, cleaned, corpus, tokenizer, seq_len, perturb, shown)
+            summary = _write(partial, cleaned, corpus, tokenizer, seq_len, augment, shown)
             # The name covers the tokenizer file, which may have been written just now, and the
             # sources as they were read: they may have changed since.
             return path(cleaned.signature), summary
@@ -69,7 +79,11 @@ def prepare(
 
 
 def _folder_name(
-    signature: str, corpus: CorpusConfig, tokenizer: TokenizerConfig, seq_len: int, perturb: bool
+    signature: str,
+    corpus: CorpusConfig,
+    tokenizer: TokenizerConfig,
+    seq_len: int,
+    augment: AugmentConfig,
 ) -> str:
     """The languages and a hash of all inputs of a preparation."""
     file = tokenizer.file(corpus.language_pair)
@@ -80,7 +94,7 @@ def _folder_name(
     except OSError as error:
         raise UserError(f"--tokenizer_file {file} cannot be read: {error.strerror}.") from error
     inputs = [FORMAT, signature, asdict(corpus), asdict(tokenizer), seq_len]
-    inputs += ["perturb"] if perturb else []
+    inputs += [] if augment == NO_AUGMENTATION else [VARIANTS_FORMAT, asdict(augment)]
     digest = hashlib.sha256(json.dumps(inputs).encode() + tokenizer_bytes)
     return f"{corpus.language_pair}-{digest.hexdigest()[:12]}"
 
@@ -91,27 +105,27 @@ def _write(
     config: CorpusConfig,
     tokenizer_config: TokenizerConfig,
     seq_len: int,
-    perturb: bool,
+    augment: AugmentConfig,
     shown: bool,
 ) -> Summary:
     """Fill the folder; returns the summary, without digests."""
     fault_point("tokenizing")
     tagged = TaggedCorpus(corpus, config)
     chosen = smallest(corpus.hashes, corpus.is_train, MAX_LINES)  # more would take longer to read
-    lines = tagged.lines(chosen, perturb)
+    lines = tagged.lines(chosen, augment.perturb)
     tokenizer = build_tokenizer(lines, tokenizer_config, config.language_pair)
     if tokenizer_config.tokenizer_file and shown:
         _warn_of_loss(tokenizer, corpus.validation()[:CHECKED_PAIRS])
     (folder / "tokenizer.json").write_text(tokenizer.text, encoding="utf-8")
-    encoder = Encoder(tokenizer.text, seq_len)
-    dropped = Counter(corpus.dropped)
-    validation = corpus.validation()
+    validation, num_pairs = corpus.validation(), sum(tagged.sizes)
+    num_variants = 0 if augment == NO_AUGMENTATION else count_variants(num_pairs)
+    encoder = Encoder(tokenizer.text, seq_len, augment, num_variants)
     splits = {
-        "train": (tagged.training(), sum(tagged.sizes)),
-        "validation": (batched(tagged.validation(), BATCH_PAIRS), len(validation)),
+        "train": (encoder, tagged.training(), num_pairs),
+        "validation": (replace(encoder, num_variants=0), tagged.validation(), len(validation)),
     }
-    fits: dict[str, np.ndarray] = {}
-    for split, (batches, count) in splits.items():
+    dropped, fits = Counter(corpus.dropped), dict[str, np.ndarray]()
+    for split, (encoder, batches, count) in splits.items():
         fits[split] = encode(batches, count, encoder, folder / split, shown)
         if not fits[split].any():
             raise UserError(
@@ -123,12 +137,12 @@ def _write(
         texts = compress((pair[side] for pair in validation), fits["validation"].tolist())
         lines = "".join(f"{text}\n" for text in texts)
         (folder / f"validation.{name}.txt").write_text(lines, encoding="utf-8")
-    ends = np.cumsum(tagged.sizes)[:-1]
     learnt: dict[str, list[str]] = {}
     for side, language in enumerate(config.languages[: 1 + config.bidirectional]):
         texts = (pair[side] for pairs in corpus.batches(chosen) for pair in pairs)
         learnt[base_language(language)] = learn_abbreviations(texts)
-    return {
+    ends = np.cumsum(tagged.sizes)[:-1]
+    summary: Summary = {
         "learnt": learnt,
         "dropped": dict(dropped),
         "reports": [asdict(report) for report in corpus.reports],
@@ -136,6 +150,11 @@ def _write(
         "fingerprint": _fingerprint(folder / "train", tokenizer.text),
         "validation_fingerprint": _fingerprint(folder / "validation"),
     }
+    if num_variants:
+        summary["variants_fingerprint"] = _fingerprint(folder / VARIANTS)
+        if shown:
+            _describe_variants(folder, num_variants)
+    return summary
 
 
 def _warn_of_loss(tokenizer: Tokenizer, pairs: list[Pair]) -> None:
@@ -143,12 +162,221 @@ def _warn_of_loss(tokenizer: Tokenizer, pairs: list[Pair]) -> None:
         print_line(loss)
 
 
+def _describe_variants(folder: Path, count: int) -> None:
+    on_disk = sum(file.stat().st_size for file in folder.glob(f"{VARIANTS}.*"))
+    print_line(f"Augmentation: {count} variants of each training pair, {size(on_disk)} on disk.")
+
+
 def _fingerprint(stem: Path, text: str = "") -> str:
     """sha256 of the text and of both sides of the pairs."""
     digest = hashlib.sha256(text.encode())
-    for side in SIDES:
-        rows = Ragged.open(Path(f"{stem}.{side}"))
-        for array in (rows.offsets, rows.tokens):
+    pairs = ParallelDataset.open(stem)
+    for side in (pairs.source, pairs.target):
+        for array in (side.offsets, side.tokens):
             for part in parts(len(array)):
                 digest.update(np.ascontiguousarray(array[part]).data)
     return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class TaggedPairs:
+    """A batch of pairs that follow each other in the corpus, in one direction."""
+
+    pairs: list[Pair]
+    prefixes: list[str]  # the tags before the sources, which are part of them; '' for none
+    language: str  # of the sources
+    first_row: int  # in the corpus
+
+
+class TaggedCorpus:
+    """The pairs of a cleaned corpus in all directions, with tags before their sources.
+
+    Training has all datasets in the first direction, then all of them swapped in the second. Tags
+    mark a synthetic dataset (Caswell et al. 2019) or, as in OPUS-MT, the language to translate to.
+    """
+
+    def __init__(self, corpus: CleanedCorpus, config: CorpusConfig) -> None:
+        self._corpus, self._languages = corpus, config.languages
+        tags = config.tags or ("",) * len(config.dataset)
+        targets = [config.lang_tgt, config.lang_src][: 1 + config.bidirectional]
+        directions = [direction_tag(target, config.bidirectional) for target in targets]
+        self._prefixes = [[prefix_of(direction, tag) for tag in tags] for direction in directions]
+        self._validation_prefix = prefix_of(directions[0])
+
+    @property
+    def sizes(self) -> list[int]:
+        """The training pairs of each dataset, then of each swapped one."""
+        return self._corpus.sizes * len(self._prefixes)
+
+    def training(self) -> Iterator[TaggedPairs]:
+        """The training pairs in batches, some of which may be empty."""
+        first_row = 0
+        for direction in range(len(self._prefixes)):
+            for batch in self.pairs(self._corpus.is_train, direction, first_row):
+                yield batch
+                first_row += len(batch.pairs)
+
+    def pairs(
+        self, is_chosen: np.ndarray, direction: int = 0, first_row: int = 0
+    ) -> Iterator[TaggedPairs]:
+        """The marked pairs in one direction, in batches, some of which may be empty."""
+        for pairs, datasets in self._corpus.batches_of_datasets(is_chosen):
+            prefixes = [self._prefixes[direction][number] for number in datasets]
+            tagged = [
+                (prefix + pair[direction], pair[1 - direction])
+                for prefix, pair in zip(prefixes, pairs, strict=True)
+            ]
+            yield TaggedPairs(tagged, prefixes, self._languages[direction], first_row)
+            first_row += len(pairs)
+
+    def validation(self) -> Iterator[TaggedPairs]:
+        """The validation pairs, in the first direction. No dataset's tag is before them."""
+        prefix = self._validation_prefix
+        for pairs in batched(self._corpus.validation(), BATCH_PAIRS):
+            tagged = [(prefix + source, target) for source, target in pairs]
+            yield TaggedPairs(tagged, [prefix] * len(pairs), self._languages[0], 0)
+
+    def lines(self, is_chosen: np.ndarray, perturb: bool) -> Iterator[str]:
+        """Both sides of the marked pairs, on which a tokenizer is trained.
+
+        With `perturb`, those that are sources are perturbed as in training.
+        """
+        for pairs, datasets in self._corpus.batches_of_datasets(is_chosen):
+            for side, language in enumerate(self._languages):
+                texts = [pair[side] for pair in pairs]
+                if side < len(self._prefixes):  # the sources of a direction
+                    changed = perturb_some(texts, language) if perturb else {}
+                    prefixes = self._prefixes[side]
+                    texts = [
+                        prefixes[dataset] + changed.get(place, text)
+                        for place, (dataset, text) in enumerate(zip(datasets, texts, strict=True))
+                    ]
+                yield from texts
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The pairs of a batch that fit, and which ones these are."""
+
+    pairs: ParallelDataset
+    variants: ParallelDataset | None  # of each pair that fits, those of one pair in sequence
+    fits: np.ndarray  # for each pair of the batch
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Encodes batches of pairs, in a worker process."""
+
+    text: str  # of the tokenizer
+    seq_len: int
+    augment: AugmentConfig = NO_AUGMENTATION
+    num_variants: int = 0  # of each pair
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return Tokenizer(self.text)
+
+    @cached_property
+    def _augmenter(self) -> Augmenter:
+        return Augmenter(self.augment, self.num_variants, self._tokenizer, self.seq_len)
+
+    def __call__(self, batch: TaggedPairs) -> Encoded:
+        # Tokens of a text of 5 MB would take 1 GB.
+        limit = self.seq_len * MAX_TOKEN_CHARACTERS
+        is_short = [max(map(len, pair)) <= limit for pair in batch.pairs]
+        pairs = [pair if fit else ("", "") for pair, fit in zip(batch.pairs, is_short, strict=True)]
+        texts = [[pair[side] for pair in pairs] for side in range(2)]
+        words = list(map(self._augmenter.encode, texts))
+        encoded = ParallelDataset(*map(Ragged.of, map(flatten, words)))
+        longest = np.maximum(encoded.source.lengths, encoded.target.lengths)
+        fits = (longest < self.seq_len) & np.array(is_short, dtype=bool)  # without end marker
+        kept, variants = np.flatnonzero(fits), None
+        if self.num_variants:
+            all_variants = self._augmenter.variants(
+                texts[0], batch.prefixes, batch.language, batch.first_row, words
+            )
+            numbers = np.arange(self.num_variants)
+            variants = all_variants.take((kept[:, None] + numbers * len(pairs)).ravel())
+        return Encoded(encoded.take(kept), variants, fits)
+
+
+def encode(
+    batches: Iterable[TaggedPairs], total: int, encoder: Encoder, stem: Path, shown: bool
+) -> np.ndarray:
+    """Write the token ids of all pairs that fit; returns a mark for each pair: whether it does.
+
+    `total` is the number of pairs. `ParallelDataset.open` reads the files of `stem`, and those of
+    `VARIANTS` beside it if the encoder has variants.
+    """
+    fits = []
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress("Encoding", total, shown=shown, leave=False))
+        plain = stack.enter_context(PairWriter(stem))
+        variants = encoder.num_variants and stack.enter_context(PairWriter(stem.parent / VARIANTS))
+        for encoded in map_in_processes(encoder, batches):
+            plain.append(encoded.pairs)
+            if variants and encoded.variants:
+                variants.append(encoded.variants)
+            fits.append(encoded.fits)
+            progress.advance(len(encoded.fits))
+    return np.concatenate(fits)
+
+
+class PairWriter:
+    """Writes the files of a `ParallelDataset` in parts, so that it need not fit into memory."""
+
+    def __init__(self, stem: Path) -> None:
+        self._sides = [RaggedWriter(Path(f"{stem}.{side}")) for side in SIDES]
+
+    def __enter__(self) -> "PairWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for side in self._sides:
+            side.close()
+
+    def append(self, pairs: ParallelDataset) -> None:
+        for side, rows in zip(self._sides, (pairs.source, pairs.target), strict=True):
+            side.append(rows)
+
+
+class RaggedWriter:
+    """Writes the files of a `Ragged` in parts."""
+
+    def __init__(self, stem: Path) -> None:
+        self._tokens = ArrayWriter(Path(f"{stem}.tokens.npy"), np.int32)
+        self._offsets = ArrayWriter(Path(f"{stem}.offsets.npy"), np.int64)
+        self._offsets.append(np.zeros(1))
+
+    def append(self, rows: Ragged) -> None:
+        self._offsets.append(self._tokens.length + rows.offsets[1:])
+        self._tokens.append(rows.tokens)
+
+    def close(self) -> None:
+        self._tokens.close()
+        self._offsets.close()
+
+
+class ArrayWriter:
+    """Writes a .npy file of one dimension in parts. Its length is known at the end."""
+
+    def __init__(self, path: Path, dtype: type) -> None:
+        self._path, self._dtype, self.length = path, np.dtype(dtype), 0
+        self._file = SyncedFile(path)
+        self._file.write(self._header())
+
+    def append(self, values: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(values, dtype=self._dtype))
+        self.length += len(values)
+
+    def close(self) -> None:
+        self._file.close()
+        with self._path.open("r+b") as file:
+            file.write(self._header())
+
+    def _header(self) -> bytes:
+        """The header of version 1.0 of the format, in the same number of bytes for every length."""
+        text = (
+            f"{{'descr': {self._dtype.str!r}, 'fortran_order': False, 'shape': ({self.length},)}}"
+        )
+        return b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little") + f"{text:<117}\n".encode()

@@ -5,14 +5,13 @@ sha256 of every 16 MiB of each file. It is computed from the finished files, so 
 on how these were written.
 """
 
-import fcntl
 import hashlib
 import json
+import os
 import shutil
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,18 @@ from translate_ddp.console import print_line
 from translate_ddp.data.read_errors import NO_SPACE
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.runtime.files import read_chunks, sync_file, sync_folder
+from translate_ddp.runtime.files import read_chunks, sync_file, sync_folder, try_lock
 
 SUMMARY_FILE = "prepared.json"
-LOCK_FILE = ".lock"  # in a folder that is being written
+LOCK_FILE = ".lock"  # in a folder that is being written, locked until its process ends
+PARTIAL = ".preparing-"  # the name of such a folder begins so
 CHUNK_BYTES = 2**24  # of one digest; another size needs another format of the folders
-ABANDONED_SECONDS = 86_400.0  # without a change, on a disk without locks
 
 Summary = dict[str, Any]
+
+
+class Unusable(Exception):
+    """The bytes of a folder are not those that were written; the message has the difference."""
 
 
 def is_usable(folder: Path) -> bool:
@@ -38,9 +41,11 @@ def is_usable(folder: Path) -> bool:
     """
     if not folder.is_dir():
         return False
-    problem = damage(folder)
-    if problem is None:
+    try:
+        verify(folder)
         return True
+    except Unusable as error:
+        problem = str(error)
     aside = folder.with_name(f".damaged-{folder.name}-{uuid.uuid4().hex[:8]}")
     try:
         folder.rename(aside)
@@ -57,16 +62,25 @@ def is_usable(folder: Path) -> bool:
     return False
 
 
-def damage(folder: Path) -> str | None:
-    """The first difference from what was written, or None. All files are read."""
+def verify(folder: Path) -> None:
+    """Read all files. Raises Unusable at the first difference from what was written."""
     try:
-        written = read_summary(folder)["files"]
+        written: dict[str, dict[str, Any]] = read_summary(folder)["files"]
     except OSError as error:
-        return f"{SUMMARY_FILE} cannot be read ({error.strerror})"
-    except (ValueError, KeyError):
-        return f"{SUMMARY_FILE} is damaged"
-    differences = (_difference(folder / name, **expected) for name, expected in written.items())
-    return next(filter(None, differences), None)
+        raise Unusable(f"{SUMMARY_FILE} cannot be read ({error.strerror})") from error
+    except (ValueError, KeyError) as error:
+        raise Unusable(f"{SUMMARY_FILE} is damaged") from error
+    for name, expected in written.items():
+        path = folder / name
+        try:
+            if (found := path.stat().st_size) != expected["size"]:
+                raise Unusable(f"{path.name} has {found:,} bytes instead of {expected['size']:,}")
+            if _digests(path) != expected["digests"]:
+                raise Unusable(f"{path.name} has other bytes than were written")
+        except FileNotFoundError as error:
+            raise Unusable(f"{path.name} is missing") from error
+        except OSError as error:
+            raise Unusable(f"{path.name} cannot be read ({error.strerror})") from error
 
 
 def read_summary(folder: Path) -> Summary:
@@ -84,21 +98,22 @@ def publish(folder: Path, write: Callable[[Path], tuple[Path, Summary]]) -> Path
 
     Raises UserError if the disk is full or not writable.
     """
-    partial = folder / f".preparing-{uuid.uuid4().hex}"
+    partial, lock = folder / f"{PARTIAL}{uuid.uuid4().hex}", None
     try:
         remove_abandoned(folder)
-        with _create_locked(partial):
-            published, summary = write(partial)
-            _seal(partial, summary)
-            fault_point("preparing")
-            (partial / LOCK_FILE).unlink()
-            try:
-                partial.rename(published)
-            except OSError:
-                # Another process may have published the same data first.
-                if not (published / SUMMARY_FILE).exists():
-                    raise
-            sync_folder(folder)
+        partial.mkdir(parents=True)
+        lock = try_lock(partial / LOCK_FILE)
+        published, summary = write(partial)
+        _seal(partial, summary)
+        fault_point("preparing")
+        (partial / LOCK_FILE).unlink()
+        try:
+            partial.rename(published)
+        except OSError:
+            # Another process may have published the same data first.
+            if not (published / SUMMARY_FILE).exists():
+                raise
+        sync_folder(folder)
     except OSError as error:
         advice = " Free some space there, and start again." if error.errno in NO_SPACE else ""
         raise UserError(
@@ -106,84 +121,42 @@ def publish(folder: Path, write: Callable[[Path], tuple[Path, Summary]]) -> Path
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
     return published
 
 
 def abandon(folder: Path) -> None:
     """Make a folder one that `remove_abandoned` deletes, now or after an interruption."""
     with suppress(OSError):  # another process may have deleted it
-        (folder / LOCK_FILE).touch()
-        folder.rename(folder.with_name(f".preparing-{uuid.uuid4().hex}"))
+        folder.rename(folder.with_name(f"{PARTIAL}{uuid.uuid4().hex}"))
 
 
 def remove_abandoned(folder: Path) -> None:
     """Delete the partial folders of processes that have died, on this or another machine."""
-    for partial in folder.glob(".preparing-*"):
-        if _is_abandoned(partial):
-            shutil.rmtree(partial, ignore_errors=True)
+    for partial in folder.glob(f"{PARTIAL}*"):
+        with suppress(OSError):  # another process may have deleted it
+            if (lock := try_lock(partial / LOCK_FILE)) is not None:
+                shutil.rmtree(partial, ignore_errors=True)
+                os.close(lock)
 
 
 def _seal(folder: Path, summary: Summary) -> None:
     """Sync all files, and write the summary with their digests."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != LOCK_FILE)
     written = {}
-    for path in files:
+    for path in sorted(folder.glob("[!.]*")):
         sync_file(path)
-        digests = [hashlib.sha256(chunk).hexdigest() for chunk in read_chunks(path, CHUNK_BYTES)]
-        name = path.relative_to(folder).as_posix()
-        written[name] = {"size": path.stat().st_size, "digests": digests}
+        written[path.name] = {"size": path.stat().st_size, "digests": _digests(path)}
     sealed = summary | {"files": written}
     text = json.dumps(sealed | {"sha256": _digest(sealed)}, indent=1)
     (folder / SUMMARY_FILE).write_text(text, encoding="utf-8")
     sync_file(folder / SUMMARY_FILE)
-    for path in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
-        sync_folder(path)
+    sync_folder(folder)
+
+
+def _digests(path: Path) -> list[str]:
+    return [hashlib.sha256(chunk).hexdigest() for chunk in read_chunks(path, CHUNK_BYTES)]
 
 
 def _digest(summary: Summary) -> str:
     return hashlib.sha256(json.dumps(summary, sort_keys=True).encode()).hexdigest()
-
-
-def _difference(path: Path, size: int, digests: list[str]) -> str | None:
-    try:
-        if (found := path.stat().st_size) != size:
-            return f"{path.name} has {found:,} bytes instead of {size:,}"
-        for number, (chunk, digest) in enumerate(
-            zip(read_chunks(path, CHUNK_BYTES), digests, strict=True)
-        ):
-            if hashlib.sha256(chunk).hexdigest() != digest:
-                start = number * CHUNK_BYTES
-                return f"{path.name} differs in the bytes {start:,} to {start + len(chunk) - 1:,}"
-    except FileNotFoundError:
-        return f"{path.name} is missing"
-    except OSError as error:
-        return f"{path.name} cannot be read ({error.strerror})"
-    return None
-
-
-@contextmanager
-def _create_locked(folder: Path) -> Iterator[None]:
-    """Create the folder, with a file in it that is locked until this process ends."""
-    folder.mkdir(parents=True)
-    lock = folder / LOCK_FILE
-    unlocked = lock.with_suffix(".new")
-    with unlocked.open("wb") as file:
-        with suppress(OSError):  # the disk has no locks
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        unlocked.rename(lock)  # only now: another process must not lock it first
-        yield
-
-
-def _is_abandoned(partial: Path) -> bool:
-    """Whether its lock is free: the kernel releases it with its process. Otherwise, by its age."""
-    try:
-        with (partial / LOCK_FILE).open("r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        return False
-    except OSError:  # no lock file yet, or a disk without locks
-        with suppress(OSError):
-            changed_at = max(path.stat().st_mtime for path in [partial, *partial.rglob("*")])
-            return time.time() - changed_at > ABANDONED_SECONDS
-    return False

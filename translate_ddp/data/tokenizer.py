@@ -6,14 +6,21 @@ the literal text "[EOS]".
 
 import base64
 import hashlib
+import io
 import json
+import re
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from importlib import import_module
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Protocol
+from types import ModuleType
+from typing import Any, Literal, NamedTuple
 
-from translate_ddp.data.json_model import JsonModel, train_json
-from translate_ddp.data.sentencepiece_model import SentencePieceModel, train_sentencepiece
-from translate_ddp.data.training_sample import sample
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.heartbeat import library_call
@@ -23,18 +30,26 @@ from translate_ddp.text import normalize
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
 PAD, UNK, SOS, EOS = range(4)
 
+Word = tuple[int, ...]  # the ids of its tokens
+
 EXAMPLE_CHARACTERS = 40
+UNUSUAL = "\U0010ffff"  # a character of no vocabulary
 SENTENCEPIECE_TEXT = '{"sentencepiece": "'  # then the model in base64
 
+# A word is letters with their marks (vowel signs, accents) and joiners, and the space before it.
+# Marks also stay with a digit or a symbol before them, as in emoji.
+WORDS = Regex(r" ?[\p{L}\p{M}\x{200C}\x{200D}]+| ?[\p{N}\p{M}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 
-class Model(Protocol):
-    """The model of one library."""
+SPACE = "\u2581"  # a space in the name of a SentencePiece piece
+ROLES = ("pad", "unk", "bos", "eos")
+MAX_LINE_BYTES = 100_000  # SentencePiece skips longer lines; a corpus has none
 
-    def __len__(self) -> int: ...
-    def encode(self, lines: Sequence[str]) -> list[list[int]]: ...
-    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]: ...
-    def pieces(self, ids: Sequence[int]) -> list[str]: ...
-    def names(self) -> list[str]: ...
+# The training of byte-level BPE takes about 90 bytes of memory per byte of distinct words, that of
+# a unigram model about 18 per byte of text.
+MAX_TEXT_BYTES = 24 * 2**20
+MAX_LINES = 300_000
+MAX_WORD_BYTES = 4_500_000
+WORD = re.compile(r"[^\W\d_]+")  # letters, as in the words of byte-level BPE
 
 
 class Tokenizer:
@@ -49,9 +64,7 @@ class Tokenizer:
         self._proto = b""
         if text.startswith(SENTENCEPIECE_TEXT):
             self._proto = base64.b64decode(json.loads(text)["sentencepiece"])
-        self._model: Model = (
-            SentencePieceModel(self._proto) if self._proto else JsonModel(text, SPECIAL_TOKENS)
-        )
+        self._model = SentencePieceModel(self._proto) if self._proto else JsonModel(text)
 
     def __len__(self) -> int:
         return len(self._model)
@@ -78,12 +91,17 @@ class Tokenizer:
         """The ids of each line, without start and end markers."""
         return self._model.encode(lines)
 
+    def encode_words(self, lines: Sequence[str]) -> list[list[Word]]:
+        """The ids of each line by words: the pre-tokens of a tokenizer.json."""
+        assert isinstance(self._model, JsonModel)
+        return self._model.encode_words(lines)
+
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids, without [PAD], [SOS] and [EOS]."""
         return self._model.decode([[i for i in row if i not in (PAD, SOS, EOS)] for row in ids])
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The text of each token, with its blanks; "" of [PAD], [SOS] and [EOS]."""
+        """The text of each token, with its spaces; "" of [PAD], [SOS] and [EOS]."""
         texts = self._model.pieces(ids)
         return ["" if i in (PAD, SOS, EOS) else text for i, text in zip(ids, texts, strict=True)]
 
@@ -96,19 +114,6 @@ def text_of(file: bytes) -> str:
         return file.decode()
     except UnicodeDecodeError as error:
         raise ValueError("it is neither a SentencePiece model nor a tokenizer.json") from error
-
-
-def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-    """Train a tokenizer on the lines of both languages, or a sample of them.
-
-    The same lines give the same tokenizer.
-    """
-    kind, size = config.tokenizer, config.vocab_size
-    lines = sample(lines)
-    if kind == "bpe" or kind == "word":
-        return Tokenizer(train_json(lines, kind, size, SPECIAL_TOKENS))
-    model = "unigram" if kind == "sentencepiece" else "bpe"
-    return Tokenizer(text_of(train_sentencepiece(lines, model, size, SPECIAL_TOKENS)))
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -197,8 +202,287 @@ def loss_of(tokenizer: Tokenizer, lines: Sequence[str]) -> str | None:
 
 
 def _around(text: str, other: str) -> str:
-    """The part of `text` around its first difference from `other`, from a blank on."""
+    """The part of `text` around its first difference from `other`, from a space on."""
     pairs = enumerate(zip(text, other, strict=False))
     same = next((i for i, (a, b) in pairs if a != b), min(len(text), len(other)))
     start = text.rfind(" ", 0, max(same - EXAMPLE_CHARACTERS // 4, 0)) + 1
     return text[start : start + EXAMPLE_CHARACTERS]
+
+
+class JsonModel:
+    """The model in a tokenizer.json."""
+
+    def __init__(self, text: str) -> None:
+        """Raises ValueError if it is no tokenizer, or its first ids are not the special tokens."""
+        self._model = open_json(text)
+        self._check_ids()
+        try:
+            self._model.encode(UNUSUAL)
+            literals = self._model.encode(" ".join(SPECIAL_TOKENS), add_special_tokens=False).ids
+        except Exception as error:  # the library raises nothing narrower
+            raise ValueError(f"it cannot encode text with unknown characters: {error}") from error
+        self._finds_names = not {PAD, SOS, EOS}.isdisjoint(literals)
+
+    def _check_ids(self) -> None:
+        found = [self._model.id_to_token(i) for i in range(len(SPECIAL_TOKENS))]
+        if found != SPECIAL_TOKENS:
+            names = ", ".join(name or "none" for name in found)
+            raise ValueError(
+                f"its ids 0 to 3 are {names}, but must be {', '.join(SPECIAL_TOKENS)}: "
+                f"train it with special_tokens={SPECIAL_TOKENS}, in this order"
+            )
+        ids = self._model.get_vocab().values()
+        if {*ids} != {*range(len(ids))}:
+            raise ValueError(
+                f"its {len(ids):,} tokens must have the ids 0 to {len(ids) - 1:,}, but the largest "
+                f"is {max(ids):,}"
+            )
+
+    def __len__(self) -> int:
+        return self._model.get_vocab_size()
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        encodings = self._model.encode_batch_fast(list(lines), add_special_tokens=False)
+        return [self._without_names(encoding.ids) for encoding in encodings]
+
+    def encode_words(self, lines: Sequence[str]) -> list[list[Word]]:
+        rows = []
+        for encoding in self._model.encode_batch(list(lines), add_special_tokens=False):
+            ids = zip(encoding.word_ids, self._without_names(encoding.ids), strict=True)
+            words = groupby(ids, key=itemgetter(0))
+            rows.append([tuple(map(itemgetter(1), word)) for _, word in words])
+        return rows
+
+    def _without_names(self, ids: list[int]) -> list[int]:
+        """The ids of a line, with [UNK] for the literal text of a special token."""
+        return [UNK if i <= EOS else i for i in ids] if self._finds_names else ids
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        return self._model.decode_batch(rows, skip_special_tokens=False)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        # Decoders may omit the space of a first token.
+        before = self.decode([[0]])[0]
+        return [text.removeprefix(before) for text in self.decode([[0, i] for i in ids])]
+
+    def names(self) -> list[str]:
+        return [str(self._model.id_to_token(i)) for i in range(len(self))]
+
+
+def open_json(text: str) -> tokenizers.Tokenizer:
+    """The tokenizer in a tokenizer.json, for whole lines. Raises ValueError if it is none."""
+    try:
+        model = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the library raises nothing narrower
+        raise ValueError(
+            f"it is neither a SentencePiece model nor a tokenizer.json ({error})"
+        ) from error
+    # Not saved in the file. Without it, the literal text "[EOS]" is encoded as the end marker.
+    model.encode_special_tokens = True
+    # Files of other programs have settings of their batches.
+    model.no_truncation()
+    model.no_padding()
+    return model
+
+
+class SentencePieceModel:
+    """A SentencePiece model. Ids 0 to 3 are padding, unknown, start and end."""
+
+    def __init__(self, data: bytes) -> None:
+        """Raises ValueError if `data` is no model, or has other special ids."""
+        self._processor = import_sentencepiece().SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(data)
+        except RuntimeError as error:
+            raise ValueError("it is not a SentencePiece model") from error
+        ids = [getattr(self._processor, f"{role}_id")() for role in ROLES]
+        if ids != [0, 1, 2, 3]:
+            found = ", ".join(f"{role} {i}" for role, i in zip(ROLES, ids, strict=True))
+            raise ValueError(
+                f"its special ids are {found} (-1: none), but must be pad 0, unk 1, bos 2, eos 3: "
+                "train it with --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3"
+            )
+
+    def __len__(self) -> int:
+        return self._processor.get_piece_size()
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        return self._processor.encode(list(lines), out_type=int)
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        return [self._processor.decode(list(row)) for row in rows]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        model = self._processor
+        names = model.id_to_piece([int(i) for i in ids])
+        is_text = [not (model.is_byte(i) or model.is_unknown(i)) for i in map(int, ids)]
+        # `decode` omits the space at the start.
+        return [
+            name.replace(SPACE, " ") if text else model.decode([int(i)])
+            for i, name, text in zip(ids, names, is_text, strict=True)
+        ]
+
+    @property
+    def adds_space(self) -> bool:
+        """Whether it encodes a space before the text, and omits it when it decodes."""
+        return self.names()[self.encode(["a"])[0][0]].startswith(SPACE)
+
+    def names(self) -> list[str]:
+        return self._processor.id_to_piece(list(range(len(self))))
+
+    def scores(self) -> list[float]:
+        """The log-probability of each piece; in a BPE model, minus the number of its merge."""
+        return self._processor.get_score(list(range(len(self))))
+
+    def is_bpe(self) -> bool:
+        return all(score.is_integer() for score in self.scores())
+
+    def is_byte(self, piece: int) -> bool:
+        """Whether the piece is a byte, of a character without a piece."""
+        return self._processor.is_byte(piece)
+
+
+def import_sentencepiece() -> ModuleType:
+    """The library. Raises UserError if it is not installed."""
+    try:
+        return import_module("sentencepiece")
+    except ImportError as error:
+        raise UserError(
+            "This tokenizer is a SentencePiece model: run "
+            "pip install -r requirements-sentencepiece.txt to use it."
+        ) from error
+
+
+def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+    """Train a tokenizer on the lines of both languages, or a sample of them.
+
+    The same lines give the same tokenizer.
+    """
+    kind, size = config.tokenizer, config.vocab_size
+    lines = sample(lines)
+    if kind == "bpe" or kind == "word":
+        return Tokenizer(train_json(lines, kind, size))
+    model = "unigram" if kind == "sentencepiece" else "bpe"
+    return Tokenizer(text_of(train_sentencepiece(lines, model, size)))
+
+
+def train_json(lines: Iterable[str], kind: Literal["bpe", "word"], vocab_size: int) -> str:
+    """The tokenizer.json of a model of at most `vocab_size` tokens, with the special ones.
+
+    The same lines give the same text.
+    """
+    settings: dict[str, Any] = {
+        "vocab_size": vocab_size,
+        "special_tokens": SPECIAL_TOKENS,
+        "show_progress": False,
+    }
+    if kind == "bpe":
+        model = tokenizers.Tokenizer(models.BPE())
+        # NFC is for programs that do not normalize text as `text.py` does. With a space before
+        # it, the first word of a text has the same ids as elsewhere.
+        model.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Prepend(" ")])
+        to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        split = pre_tokenizers.Split(WORDS, "isolated")
+        model.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
+        model.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(initial_alphabet=alphabet, **settings)
+    else:
+        model = tokenizers.Tokenizer(models.WordLevel(unk_token="[UNK]"))
+        model.pre_tokenizer = pre_tokenizers.Whitespace()
+        trainer = trainers.WordLevelTrainer(min_frequency=2, **settings)
+    model.train_from_iterator(lines, trainer)
+    return model.to_str()
+
+
+def train_sentencepiece(
+    lines: Iterable[str], kind: Literal["unigram", "bpe"], vocab_size: int
+) -> bytes:
+    """A model with fallback to bytes, of at most `vocab_size` pieces.
+
+    It encodes all text unchanged, except that U+2581 is decoded as a space. The same lines give
+    the same bytes. Raises UserError if `vocab_size` is too small.
+    """
+    special: dict[str, Any] = {f"{role}_id": i for i, role in enumerate(ROLES)}
+    special |= {f"{role}_piece": name for role, name in zip(ROLES, SPECIAL_TOKENS, strict=True)}
+    model = io.BytesIO()
+    try:
+        import_sentencepiece().SentencePieceTrainer.Train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type=kind,
+            vocab_size=vocab_size,
+            hard_vocab_limit=False,  # a small corpus has fewer pieces
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            # As other programs have it: they join the tokens of sentences and expect spaces there.
+            add_dummy_prefix=True,
+            byte_fallback=True,
+            unk_surface="[UNK]",
+            max_sentence_length=MAX_LINE_BYTES,
+            num_threads=1,  # the order of a sum changes the model
+            minloglevel=2,
+            **special,
+        )
+    except RuntimeError as error:
+        _, found, sizes = str(error).partition("smaller than required_chars. ")
+        if not found:
+            raise
+        needed = sizes.partition(" vs ")[2].partition(".")[0]
+        raise UserError(
+            f"--vocab_size {vocab_size} is too small for the characters of the corpus, which need "
+            f"{needed} pieces in a SentencePiece model: raise it."
+        ) from error
+    return model.getvalue()
+
+
+class Line(NamedTuple):
+    """A line with its place in the sample: lines with the largest hashes are dropped first."""
+
+    drop_order: int  # minus the hash of the text
+    number: int  # minus the number of the line
+    text: bytes
+
+
+def sample(lines: Iterable[str]) -> list[str]:
+    """The lines, or so many of them that the training takes at most about 600 MB of memory.
+
+    They are chosen by a hash of their text, so they are the same on every machine and in any order
+    of the lines, and stay in their order.
+    """
+    kept = _with_most_text(lines)
+    if sum(len(line.text) for line in kept) > MAX_WORD_BYTES:
+        kept = _with_few_words(sorted(kept, reverse=True))
+    return [line.text.decode() for line in sorted(kept, key=lambda line: -line.number)]
+
+
+def _with_most_text(lines: Iterable[str]) -> list[Line]:
+    """The lines with the smallest hashes: at most `MAX_LINES`, of `MAX_TEXT_BYTES` in total."""
+    kept: list[Line] = []
+    size, last = 0, -(2**64)
+    for number, text in enumerate(lines):
+        encoded = text.encode()
+        digest = hashlib.blake2b(encoded, digest_size=8).digest()
+        line = Line(-int.from_bytes(digest), -number, encoded)
+        if line.drop_order < last:
+            continue
+        heappush(kept, line)
+        size += len(encoded)
+        while size > MAX_TEXT_BYTES or len(kept) > MAX_LINES:
+            dropped = heappop(kept)
+            last = dropped.drop_order
+            size -= len(dropped.text)
+    return kept
+
+
+def _with_few_words(lines: list[Line]) -> list[Line]:
+    """The first of the lines, whose distinct words have at most `MAX_WORD_BYTES` in total."""
+    words: set[str] = set()
+    size = 0
+    for place, line in enumerate(lines):
+        found = {*WORD.findall(line.text.decode())} - words
+        words |= found
+        size += sum(len(word.encode()) for word in found)
+        if size > MAX_WORD_BYTES:
+            return lines[:place]
+    return lines

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from translate_ddp.data.batches import group_by_tokens, pad, split_into_passes
+from translate_ddp.data.batches import batch_by_tokens, pad, split_into_micro_batches
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.errors import UserError
@@ -175,7 +175,7 @@ class TorchEngine:
         order = np.lexsort((pairs.source.lengths, pairs.target.lengths))
         by_length = pairs.take(order)
         found = []
-        for batch in split_into_passes(by_length, [len(order)], max_tokens):
+        for batch in split_into_micro_batches(by_length, [len(order)], max_tokens):
             batch = batch.to(self.device)
             hidden_RD = at_real_positions(self.model(batch.source_BS, batch.target_BT), batch)
             rows = rows_at_once(hidden_RD, len(self.model.embedding.weight))
@@ -232,7 +232,7 @@ def longest_first(sources: Ids, max_tokens: int, width: int = 1) -> list[list[in
     """
     lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64) * width
     order = np.argsort(-lengths, kind="stable")
-    return [rows.tolist() for rows in group_by_tokens(order, lengths, max_tokens)]
+    return [rows.tolist() for rows in batch_by_tokens(order, lengths, max_tokens)]
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Files that are complete or absent, and long reading and writing that shows progress."""
 
 import errno
+import fcntl
 import io
 import os
 import re
@@ -15,6 +16,7 @@ from translate_ddp.runtime.heartbeat import heartbeat
 
 CHUNK_BYTES = 2**24  # 16 MiB
 SYNC_BYTES = 2**26
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 PARTIAL = re.compile(r"\..+\.[0-9a-f]{32}")  # as `write_atomically` names them
 
 
@@ -109,3 +111,22 @@ def sync_folder(folder: Path) -> None:
     except OSError as error:
         if error.errno != errno.EINVAL:  # some network disks cannot sync a folder
             raise
+
+
+def try_lock(path: Path) -> int | None:
+    """The open descriptor of the file, created if need be and locked; None if another has the lock.
+
+    The kernel releases the lock with the descriptor, however the process ends. On a disk without
+    locks, the file is opened only. Raises OSError if it cannot be opened, or is a symbolic link.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)  # less the umask
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return descriptor
+        os.close(descriptor)
+        if error.errno != errno.EWOULDBLOCK:
+            raise
+        return None
+    return descriptor

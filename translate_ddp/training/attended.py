@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from translate_ddp.data.dataset import PreparedData
-from translate_ddp.data.sentencepiece_model import BLANK
-from translate_ddp.data.tokenizer import EOS, SPECIAL_TOKENS, Tokenizer
+from translate_ddp.data.tokenizer import EOS, SPACE, SPECIAL_TOKENS, Tokenizer
 from translate_ddp.modeling.engine import cross_attention
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_record import Attention
@@ -53,4 +52,4 @@ def token_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
             texts += [text, *[CONTINUED] * (len(run) - 1)]
         else:
             texts += [text for text, _ in run]
-    return [text.replace(" ", BLANK) for text in texts]
+    return [text.replace(" ", SPACE) for text in texts]

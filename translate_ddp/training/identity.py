@@ -44,7 +44,9 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
             "training data": data.fingerprint[:12],
             "validation data": data.validation_fingerprint[:12],
         },
-        within_epoch=plan | {"data order": ORDER, MIX: mix.identity()},
+        within_epoch=plan
+        | {"data order": ORDER, MIX: mix.identity()}
+        | ({"variants": data.variants_fingerprint[:12]} if data.variants else {}),
     )
 
 

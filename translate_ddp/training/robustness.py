@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from translate_ddp.data.perturbation import END_PUNCTUATION, remove_end_punctuation
+from translate_ddp.data.augmentation import END_PUNCTUATION, remove_end_punctuation
 from translate_ddp.text import lower, separates_words, upper
 from translate_ddp.training.metrics import score_texts, with_units
 

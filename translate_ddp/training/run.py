@@ -16,21 +16,12 @@ from pathlib import Path
 
 import torch
 
-from translate_ddp.data.augmentation import Augmentation, Perturbation
 from translate_ddp.data.batches import BatchLoader
 from translate_ddp.data.corpus import count_pairs
-from translate_ddp.data.dataset import PreparedData, load_prepared
+from translate_ddp.data.dataset import PreparedData, TrainingPairs, load_prepared
 from translate_ddp.data.mix import Mix
-from translate_ddp.data.plan import Lengths
+from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.preparation import prepare
-from translate_ddp.data.step_sampler import StepSampler
-from translate_ddp.data.subword_dropout import (
-    SubwordDropout,
-    dropout_fingerprint,
-    dropout_folder,
-    prepare_dropout,
-)
-from translate_ddp.data.tagging import prefixes_of
 from translate_ddp.data.tokenizer import existing_size
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.kernels import choose_dtype
@@ -286,22 +277,15 @@ def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = ""
     UserError if the nodes read different data.
     """
 
-    def fingerprint(prepared: Path) -> str:
-        data = load_prepared(prepared)
-        parts = [data.fingerprint, data.validation_fingerprint]
-        if probability := config.augment.bpe_dropout:
-            parts.append(dropout_fingerprint(dropout_folder(prepared, probability)))
-        return "".join(parts)
-
     def prepare_here() -> list[str]:
         corpus, settings = config.corpus, config.tokenizer
         if tokenizer:
             settings = store_tokenizer(tokenizer, folder, corpus.language_pair)
-        augment, seq_len = config.augment, config.batches.seq_len
-        path = prepare(corpus, settings, seq_len, folder, augment.perturb, shown=world.is_main)
-        if augment.bpe_dropout:
-            prepare_dropout(path, augment.bpe_dropout)
-        return [path.name, fingerprint(path)]
+        seq_len, augment = config.batches.seq_len, config.augment
+        path = prepare(corpus, settings, seq_len, folder, augment, shown=world.is_main)
+        data = load_prepared(path)
+        digests = data.fingerprint, data.validation_fingerprint, data.variants_fingerprint
+        return [path.name, "".join(digests)]
 
     prepared = world.on_each_disk("preparing the corpus", prepare_here)
 
@@ -405,32 +389,14 @@ def build_mix(config: Config, data: PreparedData) -> Mix:
 
 def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoader:
     """The loader of this rank's shard of every step."""
-    augmentation = build_augmentation(config, data)
     sampler = StepSampler(
-        Lengths.of(data.train),
+        TrainingPairs(data.train, config.train.seed, data.variants),
         config.batches,
-        seed=config.train.seed,
         rank=world.rank,
         world_size=world.size,
         mix=build_mix(config, data),
-        lengths_in=augmentation and partial(augmentation.lengths, data.train),
     )
-    max_tokens = config.micro_batch_tokens(world.device.type)
-    return BatchLoader(data.train, sampler, max_tokens, world.device, augmentation)
-
-
-def build_augmentation(config: Config, data: PreparedData) -> Augmentation | None:
-    """The changes of the training pairs, or None if there are none."""
-    settings, seq_len, seed = config.augment, config.batches.seq_len, config.train.seed
-    perturbation = dropout = None
-    if settings.perturb:
-        sources = zip(prefixes_of(config.corpus), config.corpus.languages, strict=False)
-        languages = {prefix: source for prefixes, source in sources for prefix in prefixes}
-        perturbation = Perturbation(data.tokenizer, seq_len, seed, languages)
-    if settings.bpe_dropout:  # the folder exists: `prepare_data` has made it
-        folder = dropout_folder(data.folder, settings.bpe_dropout)
-        dropout = SubwordDropout(folder, seq_len, seed)
-    return Augmentation(perturbation, dropout) if perturbation or dropout else None
+    return BatchLoader(sampler, config.micro_batch_tokens(world.device.type), world.device)
 
 
 # --- the logbook, and the position of a resumed run ---

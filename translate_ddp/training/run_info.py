@@ -19,8 +19,8 @@ import torch
 
 from translate_ddp import __version__
 from translate_ddp.data.batches import padding_share
+from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.mix import Mix
-from translate_ddp.data.plan import Lengths
 from translate_ddp.modeling.kernels import choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import changed_settings

@@ -29,8 +29,7 @@ from translate_ddp.apps.exporting.trained_model import (
     verify_quality,
 )
 from translate_ddp.data.languages import language_name
-from translate_ddp.data.sentencepiece_model import SentencePieceModel
-from translate_ddp.data.tokenizer import EOS, SOS, UNK
+from translate_ddp.data.tokenizer import EOS, SOS, UNK, SentencePieceModel
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.ctranslate2_engine import (
     CTranslate2Engine,
@@ -119,7 +118,7 @@ def write_argos(
         (package / "metadata.json").write_text(metadata, encoding="utf-8")
         (package / "README.md").write_text(model_card(model, verification), encoding="utf-8")
         Path(shutil.make_archive(f"{scratch}/{root}", "zip", scratch, root)).rename(file)
-    if not SentencePieceModel(model.tokenizer.file).adds_blank:
+    if not SentencePieceModel(model.tokenizer.file).adds_space:
         note = "Argos Translate joins sentences without a space with this SentencePiece model"
         return replace(verification, notes=[*verification.notes, note])
     return verification

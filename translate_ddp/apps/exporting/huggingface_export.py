@@ -28,17 +28,24 @@ from translate_ddp.apps.exporting.trained_model import (
 )
 from translate_ddp.data.batches import collate, pad
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.json_model import open_json
-from translate_ddp.data.sentencepiece_model import BLANK, SentencePieceModel
-from translate_ddp.data.tagging import prefix_of
-from translate_ddp.data.tokenizer import EOS, PAD, SOS, SPECIAL_TOKENS, UNK, Tokenizer
+from translate_ddp.data.tokenizer import (
+    EOS,
+    PAD,
+    SOS,
+    SPACE,
+    SPECIAL_TOKENS,
+    UNK,
+    SentencePieceModel,
+    Tokenizer,
+    open_json,
+)
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import CPU_MAX_TOKENS, Ids, ignore, length_limit, longest_first
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.modeling.transformer import sinusoids
 from translate_ddp.optional_dependency import import_optional
 from translate_ddp.settings import ModelConfig, NBestConfig, SearchConfig
-from translate_ddp.text import BLANKS, INVISIBLE, base_language, normalize
+from translate_ddp.text import BLANKS, INVISIBLE, base_language, normalize, prefix_of
 
 # Text that a tokenizer could take for special tokens, or normalize in another way.
 ODD_TEXTS = ["[EOS]", "a [EOS] b [PAD] [SOS] [UNK]", " two  blanks\tand\na line ", "e\u0301", "😀"]
@@ -218,10 +225,10 @@ def _from_sentencepiece(tokenizer: Tokenizer) -> JsonTokenizer:
     else:
         vocabulary = list(zip(names, pieces.scores(), strict=True))
         model = JsonTokenizer(models.Unigram(vocabulary, unk_id=UNK, byte_fallback=True))
-    to_name: list[Any] = [normalizers.Replace(" ", BLANK)]
-    to_text: list[Any] = [decoders.Replace(BLANK, " "), decoders.ByteFallback(), decoders.Fuse()]
-    if pieces.adds_blank:
-        to_name.append(normalizers.Prepend(BLANK))
+    to_name: list[Any] = [normalizers.Replace(" ", SPACE)]
+    to_text: list[Any] = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    if pieces.adds_space:
+        to_name.append(normalizers.Prepend(SPACE))
         to_text.append(decoders.Strip(" ", 1, 0))
     model.normalizer = normalizers.Sequence(to_name)
     model.decoder = decoders.Sequence(to_text)

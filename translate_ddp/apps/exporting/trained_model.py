@@ -14,13 +14,12 @@ from translate_ddp.data.dataset import find_prepared
 from translate_ddp.data.inputs import read_given_pairs, read_texts
 from translate_ddp.data.languages import language_name
 from translate_ddp.data.readers.tables import is_table
-from translate_ddp.data.tagging import direction_tag, prefix_of
 from translate_ddp.data.tokenizer import EOS, Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.engine import Engine, Ids, TorchEngine, length_limit
 from translate_ddp.quantities import counted
 from translate_ddp.settings import GREEDY, ModelConfig
-from translate_ddp.text import normalize
+from translate_ddp.text import direction_tag, normalize, prefix_of
 from translate_ddp.training.bootstrap import compare
 from translate_ddp.training.identity import public_name
 from translate_ddp.training.metrics import UNITS, bleu_signature, score_texts

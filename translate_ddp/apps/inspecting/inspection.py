@@ -15,14 +15,12 @@ from translate_ddp.apps.inspecting.text_statistics import TextStatistics, measur
 from translate_ddp.data.batches import Step, padding_share
 from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
 from translate_ddp.data.corpus import NoUsablePairs, clean_corpus
-from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
-from translate_ddp.data.encoding import Encoder, encode
+from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, TrainingPairs
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.pair_store import Pair
-from translate_ddp.data.plan import Lengths
+from translate_ddp.data.plan import StepSampler
+from translate_ddp.data.preparation import Encoder, TaggedCorpus, encode
 from translate_ddp.data.selection import smallest
-from translate_ddp.data.step_sampler import StepSampler
-from translate_ddp.data.tagging import TaggedCorpus
 from translate_ddp.data.tokenizer import UNK, Tokenizer, build_tokenizer
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.device import choose_device, describe_device, fix_cuda_kernels
@@ -235,7 +233,7 @@ def build_vocabulary(
     encoder = Encoder(tokenizer.text, config.batches.seq_len)
     stem = folder / "sample"
     fits = encode(tagged.pairs(is_chosen), len(texts), encoder, stem, shown)
-    dataset = ParallelDataset(*(Ragged.open(Path(f"{stem}.{side}")) for side in ("src", "tgt")))
+    dataset = ParallelDataset.open(stem)
     validation = corpus.validation()[:VALIDATION_PAIRS]
     source, target = (
         _cover([pair[side] for pair in validation], tokenizer, set(texts.counts[side]))
@@ -263,8 +261,8 @@ def _cover(lines: list[str], tokenizer: Tokenizer, seen: set[str]) -> Coverage:
 
 def plan_first_epoch(dataset: ParallelDataset, pairs: int, config: Config) -> Epoch:
     """The first epoch of one process, as if the dataset were a sample of so many pairs."""
-    lengths, factor = Lengths.of(dataset), pairs / len(dataset)
-    sampler = StepSampler(lengths, config.batches, seed=config.train.seed, rank=0, world_size=1)
+    factor = pairs / len(dataset)
+    sampler = StepSampler(TrainingPairs(dataset, config.train.seed), config.batches)
     tokens = len(dataset.source.tokens) + len(dataset.target.tokens) + 2 * len(dataset)
     device, _ = choose_device(ONE_PROCESS, config.distributed)
     padding = padding_share(sampler, config.micro_batch_tokens(device.type))

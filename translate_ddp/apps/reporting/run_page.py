@@ -33,7 +33,7 @@ from translate_ddp.apps.reporting.page_template import (
 from translate_ddp.apps.reporting.run_summary import Summary, best_score, epoch_at, summarize
 from translate_ddp.apps.reporting.svg_charts import Bar, Series, bars, lines, shortened
 from translate_ddp.apps.reporting.translation_scores import few, marked, worst
-from translate_ddp.data.sentencepiece_model import BLANK
+from translate_ddp.data.tokenizer import SPACE
 from translate_ddp.quantities import describe_seconds, number, size
 from translate_ddp.run_record import (
     REPORT_FILE,
@@ -279,7 +279,7 @@ def _is_complete(attention: Attention) -> bool:
 
 def _token(text: str) -> str:
     """The token, with a dot for the sign of a space, which fonts show as a thick line."""
-    return shortened(untrusted(text), TOKEN_CHARACTERS).replace(BLANK, "·")
+    return shortened(untrusted(text), TOKEN_CHARACTERS).replace(SPACE, "·")
 
 
 # --- facts ---

@@ -1,4 +1,4 @@
-"""The pairs that an epoch draws from several datasets, by their weights."""
+"""The pairs that an epoch draws from several datasets, by their weights, and random numbers."""
 
 from collections import Counter
 from itertools import pairwise
@@ -6,10 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from translate_ddp.data.hashing import hashes
-from translate_ddp.data.mix import SALT, Mix
-from translate_ddp.data.plan import Lengths, Plan, plan_epoch
-from translate_ddp.data.step_sampler import StepSampler
+from translate_ddp.data.dataset import ParallelDataset, Ragged, TrainingPairs
+from translate_ddp.data.mix import SALT, Mix, hashes, uniform
+from translate_ddp.data.plan import Plan, StepSampler, plan_epoch
 from translate_ddp.errors import UserError
 from translate_ddp.settings import BatchConfig, Config, CorpusConfig, MixConfig, Stage, TrainConfig
 
@@ -21,14 +20,14 @@ def mix_of(*weights: float, sizes: list[int] = SIZES) -> Mix:
     return Mix.of(MixConfig(weights), sizes, num_epochs=1)
 
 
-def lengths_of(count: int) -> Lengths:
+def training_pairs() -> TrainingPairs:
     random = np.random.default_rng(0)
-    source, target = (random.integers(1, 40, count).astype(np.int32) for _ in range(2))
-    return Lengths(source, target)
+    sides = ([[5] * n for n in random.integers(1, 40, sum(SIZES))] for _ in range(2))
+    return TrainingPairs(ParallelDataset(*map(Ragged.of, sides)), seed=3)
 
 
 def sampler(mix: Mix | None, epoch: int = 0) -> StepSampler:
-    found = StepSampler(lengths_of(sum(SIZES)), BATCHES, seed=3, rank=0, world_size=1, mix=mix)
+    found = StepSampler(training_pairs(), BATCHES, mix=mix)
     found.set_epoch(epoch)
     return found
 
@@ -67,19 +66,20 @@ def test_partial_draws_differ_between_epochs_and_seeds_and_repeat():
 @pytest.mark.parametrize("epoch", [0, 3])
 @pytest.mark.parametrize("weights", [(), (1.0, 1.0, 1.0)])
 def test_plan_with_all_weights_1_is_that_without_weights(weights: tuple[float, ...], epoch: int):
-    expected = plan_epoch(lengths_of(sum(SIZES)), BATCHES, seed=3, epoch=epoch, world_size=1)
+    expected = plan_epoch(sampler(None, epoch).lengths, BATCHES, seed=3, epoch=epoch, world_size=1)
     assert_same_plan(sampler(mix_of(*weights), epoch).plan, expected)
     assert_same_plan(sampler(None, epoch).plan, expected)
 
 
 def test_plan_of_a_weighted_epoch_has_the_drawn_rows_in_steps_of_the_usual_size():
-    mix, lengths = mix_of(2.5, 0.0, 1.3), lengths_of(sum(SIZES))
-    plan = sampler(mix, epoch=1).plan
+    mix = mix_of(2.5, 0.0, 1.3)
+    found = sampler(mix, epoch=1)
+    plan, lengths = found.plan, found.lengths
     assert sorted(plan.rows.tolist()) == mix.draw(3, 1).tolist()
     planned = np.concatenate([plan[step] for step in range(len(plan))])
     assert sorted(planned.tolist()) == mix.draw(3, 1).tolist()
     for step in range(len(plan)):
-        sizes = [len(rows) * lengths.longest_side[rows].max() for rows in plan.groups(step)]
+        sizes = [len(rows) * lengths.longest_side[rows].max() for rows in plan.buckets(step)]
         assert sum(sizes) <= BATCHES.batch_tokens
 
 
@@ -108,10 +108,9 @@ def test_progress_of_equal_epochs_is_exactly_that_in_epochs(epochs_done: float):
 
 
 def test_first_plans_have_the_rows_of_each_stage():
-    lengths = lengths_of(sum(SIZES))
     stages = (Stage(1, (1.0, 0.0, 0.0)), Stage(1, (0.0, 0.0, 1.0)))
     mix = Mix.of(MixConfig(stages=stages), SIZES, num_epochs=2)
-    found = StepSampler(lengths, BATCHES, seed=3, rank=0, world_size=1, mix=mix)
+    found = StepSampler(training_pairs(), BATCHES, mix=mix)
     first, second = (set(plan.rows.tolist()) for plan in found.first_plans())
     assert (first, second) == (set(range(70)), set(range(121, 154)))
 
@@ -138,3 +137,30 @@ def test_unusable_weights_are_rejected(weights: tuple[float, ...], message: str)
 def test_weights_that_draw_no_pair_are_an_error():
     with pytest.raises(UserError, match=r"With dataset_weight 0.001 0, .* 70 \+ 51 training pairs"):
         mix_of(0.001, 0.0, sizes=SIZES[:2])
+
+
+# --- the random numbers ---
+
+
+def test_one_key_gives_the_published_values_of_splitmix64():
+    # The first output of the reference implementation with the seeds 0 and 1234567.
+    assert [int(bits) for bits in hashes(np.array([0, 1234567]))] == [
+        0xE220A8397B1DCDAF,
+        6457827717110365317,
+    ]
+
+
+def test_each_key_and_their_order_have_an_effect():
+    keys = [(1, 2, 3), (1, 3, 2), (1, 2, 4), (0, 2, 3), (1, 2)]
+    assert len({int(hashes(*key)) for key in keys}) == len(keys)
+    assert hashes(1, np.array([[2], [3]]), np.arange(4)).tolist() == [
+        [int(hashes(1, row, column)) for column in range(4)] for row in (2, 3)
+    ]
+
+
+def test_numbers_are_uniform_and_neighbours_are_independent():
+    draws = uniform(7, np.arange(100_000))
+    counts, _ = np.histogram(draws, bins=50, range=(0, 1))
+    assert counts.sum() == 100_000
+    assert ((counts - 2000) ** 2 / 2000).sum() < 100  # chi squared, 49 degrees: 1 in 10**5
+    assert abs(np.corrcoef(draws[1:], draws[:-1])[0, 1]) < 0.015

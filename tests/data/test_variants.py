@@ -1,0 +1,134 @@
+"""Steps with variants: equal for any ranks, micro-batches and resumes, exactly planned."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from config import parse
+from tests.helpers.faults import Run
+from tests.helpers.runs import assert_same_run, last_state
+from translate_ddp.data.batches import Batch, BatchLoader
+from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, Ragged, TrainingPairs
+from translate_ddp.data.tokenizer import PAD
+from translate_ddp.runtime.distributed import World
+from translate_ddp.training.run import build_loader, prepare_data
+
+BOTH = ["--perturb", "--bpe_dropout", "0.2"]
+Pairs = Counter[tuple[tuple[int, ...], tuple[int, ...]]]
+
+
+@pytest.fixture
+def flags(tiny_run: list[str], corpus: str) -> list[str]:
+    """Of the tiny run, with prepared data that all tests share."""
+    folder = str(Path(corpus).parent / "model")
+    return [*tiny_run, "--model_folder", folder, "--batch_tokens", "300"]
+
+
+def loader_of(flags: list[str], rank: int = 0, size: int = 1) -> tuple[BatchLoader, PreparedData]:
+    config = parse(flags)
+    data = prepare_data(config, Path(config.checkpoint.model_folder) / "data", World())
+    return build_loader(config, data, World(rank=rank, size=size)), data
+
+
+def pairs_of(batch: Batch) -> Pairs:
+    """The sources and labels of a batch."""
+    labels = torch.full(batch.target_BT.shape, PAD).flatten()
+    labels[batch.real_R] = batch.labels_R
+    sides = (batch.source_BS.tolist(), labels.view(batch.target_BT.shape).tolist())
+    rows = (tuple(tuple(i for i in row if i != PAD) for row in side) for side in sides)
+    return Counter(pair for pair in zip(*rows, strict=True) if pair[1])  # not of an empty batch
+
+
+def steps_of(flags: list[str], size: int = 1, first_step: int = 0) -> list[Pairs]:
+    """The pairs of each step of the second epoch, of all ranks."""
+    steps: list[list[Batch]] = []
+    for rank in range(size):
+        loader, _ = loader_of(flags, rank, size)
+        loader.sampler.set_epoch(1, first_step)
+        mine = list(loader)
+        steps = steps or [[] for _ in mine]
+        for batches, step in zip(steps, mine, strict=True):
+            batches += step.micro_batches
+    return [sum(map(pairs_of, batches), Counter()) for batches in steps]
+
+
+@pytest.mark.parametrize("augment", [BOTH, ["--perturb"], BOTH[1:]])
+def test_steps_are_the_same_for_any_ranks_micro_batches_and_resumes(
+    flags: list[str], augment: list[str]
+):
+    expected = steps_of([*flags, *augment])
+    assert expected != steps_of(flags)
+    for size, max_tokens in ((1, "70"), (2, "300"), (3, "70")):
+        assert steps_of([*flags, *augment, "--max_tokens", max_tokens], size) == expected
+    assert steps_of([*flags, *augment], first_step=4) == expected[4:]
+
+
+def test_pairs_are_those_of_the_corpus_in_another_form(flags: list[str]):
+    loader, data = loader_of([*flags, *BOTH])
+    decode = data.tokenizer.decode
+    changed = 0
+    for step in loader:
+        found = sum(map(pairs_of, step.micro_batches), Counter())
+        plain = data.train.take(step.rows)
+        sources, targets = (decode(list(side)) for side in zip(*found.elements(), strict=True))
+        expected = [
+            decode([row.tolist() for row in side])
+            for side in zip(*(plain[n] for n in range(len(plain))), strict=True)
+        ]
+        assert sorted(targets) == sorted(expected[1])
+        changed += (Counter(sources) - Counter(expected[0])).total()
+    # Lower case and no full stop change nothing in this corpus.
+    assert 0.05 * len(data.train) < changed < 0.3 * len(data.train)
+
+
+def test_lengths_of_an_epoch_are_exactly_those_of_its_steps(flags: list[str]):
+    loader, data = loader_of([*flags, *BOTH])
+    assert data.variants is not None and len(data.variants) == 8 * len(data.train)
+    for epoch in range(2):
+        loader.sampler.set_epoch(epoch)
+        lengths = loader.sampler.lengths
+        assert lengths.longest_side.max() <= 60
+        for step in loader:
+            found = Lengths.of(loader.sampler.pairs.take(step.rows, epoch))
+            assert np.array_equal(found.source, lengths.source[step.rows])
+            assert np.array_equal(found.target, lengths.target[step.rows])
+            assert len(step.micro_batches) == 1  # --max_tokens is that of a step
+
+
+def test_every_pair_is_drawn_in_one_of_its_variants():
+    plain = Ragged.of([[5]] * 1000)
+    rows = Ragged.of([[row % 250 + 4, number] for row in range(1000) for number in range(4)])
+    pairs = TrainingPairs(ParallelDataset(plain, plain), 3, ParallelDataset(rows, rows))
+    some = np.array([7, 3, 999])
+    for epoch in range(3):
+        found = pairs.take(np.arange(1000), epoch).source.tokens.reshape(1000, 2)
+        assert found[:, 0].tolist() == [row % 250 + 4 for row in range(1000)]
+        assert np.bincount(found[:, 1]).min() > 200
+        assert pairs.take(some, epoch).source.tokens.tolist() == found[some].ravel().tolist()
+    other = TrainingPairs(ParallelDataset(plain, plain), 4, ParallelDataset(rows, rows))
+    assert other.take(some, 0).source.tokens.tolist() != pairs.take(some, 0).source.tokens.tolist()
+
+
+def test_resume_after_kill_within_an_epoch_gives_same_weights(run: Run):
+    run.flags += BOTH
+    straight = run.copy("straight")
+    straight.start(size=2).succeed()
+    run.start(size=2, fault="batch:7@0=kill").kill_rest()
+    assert 0 < last_state(run.folder)["position"]["step_in_epoch"]
+    output = run.start(size=2).succeed()
+    assert "Resuming from" in output and "Changed" not in output
+    assert_same_run(straight.folder, run.folder)
+
+
+def test_bpe_dropout_may_change_between_epochs_only(run: Run):
+    # The plan of an epoch depends on the lengths that it makes.
+    run.start("--max_steps", "5").succeed()
+    assert last_state(run.folder)["position"]["step_in_epoch"]
+    output = run.start("--bpe_dropout", "0.1", "--max_steps", "8").fail()
+    assert "bpe_dropout: 0.0 in the checkpoint, 0.1 now" in output and "--preload EPOCH" in output
+    run.start("--num_epochs", "1").succeed()
+    output = run.start("--bpe_dropout", "0.1", "--num_epochs", "2").succeed()
+    assert "Changed: bpe_dropout: 0.0 in the checkpoint, 0.1 now." in output
