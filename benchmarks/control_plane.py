@@ -25,9 +25,9 @@ from benchmarks.common import read_settings
 from benchmarks.report import Row, write_report
 from translate_ddp.errors import report_errors
 from translate_ddp.runtime import process_exit, rendezvous, watchdog
-from translate_ddp.runtime.distributed import raise_descriptor_limit
 from translate_ddp.runtime.peers import Peers
-from translate_ddp.runtime.watchdog import Watchdog
+from translate_ddp.runtime.supervisor import Watchdog
+from translate_ddp.runtime.world import raise_descriptor_limit
 
 HOST = "127.0.0.1"
 # What ranks exchange all the time; the rest of the requests at the end belongs to the verdict.

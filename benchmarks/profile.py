@@ -25,7 +25,7 @@ from benchmarks.report import Row, write_report
 from benchmarks.step_parts import Part, profile_steps
 from benchmarks.workbench import Training, open_training, precision, take_steps, time_steps
 from translate_ddp.errors import UserError, report_errors
-from translate_ddp.runtime.launcher import is_first_process
+from translate_ddp.runtime.launch import is_first_process
 
 UNTIMED_STEPS = 3
 

@@ -11,7 +11,7 @@ from translate_ddp.modeling.decoding import decode_n_best, default_max_tokens
 from translate_ddp.modeling.inference_weights import ready_to_decode
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.runtime.cpu_memory import keep_freed_memory
+from translate_ddp.runtime.environment import keep_freed_memory
 from translate_ddp.settings import NBestConfig
 
 

@@ -26,7 +26,7 @@ from translate_ddp.apps.exporting.verification import (
     Verification,
 )
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.new_file import publish, write_new
+from translate_ddp.runtime.files import publish, write_new
 from translate_ddp.training.checkpoint_file import write as write_state
 from translate_ddp.training.local_paths import public_name
 from translate_ddp.translator import Translator

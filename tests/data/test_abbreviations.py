@@ -13,7 +13,7 @@ from translate_ddp.data.abbreviations import learn_abbreviations
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.sentences import split_sentences
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config
 from translate_ddp.training.find_checkpoint import Start
 from translate_ddp.training.resume import resume_run, run_identity

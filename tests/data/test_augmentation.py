@@ -13,7 +13,7 @@ from translate_ddp.data.batches import GROWTH, Batch, BatchLoader, Lengths
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.data.tokenizer import EOS, PAD
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.training.build import build_loader, prepare_data
 
 BOTH = ["--perturb", "--bpe_dropout", "0.2"]

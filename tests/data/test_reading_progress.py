@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.corpora import EN_DE, write, write_parallel, write_parquet
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
-from translate_ddp.runtime.heartbeat import heartbeats_to
+from translate_ddp.runtime.long_calls import heartbeats_to
 
 LINES = [f"{number} {number * 7919}" for number in range(300_000)]  # 4 MB
 

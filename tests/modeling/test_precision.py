@@ -11,7 +11,7 @@ from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.precision import choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.device import fix_cuda_kernels
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import LossConfig
 from translate_ddp.training.build import choose_common_dtype
 from translate_ddp.training.checkpoint_file import load

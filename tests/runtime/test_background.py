@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from translate_ddp.runtime.background import BackgroundThread
+from translate_ddp.runtime.long_calls import BackgroundThread
 
 
 def test_calls_run_in_order_and_return_their_results():

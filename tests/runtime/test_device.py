@@ -6,8 +6,8 @@ import torch
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime.device import choose_device
-from translate_ddp.runtime.distributed import open_world
-from translate_ddp.runtime.launcher import Launch
+from translate_ddp.runtime.launch import Launch
+from translate_ddp.runtime.world import open_world
 
 
 def test_nccl_without_gpus_is_an_error(monkeypatch: pytest.MonkeyPatch):

@@ -13,7 +13,7 @@ from config import parse
 from tests.helpers import processes
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import DistributedConfig
-from translate_ddp.runtime.distributed import World, number_nodes, open_world
+from translate_ddp.runtime.world import World, number_nodes, open_world
 from translate_ddp.training.build import build_loader, build_model, build_updater, prepare_data
 from translate_ddp.training.start_message import unused_gpus
 

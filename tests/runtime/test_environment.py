@@ -11,9 +11,9 @@ import pytest
 from tests.helpers import processes
 from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime import cpus, environment
-from translate_ddp.runtime.cpus import cpu_quotas, threads_per_process, usable_cores
-from translate_ddp.runtime.distributed import open_world
-from translate_ddp.runtime.launcher import Launch
+from translate_ddp.runtime.environment import cpu_quotas, threads_per_process, usable_cores
+from translate_ddp.runtime.launch import Launch
+from translate_ddp.runtime.world import open_world
 
 
 def test_variables_set_by_the_user_stay(monkeypatch: pytest.MonkeyPatch):
@@ -76,8 +76,8 @@ def test_number_of_threads_set_by_the_user_is_used(
 
 THREADS = r"""
 import os
-from translate_ddp.runtime.cpus import threads_per_process
-from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.runtime.environment import threads_per_process
+from translate_ddp.runtime.launch import read_launch
 line = f"threads {threads_per_process(read_launch(os.environ))}\n"
 os.write(1, line.encode())  # in one piece, as two processes write
 """
@@ -137,7 +137,7 @@ def test_segments_do_not_expand_under_wsl_and_on_jetson(tmp_path: Path):
 START = """
 import os
 from translate_ddp.runtime.environment import set_defaults
-from translate_ddp.runtime.cpu_memory import keep_freed_memory
+from translate_ddp.runtime.environment import keep_freed_memory
 set_defaults(os.environ)
 keep_freed_memory()
 import torch

@@ -10,8 +10,8 @@ from tests.helpers import processes
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime import file_transfer
-from translate_ddp.runtime.distributed import open_world
 from translate_ddp.runtime.file_transfer import copy_to_nodes
+from translate_ddp.runtime.world import open_world
 
 
 def copy_from_second_node(folder: str, target: str, receivers: Sequence[int] = (0, 2)) -> None:

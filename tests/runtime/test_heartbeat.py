@@ -15,8 +15,8 @@ from tests.helpers.states import make_state
 from translate_ddp.data.pair_store import BATCH_PAIRS
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime import files, heartbeat
-from translate_ddp.runtime.heartbeat import Use, heartbeats_to, is_working, library_call
-from translate_ddp.runtime.watchdog import open_watchdog
+from translate_ddp.runtime.long_calls import Use, heartbeats_to, is_working, library_call
+from translate_ddp.runtime.supervisor import open_watchdog
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import damage
 

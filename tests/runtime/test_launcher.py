@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.commands import ROOT, environment
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.launcher import Launch, first_slurm_host, read_launch
+from translate_ddp.runtime.launch import Launch, first_slurm_host, read_launch
 
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "MASTER_ADDR": "node0", "MASTER_PORT": "29500"}
 

@@ -12,9 +12,9 @@ from tests.helpers.states import make_state
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime import run_folder
-from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.runtime.world import World
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.saving import RunSaver
 

@@ -17,12 +17,11 @@ from tests.helpers.runs import status
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime import process_exit
-from translate_ddp.runtime.distributed import open_world
-from translate_ddp.runtime.flight_recorder import write_flight_recorder
+from translate_ddp.runtime.device import write_flight_recorder
 from translate_ddp.runtime.peers import Termination
-from translate_ddp.runtime.process_exit import ExitCode, ProcessExit
 from translate_ddp.runtime.run_folder import RunFolder
-from translate_ddp.runtime.watchdog import open_watchdog
+from translate_ddp.runtime.supervisor import ExitCode, ProcessExit, open_watchdog
+from translate_ddp.runtime.world import open_world
 
 
 def hang(before: Callable[[], object], folder: str, recorder: Callable[[], str] = str) -> None:

@@ -14,9 +14,9 @@ from tests.helpers import processes
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime import rendezvous
-from translate_ddp.runtime.distributed import open_world
-from translate_ddp.runtime.launcher import Launch
-from translate_ddp.runtime.rendezvous import check_same_device, claim_gpu
+from translate_ddp.runtime.launch import Launch
+from translate_ddp.runtime.peers import check_same_device, claim_gpu
+from translate_ddp.runtime.world import open_world
 
 
 def test_ranks_of_each_start_share_a_new_name_in_the_same_store():

@@ -16,8 +16,7 @@ import pytest
 
 from tests.helpers import processes
 from translate_ddp.runtime import watchdog as module
-from translate_ddp.runtime.signals import is_in_foreground
-from translate_ddp.runtime.watchdog import open_watchdog
+from translate_ddp.runtime.supervisor import is_in_foreground, open_watchdog
 
 
 @pytest.mark.parametrize("number", [signal.SIGCHLD, signal.SIGUSR1])

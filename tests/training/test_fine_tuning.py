@@ -22,7 +22,7 @@ from tests.helpers.runs import (
 )
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.training import find_checkpoint
 from translate_ddp.training.checkpoint_file import load
 from translate_ddp.training.checkpoint_name import Checkpoint

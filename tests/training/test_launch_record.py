@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.faults import Run
 from tests.helpers.runs import checkpoints
-from translate_ddp.runtime.launch_record import is_restart, launch_names, record_launch
+from translate_ddp.runtime.launch import is_restart, launch_names, record_launch
 
 
 def torchrun(name: str, attempt: int = 0) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from translate_ddp.modeling.decoding import length_limit
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import ModelConfig, TokenizerConfig
 from translate_ddp.text import normalize
 from translate_ddp.training.checkpoint import CheckpointStore

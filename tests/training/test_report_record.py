@@ -134,7 +134,7 @@ def test_full_disk_for_the_record_changes_no_number_of_the_run(run: Run):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_failure_of_a_rank_is_on_the_last_page(run: Run, rank: int):
-    # With rank 1, the watchdog thread of rank 0 ends its process.
+    # With rank 1, the supervisor's thread of rank 0 ends its process.
     assert 1 in start(run, size=2, fault=f"batch:5@{rank}=raise").wait()
     [end] = read_run(run.folder).ends
     assert end.state == "failed" and f"Rank {rank} failed at step 5" in end.reason

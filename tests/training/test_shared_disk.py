@@ -15,7 +15,7 @@ from tests.helpers.states import make_state
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.runtime.distributed import World, open_world
+from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import DistributedConfig
 from translate_ddp.training import find_checkpoint
 from translate_ddp.training.build import lock_run_folder

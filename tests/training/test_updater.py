@@ -15,7 +15,7 @@ from tests.helpers import processes
 from tests.helpers.runs import assert_same_tree
 from translate_ddp.data.batches import Batch, Step
 from translate_ddp.run_settings import DistributedConfig
-from translate_ddp.runtime.distributed import World, open_world
+from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import OptimizerConfig
 from translate_ddp.training.optimizer import build_optimizer
 from translate_ddp.training.state import Position

@@ -10,7 +10,7 @@ import numpy as np
 from translate_ddp.corpus_settings import MixConfig
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import Lengths, Plan, plan_epoch
-from translate_ddp.runtime.background import BackgroundThread
+from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.settings import BatchConfig
 
 

@@ -22,7 +22,7 @@ from translate_ddp.data.prepared_folder import Summary, is_usable, publish, read
 from translate_ddp.data.selection import parts
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.heartbeat import heartbeat
+from translate_ddp.runtime.long_calls import heartbeat
 
 FORMAT = 1  # of the stored segmentations; raise it with every change
 VARIANTS = 16  # segmentations of a word type, beside the plain one

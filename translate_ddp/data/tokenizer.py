@@ -16,7 +16,7 @@ from translate_ddp.data.sentencepiece_model import SentencePieceModel, train_sen
 from translate_ddp.data.training_sample import sample
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
-from translate_ddp.runtime.heartbeat import library_call
+from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.settings import TokenizerConfig
 from translate_ddp.text import normalize
 

@@ -14,7 +14,7 @@ from translate_ddp.data.batches import group_by_tokens, pad
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS
 from translate_ddp.modeling.search import Hypothesis, SearchState, beam, greedy, sample
-from translate_ddp.runtime.out_of_memory import FREE_MEMORY, OutOfMemory, explain_out_of_memory
+from translate_ddp.runtime.device import FREE_MEMORY, OutOfMemory, explain_out_of_memory
 from translate_ddp.settings import NBestConfig
 
 # Tokens decoded at once: source tokens with padding, times the rows of a sentence. On a GPU a step

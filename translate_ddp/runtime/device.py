@@ -1,16 +1,33 @@
-"""The device of a rank, its process group backend and its CUDA kernels."""
+"""The device of a rank: choice, name, CUDA kernels, out of memory, NCCL's flight recorder."""
 
+import os
 import platform
 import re
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 import torch
+from torch._C import _distributed_c10d as c10d
 
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import DistributedConfig
-from translate_ddp.runtime.launcher import Launch
+from translate_ddp.runtime.launch import Launch
+
+FREE_MEMORY = "end other programs on this device, or hide it with CUDA_VISIBLE_DEVICES=''"
+# CUDA's runtime and driver, cuBLAS, NCCL, and torch's CPU allocator.
+OUT_OF_MEMORY = re.compile(
+    r"CUDA (driver )?error: out of memory|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|Cuda failure.*out of memory|DefaultCPUAllocator"
+)
+# NCCL's flight recorder writes to the first path of these variables, else to torch's own default.
+RECORDER_VARIABLES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+RECORDER_PREFIX = "~/.cache/torch/comm_lib_trace_rank_"
+
+
+class OutOfMemory(UserError):
+    """What did not fit, and what to lower."""
 
 
 def choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.device, str]:
@@ -71,3 +88,41 @@ def fix_cuda_kernels() -> None:
     torch.set_float32_matmul_precision("highest")
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+@contextmanager
+def explain_out_of_memory(
+    device: torch.device, where: Callable[[], str], advice: str
+) -> Iterator[None]:
+    """Raise OutOfMemory in place of torch's error: which device, where, and what to lower."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        text = f"Out of memory on {describe_device(device)}, {where()}: {advice}."
+        raise OutOfMemory(text, this_rank_only=True) from error
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out; only torch's GPU allocator and Python have a type for it."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and bool(OUT_OF_MEMORY.search(str(error)))
+    )
+
+
+def write_flight_recorder(rank: int) -> str:
+    """Write the last collectives of this rank, which show where ranks differ, for `torchfrtrace`.
+
+    Returns its path, '' if this torch has no NCCL. It may block, as CUDA may.
+    Raises OSError if the file cannot be written.
+    """
+    # NCCL itself writes the file at its own timeout, which is longer than that of the supervisor.
+    dump = getattr(c10d, "_dump_nccl_trace", None)
+    if dump is None:
+        return ""
+    prefix = next(filter(None, map(os.environ.get, RECORDER_VARIABLES)), RECORDER_PREFIX)
+    path = Path(f"{prefix}{rank}").expanduser()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(dump())
+    return str(path)

@@ -10,9 +10,9 @@ from typing import cast
 import torch
 import torch.distributed as dist
 
-from translate_ddp.runtime.distributed import NEVER, World
 from translate_ddp.runtime.files import explain_write_errors
-from translate_ddp.runtime.heartbeat import heartbeat, library_call
+from translate_ddp.runtime.long_calls import heartbeat, library_call
+from translate_ddp.runtime.world import NEVER, World
 
 CHUNK_BYTES = 16 * 2**20
 

@@ -9,7 +9,7 @@ import torch
 
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import rank_names
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config
 from translate_ddp.training.checkpoint_name import is_word
 from translate_ddp.training.local_paths import PATHS

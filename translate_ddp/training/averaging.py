@@ -14,7 +14,7 @@ from torch import Tensor
 
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.training.checkpoint import CheckpointStore, Lines
 from translate_ddp.training.checkpoint_file import damage, load
 from translate_ddp.training.checkpoint_name import Checkpoint, Checkpoints, parse_name
@@ -106,7 +106,7 @@ def average_run(
         def models() -> Iterator[Mapping[str, Tensor]]:
             for checkpoint in used:
                 yield weights_in(checkpoint)
-                world.watchdog.heartbeat()
+                world.supervisor.heartbeat()
             if ends_epoch:
                 yield model.state_dict()
 

@@ -26,10 +26,10 @@ from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.precision import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_record import LaunchFacts
-from translate_ddp.runtime.cpu_memory import keep_freed_memory
-from translate_ddp.runtime.distributed import World
-from translate_ddp.runtime.heartbeat import library_call
+from translate_ddp.runtime.environment import keep_freed_memory
+from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config, Precision
 from translate_ddp.training.attended import attention_of
 from translate_ddp.training.checkpoint import CheckpointStore
@@ -49,6 +49,11 @@ from translate_ddp.training.state import Run, RunState
 from translate_ddp.training.trainer import Trainer
 from translate_ddp.training.updater import Updater, reseed
 
+# Timeouts of what is written when a run ends early; a launcher may kill what takes longer.
+STATUS_SECONDS = 5.0  # for a disk, which may be on the other side of a cut link
+RECORD_SECONDS = 5.0  # for the page of the run
+CLOSE_SECONDS = 10.0  # for the uploads of trackers
+
 
 def lock_run_folder(path: str, world: World) -> tuple[RunFolder, World]:
     """The run's folder, locked against other runs until this process ends, and the world.
@@ -61,7 +66,9 @@ def lock_run_folder(path: str, world: World) -> tuple[RunFolder, World]:
     holders = world.on_main_then_each_node(
         "locking the model folder", lambda: folder.lock(world.rank)
     )
-    world.watchdog.exit.write_status = folder.write_status
+    world.supervisor.at_end(
+        lambda end: folder.write_status(end.status, end.message), STATUS_SECONDS
+    )
     return folder, replace(world, disk_holders=tuple(holders))
 
 
@@ -144,7 +151,11 @@ def open_logbook(
     if not world.is_main:
         return Logbook(shown=False)
     logbook = Logbook()
-    world.watchdog.exit.close_trackers = lambda seconds: logbook.close(seconds, failed=True)
+    world.supervisor.at_end(
+        lambda end: logbook.close(CLOSE_SECONDS, failed=True),
+        1.5 * CLOSE_SECONDS,
+        in_main_thread=True,
+    )
     state = resumed.state
     metrics = JsonlSink(folder.path, state.log_offset if state else None, logbook.message)
     logbook.sinks += [ConsoleSink(), metrics]
@@ -163,7 +174,7 @@ def open_report(config: Config, launch: LaunchFacts | None, trainer: Trainer) ->
     """Record the run from now on, and write its report; off rank 0, without a launch, do not."""
     if launch is None or not config.logbook.report:
         return
-    logbook, end = trainer.logbook, trainer.world.watchdog.exit
+    logbook = trainer.logbook
     sink = ReportSink(
         trainer.saver.folder.path,
         launch,
@@ -173,7 +184,9 @@ def open_report(config: Config, launch: LaunchFacts | None, trainer: Trainer) ->
     )
     metrics = [type(each) for each in logbook.sinks].index(JsonlSink)
     logbook.sinks.insert(metrics + 1, sink)  # before trackers, which may be slow to close
-    end.close_record = lambda seconds: sink.close(seconds, failed=True)
+    trainer.world.supervisor.at_end(
+        lambda end: sink.close(RECORD_SECONDS, failed=True), 1.5 * RECORD_SECONDS
+    )
 
 
 def build_updater(config: Config, model: Transformer, world: World) -> Updater:

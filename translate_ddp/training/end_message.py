@@ -22,9 +22,9 @@ def report_end(trainer: Trainer, is_finished: bool, started: float) -> None:
     `started` is the time of the start on the monotonic clock.
     """
     world, position = trainer.world, trainer.position
-    world.watchdog.stage = "ending"
+    world.supervisor.begin_ending()
     # Other ranks may not have received the reason yet.
-    reasons = [reason for reason in world.gather(world.watchdog.stop_reason or "") if reason]
+    reasons = [reason for reason in world.gather(world.supervisor.stop_reason or "") if reason]
     stop_reason = None if is_finished else reasons[0]
     if world.is_node_leader:
         trainer.saver.folder.write_status(

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.file_transfer import copy_to_nodes
 from translate_ddp.runtime.files import explain_write_errors
-from translate_ddp.runtime.heartbeat import library_call
-from translate_ddp.runtime.launch_record import is_restart, launch_names, record_launch
+from translate_ddp.runtime.launch import is_restart, launch_names, record_launch
+from translate_ddp.runtime.long_calls import library_call
+from translate_ddp.runtime.world import World
 from translate_ddp.training.checkpoint import CheckpointStore, Damaged, first_intact, skipped
 from translate_ddp.training.checkpoint_file import MISSING, damage, load
 from translate_ddp.training.checkpoint_name import Checkpoint

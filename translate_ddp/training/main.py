@@ -14,9 +14,9 @@ from translate_ddp.errors import report_errors
 from translate_ddp.presets import choose_preset, with_preset
 from translate_ddp.quantities import counted
 from translate_ddp.run_record import SETTINGS_FILE
-from translate_ddp.runtime.distributed import World, open_world, record
 from translate_ddp.runtime.files import write_atomically
-from translate_ddp.runtime.launcher import is_first_process
+from translate_ddp.runtime.launch import is_first_process
+from translate_ddp.runtime.world import World, open_world, record
 from translate_ddp.settings import Config
 from translate_ddp.training.agreement import check_same_settings
 from translate_ddp.training.build import (

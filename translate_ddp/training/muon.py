@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 
 MOMENTUM = 0.95
 # The root mean square of an update is this times the learning rate. Liu et al. take 0.2, that of

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import OptimizerConfig
 from translate_ddp.training.muon import Muon
 

@@ -17,7 +17,7 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_record import METRICS_FILE
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.device import processor_name
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config, CorpusConfig, OptimizerConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.find_checkpoint import Start, record_begin

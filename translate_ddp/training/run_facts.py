@@ -18,7 +18,7 @@ from translate_ddp.data.plan import Lengths
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import changed_settings
 from translate_ddp.run_record import LaunchFacts
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.training.local_paths import PATHS, dataset_names, without_paths
 from translate_ddp.training.resume import Settings
 from translate_ddp.training.trainer import Trainer

@@ -10,8 +10,8 @@ from torch import Tensor
 from translate_ddp.errors import NotSaved, UserError
 from translate_ddp.quantities import rank_names
 from translate_ddp.run_record import METRICS_FILE
-from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.run_folder import LOCK_FILE, RunFolder
+from translate_ddp.runtime.world import World
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.state import RunState
 

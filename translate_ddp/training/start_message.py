@@ -17,7 +17,7 @@ from translate_ddp.data.mix import Mix
 from translate_ddp.modeling.precision import choose_dtype, precision_warning
 from translate_ddp.quantities import counted, size
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.training.local_paths import dataset_names
 from translate_ddp.training.optimizer import MAX_WARMUP, allocated_size, learning_rate
 from translate_ddp.training.resume import Settings

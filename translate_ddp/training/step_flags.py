@@ -8,7 +8,7 @@ flag at the end of the same step, one step after the flag was set.
 import torch
 from torch import Tensor
 
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 
 NUM_FLAGS = 3
 

@@ -13,9 +13,9 @@ from translate_ddp.errors import Stopped, UserError, first_line
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.progress import Progress
 from translate_ddp.quantities import number
-from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.runtime.heartbeat import library_call
+from translate_ddp.runtime.long_calls import library_call
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import TrainConfig
 from translate_ddp.training import due
 from translate_ddp.training.averaging import average_run, listed, loaded
@@ -45,7 +45,7 @@ class Trainer:
     world: World
 
     def __post_init__(self) -> None:
-        self.watchdog = self.world.watchdog
+        self.supervisor = self.world.supervisor
         self.sampler, self.mix = self.loader.sampler, self.loader.sampler.mix
         self.last_stage = self.mix.first_epochs[-1]
         self.meters = StepMeters(self.config.log_every, self.world)
@@ -81,9 +81,9 @@ class Trainer:
             if not self.position.step_in_epoch:
                 return True
         # Compilation may take longer than the timeout.
-        self.watchdog.enter_phase("warming up", has_timeout=not self.config.compile)
+        self.supervisor.enter_phase("warming up", has_timeout=not self.config.compile)
         self.updater.warm_up(self.loader.largest_step())
-        self.watchdog.begin_training(self.config.max_minutes)
+        self.supervisor.begin_training(self.config.max_minutes)
         self._first_step, self._began = self.position.global_step, time.monotonic()
         try:
             return self._fit()
@@ -120,11 +120,11 @@ class Trainer:
     def _train_epoch(self, progress: Progress) -> bool:
         """Train to the end of the epoch or the run. Returns True if it was stopped before."""
         position = self.position
-        self.watchdog.enter_phase("reading a batch", position.global_step + 1)
+        self.supervisor.enter_phase("reading a batch", position.global_step + 1)
         for step in self.loader:
             fault_point("batch")
             self._train_step(step, progress)
-            self.watchdog.enter_phase("waiting for the previous step")
+            self.supervisor.enter_phase("waiting for the previous step")
             stop, save = self.updater.flags.of_previous_step()
             save &= self.saver.saved_step < position.global_step - 1  # else saved since then
             # Validation can take long, so the state is saved first.
@@ -137,7 +137,7 @@ class Trainer:
                 break
             if self._is_validation_due():
                 self._validate()
-            self.watchdog.enter_phase("reading a batch", position.global_step + 1)
+            self.supervisor.enter_phase("reading a batch", position.global_step + 1)
         return False
 
     def _train_step(self, step: Step, progress: Progress) -> None:
@@ -145,7 +145,7 @@ class Trainer:
         result = self.updater.step(
             step,
             progress=self.mix.finished_part(self.epochs_done, self.config.num_epochs),
-            stop=self.watchdog.stop_reason is not None,
+            stop=self.supervisor.stop_reason is not None,
             save=self.saver.is_due(self.config.save_every_minutes),
         )
         global_step = self.position.global_step
@@ -249,7 +249,7 @@ class Trainer:
         step = self.position.global_step
         if epoch is None and self.saver.saved_step == step:
             return
-        self.watchdog.enter_phase("checking the weights before a save", step)
+        self.supervisor.enter_phase("checking the weights before a save", step)
         totals = self._totals()
         # An epoch needs its file: it may be the best, or part of an average.
         if epoch is None and self.position.skipped_in_a_row and not self.is_finished():

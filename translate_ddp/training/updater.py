@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from translate_ddp.data.batches import Batch, Step
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.device import explain_out_of_memory
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.runtime.out_of_memory import explain_out_of_memory
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import OptimizerConfig
 from translate_ddp.training.optimizer import allocate_moments, learning_rate, skip_if
 from translate_ddp.training.state import Position
@@ -67,11 +67,11 @@ class Updater:
         `stop` and `save` are requests of this rank. Every rank reads the requests of all ranks
         from `flags` one step later. A step whose loss or gradient is not finite updates nothing.
         """
-        position, watchdog = self.position, self.world.watchdog
-        watchdog.enter_phase("computing gradients", position.global_step + 1)
+        position, supervisor = self.position, self.world.supervisor
+        supervisor.enter_phase("computing gradients", position.global_step + 1)
         sums = self.compute_gradients(step)
         fault_point("gradients", (p.grad for p in self._parameters if p.grad is not None))
-        watchdog.enter_phase("updating weights")
+        supervisor.enter_phase("updating weights")
         max_norm = self.config.clip_grad_norm or torch.inf
         norm = nn.utils.clip_grad_norm_(self._parameters, max_norm)
         loss = sums.pop("loss")
@@ -129,7 +129,7 @@ class Updater:
 
         def where() -> str:
             shape = f"{rows:,} sentences of {source} source and {target} target tokens"
-            return f"{self.world.watchdog.where}, a pass of {shape}"
+            return f"{self.world.supervisor.where}, a pass of {shape}"
 
         return explain_out_of_memory(self.world.device, where, advice)
 

@@ -14,8 +14,8 @@ from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import Stopped
 from translate_ddp.modeling.engine import Engine, TorchEngine, ignore
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import GREEDY, NBestConfig, ValidateOn
 from translate_ddp.text import normalize
 from translate_ddp.training.logbook import Logbook, Sample
@@ -132,13 +132,13 @@ class Validator:
 
     def score(self, model: Transformer, step: int) -> Validation:
         """Scores and translations at this step. Raises Stopped at a request to stop."""
-        data, world, watchdog = self.data, self.world, self.world.watchdog
-        watchdog.enter_phase("validating", step)
+        data, world, supervisor = self.data, self.world, self.world.supervisor
+        supervisor.enter_phase("validating", step)
         total = len(data.rows_of(world, self.on))
 
         def on_batch(_: int) -> None:
-            watchdog.heartbeat()
-            if watchdog.stop_reason is not None:
+            supervisor.heartbeat()
+            if supervisor.stop_reason is not None:
                 raise Stopped  # the resumed run validates again
 
         def on_decoded(count: int) -> None:

@@ -12,7 +12,7 @@ from translate_ddp.checks import check_at_least
 from translate_ddp.console import print_line, printable
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.runtime.new_file import check_new, publish
+from translate_ddp.runtime.files import check_new, publish
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_file import write
 from translate_ddp.training.checkpoint_name import check_no_digest

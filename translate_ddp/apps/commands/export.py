@@ -13,9 +13,9 @@ from translate_ddp.apps.exporting.sentences import choose_sentences
 from translate_ddp.apps.exporting.trained_model import TrainedModel
 from translate_ddp.console import print_line, printable
 from translate_ddp.run_settings import CheckpointConfig
-from translate_ddp.runtime.cpus import threads_per_process
-from translate_ddp.runtime.launcher import Launch
-from translate_ddp.runtime.new_file import check_new
+from translate_ddp.runtime.environment import threads_per_process
+from translate_ddp.runtime.files import check_new
+from translate_ddp.runtime.launch import Launch
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_name import check_no_digest
 from translate_ddp.training.open_checkpoint import open_checkpoint

@@ -15,8 +15,8 @@ from translate_ddp.errors import Stopped, UserError
 from translate_ddp.progress import Progress
 from translate_ddp.run_settings import DistributedConfig
 from translate_ddp.runtime.chunked_file import ChunkedFile
-from translate_ddp.runtime.distributed import World, open_world
-from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.runtime.launch import read_launch
+from translate_ddp.runtime.world import World, open_world
 
 T = TypeVar("T")
 ROWS = 1000  # of a chunk: read and computed together
@@ -36,7 +36,7 @@ def check_one_process(
 def open_ranks() -> Iterator[World]:
     """The world of a command. Stop signals end it when `write_rows` finishes a batch of rows."""
     with open_world(DistributedConfig(timeout_minutes=TIMEOUT_MINUTES)) as world:
-        world.watchdog.begin_training()
+        world.supervisor.begin_training()
         yield world
 
 
@@ -90,8 +90,8 @@ def write_rows(
 
     def on_done(rows: int) -> None:
         progress.advance(rows)
-        world.watchdog.heartbeat()
-        if world.watchdog.stop_reason is not None:
+        world.supervisor.heartbeat()
+        if world.supervisor.stop_reason is not None:
             raise Stopped
 
     total = count(file.of_this_rank(missing))
@@ -99,7 +99,7 @@ def write_rows(
         with closing(Progress(label, total, shown=world.is_main, lines_to=sys.stderr)) as progress:
             file.compute(missing, lambda chunk: compute(rows_of(chunk), on_done))
     except Stopped:
-        reason = world.watchdog.stop_reason or "on another rank"
+        reason = world.supervisor.stop_reason or "on another rank"
         raise UserError(
             f"Stopped ({reason}) before {output} was complete: run the same command to continue."
         ) from None

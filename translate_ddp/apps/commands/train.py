@@ -5,7 +5,6 @@ ones before it.
 """
 
 import argparse
-import gc
 import os
 import sys
 from collections.abc import Sequence, Set
@@ -22,7 +21,7 @@ from translate_ddp.corpus_settings import Stage
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.presets import PRESETS, choose_preset, with_values
 from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
-from translate_ddp.runtime.launcher import is_first_process, read_launch
+from translate_ddp.runtime.launch import is_first_process, read_launch
 from translate_ddp.settings import Config, CorpusConfig
 from translate_ddp.training.metrics import find_metric
 
@@ -35,8 +34,6 @@ def run(arguments: Sequence[str]) -> None:
     config, given = read_command_line(arguments)
     from translate_ddp.training.main import main
 
-    gc.freeze()
-    gc.enable()
     main(config, given)
 
 

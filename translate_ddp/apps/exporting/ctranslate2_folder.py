@@ -18,8 +18,8 @@ from translate_ddp.errors import UserError
 from translate_ddp.extras import import_extra
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
 from translate_ddp.modeling.exported_folder import Description, describe, tokenizer_file
-from translate_ddp.runtime.cpus import threads_per_process
-from translate_ddp.runtime.launcher import Launch
+from translate_ddp.runtime.environment import threads_per_process
+from translate_ddp.runtime.launch import Launch
 
 
 def write_ctranslate2(

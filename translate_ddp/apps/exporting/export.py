@@ -11,7 +11,7 @@ from translate_ddp.apps.exporting.huggingface import write_huggingface
 from translate_ddp.apps.exporting.sentences import Sentences
 from translate_ddp.apps.exporting.trained_model import TrainedModel
 from translate_ddp.apps.exporting.verification import Verification
-from translate_ddp.runtime.new_file import publish
+from translate_ddp.runtime.files import publish
 
 Format = Literal["ctranslate2", "huggingface", "argos", "pt"]
 FILE_FORMATS = {"argos": ".argosmodel", "pt": ".pt"}  # the others are folders

@@ -15,8 +15,8 @@ from translate_ddp.data.plan import Lengths
 from translate_ddp.data.step_sampler import StepSampler
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.device import choose_device, describe_device, fix_cuda_kernels
-from translate_ddp.runtime.distributed import World
-from translate_ddp.runtime.launcher import ONE_PROCESS
+from translate_ddp.runtime.launch import ONE_PROCESS
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config, MixConfig
 from translate_ddp.training.build import build_loader, build_model, build_updater
 from translate_ddp.training.updater import Updater

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from translate_ddp.errors import type_and_line
-from translate_ddp.runtime.background import BackgroundThread
+from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.training.logbook import Sample, Sink, shown_samples
 
 SECONDS = 20.0  # maximum wait for the start, and for the end

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from translate_ddp.run_settings import LogbookConfig, WandbMode
-from translate_ddp.runtime.background import BackgroundThread
+from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.training.logbook import Sample, Sink, shown_samples
 
 if TYPE_CHECKING:
