@@ -21,9 +21,8 @@ from translate_ddp.corpus_settings import MixConfig, Stage
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import Lengths
 from translate_ddp.run_record import RECORD_FILES
-from translate_ddp.runtime import process_exit
 from translate_ddp.runtime.fault_injection import VARIABLE
-from translate_ddp.training import attended
+from translate_ddp.training import attended, build
 from translate_ddp.training.run_facts import BINS, count_lengths, count_steps, short_name
 from translate_ddp.training.sinks import report_sink
 
@@ -31,7 +30,7 @@ from translate_ddp.training.sinks import report_sink
 def train(arguments: list[str]) -> None:
     """`train.py`, with a stand-in for the process that writes the page."""
     report_sink.MODULE = "tests.helpers.page_process"
-    report_sink.END_SECONDS = process_exit.RECORD_SECONDS = processes.SECONDS
+    report_sink.END_SECONDS = build.RECORD_SECONDS = processes.SECONDS
     attended.MAX_TOKENS = 1000  # a tiny model writes bytes that are no text, and many
     processes.run_train(arguments)
 

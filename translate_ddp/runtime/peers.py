@@ -205,7 +205,7 @@ class Meeting:
             return name
         mine = uuid.uuid4().hex
         store.set(f"request/{rank}", mine)
-        while not _wait(store, [f"reply/{mine}"], self._next_wait("rank 0")):
+        while not _wait(store, [f"reply/{mine}"], self._next_wait(lambda: "rank 0")):
             if self._seconds_left() <= 0:
                 raise self._absent("Rank 0", this_rank_only=self.launch.local_rank == 0)
         name = store.get(f"reply/{mine}").decode()
@@ -215,17 +215,19 @@ class Meeting:
     def _reply(self, store: dist.Store, name: str, ranks: Sequence[int]) -> None:
         """Reply to the requests of all ranks. Raises UserError if one does not come in time."""
         requests = [f"request/{rank}" for rank in ranks]
-        confirmations = [f"{name}/confirmed/{rank}" for rank in ranks]
-        missing = list(ranks)
-        while missing:
+        confirmations = {rank: f"{name}/confirmed/{rank}" for rank in ranks}
+
+        def awaited() -> str:
+            return rank_names([rank for rank in ranks if not store.check([confirmations[rank]])])
+
+        while ranks:
             if self._seconds_left() <= 0:
-                raise self._absent(rank_names(missing).capitalize())
-            if _wait(store, requests, self._next_wait(rank_names(missing))):
+                raise self._absent(awaited().capitalize())
+            if _wait(store, requests, self._next_wait(awaited)):
                 replies = [f"reply/{request.decode()}" for request in store.multi_get(requests)]
                 store.multi_set(replies, [name] * len(replies))  # pyright: ignore
-                if _wait(store, confirmations, CONFIRMATION_SECONDS):
+                if _wait(store, list(confirmations.values()), CONFIRMATION_SECONDS):
                     return
-            missing = [rank for rank in ranks if not store.check([confirmations[rank - 1]])]
 
     def _wait_for_server(self) -> str:
         """Wait until a process serves the store; the reason if none does.
@@ -240,12 +242,12 @@ class Meeting:
                 reason = error.strerror or first_line(error)
             if self._seconds_left() <= 0:
                 return f"{reason}."
-            time.sleep(min(0.2, self._next_wait(f"rank 0 ({reason})")))
+            time.sleep(min(0.2, self._next_wait(lambda reason=reason: f"rank 0 ({reason})")))
 
     def _seconds_left(self) -> float:
         return self._begun_at + self.timeout_seconds - time.monotonic()
 
-    def _next_wait(self, awaited: str) -> float:
+    def _next_wait(self, awaited: Callable[[], str]) -> float:
         """Seconds to wait: until a notice, which is printed once, or to the timeout."""
         left = self._seconds_left()
         until_notice = left - self.timeout_seconds + NOTICE_SECONDS
@@ -253,7 +255,7 @@ class Meeting:
             return min(left, until_notice)
         if not self._has_notice and self.launch.local_rank == 0:
             rank, where = self.launch.rank, f"{self.host}:{self.port}"
-            print_line(f"Rank {rank} waits at {where} for {awaited}, {left:.0f} s more.")
+            print_line(f"Rank {rank} waits at {where} for {awaited()}, {left:.0f} s more.")
         self._has_notice = True
         return max(0.01, left)
 
