@@ -104,7 +104,7 @@ class Rank:
 
     def beat(self) -> None:
         before = self.store.counts.copy()
-        self.supervisor.exchange(self.peers)
+        self.supervisor.exchange_once(self.peers)
         self.heartbeat = self.store.counts - before
 
 
@@ -129,8 +129,6 @@ def simulate(size: int) -> Simulation:
         list(pool.map(Rank.beat, ranks))
         descriptors = open_descriptors() - before
     messages, codes = lose(ranks, size // 2)
-    for rank in ranks:
-        rank.peers.close()
     return Simulation(ranks, descriptors, messages, codes)
 
 
@@ -145,9 +143,7 @@ def join(port: int, rank: int, size: int) -> Rank:
     name = Meeting(launch, TIMEOUT_SECONDS).agree_on_name(first)
     second = dist.TCPStore(HOST, port, is_master=False)
     store = CountingStore(dist.PrefixStore(f"{name}/peers", second))
-    found = Rank(rank, Supervisor(launch), Peers(store, rank, size), first, store)
-    found.supervisor.connect(found.peers)
-    return found
+    return Rank(rank, Supervisor(launch), Peers(store, rank, size), first, store)
 
 
 def lose(ranks: Sequence[Rank], lost: int) -> tuple[list[str], list[int]]:
@@ -157,6 +153,7 @@ def lose(ranks: Sequence[Rank], lost: int) -> tuple[list[str], list[int]]:
     seconds = ranks[0].peers.heartbeat_seconds
     with ended_processes(seconds) as (messages, codes):
         for rank in remaining:
+            rank.supervisor.connect(rank.peers)
             for work in (watch, lose_peer):
                 threading.Thread(target=work, args=(rank.supervisor,), daemon=True).start()
         while len(codes) < len(remaining):
@@ -170,7 +167,7 @@ def lose(ranks: Sequence[Rank], lost: int) -> tuple[list[str], list[int]]:
 
 
 def watch(found: Supervisor) -> None:
-    """The second thread of a rank."""
+    """The second thread of a rank; the third one exchanges heartbeats."""
     with suppress(SystemExit):
         found.run(wait_without_signals)
 

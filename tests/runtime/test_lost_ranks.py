@@ -26,7 +26,7 @@ def assert_failed(run: Run, output: str, message: str, stacks: str) -> None:
 def test_killed_rank_is_named_with_step_and_phase(run: Run):
     job = run.start(*MANY_EPOCHS, size=3, fault="batch:5@1=kill")
     assert sorted(job.wait()) == [-signal.SIGKILL, 75, 75]
-    message = "Rank 1 died or disconnected at step 5, computing gradients. Run the same command"
+    message = "Rank 1 is lost at step 5, computing gradients. Run the same command"
     assert_failed(run, job.text(), message, stacks="02")
     assert "Traceback" not in job.text()
 
@@ -35,9 +35,9 @@ def test_killed_rank_is_named_with_step_and_phase(run: Run):
     ("fault", "message"),
     [
         ("batch:6@1=hang", "Rank 1 hung at step 6, reading a batch"),
-        ("batch:6@1=stop", "Rank 1 did not respond at step 6, computing gradients"),
+        ("batch:6@1=stop", "Rank 1 is lost at step 6, computing gradients"),
         ("validating@0=hang", "Rank 0 hung at step 15, validating"),
-        ("validating@1=stop --validate_on all", "Rank 1 did not respond at step 15, validating"),
+        ("validating@1=stop --validate_on all", "Rank 1 is lost at step 15, validating"),
     ],
 )
 def test_hanging_rank_ends_the_run_and_is_named(run: Run, fault: str, message: str):
@@ -62,7 +62,7 @@ def test_rank_stopped_while_it_waits_is_named_by_the_rank_that_works(run: Run):
     assert job.wait() == [75, -signal.SIGKILL]
     # It was stopped when the checkpoint was there, or a little later.
     phases = "(saving a checkpoint|validating)"
-    message = f"error: Rank 1 did not respond at step 15, {phases}: no progress"
+    message = f"error: Rank 1 is lost at step 15, {phases}: no progress"
     assert re.search(message, job.text())
 
 

@@ -43,7 +43,7 @@ def test_heartbeats_and_the_end_of_a_rank_are_a_few_requests(simulation: Simulat
 
 def test_one_message_names_the_lost_rank_and_every_other_rank_exits(simulation: Simulation):
     [message] = [text for text in simulation.messages if text.startswith("error: ")]
-    assert message.startswith(f"error: Rank {LOST} died or disconnected at ")
+    assert message.startswith(f"error: Rank {LOST} is lost at ")
     stacks = [text for text in simulation.messages if text.startswith("Stack of rank ")]
     assert len(stacks) == len(simulation.messages) - 1 == SIZE - 1
     assert simulation.codes == [75] * (SIZE - 1)

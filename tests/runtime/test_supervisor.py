@@ -3,13 +3,10 @@
 import fcntl
 import json
 import os
-import pickle
-import pty
 import re
 import signal
 import subprocess
 import sys
-import termios
 import threading
 import time
 from collections.abc import Callable
@@ -18,21 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch._C import _distributed_c10d as c10d
+from torch.distributed import DistError
 
 from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import status
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import DistributedConfig
-from translate_ddp.runtime import supervisor as module
-from translate_ddp.runtime import world as world_module
-from translate_ddp.runtime.device import write_flight_recorder
 from translate_ddp.runtime.launch import Launch
 from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.runtime.peers import Termination
 from translate_ddp.runtime.run_folder import RunFolder
-from translate_ddp.runtime.supervisor import ExitCode, Supervisor, is_in_foreground, supervise
+from translate_ddp.runtime.supervisor import ExitCode, Supervisor, supervise
 from translate_ddp.runtime.world import open_world
 
 
@@ -102,7 +96,7 @@ def codes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("number", "seconds", "in_foreground", "ends"),
+    ("number", "seconds", "on_terminal", "ends"),
     [
         (signal.SIGINT, 1.5, False, True),
         (signal.SIGINT, 0.5, True, False),  # the same Ctrl-C, forwarded by a parent process
@@ -116,10 +110,10 @@ def test_only_a_second_ctrl_c_ends_the_process_at_once(
     codes: list[int],
     number: signal.Signals,
     seconds: float,
-    in_foreground: bool,
+    on_terminal: bool,
     ends: bool,
 ):
-    monkeypatch.setattr(module, "is_in_foreground", lambda pid: in_foreground)
+    monkeypatch.setattr(os, "isatty", lambda descriptor: on_terminal)
     supervisor = Supervisor(Launch(under_torchrun=True))
     supervisor._on_signal(signal.SIGTERM, 100.0)
     assert not codes
@@ -152,7 +146,7 @@ class Ended(Exception):
 def test_only_a_stop_by_a_signal_has_a_grace_period(
     monkeypatch: pytest.MonkeyPatch, reason: str, ends: bool
 ):
-    def end(*_: object) -> None:
+    def end(*_: object, **__: object) -> None:
         raise Ended
 
     supervisor = Supervisor()
@@ -161,27 +155,6 @@ def test_only_a_stop_by_a_signal_has_a_grace_period(
     supervisor.request_stop(reason)
     with pytest.raises(Ended) if ends else nullcontext():
         supervisor._check(time.monotonic() + 1000)
-
-
-def test_process_is_in_the_foreground_only_of_a_terminal():
-    # torchrun starts each rank in a session without one.
-    ours, theirs = pty.openpty()
-    program = [sys.executable, "-c", "import time; time.sleep(3600)"]
-
-    def acquire_terminal() -> None:
-        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
-
-    shown = subprocess.Popen(program, start_new_session=True, preexec_fn=acquire_terminal)
-    detached = subprocess.Popen(program, start_new_session=True)
-    try:
-        assert is_in_foreground(shown.pid) and not is_in_foreground(detached.pid)
-    finally:
-        for process in (shown, detached):
-            process.kill()
-            process.wait()
-        os.close(ours)
-        os.close(theirs)
-    assert not is_in_foreground(shown.pid)  # it is gone
 
 
 def train_in_a_thread(flags: list[str]) -> None:
@@ -263,7 +236,7 @@ def test_lost_rank_is_no_preemption_of_the_ranks_that_the_launcher_then_signals(
     for rank in (0, 2):
         job.signal(signal.SIGTERM, rank)
     assert job.wait() == [75, -signal.SIGKILL, 75]
-    assert job.text().count("error: Rank 1 died or disconnected at step 7, computing gradi") == 1
+    assert job.text().count("error: Rank 1 is lost at step 7, computing gradients") == 1
 
 
 # --- the end of the process ---
@@ -294,14 +267,15 @@ def fail_in_the_supervisor() -> None:
         json.loads("{")
 
     Supervisor._check = read_nothing
-    with supervise():
+    with supervise() as supervisor:
+        supervisor.at_end(lambda end: None, 5)
         time.sleep(3600)
 
 
 def test_exception_in_the_supervisors_thread_ends_the_run_with_a_message(tmp_path: Path):
     job = processes.start(fail_in_the_supervisor, tmp_path, 1)
     assert job.wait() == [1]
-    expected = "error: The supervisor of rank 0 failed at starting: JSONDecodeError"
+    expected = "error: Rank 0 failed at starting: JSONDecodeError"
     assert job.text().startswith(expected) and job.text().count("Traceback") == 1
 
 
@@ -364,18 +338,20 @@ class LostPeers:
 
     heartbeat_seconds = 0.1
 
+    reply_seconds = 0.1
+
     def try_call(self, call: Callable[[], object]) -> None:
         pass
 
-    def close(self) -> None:
-        pass
+    def send_heartbeat(self, _: object) -> None:
+        raise DistError("Connection reset")
 
 
 def lose_the_store() -> None:
     rank = int(os.environ["RANK"])
     with supervise(Launch(rank, 4, local_rank=rank % 2)) as supervisor:
         peers: Any = LostPeers()
-        supervisor._peers = peers
+        supervisor.connect(peers)
         raise RuntimeError("Connection closed by peer")
 
 
@@ -403,36 +379,3 @@ def fail_on_all_ranks() -> None:
 def test_user_error_of_all_ranks_is_printed_once_without_control_characters(tmp_path: Path):
     output = processes.start(fail_on_all_ranks, tmp_path, 3).fail()
     assert output.strip() == "error: Two lines:\n\\x1b[2Jwrong"
-
-
-def test_flight_recorder_is_written_where_torch_would(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.delattr(c10d, "_dump_nccl_trace", raising=False)
-    assert write_flight_recorder(0) == ""  # without NCCL
-    trace = pickle.dumps({"entries": []})
-    monkeypatch.setattr(c10d, "_dump_nccl_trace", lambda: trace, raising=False)
-    monkeypatch.setenv("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", f"{tmp_path}/new/trace_rank_")
-    path = tmp_path / "new" / "trace_rank_12"
-    assert write_flight_recorder(12) == str(path)
-    assert path.read_bytes() == trace
-    monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", f"{tmp_path}/other_")
-    assert write_flight_recorder(12) == f"{tmp_path}/other_12"
-
-
-@pytest.mark.parametrize(
-    ("end", "is_written"),
-    [
-        (Termination("failed", "Rank 1 hung", ExitCode.RETRY, 1), True),
-        (Termination("preempted", "SIGTERM", ExitCode.RETRY, 1), False),  # STATUS.json is urgent
-        (Termination("failed", "wrong", ExitCode.USER_ERROR, 1), False),
-    ],
-)
-def test_path_of_the_flight_recorder_is_printed_after_a_hang(
-    monkeypatch: pytest.MonkeyPatch, end: Termination, is_written: bool
-):
-    printed: list[str] = []
-    monkeypatch.setattr(world_module, "write_flight_recorder", lambda rank: f"/traces/{rank}")
-    monkeypatch.setattr(world_module, "write_stderr", printed.append)
-    world_module.record_collectives(end, 4)
-    assert printed == ["NCCL's flight recorder of rank 4: /traces/4\n"] * is_written

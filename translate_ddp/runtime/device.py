@@ -1,6 +1,5 @@
-"""The device of a rank: choice, name, CUDA kernels, out of memory, NCCL's flight recorder."""
+"""The device of a rank: choice, name, CUDA kernels, out of memory."""
 
-import os
 import platform
 import re
 from collections.abc import Callable, Iterator
@@ -9,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from torch._C import _distributed_c10d as c10d
 
 from translate_ddp.errors import UserError
 from translate_ddp.run_settings import DistributedConfig
@@ -21,9 +19,6 @@ OUT_OF_MEMORY = re.compile(
     r"CUDA (driver )?error: out of memory|CUBLAS_STATUS_ALLOC_FAILED"
     r"|Cuda failure.*out of memory|DefaultCPUAllocator"
 )
-# NCCL's flight recorder writes to the first path of these variables, else to torch's own default.
-RECORDER_VARIABLES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-RECORDER_PREFIX = "~/.cache/torch/comm_lib_trace_rank_"
 
 
 class OutOfMemory(UserError):
@@ -109,20 +104,3 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and bool(OUT_OF_MEMORY.search(str(error)))
     )
-
-
-def write_flight_recorder(rank: int) -> str:
-    """Write the last collectives of this rank, which show where ranks differ, for `torchfrtrace`.
-
-    Returns its path, '' if this torch has no NCCL. It may block, as CUDA may.
-    Raises OSError if the file cannot be written.
-    """
-    # NCCL itself writes the file at its own timeout, which is longer than that of the supervisor.
-    dump = getattr(c10d, "_dump_nccl_trace", None)
-    if dump is None:
-        return ""
-    prefix = next(filter(None, map(os.environ.get, RECORDER_VARIABLES)), RECORDER_PREFIX)
-    path = Path(f"{prefix}{rank}").expanduser()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(dump())
-    return str(path)

@@ -1,17 +1,16 @@
 """The store of the ranks: where they meet, exchange heartbeats and agree on why the run ends.
 
-A store may never reply over a cut link. So all requests after the meeting run on a background
-thread, and a caller that cannot wait gets None after a timeout. No method makes more requests with
-more ranks.
+A store may never reply over a cut link. So a caller that cannot wait gets None after a timeout. No
+method makes more requests with more ranks.
 """
 
 import json
 import os
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -24,7 +23,7 @@ from translate_ddp.console import print_line
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.quantities import rank_names
 from translate_ddp.runtime.launch import Launch, first_slurm_host
-from translate_ddp.runtime.long_calls import BackgroundThread
+from translate_ddp.runtime.long_calls import try_for
 from translate_ddp.runtime.run_folder import RunStatus
 
 T = TypeVar("T")
@@ -67,7 +66,7 @@ def slowest(heartbeats: dict[int, Heartbeat]) -> list[int]:
 
 
 class Peers:
-    """The store as seen by one rank. All methods but the first three block until it replies."""
+    """The store as seen by one rank. All methods but `try_call` block until it replies."""
 
     def __init__(self, store: dist.Store, rank: int, size: int) -> None:
         """`create_keys` has prepared the store for `size` ranks."""
@@ -76,25 +75,12 @@ class Peers:
         self.reply_seconds = max(REPLY_SECONDS, REPLY_HEARTBEATS * self.heartbeat_seconds)
         self._is_reachable = True
         self._store = store
-        self._background = BackgroundThread("peers")
-
-    def submit(self, call: Callable[[], T]) -> "Future[T]":
-        """The future result of a call of the methods below, on the background thread."""
-        return self._background.submit(call)
 
     def try_call(self, call: Callable[[], T]) -> T | None:
-        """The result of such a call, or None if the store is lost or does not reply in time."""
-        if not self._is_reachable:
-            return None
-        try:
-            return self._background.result(call, self.reply_seconds)
-        except Exception:
-            self._is_reachable = False  # the thread may be stuck: the next call would time out too
-            return None
-
-    def close(self) -> None:
-        # A thread that is still in the store's code when Python exits would abort the process.
-        self._background.close(self.reply_seconds)
+        """The result of a call of the methods below, or None if the store is lost or too slow."""
+        result = try_for(self.reply_seconds, call) if self._is_reachable else None
+        self._is_reachable = result is not None  # the next call would time out too
+        return result
 
     def send_heartbeat(self, heartbeat: Heartbeat) -> None:
         self._store.set(f"heartbeat/{self.rank}", json.dumps(asdict(heartbeat)))
@@ -149,16 +135,19 @@ def meet(launch: Launch, timeout_minutes: float) -> tuple[dist.Store, Peers]:
     rank does not come within the timeout, or a minute if that is shorter.
     """
     meeting = Meeting(launch, max(60 * timeout_minutes, MIN_RENDEZVOUS_SECONDS))
-    store = meeting.connect(is_server=launch.rank == 0 and not _has_agents_store())
-    name = meeting.agree_on_name(store)
+    # torchrun serves a store of its own, which it keeps over all restarts.
+    has_agents_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    notice = threading.Timer(NOTICE_SECONDS, meeting.print_notice)
+    notice.daemon = True
+    notice.start()
+    try:
+        store = meeting.connect(is_server=launch.rank == 0 and not has_agents_store)
+        name = meeting.agree_on_name(store)
+    finally:
+        notice.cancel()
     # A request that waits for its reply blocks its connection.
     peers = Peers(dist.PrefixStore(f"{name}/peers", meeting.connect()), launch.rank, launch.size)
     return dist.PrefixStore(name, store), peers
-
-
-def _has_agents_store() -> bool:
-    """Whether torchrun serves the store, which it keeps over all restarts."""
-    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 class Meeting:
@@ -167,35 +156,57 @@ class Meeting:
     def __init__(self, launch: Launch, timeout_seconds: float) -> None:
         self.launch, self.timeout_seconds = launch, timeout_seconds
         self.host, self.port = address(os.environ)
-        self._begun_at = time.monotonic()
-        self._has_notice = False
+        self._deadline = time.monotonic() + timeout_seconds
+        self._awaited = "rank 0"
+        self._problem = ""
+
+    def print_notice(self) -> None:
+        """Print for whom this rank waits, once for the ranks of a node."""
+        if self.launch.local_rank == 0:
+            why = f" ({self._problem})" if self._problem else ""
+            where = f"{self.host}:{self.port}"
+            print_line(f"Rank {self.launch.rank} waits at {where} for {self._awaited}{why}.")
 
     def connect(self, is_server: bool = False) -> dist.Store:
         """A connection to the store; `is_server`: this process serves it. Raises UserError."""
-        problem = "" if is_server else self._wait_for_server()
+        timeout, host = timedelta(seconds=self.timeout_seconds), self.host
         try:
-            if not problem:
-                return dist.TCPStore(
-                    "localhost" if is_server else self.host,
-                    self.port,
-                    is_master=is_server,
-                    wait_for_workers=False,
-                    timeout=timedelta(seconds=self.timeout_seconds),
-                )
-        except dist.DistError as error:
-            problem = first_line(error)
-        raise UserError(
-            f"Rank {self.launch.rank} cannot connect to {self.host}:{self.port}: {problem} "
-            "Check the address, free the port, or choose another with MASTER_ADDR, MASTER_PORT or "
-            "torchrun's --rdzv-endpoint.",
-            this_rank_only=self.launch.local_rank == 0 < self.launch.rank,
-        )
+            if is_server:
+                host = "localhost"
+            else:
+                self._wait_for_server()
+            return dist.TCPStore(
+                host, self.port, is_master=is_server, wait_for_workers=False, timeout=timeout
+            )
+        except (OSError, dist.DistError) as error:
+            raise UserError(
+                f"Rank {self.launch.rank} cannot connect to {self.host}:{self.port}: "
+                f"{first_line(error)}. Check the address, free the port, or choose another with "
+                "MASTER_ADDR, MASTER_PORT or torchrun's --rdzv-endpoint.",
+                this_rank_only=self.launch.local_rank == 0 < self.launch.rank,
+            ) from error
+
+    def _wait_for_server(self) -> None:
+        """Wait until a process serves the store. Raises OSError if none does.
+
+        torch's own connection attempts print raw lines, and end long after the timeout.
+        """
+        while True:
+            try:
+                socket.create_connection((self.host, self.port), timeout=NOTICE_SECONDS).close()
+                return
+            except OSError as error:
+                if time.monotonic() > self._deadline:
+                    raise
+                self._problem = error.strerror or first_line(error)
+            time.sleep(0.2)
 
     def agree_on_name(self, store: dist.Store) -> str:
         """A name that all ranks of this start share, and no rank of an earlier one.
 
         A store of torchrun has keys that dead ranks wrote. So each rank requests the name under a
-        new random key, and rank 0 replies until all have confirmed.
+        new random key, and rank 0 replies until all have confirmed. Raises UserError if a rank does
+        not come in time.
         """
         rank, size = self.launch.rank, self.launch.size
         if rank == 0:
@@ -205,59 +216,26 @@ class Meeting:
             return name
         mine = uuid.uuid4().hex
         store.set(f"request/{rank}", mine)
-        while not _wait(store, [f"reply/{mine}"], self._next_wait(lambda: "rank 0")):
-            if self._seconds_left() <= 0:
-                raise self._absent("Rank 0", this_rank_only=self.launch.local_rank == 0)
+        if not _wait(store, [f"reply/{mine}"], self._deadline - time.monotonic()):
+            raise self._absent("Rank 0", this_rank_only=self.launch.local_rank == 0)
         name = store.get(f"reply/{mine}").decode()
         store.set(f"{name}/confirmed/{rank}", "")
         return name
 
     def _reply(self, store: dist.Store, name: str, ranks: Sequence[int]) -> None:
-        """Reply to the requests of all ranks. Raises UserError if one does not come in time."""
         requests = [f"request/{rank}" for rank in ranks]
-        confirmations = {rank: f"{name}/confirmed/{rank}" for rank in ranks}
-
-        def awaited() -> str:
-            return rank_names([rank for rank in ranks if not store.check([confirmations[rank]])])
-
-        while ranks:
-            if self._seconds_left() <= 0:
-                raise self._absent(awaited().capitalize())
-            if _wait(store, requests, self._next_wait(awaited)):
+        confirmations = [f"{name}/confirmed/{rank}" for rank in ranks]
+        while ranks and (left := self._deadline - time.monotonic()) > 0:
+            if _wait(store, requests, min(left, NOTICE_SECONDS / 2)):
                 replies = [f"reply/{request.decode()}" for request in store.multi_get(requests)]
                 store.multi_set(replies, [name] * len(replies))  # pyright: ignore
-                if _wait(store, list(confirmations.values()), CONFIRMATION_SECONDS):
+                if _wait(store, confirmations, CONFIRMATION_SECONDS):
                     return
-
-    def _wait_for_server(self) -> str:
-        """Wait until a process serves the store; the reason if none does.
-
-        torch's own connection attempts print raw lines, and end long after the timeout.
-        """
-        while True:
-            try:
-                socket.create_connection((self.host, self.port), timeout=NOTICE_SECONDS).close()
-                return ""
-            except OSError as error:
-                reason = error.strerror or first_line(error)
-            if self._seconds_left() <= 0:
-                return f"{reason}."
-            time.sleep(min(0.2, self._next_wait(lambda reason=reason: f"rank 0 ({reason})")))
-
-    def _seconds_left(self) -> float:
-        return self._begun_at + self.timeout_seconds - time.monotonic()
-
-    def _next_wait(self, awaited: Callable[[], str]) -> float:
-        """Seconds to wait: until a notice, which is printed once, or to the timeout."""
-        left = self._seconds_left()
-        until_notice = left - self.timeout_seconds + NOTICE_SECONDS
-        if not self._has_notice and until_notice > 0:
-            return min(left, until_notice)
-        if not self._has_notice and self.launch.local_rank == 0:
-            rank, where = self.launch.rank, f"{self.host}:{self.port}"
-            print_line(f"Rank {rank} waits at {where} for {awaited()}, {left:.0f} s more.")
-        self._has_notice = True
-        return max(0.01, left)
+            self._awaited = rank_names(
+                [n for n, key in zip(ranks, confirmations, strict=True) if not store.check([key])]
+            )
+        if ranks:
+            raise self._absent(self._awaited.capitalize())
 
     def _absent(self, names: str, this_rank_only: bool = False) -> UserError:
         return UserError(

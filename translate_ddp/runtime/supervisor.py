@@ -15,10 +15,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-from pathlib import Path
 from signal import SIGINT, SIGTERM, Signals
 from typing import Literal, NoReturn
 
@@ -38,11 +36,9 @@ CHECK_SECONDS = 0.25
 STALL_SECONDS = 2.0  # a check that is later than this: the process itself was stopped
 GRACE_SECONDS = 30.0  # torchrun's default between a signal to its ranks and SIGKILL
 REPEAT_SECONDS = 1.0  # in which one Ctrl-C may arrive twice: also from a parent that forwards it
-# At the end: a launcher may kill what takes longer.
 WRITE_SECONDS = 1.0  # for output, whose reader may have stopped
 SERVE_HEARTBEATS = 4  # in which the other ranks read a termination and print their stacks
 STACK_FRAMES = 12
-START_AGAIN = "Run the same command to start again."
 RESUME = "Run the same command to continue."
 # Messages of gloo for a lost rank; other backends raise types of torch.
 LOST_PEER = re.compile(r"gloo/|Connection (closed|reset|refused)|Timed out waiting|Broken pipe")
@@ -74,6 +70,8 @@ class Supervisor:
     ) -> None:
         """`timeout_seconds`: without progress, in a phase that has a timeout."""
         self.stop_reason: str | None = None
+        self.peers: Peers | None = None
+        self.is_closed = False
         self._launch = launch
         self._timeout_seconds = timeout_seconds
         self._preempted_exit_code = preempted_exit_code
@@ -84,14 +82,10 @@ class Supervisor:
         self._stop_requested_at, self._interrupted_at = 0.0, float("inf")
         self._phase, self._step, self._phases = "starting", 0, 0
         self._has_timeout, self._is_waiting = True, False
-        self._peers: Peers | None = None
-        self._exchange: Future[None] | None = None
-        self._exchanged_at = 0.0
         self._heartbeat_numbers = itertools.count()
         self._termination: Termination | None = None  # claimed by another rank
         self._actions: list[tuple[AtEnd, float, bool]] = []
         self._is_ending = threading.Lock()
-        self._is_closed = False
 
     # --- called by the main thread ---
 
@@ -138,7 +132,6 @@ class Supervisor:
         if self.stop_reason is None:
             self._stop_requested_at = time.monotonic()  # first: another thread may read both
             self.stop_reason = reason
-            self._exchanged_at = 0.0  # inform the other ranks at once
 
     def at_end(self, action: AtEnd, seconds: float, *, in_main_thread: bool = False) -> None:
         """Call the action if the run ends by an error, a hang, a lost rank or before the training.
@@ -149,16 +142,24 @@ class Supervisor:
         self._actions.append((action, seconds, in_main_thread))
 
     def connect(self, peers: Peers) -> None:
-        """Exchange heartbeats with the other ranks from now on."""
-        self._peers = peers
+        """Exchange heartbeats with the other ranks from now on, on a third thread: it may block."""
+        self.peers = peers
         self.enter_phase("joining the other ranks")
+        self._exchanger = threading.Thread(target=self._exchange, args=(peers,), daemon=True)
+        self._exchanger.start()
 
-    # --- the second thread ---
+    def close(self) -> None:
+        """End the other threads: one in the store's code when Python exits would abort it."""
+        self.is_closed = True
+        if self.peers is not None:
+            self._exchanger.join(self.peers.reply_seconds)
+
+    # --- the other threads ---
 
     def run(self, wait_for_signals: Callable[[float], list[Signals]]) -> None:
-        """Check signals, progress and the other ranks until `close`."""
+        """Check signals, progress and the other ranks until `is_closed`."""
         try:
-            while not self._is_closed:
+            while not self.is_closed:
                 before = time.monotonic()
                 signals = wait_for_signals(CHECK_SECONDS)
                 now = time.monotonic()
@@ -168,15 +169,13 @@ class Supervisor:
                     self._on_signal(number, now)
                 self._check(now)
         except Exception as error:  # without this thread, a hang would never end
-            reason = type_and_line(error)
-            message = f"The supervisor of rank {self._launch.rank} failed at {self.where}: {reason}"
-            self._end("failed", message, ExitCode.FAILED, error)
-
-    def close(self) -> None:
-        self._is_closed = True
+            self.fail(error)
+            raise
 
     def _on_signal(self, number: Signals, now: float) -> None:
-        if self._is_second_interrupt(number, now):
+        # torchrun sends SIGTERM at a second Ctrl-C, as a scheduler may, which has no terminal.
+        is_ctrl_c = number == SIGINT or (number == SIGTERM and self._agent and os.isatty(0))
+        if is_ctrl_c and now - self._interrupted_at >= REPEAT_SECONDS:
             if self._stage != "ending":
                 message = f"Second Ctrl-C: exited at once. {RESUME}"
                 end = Termination("preempted", message, ExitCode.INTERRUPTED, self._launch.rank)
@@ -185,28 +184,14 @@ class Supervisor:
         if number == SIGINT:
             self._interrupted_at = min(now, self._interrupted_at)
         self.request_stop(number.name)
-        if self._peers is None and self._launch.size > 1:
+        if self.peers is None and self._launch.size > 1:
             os._exit(128 + number)  # not connected: the launcher has to stop the other ranks
-
-    def _is_second_interrupt(self, number: Signals, now: float) -> bool:
-        """Whether Ctrl-C was pressed again.
-
-        torchrun sends a SIGTERM then, as it does when a scheduler sends one after SIGINT. Only
-        torchrun in the foreground of a terminal can receive a Ctrl-C.
-        """
-        if now - self._interrupted_at < REPEAT_SECONDS:  # also before the first one
-            return False
-        agent = self._agent
-        return number == SIGINT or (
-            number == SIGTERM and agent is not None and is_in_foreground(agent)
-        )
 
     def _check(self, now: float) -> None:
         if self._agent is not None and os.getppid() != self._agent:
             self.request_stop(f"torchrun (process {self._agent}) has exited")
         if self._stage == "training" and now > self._stop_at:
             self.request_stop("--max_minutes reached")
-        self._exchange_with_peers(now)
         if self._termination is not None:
             self._end_process(self._termination)
         if self.stop_reason is not None:
@@ -218,56 +203,58 @@ class Supervisor:
         # A little less than the time after which the launcher sends SIGKILL. It sends none at the
         # end of --max_minutes, nor once it has died itself.
         grace = float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", GRACE_SECONDS)) - 5
-        is_late = now - self._stop_requested_at > grace
+        is_late = now - self._stop_requested_at > grace and reason in Signals.__members__
         if self._stage == "starting":
             code = self._preempted_exit_code
-            message = f"Stopped before the first step ({reason}). {START_AGAIN}"
-        elif self._stage == "training" and is_late and reason in Signals.__members__:
+            again = "Run the same command to start again."
+            message = f"Stopped before the first step ({reason}). {again}"
+        elif self._stage == "training" and is_late:
             code = ExitCode.RETRY
             late = f"{self.where} took longer than the grace period of {grace:g} s"
             message = f"Stop requested ({reason}), but {late}: exited without saving. {RESUME}"
         else:
             return
-        _, lost_ranks = self._survey() or ({}, [])
-        if lost_ranks:  # a launcher signals all ranks after one is lost, which NCCL does not report
-            self._end_without(lost_ranks, "died or disconnected")
-        self._end("preempted", message, code)
+        stage = self._stage
+        problem, heartbeats = self._survey()
+        if self._stage != stage or self.is_closed:  # a survey takes time
+            return
+        if problem and heartbeats:  # a launcher signals all ranks after one is lost
+            self._end(f"{problem} at {self.where}. {RESUME}")
+        self._end(message, code, status="preempted")
 
     def _check_hang(self) -> None:
         """End the run if a rank is lost, or if the slowest rank has made no progress either."""
-        if (surveyed := self._survey()) is None:
-            self._end_without_store()
-        heartbeats, lost_ranks = surveyed
-        why = f": no progress for {self._timeout_seconds:g} s"
-        if lost_ranks:
-            self._end_without(lost_ranks, "did not respond", why)
-        hung = slowest(heartbeats)
-        if heartbeats[hung[0]].idle <= self._timeout_seconds:
-            heartbeat()  # this rank waits for one that works
+        problem, heartbeats = self._survey()
+        is_late = self._idle_seconds() > self._timeout_seconds
+        if self._stage == "ending" or self.is_closed or not is_late:  # a survey takes time
             return
-        problem = f"{rank_names(hung).capitalize()} hung at {heartbeats[hung[0]].where}"
-        self._end("failed", f"{problem}{why}. {RESUME}", ExitCode.RETRY)
-
-    def _exchange_with_peers(self, now: float) -> None:
-        peers = self._peers
-        if peers is None or now - self._exchanged_at < peers.heartbeat_seconds:
-            return
-        if self._exchange is not None:
-            if not self._exchange.done():
+        where = self.where
+        if not problem:
+            hung = slowest(heartbeats)
+            if heartbeats[hung[0]].idle <= self._timeout_seconds:
+                heartbeat()  # this rank waits for one that works
                 return
-            self._exchange.result()  # raises a defect, not a lost store
-        self._exchanged_at = now
-        self._exchange = peers.submit(lambda: self.exchange(peers))
+            problem, where = f"{rank_names(hung).capitalize()} hung", heartbeats[hung[0]].where
+        self._end(f"{problem} at {where}: no progress for {self._timeout_seconds:g} s. {RESUME}")
 
-    def exchange(self, peers: Peers) -> None:
-        """Send this rank's progress; read terminations and stop requests."""
+    def _exchange(self, peers: Peers) -> None:
         with suppress(dist.DistError):  # the store is lost when torchrun exits
-            peers.send_heartbeat(self._next_heartbeat())
-            self._termination, reason = peers.read_requests()
-            if reason:
-                self.request_stop(reason)
-            elif self.stop_reason is not None:
-                peers.request_stop(self.stop_reason)
+            while not self.is_closed:
+                self.exchange_once(peers)
+                sent, reason = time.monotonic(), self.stop_reason
+                while time.monotonic() - sent < peers.heartbeat_seconds and not self.is_closed:
+                    time.sleep(0.05)
+                    if self.stop_reason != reason:
+                        break  # inform the other ranks at once
+
+    def exchange_once(self, peers: Peers) -> None:
+        """Send this rank's progress; read terminations and stop requests."""
+        peers.send_heartbeat(self._next_heartbeat())
+        self._termination, reason = peers.read_requests()
+        if reason:
+            self.request_stop(reason)
+        elif self.stop_reason is not None:
+            peers.request_stop(self.stop_reason)
 
     def _idle_seconds(self) -> float:
         has_timeout = self._has_timeout and not PROGRESS.library_calls
@@ -277,16 +264,20 @@ class Supervisor:
         number, idle = next(self._heartbeat_numbers), self._idle_seconds()
         return Heartbeat(number, self._phases, self._is_waiting, idle, self.where)
 
-    def _survey(self) -> tuple[dict[int, Heartbeat], list[int]] | None:
-        """The last heartbeat of each rank, and the lost ranks; None if the store is lost."""
-        if (peers := self._peers) is None:
-            return {self._launch.rank: self._next_heartbeat()}, []
-        return peers.try_call(lambda: peers.survey(self._next_heartbeat))
+    def _survey(self) -> tuple[str, dict[int, Heartbeat]]:
+        """Which rank or store is lost, "" if none is; the last heartbeat of each rank."""
+        if (peers := self.peers) is None:
+            return "", {self._launch.rank: self._next_heartbeat()}
+        surveyed = peers.try_call(lambda: peers.survey(self._next_heartbeat))
+        if surveyed is None:  # its process or machine may be lost
+            return f"Rank {self._launch.rank} lost its connection to the others' store", {}
+        heartbeats, lost = surveyed
+        return f"{rank_names(lost).capitalize()} is lost" if lost else "", heartbeats
 
     # --- the end of the process ---
 
     def fail(self, error: Exception) -> None:
-        """End the process, and the run, because of an exception in the main thread.
+        """End the process, and the run, because of an exception.
 
         Returns if neither a run folder nor another rank needs to know of it.
         """
@@ -295,44 +286,22 @@ class Supervisor:
             return
         if isinstance(error, UserError):
             # Of ranks that are not connected, only rank 0 reports an error of all.
-            is_mine = error.this_rank_only or self._peers is not None
+            is_mine = error.this_rank_only or self.peers is not None
             code, claimant = ExitCode.USER_ERROR, rank if is_mine else 0
             self._end_process(Termination("failed", str(error), code, claimant), error)
         is_gloo_error = type(error) is RuntimeError and LOST_PEER.search(str(error))
         if size > 1 and (is_gloo_error or isinstance(error, dist.DistError)):
-            self._end_after_lost_peer(error)
+            heartbeat()  # a survey takes time
+            problem = self._survey()[0] or f"Rank {rank} lost another one ({first_line(error)})"
+            self._end(f"{problem} at {self.where}. {RESUME}", error=error)
         message = f"Rank {rank} failed at {self.where}: {type_and_line(error)}"
-        self._end("failed", message, ExitCode.FAILED, error)
-
-    def _end_after_lost_peer(self, error: Exception) -> NoReturn:
-        """End the process after a collective has failed because another rank is gone."""
-        heartbeat()  # a survey takes time
-        if (surveyed := self._survey()) is None:
-            self._end_without_store(error)
-        if lost_ranks := surveyed[1]:
-            self._end_without(lost_ranks, "died or disconnected", error=error)
-        where = f"rank {self._launch.rank}, at {self.where}"
-        problem = f"The connection to another rank broke ({where}): {first_line(error)}"
-        self._end("failed", f"{problem}. {RESUME}", ExitCode.RETRY, error)
-
-    def _end_without(
-        self, lost_ranks: list[int], failure: str, why: str = "", error: Exception | None = None
-    ) -> NoReturn:
-        problem = f"{rank_names(lost_ranks).capitalize()} {failure} at {self.where}{why}"
-        self._end("failed", f"{problem}. {RESUME}", ExitCode.RETRY, error)
-
-    def _end_without_store(self, error: Exception | None = None) -> NoReturn:
-        message = (
-            f"Rank {self._launch.rank} lost its connection to the others at {self.where}: the "
-            f"store does not respond, so its process or machine may be lost. {RESUME}"
-        )
-        self._end("failed", message, ExitCode.RETRY, error)
+        self._end(message, ExitCode.FAILED, error=error)
 
     def _end(
         self,
-        status: Literal["preempted", "failed"],
         message: str,
-        code: int,
+        code: int = ExitCode.RETRY,
+        status: Literal["preempted", "failed"] = "failed",
         error: Exception | None = None,
     ) -> NoReturn:
         """End this process for a reason that this rank has found."""
@@ -349,26 +318,29 @@ class Supervisor:
         if not self._is_ending.acquire(blocking=is_main):
             sys.exit()  # ends only this thread
         try:
-            end, is_agreed = self._claim(end)
+            peers, claimed = self.peers, None
+            if peers is not None and end.rank == self._launch.rank:
+                mine = end
+                claimed = peers.try_call(lambda: peers.claim(mine))
+            is_agreed, end = peers is None or claimed is not None, claimed or end
             is_mine = end.rank == self._launch.rank
             try_for(WRITE_SECONDS, lambda: sys.stdout.flush())  # which may be closed
             # Without a store, one rank of each node: where rank 0 is lost, rank 1.
             if is_mine and (is_agreed or self._launch.local_rank == 0 or self._launch.rank == 1):
-                print_termination(end)
+                prefix = "error: " if end.status == "failed" else ""
+                write_stderr("\n".join(map(printable, f"{prefix}{end.message}\n".split("\n"))))
             self._print_cause(end, error if is_mine else None)
             self._call_actions(end)
-            self._serve_peers(is_mine)
+            # A launcher ends all ranks after one has exited, so the other ranks print first.
+            # Without torchrun, rank 0 serves the store, from which they read the termination.
+            if peers is None:
+                time.sleep(0.0 if is_mine else EXIT_DELAY_SECONDS)
+            elif self._launch.rank == 0:
+                time.sleep(SERVE_HEARTBEATS * peers.heartbeat_seconds)
             try_for(WRITE_SECONDS, lambda: sys.stdout.flush())
         finally:
             # Not by an exception: destructors of process groups may hang or abort the process.
             os._exit(end.exit_code)
-
-    def _claim(self, end: Termination) -> tuple[Termination, bool]:
-        """The termination that the run reports, and whether ranks agree: not without a store."""
-        if (peers := self._peers) is None or end.rank != self._launch.rank:
-            return end, True
-        claimed = peers.try_call(lambda: peers.claim(end))
-        return claimed or end, claimed is not None
 
     def _print_cause(self, end: Termination, error: Exception | None) -> None:
         """Print the traceback of an unexpected error, or where this rank was when the run ended."""
@@ -386,22 +358,6 @@ class Supervisor:
         for action, seconds, in_main_thread in self._actions:
             if is_main or not in_main_thread:
                 try_for(min(seconds, max_seconds), lambda action=action: action(end))
-
-    def _serve_peers(self, is_mine: bool) -> None:
-        """Let the other ranks print first: a launcher ends all ranks after one has exited.
-
-        Without torchrun, rank 0 serves the store, from which they read the termination.
-        """
-        if self._peers is None:
-            time.sleep(0.0 if is_mine else EXIT_DELAY_SECONDS)
-        elif self._launch.rank == 0:
-            time.sleep(SERVE_HEARTBEATS * self._peers.heartbeat_seconds)
-
-
-def print_termination(end: Termination) -> None:
-    prefix = "error: " if end.status == "failed" else ""
-    lines = [printable(line) for line in f"{prefix}{end.message}".split("\n")]
-    write_stderr("\n".join(lines) + "\n")
 
 
 def write_stderr(text: str) -> None:
@@ -435,17 +391,15 @@ def supervise(
             # Signals are received until then: one of them must not end an error without a report.
             supervisor.close()
             thread.join()
-            if supervisor._peers is not None:
-                supervisor._peers.close()
 
 
 @contextmanager
 def receive_signals() -> Iterator[Callable[[float], list[Signals]]]:
     """Receive stop signals instead of dying from them; signals ignored by nohup stay ignored.
 
-    Yields a function that waits for some seconds and returns the signals that have arrived, in
-    order. A Python signal handler would only run after the main thread has left a collective. So
-    Python's C-level handler fills a socket, from which another thread reads.
+    Yields a function that waits for some seconds and returns the signals that have arrived. A
+    Python signal handler would only run after the main thread has left a collective. So Python's
+    C-level handler fills a socket, from which another thread reads.
     """
     inlet, outlet = socket.socketpair()
 
@@ -468,17 +422,3 @@ def receive_signals() -> Iterator[Callable[[float], list[Signals]]]:
             signal.set_wakeup_fd(old_descriptor)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-
-
-def is_in_foreground(pid: int) -> bool:
-    """Whether the process is in the foreground of a terminal, which sends it a Ctrl-C.
-
-    False where the operating system does not list processes in /proc.
-    """
-    try:
-        line = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    # After the command, which may contain spaces and parentheses.
-    _state, _parent, group, _session, _terminal, foreground, *_ = line.rpartition(")")[2].split()
-    return group == foreground

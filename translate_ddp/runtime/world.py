@@ -19,26 +19,19 @@ from torch import Tensor, nn
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
-from translate_ddp.console import printable
 from translate_ddp.errors import Stopped, UserError
 from translate_ddp.run_settings import DistributedConfig
-from translate_ddp.runtime.device import (
-    choose_device,
-    explain_out_of_memory,
-    fix_cuda_kernels,
-    write_flight_recorder,
-)
+from translate_ddp.runtime.device import choose_device, explain_out_of_memory, fix_cuda_kernels
 from translate_ddp.runtime.environment import threads_per_process, unknown_interface
 from translate_ddp.runtime.launch import Launch, read_launch
-from translate_ddp.runtime.peers import Termination, check_same_device, claim_gpu, meet
-from translate_ddp.runtime.supervisor import ExitCode, Supervisor, supervise, write_stderr
+from translate_ddp.runtime.peers import check_same_device, claim_gpu, meet
+from translate_ddp.runtime.supervisor import Supervisor, supervise
 
 T = TypeVar("T")
 
 __all__ = ["World", "open_world", "record"]
 
 LOWER_MEMORY = "lower --max_tokens, choose a smaller model (--preset), or end other programs"
-RECORDER_SECONDS = 5.0
 # Timeout of collectives. The supervisor ends a hang, with a message that names the rank. Work
 # before training, and a validation on rank 0, may take any time while others wait in a collective.
 NEVER = timedelta(days=365)
@@ -223,19 +216,9 @@ def _join(world: World, launch: Launch, backend: str, timeout_minutes: float) ->
         timeout=NEVER,
         device_id=world.device if has_nccl else None,
     )
-    if has_nccl:
-        supervisor.at_end(lambda end: record_collectives(end, world.rank), RECORDER_SECONDS)
     world = replace(world, backend=backend.split(":")[-1])
     world = replace(world, nodes=number_nodes(world.gather((launch.local_rank, launch.node))))
     return replace(world, disk_holders=world.node_leaders)
-
-
-def record_collectives(end: Termination, rank: int) -> None:
-    """After a hang or a lost rank, write NCCL's flight recorder and print its path."""
-    if (end.status, end.exit_code) == ("failed", ExitCode.RETRY) and (
-        path := write_flight_recorder(rank)
-    ):
-        write_stderr(f"NCCL's flight recorder of rank {rank}: {printable(path)}\n")
 
 
 def number_nodes(places: Sequence[tuple[int, int | None]]) -> tuple[int, ...]:
