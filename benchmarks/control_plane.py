@@ -122,9 +122,12 @@ def simulate(size: int) -> Simulation:
     server = dist.TCPStore(HOST, 0, is_master=True, wait_for_workers=False)
     before = open_descriptors()
     with ThreadPoolExecutor(size) as pool:
-        # On a slow machine, rank 0 would look for replaced requests, and make more of its own.
-        seconds = dict.fromkeys(("CONFIRMATION", "NOTICE", "REPLY"), TIMEOUT_SECONDS)
-        with patch.multiple(peers, **{f"{name}_SECONDS": value for name, value in seconds.items()}):
+        # On a slow machine, ranks would print notices, and make more requests.
+        with (
+            patch.object(peers, "CONFIRMATION_SECONDS", TIMEOUT_SECONDS),
+            patch.object(peers, "NOTICE_SECONDS", TIMEOUT_SECONDS),
+            patch.object(peers, "REPLY_SECONDS", TIMEOUT_SECONDS),
+        ):
             ranks = list(pool.map(lambda rank: join(server.port, rank, size), range(size)))
         list(pool.map(Rank.beat, ranks))
         descriptors = open_descriptors() - before

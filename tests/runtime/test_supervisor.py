@@ -263,10 +263,10 @@ def test_full_pipe_on_stderr_does_not_delay_the_end(tmp_path: Path):
 
 
 def fail_in_the_supervisor() -> None:
-    def read_nothing(supervisor: Supervisor, now: float) -> None:
+    def check(self: Supervisor, now: float) -> None:
         json.loads("{")
 
-    Supervisor._check = read_nothing
+    Supervisor._check = check
     with supervise() as supervisor:
         supervisor.at_end(lambda end: None, 5)
         time.sleep(3600)

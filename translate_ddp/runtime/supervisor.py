@@ -85,6 +85,7 @@ class Supervisor:
         self._heartbeat_numbers = itertools.count()
         self._termination: Termination | None = None  # claimed by another rank
         self._actions: list[tuple[AtEnd, float, bool]] = []
+        self._has_news = threading.Event()  # for the other ranks, or for the thread that sends it
         self._is_ending = threading.Lock()
 
     # --- called by the main thread ---
@@ -132,6 +133,7 @@ class Supervisor:
         if self.stop_reason is None:
             self._stop_requested_at = time.monotonic()  # first: another thread may read both
             self.stop_reason = reason
+            self._has_news.set()
 
     def at_end(self, action: AtEnd, seconds: float, *, in_main_thread: bool = False) -> None:
         """Call the action if the run ends by an error, a hang, a lost rank or before the training.
@@ -151,6 +153,7 @@ class Supervisor:
     def close(self) -> None:
         """End the other threads: one in the store's code when Python exits would abort it."""
         self.is_closed = True
+        self._has_news.set()
         if self.peers is not None:
             self._exchanger.join(self.peers.reply_seconds)
 
@@ -241,11 +244,8 @@ class Supervisor:
         with suppress(dist.DistError):  # the store is lost when torchrun exits
             while not self.is_closed:
                 self.exchange_once(peers)
-                sent, reason = time.monotonic(), self.stop_reason
-                while time.monotonic() - sent < peers.heartbeat_seconds and not self.is_closed:
-                    time.sleep(0.05)
-                    if self.stop_reason != reason:
-                        break  # inform the other ranks at once
+                self._has_news.wait(peers.heartbeat_seconds)
+                self._has_news.clear()
 
     def exchange_once(self, peers: Peers) -> None:
         """Send this rank's progress; read terminations and stop requests."""
