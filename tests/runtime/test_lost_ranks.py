@@ -10,7 +10,6 @@ import pytest
 
 from tests.helpers import processes
 from tests.helpers.faults import MANY_EPOCHS, Run
-from translate_ddp.runtime.fault_injection import VARIABLE
 
 SHORT_TIMEOUT = ["--timeout_minutes", "0.05"]  # 3 s
 
@@ -82,18 +81,6 @@ def test_rank_that_raises_ends_the_run_and_is_named(run: Run, fault: str, messag
     message += ": RuntimeError: injected fault"
     assert_failed(run, job.text(), message, stacks="0" if "Rank 1" in message else "1")
     assert job.text().count("Traceback") == 1
-
-
-def train_without_stderr(flags: list[str]) -> None:
-    os.close(2)
-    processes.run_train(flags)
-
-
-def test_hanging_rank_ends_the_run_if_stderr_is_closed(run: Run):
-    flags = [*run.flags, *MANY_EPOCHS, *SHORT_TIMEOUT]
-    job = processes.start(train_without_stderr, run.folder, 1, {VARIABLE: "batch:5=hang"}, flags)
-    assert job.wait() == [75]
-    assert run.status["state"] == "failed" and "Rank 0 hung" in run.status["reason"]
 
 
 def test_validation_longer_than_every_timeout_is_no_hang(run: Run, long_validation: list[str]):
