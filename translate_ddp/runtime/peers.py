@@ -157,7 +157,8 @@ class Meeting:
         self.launch, self.timeout_seconds = launch, timeout_seconds
         self.host, self.port = address(os.environ)
         self._deadline = time.monotonic() + timeout_seconds
-        self._awaited = "rank 0"
+        others = range(1, launch.size) if launch.rank == 0 else [0]
+        self._awaited = rank_names(others)
         self._problem = ""
 
     def print_notice(self) -> None:
