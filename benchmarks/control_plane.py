@@ -1,6 +1,6 @@
 """Requests and descriptors of the control plane, counted with many ranks in one process.
 
-The store is a real TCPStore, and each rank is what it is in a run (two connections, a watchdog
+The store is a real TCPStore, and each rank is what it is in a run (two connections, a supervisor
 thread, a thread for requests), but a thread stands for its main thread, and there are no process
 groups. The ranks meet, exchange heartbeats, lose one rank at once, and end. Time is not measured.
 """
@@ -24,12 +24,15 @@ from benchmarks.common import Settings as CommonSettings
 from benchmarks.common import read_settings
 from benchmarks.report import Row, write_report
 from translate_ddp.errors import report_errors
-from translate_ddp.runtime import process_exit, rendezvous, watchdog
-from translate_ddp.runtime.distributed import raise_descriptor_limit
-from translate_ddp.runtime.peers import Peers
-from translate_ddp.runtime.watchdog import Watchdog
+from translate_ddp.runtime import peers, supervisor
+from translate_ddp.runtime.launch import Launch
+from translate_ddp.runtime.peers import Meeting, Peers
+from translate_ddp.runtime.supervisor import Supervisor
+from translate_ddp.runtime.world import raise_descriptor_limit
 
 HOST = "127.0.0.1"
+TIMEOUT_SECONDS = 600.0
+TIMEOUT = timedelta(seconds=TIMEOUT_SECONDS)
 # What ranks exchange all the time; the rest of the requests at the end belongs to the verdict.
 BEAT = {"set heartbeat", "multi_get termination"}
 NOTE = (
@@ -41,7 +44,7 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Settings(CommonSettings):
-    ranks: tuple[int, ...] = (3, 128, 1024)
+    ranks: tuple[int, ...] = (3, 128, 512)
     """Numbers of ranks to simulate."""
 
 
@@ -77,37 +80,31 @@ class CountingStore(dist.Store):
     def multi_set(self, keys: list[str], values: list[str]) -> None:
         self._call("multi_set", keys, values)
 
-    def wait(self, keys: list[str], timeout: timedelta = rendezvous.TIMEOUT) -> None:
+    def wait(self, keys: list[str], timeout: timedelta = TIMEOUT) -> None:
         self._call("wait", keys, timeout)
 
 
-class NoSignals:
-    """Stands for `SignalReceiver`: no signal arrives."""
-
-    def wait(self, timeout: float) -> list[Any]:
-        time.sleep(timeout)
-        return []
+def wait_without_signals(timeout: float) -> list[Any]:
+    """Stands for the function of `receive_signals`: no signal arrives."""
+    time.sleep(timeout)
+    return []
 
 
 @dataclass
 class Rank:
     """A rank without a process."""
 
-    watchdog: Watchdog
+    number: int
+    supervisor: Supervisor
+    peers: Peers
     first: CountingStore  # on which ranks meet
-    store: CountingStore  # of the watchdog
+    store: CountingStore  # of the supervisor
     heartbeat: Counter[str] = field(default_factory=Counter)  # requests of one
     verdict: Counter[str] = field(default_factory=Counter)  # requests when the run ends
 
-    @property
-    def surveys(self) -> bool:
-        """Whether it has looked for lost ranks on behalf of all."""
-        return self.verdict["multi_get heartbeat"] > 0
-
     def beat(self) -> None:
-        assert (peers := self.watchdog.exit.peers) is not None
         before = self.store.counts.copy()
-        self.watchdog._synchronize(peers)
+        self.supervisor.exchange_once(self.peers)
         self.heartbeat = self.store.counts - before
 
 
@@ -125,15 +122,16 @@ def simulate(size: int) -> Simulation:
     server = dist.TCPStore(HOST, 0, is_master=True, wait_for_workers=False)
     before = open_descriptors()
     with ThreadPoolExecutor(size) as pool:
-        # On a slow machine, rank 0 would look for replaced requests, and make more of its own.
-        with patch.object(rendezvous, "CONFIRMATION", rendezvous.TIMEOUT):
+        # On a slow machine, ranks would print notices, and make more requests.
+        with (
+            patch.object(peers, "CONFIRMATION_SECONDS", TIMEOUT_SECONDS),
+            patch.object(peers, "NOTICE_SECONDS", TIMEOUT_SECONDS),
+            patch.object(peers, "REPLY_SECONDS", TIMEOUT_SECONDS),
+        ):
             ranks = list(pool.map(lambda rank: join(server.port, rank, size), range(size)))
         list(pool.map(Rank.beat, ranks))
         descriptors = open_descriptors() - before
     messages, codes = lose(ranks, size // 2)
-    for rank in ranks:
-        assert rank.watchdog.exit.peers is not None
-        rank.watchdog.exit.peers.close()
     return Simulation(ranks, descriptors, messages, codes)
 
 
@@ -143,44 +141,44 @@ def open_descriptors() -> int:
 
 def join(port: int, rank: int, size: int) -> Rank:
     """As `meet`, with stores that count."""
+    launch = Launch(rank, size)
     first = CountingStore(dist.TCPStore(HOST, port, is_master=False))
-    name = rendezvous._agree_on_name(first, rank, size)
+    name = Meeting(launch, TIMEOUT_SECONDS).agree_on_name(first)
     second = dist.TCPStore(HOST, port, is_master=False)
-    store = CountingStore(dist.PrefixStore(f"{name}/{rendezvous.PEERS}", second))
-    found = Rank(Watchdog(rank, size), first, store)
-    found.watchdog.connect(Peers(store, rank, size))
-    return found
+    store = CountingStore(dist.PrefixStore(f"{name}/peers", second))
+    return Rank(rank, Supervisor(launch), Peers(store, rank, size), first, store)
 
 
 def lose(ranks: Sequence[Rank], lost: int) -> tuple[list[str], list[int]]:
     """End all ranks but one as after its death, in which a collective fails on all others."""
-    remaining = [rank for rank in ranks if rank.watchdog.rank != lost]
+    remaining = [rank for rank in ranks if rank.number != lost]
     before = [rank.store.counts.copy() for rank in remaining]
-    assert (peers := ranks[0].watchdog.exit.peers) is not None
-    with ended_processes(peers.heartbeat_seconds) as (messages, codes):
+    seconds = ranks[0].peers.heartbeat_seconds
+    with ended_processes(seconds) as (messages, codes):
         for rank in remaining:
+            rank.supervisor.connect(rank.peers)
             for work in (watch, lose_peer):
-                threading.Thread(target=work, args=(rank.watchdog,), daemon=True).start()
+                threading.Thread(target=work, args=(rank.supervisor,), daemon=True).start()
         while len(codes) < len(remaining):
-            time.sleep(peers.heartbeat_seconds)
+            time.sleep(seconds)
         for rank in remaining:
-            rank.watchdog.is_closed = True
+            rank.supervisor.close()
     for rank, counts in zip(remaining, before, strict=True):
         requests = rank.store.counts - counts
         rank.verdict = Counter({k: n for k, n in requests.items() if k not in BEAT})
     return messages, codes
 
 
-def watch(watchdog: Watchdog) -> None:
-    """The watchdog thread of a rank."""
+def watch(found: Supervisor) -> None:
+    """The second thread of a rank; the third one exchanges heartbeats."""
     with suppress(SystemExit):
-        watchdog.run(NoSignals())  # pyright: ignore[reportArgumentType]
+        found.run(wait_without_signals)
 
 
-def lose_peer(watchdog: Watchdog) -> None:
+def lose_peer(found: Supervisor) -> None:
     """The main thread of a rank, in a collective that fails."""
     with suppress(SystemExit):
-        watchdog.end_after_lost_peer(RuntimeError("Connection closed by peer"))
+        found.fail(RuntimeError("Connection closed by peer"))
 
 
 @contextmanager
@@ -197,9 +195,9 @@ def ended_processes(seconds: float) -> Iterator[tuple[list[str], list[int]]]:
         raise SystemExit
 
     with (
-        patch.object(process_exit, "write_stderr", messages.append),
-        patch.object(process_exit.os, "_exit", end_thread),
-        patch.object(watchdog, "CHECK_SECONDS", seconds),
+        patch.object(supervisor, "write_stderr", messages.append),
+        patch.object(supervisor.os, "_exit", end_thread),
+        patch.object(supervisor, "CHECK_SECONDS", seconds),
     ):
         yield messages, codes
 
@@ -207,15 +205,11 @@ def ended_processes(seconds: float) -> Iterator[tuple[list[str], list[int]]]:
 def row(size: int) -> Row:
     found = simulate(size)
     *_, last = found.ranks
-    survey = [rank.verdict.total() for rank in found.ranks if rank.surveys]
-    others = [rank.verdict.total() for rank in found.ranks[1:] if not rank.surveys]
     values: dict[str, str | float] = {
         "requests to meet: rank 0": found.ranks[0].first.counts.total(),
         "another rank": last.first.counts.total(),
         "requests of a heartbeat": max(rank.heartbeat.total() for rank in found.ranks),
-        "surveying ranks": len(survey),
-        "requests of the end: surveying rank": max(survey),
-        "any other rank": max(others),
+        "requests of the end": max(rank.verdict.total() for rank in found.ranks),
         "messages": sum(message.startswith("error: ") for message in found.messages),
         "descriptors of a rank": found.descriptors / 2 / size,
     }

@@ -20,8 +20,8 @@ from translate_ddp.data.batches import BatchLoader, Step, padding_share
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.data.plan import StepSampler
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.runtime.distributed import World, open_world
-from translate_ddp.runtime.launcher import is_first_process
+from translate_ddp.runtime.launch import is_first_process
+from translate_ddp.runtime.world import World, open_world
 from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.run import build_loader, build_model, build_step, prepare_data
 from translate_ddp.training.state import Position

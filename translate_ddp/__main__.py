@@ -1,17 +1,12 @@
 """`python -m translate_ddp COMMAND`, or `translate-ddp COMMAND`."""
 
 # ruff: noqa: E402
-import gc
 import os
 import sys
 
-if __name__ == "__main__":
-    gc.disable()  # collections during the imports free nothing and take half a second
+from translate_ddp.runtime.environment import begin_process
 
-from translate_ddp.runtime.environment import check_platform, set_defaults
-
-check_platform()
-set_defaults(os.environ)
+begin_process()
 
 from collections.abc import Callable
 from importlib import import_module
@@ -24,7 +19,7 @@ from translate_ddp.apps.commands.command_line import parse
 from translate_ddp.console import open_closed_streams
 from translate_ddp.errors import report_errors
 from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
-from translate_ddp.runtime.launcher import is_first_process, read_launch
+from translate_ddp.runtime.launch import is_first_process, read_launch
 
 USAGE = "usage: python -m translate_ddp COMMAND [--help]"
 # The modules of `commands/`; those that commands share have an underscore in their names. `train`
@@ -72,6 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    gc.freeze()
-    gc.enable()
     main()

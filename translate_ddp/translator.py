@@ -36,11 +36,9 @@ from translate_ddp.modeling.ctranslate2_engine import (
 from translate_ddp.modeling.engine import TorchEngine, ignore
 from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.runtime.cpu_memory import keep_freed_memory
-from translate_ddp.runtime.cpus import threads_per_process
-from translate_ddp.runtime.device import fix_cuda_kernels
-from translate_ddp.runtime.launcher import read_launch
-from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
+from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory, fix_cuda_kernels
+from translate_ddp.runtime.environment import keep_freed_memory, threads_per_process
+from translate_ddp.runtime.launch import read_launch
 from translate_ddp.settings import CheckpointConfig, NBestConfig, Precision, Split
 from translate_ddp.text import base_language, direction_tag, has_letter, normalize, prefix_of
 from translate_ddp.training.checkpoint import CheckpointStore

@@ -42,7 +42,7 @@ def attempt(part: str, case: Case, setup: Setup) -> Measurement:
 
 def without_errors(run: Callable[[], Measurement]) -> Measurement:
     from translate_ddp.errors import first_line
-    from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
+    from translate_ddp.runtime.device import OutOfMemory, is_out_of_memory
 
     try:
         return run()

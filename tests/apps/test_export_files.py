@@ -30,7 +30,7 @@ from translate_ddp.apps.exporting.trained_model import (
     choose_sentences,
 )
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.new_file import publish, write_new
+from translate_ddp.runtime.files import publish, write_new
 from translate_ddp.training.checkpoint import write as write_state
 from translate_ddp.training.identity import public_name
 from translate_ddp.translator import Translator

@@ -10,7 +10,7 @@ from tests.helpers.processes import Job
 from translate_ddp.apps.commands.model_commands import write_rows
 from translate_ddp.errors import Stopped, UserError
 from translate_ddp.runtime.chunked_file import ChunkedFile
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.translator import Translator
 
 LINES = [
@@ -84,7 +84,7 @@ def test_killed_translation_continues_and_ends_as_the_uninterrupted_one(
 def test_stop_request_keeps_finished_chunks(
     translate: Callable[..., Job], trained: Path, place: Path
 ):
-    # The watchdog's thread receives the signal while the main thread sleeps.
+    # The supervisor's thread receives the signal while the main thread sleeps.
     job = translate(fault="chunk:2=int chunk:2=sleep:2 chunk:3=raise")
     assert job.wait() == [2]
     assert "error: Stopped (SIGINT) before" in job.text() and "Traceback" not in job.text()

@@ -11,7 +11,7 @@ from tests.helpers.states import make_state
 from translate_ddp.data.abbreviations import learn_abbreviations
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.sentences import split_sentences
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, Config, MixConfig
 from translate_ddp.training.checkpoint import FoundCheckpoint
 from translate_ddp.training.identity import run_identity

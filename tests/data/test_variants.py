@@ -13,7 +13,7 @@ from tests.helpers.runs import assert_same_run, last_state
 from translate_ddp.data.batches import Batch, BatchLoader
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, Ragged, TrainingPairs
 from translate_ddp.data.tokenizer import PAD
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.training.run import build_loader, prepare_data
 
 BOTH = ["--perturb", "--bpe_dropout", "0.2"]

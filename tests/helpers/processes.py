@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from translate_ddp.runtime.signals import STOP_SIGNALS
+from translate_ddp.runtime.supervisor import STOP_SIGNALS
 
 CONTEXT = multiprocessing.get_context("forkserver")
 # The others are modules that a run imports late: half of the second that a tiny run takes.

@@ -26,7 +26,7 @@ from translate_ddp.modeling.kernels import (
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.device import fix_cuda_kernels
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import LossConfig
 from translate_ddp.training.checkpoint import load
 from translate_ddp.training.run import choose_common_dtype

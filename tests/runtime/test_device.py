@@ -5,15 +5,8 @@ import torch
 
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.device import choose_device
-from translate_ddp.runtime.distributed import open_world
-from translate_ddp.runtime.launcher import Launch
+from translate_ddp.runtime.launch import Launch
 from translate_ddp.settings import DistributedConfig
-
-
-def test_nccl_without_gpus_is_an_error(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(UserError, match="NCCL needs GPUs"):
-        open_world(DistributedConfig(backend="nccl")).__enter__()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""Settings of a process: environment variables, threads and the memory that it keeps."""
+"""The process before torch: platforms, signals, variables, threads and memory."""
 
+import ast
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +11,86 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import processes
-from translate_ddp.runtime import cpus, environment
-from translate_ddp.runtime.cpus import cpu_quotas, threads_per_process, usable_cores
-from translate_ddp.runtime.distributed import open_world
-from translate_ddp.runtime.launcher import Launch
+from tests.helpers.commands import ROOT
+from tests.helpers.commands import environment as child_environment
+from translate_ddp.runtime import environment
+from translate_ddp.runtime.environment import cpu_quotas, threads_per_process, usable_cores
+from translate_ddp.runtime.launch import Launch
+from translate_ddp.runtime.world import open_world
 from translate_ddp.settings import DistributedConfig
+
+PROGRAMS = ["run_path('train.py'", "run_module('translate_ddp'"]
+
+
+def run_program(program: str, *before: str, **variables: str) -> tuple[int, str]:
+    """The exit code and stderr of a program, after these lines of Python."""
+    lines = ["import runpy, signal, sys", *before, f"runpy.{program}, run_name='__main__')"]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        cwd=ROOT,
+        env=child_environment() | variables,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+WINDOWS = [
+    "sys.platform = 'win32'",
+    "sys.modules['fcntl'] = None",
+    "del signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2",
+]
+NON_ASCII = "sys.argv = ['train.py', '--model_folder', 'mod\\udcc3\\udca8le']"
+C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    ("before", "variables", "message"),
+    [
+        (WINDOWS, {}, "Windows is not supported: install and run translate_ddp in WSL"),
+        (["sys.version_info = (3, 10, 4)"], {}, "translate_ddp needs Python 3.11 or later, but "),
+        (["sys.modules['tyro'] = None"], {}, f"The Python at {sys.executable} has no library tyro"),
+        ([NON_ASCII], C_LOCALE, "The locale C has the encoding ascii, which cannot decode 'mod"),
+    ],
+    ids=["Windows", "Python 3.10", "missing library", "C locale"],
+)
+def test_system_that_lacks_something_ends_programs_with_one_message(
+    program: str, before: list[str], variables: dict[str, str], message: str
+):
+    if "translate_ddp" in program and before != WINDOWS:
+        before = [*before, "sys.argv[1:1] = ['train']"]
+    code, output = run_program(program, *before, **variables)
+    assert (code, output.count("\n")) == (2, 1), output
+    assert output.startswith(f"error: {message}"), output
+
+
+def test_code_before_the_check_of_the_version_is_python_3_8():
+    package, module = "translate_ddp/__init__.py", "translate_ddp/runtime/environment.py"
+    for file in ("train.py", package, "translate_ddp/runtime/__init__.py", module):
+        ast.parse((ROOT / file).read_text(), feature_version=(3, 8))
+    program = "import sys, translate_ddp.runtime.environment as module; module.begin_process(); "
+    program += "print([name for name in sys.modules if name.startswith('translate_ddp')])"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    names = ["translate_ddp", "translate_ddp.runtime", "translate_ddp.runtime.environment"]
+    assert done.stdout.strip() == str(names)
+
+
+@pytest.mark.parametrize("is_process_1", [False, True])
+def test_sigterm_during_the_imports_ends_the_process(is_process_1: bool):
+    # The kernel ignores the default actions of the signals of process 1, as in a container.
+    ignored = "environment.os.kill = lambda *_: None\n" if is_process_1 else ""
+    program = f"""
+import os, signal, time
+from translate_ddp.runtime import environment
+environment.begin_process()
+kill = os.kill
+{ignored}kill(os.getpid(), signal.SIGTERM)
+time.sleep(60)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (143 if is_process_1 else -signal.SIGTERM, "")
 
 
 def test_variables_set_by_the_user_stay(monkeypatch: pytest.MonkeyPatch):
@@ -70,14 +147,14 @@ def test_number_of_threads_set_by_the_user_is_used(
     chosen: str, launch: Launch, threads: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", chosen)
-    monkeypatch.setattr(cpus, "usable_cores", lambda: 8)
+    monkeypatch.setattr(environment, "usable_cores", lambda: 8)
     assert threads_per_process(launch) == threads
 
 
 THREADS = r"""
 import os
-from translate_ddp.runtime.cpus import threads_per_process
-from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.runtime.environment import threads_per_process
+from translate_ddp.runtime.launch import read_launch
 line = f"threads {threads_per_process(read_launch(os.environ))}\n"
 os.write(1, line.encode())  # in one piece, as two processes write
 """
@@ -120,7 +197,7 @@ def test_quotas_of_a_container_and_its_parents_limit_the_cores(
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16))
     for quotas, cores in (([], 16), ([6.0, 2.5], 3), ([0.5], 1), ([64.0], 16)):
-        monkeypatch.setattr(cpus, "cpu_quotas", lambda quotas=quotas: quotas)
+        monkeypatch.setattr(environment, "cpu_quotas", lambda quotas=quotas: quotas)
         assert usable_cores() == cores
 
 
@@ -136,8 +213,7 @@ def test_segments_do_not_expand_under_wsl_and_on_jetson(tmp_path: Path):
 
 START = """
 import os
-from translate_ddp.runtime.environment import set_defaults
-from translate_ddp.runtime.cpu_memory import keep_freed_memory
+from translate_ddp.runtime.environment import keep_freed_memory, set_defaults
 set_defaults(os.environ)
 keep_freed_memory()
 import torch
@@ -191,3 +267,22 @@ def test_unknown_network_interface_is_one_message_with_those_that_exist(tmp_path
     (line,) = output.strip().splitlines()
     assert line.startswith("error: GLOO_SOCKET_IFNAME is eth99, but ")
     assert re.search(r"interfaces (\S+, )*lo[,:]", line)
+
+
+def train_without_what_only_linux_has(flags: list[str]) -> None:
+    sys.platform = "darwin"
+    del os.sched_getaffinity
+    processes.run_train(flags)
+
+
+def test_macos_trains_on_the_cpu(tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--max_steps", "2"]
+    job = processes.start(train_without_what_only_linux_has, tmp_path, 2, None, flags)
+    assert "Finished at epoch 1, step 2" in job.succeed()
+
+
+def test_cores_without_an_affinity_mask_are_those_of_the_machine(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr(environment, "cpu_quotas", lambda: [])
+    assert usable_cores() == 6

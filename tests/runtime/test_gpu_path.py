@@ -18,7 +18,7 @@ from translate_ddp.modeling.loss import Objective, at_real_positions
 from translate_ddp.modeling.search import beam, greedy
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import PRESETS
-from translate_ddp.runtime.distributed import World, open_world
+from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import DistributedConfig, LossConfig, ModelConfig, OptimizerConfig
 from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.optimizer import build_optimizer, skip_if

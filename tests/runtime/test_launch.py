@@ -1,136 +1,192 @@
-"""Launchers: none, torchrun and the variables of srun."""
+"""The variables of torchrun and Slurm; restarts by them resume, whatever --preload is."""
 
-import os
-import signal
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from subprocess import Popen
+from typing import Any
 
 import pytest
 
-from tests.helpers.commands import TORCHRUN, background, outputs_of
-from tests.helpers.processes import SECONDS, children_of, free_port, wait_until
-from tests.helpers.runs import assert_same_run, status
-from translate_ddp.runtime.fault_injection import VARIABLE
+from tests.helpers.commands import ROOT, environment
+from tests.helpers.faults import Run
+from tests.helpers.runs import checkpoints
+from translate_ddp.errors import UserError
+from translate_ddp.runtime.launch import (
+    Launch,
+    first_slurm_host,
+    is_restart,
+    launch_names,
+    read_launch,
+    record_launch,
+)
 
-Start = Callable[[list[str], list[str]], Popen[str]]
-
-
-def test_train_runs_without_a_launcher_from_any_folder(tiny_run: list[str], tmp_path: Path):
-    job = background([sys.executable, "train.py", *tiny_run, "--max_steps", "2"])
-    assert "ranks  1" in outputs_of([job])[0]
-
-
-@pytest.fixture
-def torchrun(tiny_run: list[str], tmp_path: Path) -> Iterator[Start]:
-    """Starts the tiny run under torchrun on two ranks and waits for its first checkpoint."""
-    jobs: list[Popen[str]] = []
-
-    def start(options: list[str], flags: list[str]) -> Popen[str]:
-        words = [*TORCHRUN, "--nproc_per_node=2", *options, "train.py", *tiny_run, *flags]
-        jobs.append(job := background(words))
-        is_saved = lambda: list((tmp_path / "model").glob("tmodel_step_*"))  # noqa: E731
-        wait_until(lambda: is_saved() or job.poll() is not None)
-        assert job.poll() is None
-        return job
-
-    yield start
-    for job in jobs:
-        job.terminate()
-        job.communicate()
+TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "MASTER_ADDR": "node0", "MASTER_PORT": "29500"}
 
 
-def test_signal_to_torchrun_saves_and_stops_the_run(torchrun: Start):
-    job = torchrun([], ["--num_epochs", "1000"])
-    job.send_signal(signal.SIGTERM)
-    output, _ = job.communicate(timeout=SECONDS)
-    assert ", on request (SIGTERM), and saved" in output
+def test_variables_of_torchrun():
+    variables = TORCHRUN | {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+    assert read_launch(variables) == Launch(rank=5, size=8, local_rank=1, local_size=4)
+    restarts = {"TORCHELASTIC_RESTART_COUNT": "1", "SLURM_RESTART_COUNT": "2"}  # a requeued job
+    assert read_launch(variables | restarts).restarts == 3
+    assert read_launch(variables | {"TORCHELASTIC_RUN_ID": "none"}).under_torchrun
 
 
-def test_sigterm_of_a_scheduler_soon_after_sigint_still_saves(
-    torchrun: Start, monkeypatch: pytest.MonkeyPatch
-):
-    # torchrun sends the ranks what a second Ctrl-C would cause; but it has no terminal.
-    monkeypatch.setenv(VARIABLE, "syncing:2-9@0=sleep:3")
-    job = torchrun([], ["--num_epochs", "1000"])
-    job.send_signal(signal.SIGINT)
-    time.sleep(1.5)
-    job.send_signal(signal.SIGTERM)
-    output, _ = job.communicate(timeout=SECONDS)
-    assert ", on request (SIGINT), and saved" in output
-
-
-def test_ranks_save_and_exit_when_torchrun_is_killed(torchrun: Start, tmp_path: Path):
-    job = torchrun([], ["--num_epochs", "1000"])
-    ranks = children_of(job.pid)
-    job.kill()
-    wait_until(lambda: not any(Path(f"/proc/{rank}").exists() for rank in ranks))
-    output, _ = job.communicate(timeout=SECONDS)
-    left = status(tmp_path / "model")
-    assert left["state"] == "preempted"
-    assert left["reason"] == f"torchrun (process {job.pid}) has exited"
-    place = f"epoch {left['epoch']}, step {left['step']:,}"
-    assert f"Stopped at {place}, on request ({left['reason']}), and saved, after " in output
-    assert ". The same command resumes from the last checkpoint.\n" in output
-    assert (tmp_path / "model" / left["checkpoint"]).exists()
-
-
-def test_torchrun_restarts_a_run_that_lost_a_rank(torchrun: Start, tmp_path: Path):
-    # A restart resumes from the latest checkpoint, whatever --preload is. And torchrun's store
-    # still holds the results of the first start, which must not be read again.
-    job = torchrun(["--max-restarts=1"], ["--preload", "", "--num_epochs", "3"])
-    os.kill(children_of(job.pid)[-1], signal.SIGKILL)
-    output, _ = job.communicate(timeout=SECONDS)
-    assert job.returncode == 0, output
-    assert output.count("Resuming from") == 1 and output.count("Finished at epoch 3") == 1
-    assert not list((tmp_path / "model").glob("earlier-*"))
-
-
-def test_srun_starts_the_ranks_without_torchrun(tiny_run: list[str], tmp_path: Path):
+def test_variables_of_slurm_when_srun_starts_the_ranks():
     variables = {
-        "SLURM_STEP_NUM_TASKS": "2",
-        "SLURM_NODEID": "0",
-        "SLURM_STEP_TASKS_PER_NODE": "2",
-        "SLURM_STEP_NODELIST": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),  # by default from the number of the job
+        "SLURM_PROCID": "9",
+        "SLURM_NTASKS": "12",  # of the job
+        "SLURM_STEP_NUM_TASKS": "11",
+        "SLURM_LOCALID": "1",
+        "SLURM_NODEID": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "4(x2),3",
     }
-    tasks = [
-        background(
-            [sys.executable, "train.py", *tiny_run, "--max_steps", "2"],
-            **variables,
-            SLURM_PROCID=str(n),
-            SLURM_LOCALID=str(n),
-        )
-        for n in range(2)
-    ]
-    outputs = outputs_of(tasks)
-    assert "ranks  2" in outputs[0] and outputs[1].strip() == ""
+    expected = Launch(rank=9, size=11, local_rank=1, local_size=3, node=2)
+    assert read_launch(variables) == read_launch(variables | {"PMI_SIZE": "11"}) == expected
+    assert (
+        read_launch(variables | {"SLURM_STEP_NUM_TASKS": "1"}) == Launch()
+    )  # an interactive shell
 
 
-def test_static_launch_on_two_nodes_gives_same_weights_as_one_torchrun(
-    tiny_run: list[str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"RANK": ""}, "The launcher's variable RANK is '', which is no number."),
+        ({"RANK": "one"}, "The launcher's variable RANK is 'one', which is no number."),
+        ({"WORLD_SIZE": None}, "The launcher's variable WORLD_SIZE is not set."),
+        ({"RANK": None}, "The launcher's variable RANK is not set."),
+        ({"LOCAL_RANK": "-1"}, "The launcher's variable LOCAL_RANK is '-1', which is no number."),
+        ({"MASTER_ADDR": None}, "RANK is set, but MASTER_ADDR is not."),
+        ({"MASTER_PORT": ""}, "The launcher's variable MASTER_PORT is '', which is no number."),
+        ({"RANK": "8"}, "RANK=8 is not below WORLD_SIZE=8."),
+        ({"LOCAL_WORLD_SIZE": "0"}, "LOCAL_WORLD_SIZE is 0."),
+    ],
+)
+def test_incomplete_variables_are_an_error_that_names_them(
+    changes: dict[str, str | None], message: str
 ):
-    processes = (2, 1)  # nodes need not start equally many
-    flags = [*tiny_run, "--num_epochs", "1"]
-    # The last bits of a sum depend on the number of threads, by default a share of the node's.
-    environment = {"OMP_NUM_THREADS": "1"}
-    master = ["--nnodes=2", "--master_addr=127.0.0.1", f"--master_port={free_port()}"]
-    agents = [
-        background(
-            [
-                *(*TORCHRUN, *master, f"--node_rank={node}", f"--nproc_per_node={count}"),
-                *("train.py", *flags, "--model_folder", str(tmp_path / "static")),
-            ],
-            **environment,
-        )
-        for node, count in enumerate(processes)
-    ]
-    outputs = outputs_of(agents)
-    assert f"ranks  {sum(processes)}, backend gloo" in outputs[0]
-    assert "Finished at epoch 1" in outputs[0] and "Finished" not in outputs[1]
+    variables = {k: v for k, v in (TORCHRUN | changes).items() if v is not None}
+    with pytest.raises(UserError) as raised:
+        read_launch(variables)
+    assert str(raised.value).startswith(f"{message} Start with torchrun, or unset RANK")
 
-    usual = [*TORCHRUN, f"--nproc_per_node={sum(processes)}", "train.py", *flags]
-    outputs_of([background([*usual, "--model_folder", str(tmp_path / "usual")], **environment)])
-    assert_same_run(tmp_path / "static", tmp_path / "usual")
+
+def test_one_process_needs_no_address():
+    assert read_launch({"RANK": "0", "WORLD_SIZE": "1"}) == Launch()
+
+
+def test_processes_of_mpirun_are_an_error_unless_a_wrapper_sets_their_ranks():
+    variables = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "2"}
+    # mpirun starts its daemons with srun: these variables are not those of the processes.
+    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+    for more in ({}, step):
+        with pytest.raises(UserError, match="mpirun has started 4 processes without RANK"):
+            read_launch(variables | more)
+    assert read_launch(variables | TORCHRUN).rank == 5
+    assert read_launch(variables | {"OMPI_COMM_WORLD_SIZE": "1"}) == Launch()
+
+
+@pytest.mark.parametrize("words", [["train.py"], ["-m", "translate_ddp", "translate", "a text"]])
+@pytest.mark.parametrize(
+    ("variables", "messages"),
+    [
+        ({"RANK": ""}, 1),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, 1),
+        ({"RANK": "3", "WORLD_SIZE": "2"}, 1),
+        ({"PMI_SIZE": "2", "PMI_RANK": "0"}, 1),
+        ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}, 1),
+        ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}, 0),  # rank 0 prints it
+    ],
+)
+def test_unusable_variables_end_programs_with_one_message(
+    words: list[str], variables: dict[str, str], messages: int
+):
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=environment() | variables,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == messages and done.stderr.startswith("error: " * messages)
+
+
+@pytest.mark.parametrize(
+    ("nodelist", "host"),
+    [("gpu[07-09,12],big1", "gpu07"), ("node3", "node3"), ("a1,a2", "a1"), ("n-[1,3]", "n-1")],
+)
+def test_first_host_of_a_slurm_node_list(nodelist: str, host: str):
+    assert first_slurm_host(nodelist) == host
+
+
+def test_empty_slurm_node_list_is_an_error():
+    with pytest.raises(UserError, match="SLURM_STEP_NODELIST contains no host: ''"):
+        first_slurm_host("")
+
+
+# --- restarts ---
+
+
+def torchrun(name: str, attempt: int = 0) -> dict[str, Any]:
+    """What it sets; the attempt does not count changes of the number of nodes."""
+    return {"TORCHELASTIC_ERROR_FILE": f"/tmp/x/none_{name}/attempt_{attempt}/0/error.json"}
+
+
+def slurm(job: int, restarts: int = 0) -> dict[str, str]:
+    restarted = {"SLURM_RESTART_COUNT": str(restarts)} if restarts else {}
+    return {"SLURM_JOB_ID": str(job), **restarted}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (torchrun("a"), torchrun("a", attempt=1), True),
+        (torchrun("a"), torchrun("a"), True),  # after a node has joined
+        (torchrun("a"), torchrun("b"), False),
+        (torchrun("a"), torchrun("aa"), False),
+        (torchrun("a") | slurm(7), torchrun("b") | slurm(7, restarts=1), True),
+        (slurm(7, restarts=1), slurm(7, restarts=2), True),
+        (slurm(7), slurm(7), False),  # the next srun of an interactive job
+        (slurm(7, restarts=1), slurm(7, restarts=1), False),
+        (slurm(7), slurm(71, restarts=1), False),
+        ({}, {}, False),
+        (torchrun("a"), {"TORCHELASTIC_ERROR_FILE": ""}, False),
+    ],
+)
+def test_restart_is_told_from_a_new_start(
+    tmp_path: Path, first: dict[str, str], second: dict[str, str], expected: bool
+):
+    assert not is_restart(first, tmp_path)  # nothing is recorded
+    record_launch(tmp_path, launch_names(first))
+    assert is_restart(second, tmp_path) == expected
+
+
+def test_any_torchrun_of_the_nodes_that_began_the_run_restarts_it(tmp_path: Path):
+    record_launch(tmp_path, launch_names(torchrun("node0")) + launch_names(torchrun("node1")))
+    assert is_restart(torchrun("node1"), tmp_path)
+
+
+def test_damaged_record_is_none(tmp_path: Path):
+    (tmp_path / ".launch").write_bytes(b"\xff")
+    assert not is_restart(torchrun("a"), tmp_path)
+
+
+def test_start_that_fails_early_does_not_use_up_the_preload_flag(finished: Run):
+    before = checkpoints(finished.folder)
+    finished.start("--preload", "", "--dataset", "absent/corpus", **torchrun("a")).fail()
+    assert checkpoints(finished.folder) == before
+    output = finished.start("--preload", "", **torchrun("a", attempt=1)).succeed()
+    assert "Resuming" not in output and "Moved files that are not part of this run" in output
+
+
+def test_new_run_is_resumed_when_its_torchrun_starts_it_again(finished: Run):
+    before = len(checkpoints(finished.folder))
+    finished.start("--preload", "", fault="batch:6=kill", **torchrun("a")).kill_rest()
+    saved = checkpoints(finished.folder)
+    assert len(saved) < before
+    for _ in range(2):
+        output = finished.start("--preload", "", **torchrun("a")).succeed()
+        assert "Resuming from" in output and "Moved" not in output
+        finished.assert_uninterrupted()
+    output = finished.start("--preload", "", **torchrun("b")).succeed()
+    assert "Resuming" not in output and "Moved" in output

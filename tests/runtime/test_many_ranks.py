@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.control_plane import Simulation, simulate
 
-SIZE, LOST = 128, 64
+SIZE, LOST = 64, 32
 
 
 @pytest.fixture(scope="module")
@@ -33,31 +33,17 @@ def test_ranks_meet_in_a_constant_number_of_requests_without_polling(simulation:
         }
 
 
-def test_heartbeat_of_a_rank_is_two_requests(simulation: Simulation):
+def test_heartbeats_and_the_end_of_a_rank_are_a_few_requests(simulation: Simulation):
     for rank in simulation.ranks:
         assert rank.heartbeat == {"set heartbeat": 1, "multi_get termination": 1}
-
-
-def test_one_rank_surveys_and_reports_for_all(simulation: Simulation):
-    ended = [rank for rank in simulation.ranks if rank.watchdog.rank != LOST]
-    [surveyor] = [rank for rank in ended if rank.surveys]
-    survey = {
-        "compare_set surveyor": 1,
-        "multi_get heartbeat": 2,
-        "compare_set termination": 1,
-        "set exited": 1,
-        "wait exited": 1,
-    }
-    assert surveyor.verdict == survey
-    for rank in ended:
-        if rank is not surveyor:
-            waits = {"wait exited": 1} if rank.watchdog.rank == 0 else {}
-            assert rank.verdict == {"compare_set surveyor": 1, "set exited": 1} | waits
+        # Less where the termination of another rank was read first.
+        assert rank.verdict.total() <= 3
+        assert rank.verdict.keys() <= {"multi_get heartbeat", "compare_set termination"}
 
 
 def test_one_message_names_the_lost_rank_and_every_other_rank_exits(simulation: Simulation):
-    [message] = [text for text in simulation.messages if "error" in text]
-    assert message.startswith(f"error: Rank {LOST} died or disconnected at ")
+    [message] = [text for text in simulation.messages if text.startswith("error: ")]
+    assert message.startswith(f"error: Rank {LOST} is lost at ")
     stacks = [text for text in simulation.messages if text.startswith("Stack of rank ")]
     assert len(stacks) == len(simulation.messages) - 1 == SIZE - 1
     assert simulation.codes == [75] * (SIZE - 1)

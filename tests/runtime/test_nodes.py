@@ -44,7 +44,7 @@ def test_restart_after_killed_node_gives_same_weights(
 
     output = agents[0].text
     assert output.count("error: ") == 1, output
-    assert re.search("^error: Rank 1 died or disconnected", output, re.M), output
+    assert re.search("^error: Rank 1 is lost", output, re.M), output
     left = status(tmp_path / "model")
     assert left["state"] == "failed" and left["reason"].startswith("Rank 1 ")
 

@@ -11,7 +11,7 @@ from tests.helpers.models import decode, small_model
 from translate_ddp.data.batches import Step
 from translate_ddp.modeling.engine import DecodingState
 from translate_ddp.modeling.search import SearchState
-from translate_ddp.runtime.out_of_memory import OutOfMemory, is_out_of_memory
+from translate_ddp.runtime.device import OutOfMemory, is_out_of_memory
 from translate_ddp.training.step import OptimizerStep
 
 PASS = r"a pass of (\d+) sentences of (\d+) source and (\d+) target tokens.* --max_tokens (\d+)"

@@ -13,7 +13,7 @@ from tests.helpers.processes import run_train, start
 from tests.helpers.runs import checkpoints
 from translate_ddp.modeling import kernels
 from translate_ddp.quantities import rank_names
-from translate_ddp.runtime import distributed
+from translate_ddp.runtime import world
 from translate_ddp.training.identity import describe_differences, without_path
 
 
@@ -60,7 +60,7 @@ def test_ranks_of_different_processors_train_together_in_fp32(tiny_run: list[str
 
 def train_with_gpu_on_rank_1(flags: list[str]) -> None:
     if os.environ["RANK"] == "1":
-        distributed.choose_device = lambda launch, config: (torch.device("cuda", 0), "gloo")
+        world.choose_device = lambda launch, config: (torch.device("cuda", 0), "gloo")
     run_train(flags)
 
 

@@ -9,8 +9,8 @@ import pytest
 from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import checkpoints
-from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore, CheckpointWriter
 

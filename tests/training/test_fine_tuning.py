@@ -21,7 +21,7 @@ from tests.helpers.runs import (
     validations,
 )
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import load
 from translate_ddp.training.fine_tuning import adopt_settings

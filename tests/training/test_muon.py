@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.helpers.models import small_model
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import OptimizerConfig
 from translate_ddp.training import optimizer as muon
 from translate_ddp.training.optimizer import (

@@ -11,7 +11,7 @@ from tests.helpers.faults import Run
 from tests.helpers.models import small_model
 from tests.helpers.runs import metrics
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import ModelConfig, OptimizerConfig
 from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.optimizer import (

@@ -14,7 +14,7 @@ from tests.helpers.runs import assert_same_run
 from tests.helpers.states import make_state
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.distributed import World, open_world
+from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import CheckpointConfig, DistributedConfig
 from translate_ddp.training import checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore, verify

@@ -7,7 +7,7 @@ from config import parse
 from tests.helpers.corpora import write_parallel
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, records
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.training.run import build_loader, prepare_data
 
 SIMCUT = ["--simcut", "3"]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tests.helpers import processes
 from tests.helpers.runs import assert_same_tree
 from translate_ddp.data.batches import Batch, Step
-from translate_ddp.runtime.distributed import World, open_world
+from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import DistributedConfig, OptimizerConfig
 from translate_ddp.training.optimizer import build_optimizer
 from translate_ddp.training.step import AsyncCopy, OptimizerStep, StepFlags

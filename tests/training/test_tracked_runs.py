@@ -15,8 +15,8 @@ from tests.helpers.runs import assert_same_run, records, status
 from tests.helpers.tiny_run import TINY_RUN
 from tests.helpers.wandb_server import WandbServer, read_stored_run
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import VARIABLE
+from translate_ddp.runtime.world import World
 from translate_ddp.training import trackers
 from translate_ddp.training.run_info import tracker_config
 

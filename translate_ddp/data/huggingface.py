@@ -21,8 +21,7 @@ from translate_ddp.data.readers.json_rows import read_json
 from translate_ddp.data.readers.tables import find_table, reader_of
 from translate_ddp.data.rows import Advance, Languages, Row, Rows, ignore_progress, join_rows
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.background import BackgroundThread
-from translate_ddp.runtime.heartbeat import library_call
+from translate_ddp.runtime.long_calls import BackgroundThread, library_call
 from translate_ddp.settings import SourceOptions
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from translate_ddp.data.rows import Row
-from translate_ddp.runtime.heartbeat import heartbeat
+from translate_ddp.runtime.long_calls import heartbeat
 
 T = TypeVar("T")
 Pair = tuple[str, str]  # a source sentence and its translation

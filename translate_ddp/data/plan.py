@@ -14,7 +14,7 @@ import numpy as np
 
 from translate_ddp.data.dataset import Lengths, TrainingPairs
 from translate_ddp.data.mix import Mix
-from translate_ddp.runtime.background import BackgroundThread
+from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.settings import BatchConfig, MixConfig
 
 ORDER = 6  # version of the order of the rows in an epoch; raise it with every change

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from translate_ddp.runtime.heartbeat import heartbeat
+from translate_ddp.runtime.long_calls import heartbeat
 
 PART_ROWS = 1 << 22  # sorted at once
 

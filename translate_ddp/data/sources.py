@@ -39,7 +39,7 @@ from translate_ddp.data.readers.tables import (
 )
 from translate_ddp.data.rows import Advance, Columns, Languages, Rows, make_rows
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.heartbeat import library_call
+from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.settings import SourceOptions
 
 SPLIT_STEMS = {

@@ -23,7 +23,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
-from translate_ddp.runtime.heartbeat import library_call
+from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.settings import TokenizerConfig
 from translate_ddp.text import normalize
 

@@ -30,7 +30,7 @@ from translate_ddp.modeling.search import (
     sample,
 )
 from translate_ddp.modeling.transformer import Attention, DecoderLayer, LayerCache, Transformer
-from translate_ddp.runtime.out_of_memory import FREE_MEMORY, OutOfMemory, explain_out_of_memory
+from translate_ddp.runtime.device import FREE_MEMORY, OutOfMemory, explain_out_of_memory
 from translate_ddp.settings import NBestConfig, default_micro_batch_tokens
 
 # Tokens decoded at once: source tokens with padding, times the rows of a sentence. On a GPU a step

@@ -1,1 +1,1 @@
-"""Processes: launch, ranks, watchdog, run folder. Only here is torch.distributed imported."""
+"""Processes: launch, ranks, supervision, run folder. The only use of torch.distributed."""

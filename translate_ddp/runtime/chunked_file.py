@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.runtime.files import explain_write_errors, write_atomically
-from translate_ddp.runtime.heartbeat import heartbeat
-from translate_ddp.runtime.new_file import check_new
+from translate_ddp.runtime.files import check_new, explain_write_errors, write_atomically
+from translate_ddp.runtime.long_calls import heartbeat
+from translate_ddp.runtime.world import World
 
 KEY_CHARACTERS = 12
 

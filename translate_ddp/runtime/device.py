@@ -1,16 +1,28 @@
-"""The device of a rank, its process group backend and its CUDA kernels."""
+"""The device of a rank: choice, name, CUDA kernels, out of memory."""
 
 import platform
 import re
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 import torch
 
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.launcher import Launch
+from translate_ddp.runtime.launch import Launch
 from translate_ddp.settings import DistributedConfig
+
+FREE_MEMORY = "end other programs on this device, or hide it with CUDA_VISIBLE_DEVICES=''"
+# CUDA's runtime and driver, cuBLAS, NCCL, and torch's CPU allocator.
+OUT_OF_MEMORY = re.compile(
+    r"CUDA (driver )?error: out of memory|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|Cuda failure.*out of memory|DefaultCPUAllocator"
+)
+
+
+class OutOfMemory(UserError):
+    """What did not fit, and what to lower."""
 
 
 def choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.device, str]:
@@ -71,3 +83,24 @@ def fix_cuda_kernels() -> None:
     torch.set_float32_matmul_precision("highest")
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+@contextmanager
+def explain_out_of_memory(
+    device: torch.device, where: Callable[[], str], advice: str
+) -> Iterator[None]:
+    """Raise OutOfMemory in place of torch's error: which device, where, and what to lower."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        text = f"Out of memory on {describe_device(device)}, {where()}: {advice}."
+        raise OutOfMemory(text, this_rank_only=True) from error
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out; only torch's GPU allocator and Python have a type for it."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and bool(OUT_OF_MEMORY.search(str(error)))
+    )

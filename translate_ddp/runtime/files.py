@@ -1,22 +1,28 @@
-"""Files that are complete or absent, and long reading and writing that shows progress."""
+"""Files that are complete or absent, locks, and long reading and writing that shows progress.
+
+Does not import torch.
+"""
 
 import errno
 import fcntl
 import io
 import os
 import re
+import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.runtime.heartbeat import heartbeat
+from translate_ddp.runtime.long_calls import heartbeat
 
+T = TypeVar("T")
+
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 CHUNK_BYTES = 2**24  # 16 MiB
 SYNC_BYTES = 2**26
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 PARTIAL = re.compile(r"\..+\.[0-9a-f]{32}")  # as `write_atomically` names them
 
 
@@ -55,10 +61,29 @@ def write_atomically(path: Path, data: bytes | str) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def try_lock(path: Path) -> int | None:
+    """The open descriptor of the file, created if need be and locked; None if another has the lock.
+
+    The kernel releases the lock with the descriptor, however the process ends. On a disk without
+    locks, the file is opened only. Raises OSError if it cannot be opened, or is a symbolic link.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)  # less the umask
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return descriptor
+        os.close(descriptor)
+        if error.errno != errno.EWOULDBLOCK:
+            raise
+        return None
+    return descriptor
+
+
 class SyncedFile(io.RawIOBase):
     """A new file that is written in chunks, with a heartbeat after each.
 
-    It is synced every 64 MiB: one sync of all its bytes could take longer than the watchdog's
+    It is synced every 64 MiB: one sync of all its bytes could take longer than the supervisor's
     timeout, and a sync shows no progress.
     """
 
@@ -113,20 +138,43 @@ def sync_folder(folder: Path) -> None:
             raise
 
 
-def try_lock(path: Path) -> int | None:
-    """The open descriptor of the file, created if need be and locked; None if another has the lock.
+def check_new(output: Path) -> None:
+    """Raise UserError if the output exists, or if there is no folder for it."""
+    if output == Path("-") or output.is_fifo() or output.is_char_device():
+        raise UserError(f"--output {output} is no file: pass the name of a new one.")
+    if output.exists() or output.is_symlink():
+        raise UserError(f"{output} exists already: delete it, or pass another --output.")
+    if not output.parent.is_dir():
+        raise UserError(f"There is no folder {output.parent}: create it, or pass another --output.")
 
-    The kernel releases the lock with the descriptor, however the process ends. On a disk without
-    locks, the file is opened only. Raises OSError if it cannot be opened, or is a symbolic link.
+
+def publish(output: Path, write: Callable[[Path], T]) -> T:
+    """What `write` returns for a path beside `output`, which is then renamed to it.
+
+    Nothing is left if it raises. Raises UserError if the output exists, or if the disk is full or
+    not writable.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)  # less the umask
+    check_new(output)
+    # Containers that share a disk may have the same process id.
+    partial = output.with_name(f".{output.name}.{uuid.uuid4().hex[:8]}")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in NO_LOCKS:
-            return descriptor
-        os.close(descriptor)
-        if error.errno != errno.EWOULDBLOCK:
-            raise
-        return None
-    return descriptor
+        with explain_write_errors(output):
+            result = write(partial)
+            check_new(output)  # that may have taken minutes
+            partial.rename(output)
+        return result
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        if partial.is_file():
+            partial.unlink()
+
+
+def write_new(output: Path, data: bytes) -> None:
+    """Write the file as a whole. Raises UserError if it exists, or if that fails."""
+
+    def write(partial: Path) -> None:
+        with SyncedFile(partial) as file:
+            file.write(data)
+            file.sync()
+
+    publish(output, write)

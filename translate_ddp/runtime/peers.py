@@ -1,30 +1,41 @@
-"""Heartbeats, stop requests and the reason for a termination, shared by ranks through a store.
+"""The store of the ranks: where they meet, exchange heartbeats and agree on why the run ends.
 
-A store may never reply over a cut link. So all requests run on a background thread, and a caller
-that cannot wait gets None after a timeout. No method makes more requests with more ranks.
+A store may never reply over a cut link. So a caller that cannot wait gets None after a timeout. No
+method makes more requests with more ranks.
 """
 
 import json
+import os
+import socket
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass, field
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TypeVar
 
-from torch.distributed import Store
+import torch
+import torch.distributed as dist
 
-from translate_ddp.runtime.background import BackgroundThread
+from translate_ddp.console import print_line
+from translate_ddp.errors import UserError, first_line
+from translate_ddp.quantities import rank_names
+from translate_ddp.runtime.launch import Launch, first_slurm_host
+from translate_ddp.runtime.long_calls import try_for
 from translate_ddp.runtime.run_folder import RunStatus
 
 T = TypeVar("T")
 
+MIN_RENDEZVOUS_SECONDS = 60.0  # in which launchers start processes, whatever the timeout is
+NOTICE_SECONDS = 10.0  # until a rank prints which ranks it waits for
+CONFIRMATION_SECONDS = 0.5  # until rank 0 looks for requests that replaced older ones
 HEARTBEAT_SECONDS = 0.5  # between the heartbeats of a rank, with few ranks
 HEARTBEATS_PER_SECOND = 500  # that the store receives at most, with many ranks
 REPLY_SECONDS = 5.0  # timeout for a reply of the store when the run ends, with few ranks
 SURVEY_HEARTBEATS = 3  # of each rank in a survey
-EXIT_HEARTBEATS = 4  # in which the other ranks receive a termination and print their stacks
-REPLY_HEARTBEATS = 10  # in which the store replies: more than a survey and all exits take
+REPLY_HEARTBEATS = 10  # in which the store replies: more than a survey takes
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,6 @@ class Termination:
     message: str
     exit_code: int  # of every rank
     rank: int  # that claims it
-    lost_ranks: list[int] = field(default_factory=list)  # do not respond
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,7 @@ class Heartbeat:
     number: int  # another one in each heartbeat of a rank
     phases: int  # entered so far
     is_waiting: bool  # for the work of another rank
+    idle: float  # seconds without progress; 0 in a phase without timeout
     where: str
 
 
@@ -54,54 +65,25 @@ def slowest(heartbeats: dict[int, Heartbeat]) -> list[int]:
     return [rank for rank, value in progress.items() if value == min(progress.values())]
 
 
-def create_keys(store: Store, size: int) -> None:
-    """Create the keys that `Peers` reads, empty. The store would wait for those that are missing.
-
-    One rank calls it before any other uses the store.
-    """
-    keys = ["termination", "stop", *(f"heartbeat/{rank}" for rank in range(size))]
-    store.multi_set(keys, [""] * len(keys))  # pyright: ignore  # missing in torch's stubs
-
-
 class Peers:
-    """The store as seen by one rank. All methods but the first three block until it replies."""
+    """The store as seen by one rank. All methods but `try_call` block until it replies."""
 
-    def __init__(self, store: Store, rank: int, size: int) -> None:
+    def __init__(self, store: dist.Store, rank: int, size: int) -> None:
         """`create_keys` has prepared the store for `size` ranks."""
         self.rank, self.size = rank, size
         self.heartbeat_seconds = max(HEARTBEAT_SECONDS, size / HEARTBEATS_PER_SECOND)
         self.reply_seconds = max(REPLY_SECONDS, REPLY_HEARTBEATS * self.heartbeat_seconds)
         self._is_reachable = True
         self._store = store
-        self._background = BackgroundThread("peers")
-
-    def submit(self, call: Callable[[], T]) -> "Future[T]":
-        """The future result of a call of the methods below, on the background thread."""
-        return self._background.submit(call)
 
     def try_call(self, call: Callable[[], T]) -> T | None:
-        """The result of such a call, or None if the store is lost or does not reply in time."""
-        if not self._is_reachable:
-            return None
-        try:
-            return self._background.result(call, self.reply_seconds)
-        except Exception:
-            self._is_reachable = False  # the thread may be stuck: the next call would time out too
-            return None
-
-    def close(self) -> None:
-        # A thread that is still in the store's code when Python exits would abort the process.
-        self._background.close(self.reply_seconds)
+        """The result of a call of the methods below, or None if the store is lost or too slow."""
+        result = try_for(self.reply_seconds, call) if self._is_reachable else None
+        self._is_reachable = result is not None  # the next call would time out too
+        return result
 
     def send_heartbeat(self, heartbeat: Heartbeat) -> None:
         self._store.set(f"heartbeat/{self.rank}", json.dumps(asdict(heartbeat)))
-
-    def heartbeats(self, ranks: Iterable[int]) -> dict[int, Heartbeat]:
-        """The last heartbeat of each of these ranks that ever sent one."""
-        ranks = list(ranks)
-        found = self._store.multi_get([f"heartbeat/{rank}" for rank in ranks])
-        pairs = zip(ranks, found, strict=True)
-        return {rank: Heartbeat(**json.loads(text)) for rank, text in pairs if text}
 
     def read_requests(self) -> tuple[Termination | None, str]:
         """The termination that a rank has claimed, and the reason of a stop request, '' if none."""
@@ -111,10 +93,6 @@ class Peers:
     def request_stop(self, reason: str) -> None:
         self._store.set("stop", reason)
 
-    def claim_survey(self) -> bool:
-        """Whether this rank is the first to claim it: it then has to find out why the run ends."""
-        return self._store.compare_set("surveyor", "", str(self.rank)).decode() == str(self.rank)
-
     def survey(
         self, next_heartbeat: Callable[[], Heartbeat]
     ) -> tuple[dict[int, Heartbeat], list[int]]:
@@ -122,11 +100,11 @@ class Peers:
 
         Waits for a few heartbeats, and sends some itself, as other ranks may survey this one.
         """
-        before = self.heartbeats(range(self.size))
+        before = self._heartbeats()
         for _ in range(SURVEY_HEARTBEATS):
             time.sleep(self.heartbeat_seconds)
             self.send_heartbeat(next_heartbeat())
-        now = self.heartbeats(range(self.size))
+        now = self._heartbeats()
         others = (rank for rank in range(self.size) if rank != self.rank)
         return now, [rank for rank in others if now.get(rank) == before.get(rank)]
 
@@ -135,14 +113,177 @@ class Peers:
         mine = json.dumps(asdict(termination))
         return Termination(**json.loads(self._store.compare_set("termination", "", mine)))
 
-    def send_exit(self) -> None:
-        """Report that this rank has printed its stack."""
-        self._store.set(f"exited/{self.rank}", "")
+    def _heartbeats(self) -> dict[int, Heartbeat]:
+        """The last heartbeat of each rank that ever sent one."""
+        found = self._store.multi_get([f"heartbeat/{rank}" for rank in range(self.size)])
+        return {rank: Heartbeat(**json.loads(text)) for rank, text in enumerate(found) if text}
 
-    def wait_for_exits(self, lost_ranks: Sequence[int]) -> None:
-        """Wait until all other ranks have called `send_exit`, or for a few heartbeats."""
-        others = set(range(self.size)) - {self.rank, *lost_ranks}
-        seconds = EXIT_HEARTBEATS * self.heartbeat_seconds
-        if others:
-            keys = [f"exited/{rank}" for rank in sorted(others)]
-            self._store.wait(keys, timedelta(seconds=seconds))
+
+def create_keys(store: dist.Store, size: int) -> None:
+    """Create the keys that `Peers` reads, empty. The store would wait for those that are missing.
+
+    One rank calls it before any other uses the store.
+    """
+    keys = ["termination", "stop", *(f"heartbeat/{rank}" for rank in range(size))]
+    store.multi_set(keys, [""] * len(keys))  # pyright: ignore  # missing in torch's stubs
+
+
+def meet(launch: Launch, timeout_minutes: float) -> tuple[dist.Store, Peers]:
+    """The store that the ranks of this start share, and a second connection for the supervisor.
+
+    Prints who is awaited after 10 seconds. Raises UserError if the store cannot be reached, or if a
+    rank does not come within the timeout, or a minute if that is shorter.
+    """
+    meeting = Meeting(launch, max(60 * timeout_minutes, MIN_RENDEZVOUS_SECONDS))
+    # torchrun serves a store of its own, which it keeps over all restarts.
+    has_agents_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    notice = threading.Timer(NOTICE_SECONDS, meeting.print_notice)
+    notice.daemon = True
+    notice.start()
+    try:
+        store = meeting.connect(is_server=launch.rank == 0 and not has_agents_store)
+        name = meeting.agree_on_name(store)
+    finally:
+        notice.cancel()
+    # A request that waits for its reply blocks its connection.
+    peers = Peers(dist.PrefixStore(f"{name}/peers", meeting.connect()), launch.rank, launch.size)
+    return dist.PrefixStore(name, store), peers
+
+
+class Meeting:
+    """All ranks of a start, in a store that no rank of another start shares."""
+
+    def __init__(self, launch: Launch, timeout_seconds: float) -> None:
+        self.launch, self.timeout_seconds = launch, timeout_seconds
+        self.host, self.port = address(os.environ)
+        self._deadline = time.monotonic() + timeout_seconds
+        others = range(1, launch.size) if launch.rank == 0 else [0]
+        self._awaited = rank_names(others)
+        self._problem = ""
+
+    def print_notice(self) -> None:
+        """Print for whom this rank waits, once for the ranks of a node."""
+        if self.launch.local_rank == 0:
+            why = f" ({self._problem})" if self._problem else ""
+            where = f"{self.host}:{self.port}"
+            print_line(f"Rank {self.launch.rank} waits at {where} for {self._awaited}{why}.")
+
+    def connect(self, is_server: bool = False) -> dist.Store:
+        """A connection to the store; `is_server`: this process serves it. Raises UserError."""
+        timeout, host = timedelta(seconds=self.timeout_seconds), self.host
+        try:
+            if is_server:
+                host = "localhost"
+            else:
+                self._wait_for_server()
+            return dist.TCPStore(
+                host, self.port, is_master=is_server, wait_for_workers=False, timeout=timeout
+            )
+        except (OSError, dist.DistError) as error:
+            raise UserError(
+                f"Rank {self.launch.rank} cannot connect to {self.host}:{self.port}: "
+                f"{first_line(error)}. Check the address, free the port, or choose another with "
+                "MASTER_ADDR, MASTER_PORT or torchrun's --rdzv-endpoint.",
+                this_rank_only=self.launch.local_rank == 0 < self.launch.rank,
+            ) from error
+
+    def _wait_for_server(self) -> None:
+        """Wait until a process serves the store. Raises OSError if none does.
+
+        torch's own connection attempts print raw lines, and end long after the timeout.
+        """
+        while True:
+            try:
+                socket.create_connection((self.host, self.port), timeout=NOTICE_SECONDS).close()
+                return
+            except OSError as error:
+                if time.monotonic() > self._deadline:
+                    raise
+                self._problem = error.strerror or first_line(error)
+            time.sleep(0.2)
+
+    def agree_on_name(self, store: dist.Store) -> str:
+        """A name that all ranks of this start share, and no rank of an earlier one.
+
+        A store of torchrun has keys that dead ranks wrote. So each rank requests the name under a
+        new random key, and rank 0 replies until all have confirmed. Raises UserError if a rank does
+        not come in time.
+        """
+        rank, size = self.launch.rank, self.launch.size
+        if rank == 0:
+            name = uuid.uuid4().hex
+            create_keys(dist.PrefixStore(f"{name}/peers", store), size)
+            self._reply(store, name, range(1, size))
+            return name
+        mine = uuid.uuid4().hex
+        store.set(f"request/{rank}", mine)
+        if not _wait(store, [f"reply/{mine}"], self._deadline - time.monotonic()):
+            raise self._absent("Rank 0", this_rank_only=self.launch.local_rank == 0)
+        name = store.get(f"reply/{mine}").decode()
+        store.set(f"{name}/confirmed/{rank}", "")
+        return name
+
+    def _reply(self, store: dist.Store, name: str, ranks: Sequence[int]) -> None:
+        requests = [f"request/{rank}" for rank in ranks]
+        confirmations = [f"{name}/confirmed/{rank}" for rank in ranks]
+        while ranks and (left := self._deadline - time.monotonic()) > 0:
+            if _wait(store, requests, min(left, NOTICE_SECONDS / 2)):
+                replies = [f"reply/{request.decode()}" for request in store.multi_get(requests)]
+                store.multi_set(replies, [name] * len(replies))  # pyright: ignore
+                if _wait(store, confirmations, CONFIRMATION_SECONDS):
+                    return
+            self._awaited = rank_names(
+                [n for n, key in zip(ranks, confirmations, strict=True) if not store.check([key])]
+            )
+        if ranks:
+            raise self._absent(self._awaited.capitalize())
+
+    def _absent(self, names: str, this_rank_only: bool = False) -> UserError:
+        return UserError(
+            f"{names} of {self.launch.size} ranks did not come to {self.host}:{self.port} within "
+            f"{self.timeout_seconds:g} s: check that every node was started, with the same number "
+            "of nodes and the same address.",
+            this_rank_only,
+        )
+
+
+def address(environment: "os._Environ[str] | dict[str, str]") -> tuple[str, int]:
+    """Host and port of the store: torchrun's, or under `srun` the first host and a port by job."""
+    host = environment.get("MASTER_ADDR") or first_slurm_host(
+        environment.get("SLURM_STEP_NODELIST", "127.0.0.1")
+    )
+    port = 20000 + int(environment.get("SLURM_JOB_ID", "0")) % 10000
+    return host, int(environment.get("MASTER_PORT") or port)
+
+
+def _wait(store: dist.Store, keys: list[str], seconds: float) -> bool:
+    """Whether the store has all keys within this time."""
+    with suppress(dist.DistStoreError):
+        store.wait(keys, timedelta(seconds=seconds))
+        return True
+    return False
+
+
+def check_same_device(store: dist.Store, rank: int, device: torch.device, backend: str) -> None:
+    """Raise UserError if another rank has another kind of device or backend: they would hang."""
+    mine = f"{device.type} with {backend}"
+    first = store.compare_set("device", "", mine).decode()
+    if first != mine:
+        raise UserError(
+            f"Rank {rank} uses {mine}, another rank {first}: run nvidia-smi on every node, give "
+            "all ranks the same --backend, or set CUDA_VISIBLE_DEVICES='' on all nodes for CPUs.",
+            this_rank_only=True,
+        )
+
+
+def claim_gpu(store: dist.Store, rank: int, device: torch.device) -> None:
+    """Raise UserError if another rank has this rank's GPU: NCCL would hang or fail obscurely."""
+    gpu = str(torch.cuda.get_device_properties(device).uuid)
+    owner = store.compare_set(f"gpu/{gpu}", "", str(rank)).decode()
+    if owner != str(rank):
+        raise UserError(
+            f"Ranks {owner} and {rank} would share one GPU: start as many processes as there are "
+            "GPUs (--nproc_per_node), set LOCAL_RANK or let each process see a GPU of its own, or "
+            "set CUDA_VISIBLE_DEVICES='' for CPUs.",
+            this_rank_only=True,
+        )

@@ -20,15 +20,19 @@ from translate_ddp.run_record import (
     SETTINGS_FILE,
     STATUS_FILE,
 )
-from translate_ddp.runtime.files import delete_partial_files, explain_write_errors, write_atomically
-from translate_ddp.runtime.heartbeat import heartbeat
+from translate_ddp.runtime.files import (
+    delete_partial_files,
+    explain_write_errors,
+    try_lock,
+    write_atomically,
+)
+from translate_ddp.runtime.long_calls import heartbeat
 
 LOCK_FILE = ".lock"
 HOLDER_FILE = ".holder"  # which process has the lock
 WAIT_SECONDS = 30.0  # for the processes of an earlier start to end
 # On another machine: a server of NFSv4 releases the locks of one that has died after 90 s.
 REMOTE_WAIT_SECONDS = 120.0
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 RunStatus = Literal["running", "finished", "preempted", "failed"]
 
 
@@ -49,49 +53,51 @@ class RunFolder:
         that two runs write: the one that does not find its own stops before it saves.
         Raises UserError if another run holds the lock, or if the folder is not writable.
         """
-        with explain_write_errors(self.path, "Choose another --model_folder."):
+        advice = "Choose another --model_folder."
+        with explain_write_errors(self.path, advice):
+            if self.path.is_symlink() and not self.path.exists():
+                raise UserError(
+                    f"{self.path} is a symbolic link to {self.path.readlink()}, which does not "
+                    "exist: create that folder, or delete the link."
+                )
             self.path.mkdir(parents=True, exist_ok=True)
             self._check_files()
-            # It stays open: the kernel releases the lock with the process, however that ends.
-            descriptor = os.open(
-                self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600
-            )
-            if not self._wait_for_lock(descriptor):
-                os.close(descriptor)
-                return int(self._holder()["rank"])
-            self._lock = descriptor
+        with explain_write_errors(self.path / LOCK_FILE, advice):
+            self._lock = self._wait_for_lock()
+        if self._lock is None:
+            return int(self._holder()["rank"])
+        with explain_write_errors(self.path, advice):
             delete_partial_files(self.path)
             mine = {"token": self._token, "pid": os.getpid(), "host": socket.gethostname()}
-            mine |= {"kernel": kernel_id(), "rank": rank}
-            # Not in the open file: other nodes need not see what is written to it before it is
-            # closed.
-            write_atomically(self.path / HOLDER_FILE, json.dumps(mine))
-            return rank
+            # Not in the locked file: other nodes need not see what is written to a file before it
+            # is closed.
+            write_atomically(
+                self.path / HOLDER_FILE, json.dumps(mine | {"kernel": kernel_id(), "rank": rank})
+            )
+        return rank
 
     def _check_files(self) -> None:
         """Raise UserError if a run would replace a file that is not of a run."""
-        names = [path.name for path in self.path.iterdir()]
-        if {LOCK_FILE, METRICS_FILE, EVENTS_FILE} & set(names) or any(
+        names = {path.name for path in self.path.iterdir()}
+        if {LOCK_FILE, METRICS_FILE, EVENTS_FILE} & names or any(
             name.endswith(".pt") for name in names
         ):
             return  # a run has used the folder, or its files were copied to it
-        written = {*RECORD_FILES, STATUS_FILE, SETTINGS_FILE}
-        if found := sorted(written & set(names)):
+        if found := sorted({*RECORD_FILES, STATUS_FILE, SETTINGS_FILE} & names):
             raise UserError(
                 f"{self.path} is not the folder of a run, but holds {', '.join(found)}, and a run "
                 "writes files of these names: pass another --model_folder."
             )
 
-    def _wait_for_lock(self, descriptor: int) -> bool:
-        """True once this process has the lock; False if another one of this start has it."""
-        started_at = time.monotonic()
-        has_notice = False
+    def _wait_for_lock(self) -> int | None:
+        """The descriptor of the lock; None if another process of this start has it."""
+        started_at, has_notice = time.monotonic(), False
         while True:
             holder = self._holder()
             if holder.get("token") == self._token:
-                return False
-            if self._try_lock(descriptor):
-                return True
+                return None
+            if (descriptor := try_lock(self.path / LOCK_FILE)) is not None:
+                return descriptor
             user = f"process {holder.get('pid', 'unknown')} on {holder.get('host', 'some host')}"
             is_near = holder.get("kernel") == kernel_id()
             if time.monotonic() - started_at > (WAIT_SECONDS if is_near else REMOTE_WAIT_SECONDS):
@@ -104,20 +110,6 @@ class RunFolder:
                 has_notice = True
             heartbeat()
             time.sleep(0.2)
-
-    def _try_lock(self, descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-            print_line(
-                f"warning: The disk of {self.path} has no locks ({error.strerror}), so a second run"
-                " in this folder is not rejected. The first one then ends at its next save."
-            )
-        return True
 
     def is_gone(self) -> bool:
         """Whether the folder, or only its lock, was deleted or moved since it was locked."""

@@ -20,8 +20,8 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.cpus import usable_cores
-from translate_ddp.runtime.heartbeat import heartbeat
+from translate_ddp.runtime.environment import usable_cores
+from translate_ddp.runtime.long_calls import heartbeat
 
 S = TypeVar("S")
 T = TypeVar("T")

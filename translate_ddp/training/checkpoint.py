@@ -29,11 +29,11 @@ from translate_ddp.errors import NotSaved, UserError, first_line
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.quantities import rank_names
 from translate_ddp.run_record import METRICS_FILE, RECORD_FILES
-from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile, read_chunks, sync_folder
-from translate_ddp.runtime.heartbeat import heartbeat, library_call
+from translate_ddp.runtime.long_calls import heartbeat, library_call
 from translate_ddp.runtime.run_folder import LOCK_FILE, RunFolder
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint_name import (
     DIGEST_CHARACTERS,

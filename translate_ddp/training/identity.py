@@ -18,7 +18,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.quantities import rank_names
 from translate_ddp.runtime.device import processor_name
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config, CorpusConfig, Resume, Settings, all_settings, by_name
 from translate_ddp.training.checkpoint_name import is_word
 from translate_ddp.training.state import RunIdentity, RunState

@@ -11,7 +11,7 @@ from torch import Tensor
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.data.plan import Plan
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.state import Position
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import ModelConfig
 from translate_ddp.training.checkpoint import MISSING, CheckpointStore, DamagedFile, load, verify
 from translate_ddp.training.checkpoint_name import Checkpoint, parse_name

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import OptimizerConfig
 
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3

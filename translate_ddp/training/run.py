@@ -30,11 +30,11 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import choose_preset, with_preset
 from translate_ddp.quantities import counted
 from translate_ddp.run_record import METRICS_FILE, SETTINGS_FILE, LaunchFacts
-from translate_ddp.runtime.cpu_memory import keep_freed_memory
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.environment import keep_freed_memory
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
-from translate_ddp.runtime.launch_record import is_restart, launch_names, record_launch
+from translate_ddp.runtime.launch import is_restart, launch_names, record_launch
 from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, Config, Precision
 from translate_ddp.training.attended import attention_of
 from translate_ddp.training.checkpoint import (

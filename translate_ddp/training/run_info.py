@@ -26,7 +26,7 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import counted, describe_seconds, number, size
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, Settings, all_settings, by_name
 from translate_ddp.training.identity import without_paths
 from translate_ddp.training.optimizer import MAX_WARMUP, allocated_size, learning_rate

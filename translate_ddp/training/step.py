@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from translate_ddp.data.batches import Batch, Step
-from translate_ddp.runtime.distributed import World
+from translate_ddp.runtime.device import explain_out_of_memory
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.runtime.out_of_memory import explain_out_of_memory
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import OptimizerConfig
 from translate_ddp.training.optimizer import allocate_moments, learning_rate, skip_if
 

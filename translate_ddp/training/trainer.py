@@ -12,8 +12,8 @@ from translate_ddp.errors import Stopped
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.progress import Progress
 from translate_ddp.quantities import number
-from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import TrainConfig
 from translate_ddp.training.checkpoint import CheckpointWriter, check_weights
 from translate_ddp.training.identity import describe_environment

@@ -14,8 +14,8 @@ from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import Stopped
 from translate_ddp.modeling.engine import Engine, TorchEngine, ignore
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.runtime.distributed import World
 from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import GREEDY, NBestConfig, ValidateOn
 from translate_ddp.text import normalize
 from translate_ddp.training.logbook import Logbook, Sample

@@ -10,7 +10,7 @@ import tyro
 from translate_ddp.apps.commands.model_commands import SavedModel
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.new_file import check_new, publish
+from translate_ddp.runtime.files import check_new, publish
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import write
 from translate_ddp.training.checkpoint_name import check_no_digest

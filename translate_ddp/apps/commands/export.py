@@ -21,9 +21,9 @@ from translate_ddp.apps.exporting.trained_model import (
     choose_sentences,
 )
 from translate_ddp.console import print_line
-from translate_ddp.runtime.cpus import threads_per_process
-from translate_ddp.runtime.launcher import Launch
-from translate_ddp.runtime.new_file import check_new, publish
+from translate_ddp.runtime.environment import threads_per_process
+from translate_ddp.runtime.files import check_new, publish
+from translate_ddp.runtime.launch import Launch
 from translate_ddp.training.checkpoint import load, write
 from translate_ddp.training.checkpoint_name import check_no_digest
 from translate_ddp.training.identity import without_paths

@@ -12,7 +12,7 @@ from translate_ddp.apps.commands.command_line import check_page, given_flags, wr
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.presets import choose_preset, with_preset
-from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.runtime.launch import read_launch
 from translate_ddp.settings import (
     BatchConfig,
     Config,

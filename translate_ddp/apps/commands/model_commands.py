@@ -27,8 +27,8 @@ from translate_ddp.data.readers.byte_stream import compression_of
 from translate_ddp.errors import Stopped, UserError, first_line
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.chunked_file import ChunkedFile
-from translate_ddp.runtime.distributed import World, open_world
-from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.runtime.launch import read_launch
+from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import (
     CheckpointConfig,
     CorpusConfig,
@@ -260,7 +260,7 @@ def write_file(output: str, open_rows: Callable[[], Rows], label: str) -> None:
     file exists or cannot be written, or at a request to stop, which is followed after a batch.
     """
     with open_world(DistributedConfig(timeout_minutes=TIMEOUT_MINUTES)) as world:
-        world.watchdog.begin_training()
+        world.supervisor.begin_training()
         rows = on_every_rank(world, "opening the model and the input", open_rows)
         write_rows(Path(output), rows, world, label)
 
@@ -295,8 +295,8 @@ def write_rows(output: Path, rows: Rows, world: World, label: str) -> None:
 
     def on_done(rows: int) -> None:
         progress.advance(rows)
-        world.watchdog.heartbeat()
-        if world.watchdog.stop_reason is not None:
+        world.supervisor.heartbeat()
+        if world.supervisor.stop_reason is not None:
             raise Stopped
 
     own = sum(len(parts[chunk]) for chunk in file.of_this_rank(missing))
@@ -304,7 +304,7 @@ def write_rows(output: Path, rows: Rows, world: World, label: str) -> None:
         with closing(Progress(label, own, shown=world.is_main, lines_to=sys.stderr)) as progress:
             file.compute(missing, lambda chunk: to_bytes(rows.lines(parts[chunk], on_done)))
     except Stopped:
-        reason = world.watchdog.stop_reason or "on another rank"
+        reason = world.supervisor.stop_reason or "on another rank"
         raise UserError(
             f"Stopped ({reason}) before {output} was complete: run the same command to continue."
         ) from None

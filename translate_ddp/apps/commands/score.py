@@ -25,7 +25,7 @@ from translate_ddp.apps.commands.model_commands import (
 from translate_ddp.console import print_line
 from translate_ddp.modeling.engine import ignore
 from translate_ddp.quantities import counted
-from translate_ddp.runtime.launcher import is_first_process
+from translate_ddp.runtime.launch import is_first_process
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ ones before it.
 """
 
 import argparse
-import gc
 import os
 import sys
 from collections.abc import Sequence, Set
@@ -21,7 +20,7 @@ from translate_ddp.apps.commands.command_line import expand_home, given_flags, s
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.presets import PRESETS, choose_preset, with_values
 from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
-from translate_ddp.runtime.launcher import is_first_process, read_launch
+from translate_ddp.runtime.launch import is_first_process, read_launch
 from translate_ddp.settings import Config, CorpusConfig, Stage, all_settings
 from translate_ddp.training.metrics import find_metric
 
@@ -32,16 +31,14 @@ Settings = dict[str, Any]
 def run(arguments: Sequence[str]) -> None:
     """Train as the command line says. It is read before torch is imported, which takes seconds."""
     config, given = read_command_line(arguments)
-    from translate_ddp.runtime.distributed import record
+    from translate_ddp.runtime.world import record
 
-    gc.freeze()
-    gc.enable()
     record(train)(config, given)
 
 
 def train(config: Config, given: Set[str]) -> None:
     """Train on this rank, from the start or from a checkpoint; exit after a request to stop."""
-    from translate_ddp.runtime.distributed import open_world
+    from translate_ddp.runtime.world import open_world
     from translate_ddp.training.run import Run
 
     with report_errors(is_first_process(os.environ)), open_world(config.distributed) as world:

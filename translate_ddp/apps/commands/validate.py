@@ -21,9 +21,9 @@ from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.readers.byte_stream import spooled
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import counted, number
-from translate_ddp.runtime.distributed import World
-from translate_ddp.runtime.new_file import check_new, write_new
-from translate_ddp.runtime.out_of_memory import FREE_MEMORY, explain_out_of_memory
+from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
+from translate_ddp.runtime.files import check_new, write_new
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import NBestConfig, SearchConfig
 from translate_ddp.text import normalize
 from translate_ddp.training.bootstrap import compare, score_intervals

@@ -39,8 +39,8 @@ from translate_ddp.modeling.ctranslate2_engine import (
 )
 from translate_ddp.modeling.transformer import sinusoids
 from translate_ddp.optional_dependency import import_optional
-from translate_ddp.runtime.cpus import threads_per_process
-from translate_ddp.runtime.launcher import Launch
+from translate_ddp.runtime.environment import threads_per_process
+from translate_ddp.runtime.launch import Launch
 from translate_ddp.settings import ModelConfig
 from translate_ddp.text import base_language
 

@@ -24,8 +24,8 @@ from translate_ddp.data.selection import smallest
 from translate_ddp.data.tokenizer import UNK, Tokenizer, build_tokenizer
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.device import choose_device, describe_device, fix_cuda_kernels
-from translate_ddp.runtime.distributed import World
-from translate_ddp.runtime.launcher import ONE_PROCESS
+from translate_ddp.runtime.launch import ONE_PROCESS
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config, CorpusConfig, MixConfig
 from translate_ddp.training.run import build_loader, build_model, build_step
 

@@ -11,7 +11,7 @@ from translate_ddp.data.readers.columns import Wanted
 from translate_ddp.data.readers.encoding import InvalidLines
 from translate_ddp.data.readers.json_rows import NESTED
 from translate_ddp.data.rows import Advance, Columns, Rows, make_rows
-from translate_ddp.runtime.heartbeat import heartbeat
+from translate_ddp.runtime.long_calls import heartbeat
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,8 @@ from typing import IO, Any
 from translate_ddp.data.rows import Advance
 from translate_ddp.errors import UserError, cleanup
 from translate_ddp.runtime.files import read_chunks
-from translate_ddp.runtime.heartbeat import heartbeat
-from translate_ddp.runtime.launcher import read_launch
+from translate_ddp.runtime.launch import read_launch
+from translate_ddp.runtime.long_calls import heartbeat
 
 BLOCK_BYTES = 2**20
 HEAD_BYTES = 64

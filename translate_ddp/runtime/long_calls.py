@@ -1,12 +1,52 @@
-"""Calls that may block forever, on a thread that the program can abandon."""
+"""Calls that take long, or never return: their progress, and a thread that can be abandoned.
+
+The supervisor of a process (`runtime.supervisor`) ends it if `PROGRESS` shows none for its timeout.
+Does not import torch.
+"""
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+@dataclass
+class Progress:
+    """What this process has done."""
+
+    at: float = time.monotonic()  # the time of the last heartbeat
+    heartbeats: int = 0
+    library_calls: int = 0  # that have not returned; they report no progress
+
+
+PROGRESS = Progress()
+
+
+def heartbeat() -> None:
+    """Report that this process makes progress: long work calls it in its loops."""
+    PROGRESS.at = time.monotonic()
+    PROGRESS.heartbeats += 1
+
+
+@contextmanager
+def library_call() -> Iterator[None]:
+    """Within it, this process has no timeout.
+
+    A library that reads a large file or trains a tokenizer in one call may take hours. If it hangs,
+    nothing detects that.
+    """
+    PROGRESS.library_calls += 1
+    try:
+        yield
+    finally:
+        PROGRESS.library_calls -= 1
+        heartbeat()
 
 
 class BackgroundThread:

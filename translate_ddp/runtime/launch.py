@@ -1,13 +1,21 @@
-"""Rank, world size and restarts of this process, from the variables of torchrun or Slurm.
+"""The launch of this process, from the variables of torchrun or Slurm, and its record in a folder.
 
-Does not import torch, which takes seconds.
+The record distinguishes a restart by the launcher from a new start. torchrun starts all ranks
+again after one was lost and when a node joins or leaves, and Slurm requeues a job. They repeat the
+command with its flags, which were meant for the first start. Does not import torch, which takes
+seconds.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.files import write_atomically
+
+LAUNCH_FILE = ".launch"
 
 UNSET = (
     "Start with torchrun, or unset RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and "
@@ -123,3 +131,40 @@ def first_slurm_host(nodelist: str) -> str:
     if match is None:
         raise UserError(f"SLURM_STEP_NODELIST contains no host: {nodelist!r}.")
     return match[1] + (match[2] or "")
+
+
+def launch_names(environment: Mapping[str, str]) -> list[str]:
+    """The names of the torchrun and of the Slurm job that started this process, if any."""
+    return [*_torchrun_name(environment), *_slurm_starts(environment)[-1:]]
+
+
+def is_restart(environment: Mapping[str, str], folder: Path) -> bool:
+    """Whether the run in the folder was begun by the same torchrun, or by the job before a requeue.
+
+    The next `srun` of an interactive Slurm job is not a restart.
+    """
+    try:
+        begun = json.loads((folder / LAUNCH_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    earlier = [*_torchrun_name(environment), *_slurm_starts(environment)[:-1]]
+    return not set(begun).isdisjoint(earlier)
+
+
+def record_launch(folder: Path, names: Iterable[str]) -> None:
+    """Record that these launchers have begun the run in the folder. Raises OSError."""
+    write_atomically(folder / LAUNCH_FILE, json.dumps(sorted(names)))
+
+
+def _torchrun_name(environment: Mapping[str, str]) -> list[str]:
+    # A folder that each torchrun makes for itself; `--log-dir=/dev/null` unsets it.
+    folder = re.match("(.+)/attempt_", environment.get("TORCHELASTIC_ERROR_FILE", ""))
+    return [f"torchrun with logs in {folder[1]}"] if folder else []
+
+
+def _slurm_starts(environment: Mapping[str, str]) -> list[str]:
+    """The starts of this Slurm job so far, this one last; empty outside of Slurm."""
+    if "SLURM_JOB_ID" not in environment:
+        return []
+    restarts = int(environment.get("SLURM_RESTART_COUNT") or 0)
+    return [f"start {n} of Slurm job {environment['SLURM_JOB_ID']}" for n in range(restarts + 1)]

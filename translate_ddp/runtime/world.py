@@ -6,7 +6,6 @@ With one process every collective is the identity, so no caller checks for other
 
 import itertools
 import os
-import re
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -20,17 +19,12 @@ from torch import Tensor, nn
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
-from translate_ddp.errors import Stopped, UserError, type_and_line
-from translate_ddp.runtime.cpus import threads_per_process
-from translate_ddp.runtime.device import choose_device, fix_cuda_kernels
-from translate_ddp.runtime.environment import check_interfaces
-from translate_ddp.runtime.flight_recorder import write_flight_recorder
-from translate_ddp.runtime.launcher import Launch, read_launch
-from translate_ddp.runtime.out_of_memory import explain_out_of_memory
-from translate_ddp.runtime.peers import Peers, Termination
-from translate_ddp.runtime.process_exit import ExitCode
-from translate_ddp.runtime.rendezvous import check_same_device, claim_gpu, meet
-from translate_ddp.runtime.watchdog import Watchdog, open_watchdog
+from translate_ddp.errors import Stopped, UserError
+from translate_ddp.runtime.device import choose_device, explain_out_of_memory, fix_cuda_kernels
+from translate_ddp.runtime.environment import threads_per_process, unknown_interface
+from translate_ddp.runtime.launch import Launch, read_launch
+from translate_ddp.runtime.peers import check_same_device, claim_gpu, meet
+from translate_ddp.runtime.supervisor import Supervisor, supervise
 from translate_ddp.settings import DistributedConfig
 
 T = TypeVar("T")
@@ -38,11 +32,9 @@ T = TypeVar("T")
 __all__ = ["World", "open_world", "record"]
 
 LOWER_MEMORY = "lower --max_tokens, choose a smaller model (--preset), or end other programs"
-# Timeout of collectives. The watchdog ends a hang, with a message that names the rank. Work before
-# training, and a validation on rank 0, may take any time while the others wait in a collective.
+# Timeout of collectives. The supervisor ends a hang, with a message that names the rank. Work
+# before training, and a validation on rank 0, may take any time while others wait in a collective.
 NEVER = timedelta(days=365)
-# Messages of gloo for a lost rank; other backends raise types of torch.
-LOST_PEER = re.compile(r"gloo/|Connection (closed|reset|refused)|Timed out waiting|Broken pipe")
 
 
 @dataclass(frozen=True)
@@ -58,7 +50,7 @@ class World:
     backend: str = "none"
     nodes: tuple[int, ...] = ()  # the node of each rank; () if there is one
     disk_holders: tuple[int, ...] = (0,)  # for each node, the rank that locked its model folder
-    watchdog: Watchdog = field(default_factory=Watchdog, repr=False, compare=False)
+    supervisor: Supervisor = field(default_factory=Supervisor, repr=False, compare=False)
 
     @property
     def is_main(self) -> bool:
@@ -89,29 +81,25 @@ class World:
             dist.all_reduce(tensor)
         return tensor
 
+    def broadcast_(self, tensor: Tensor, source: int) -> Tensor:
+        """Replace the tensor by that of rank `source`, of the same shape and dtype; return it."""
+        if self.size > 1:
+            dist.broadcast(tensor, source)
+        return tensor
+
+    def broadcast(self, value: T | None, source: int) -> T:
+        """The value of rank `source`, on every rank. It is pickled. The others may pass None."""
+        values: list[Any] = [value]
+        if self.size > 1:
+            dist.broadcast_object_list(values, source)
+        return values[0]
+
     def gather(self, value: T) -> list[T]:
         """The values of all ranks, in the order of ranks. They are pickled."""
         values = [value] * self.size
         if self.size > 1:
             dist.all_gather_object(values, value)
         return values
-
-    def broadcast(self, data: bytes | None, source: int) -> bytes:
-        """The data of rank `source`, on every rank. The others pass None."""
-        received = [data]
-        if self.size > 1:
-            dist.broadcast_object_list(received, src=source)
-        assert received[0] is not None
-        return received[0]
-
-    @property
-    def supervisor(self):
-        return self.watchdog
-
-    def broadcast_(self, tensor: Tensor, source: int) -> Tensor:
-        if self.size > 1:
-            dist.broadcast(tensor, source)
-        return tensor
 
     def replicate(self, module: nn.Module, config: DistributedConfig) -> nn.Module:
         """The module in DDP: rank 0's weights, and gradients averaged over ranks in backward."""
@@ -129,11 +117,14 @@ class World:
     def on_main(self, phase: str, work: Callable[[], T]) -> T:
         """The result of `work` on rank 0, on every rank. `work` may take any time.
 
-        It must show progress (`runtime.heartbeat`) within the watchdog's timeout. The other ranks
-        wait as long as it sends heartbeats. A `UserError` or `Stopped` of rank 0 is raised on every
-        rank.
+        It must show progress (`heartbeat`) within the supervisor's timeout. The other ranks wait as
+        long as it does. A `UserError` or `Stopped` of rank 0 is raised on every rank.
         """
         return self._on_ranks((0,), phase, work)[0]
+
+    def on_each_rank(self, phase: str, work: Callable[[], T]) -> list[T]:
+        """As `on_main`, on every rank: the results in the order of ranks."""
+        return self._on_ranks(tuple(range(self.size)), phase, work)
 
     def on_each_node(self, phase: str, work: Callable[[], T]) -> list[T]:
         """As `on_main`, on the first rank of every node; the results in the order of nodes."""
@@ -153,12 +144,8 @@ class World:
         others = tuple(rank for rank in self.node_leaders if rank != 0)
         return results + (self._on_ranks(others, phase, work) if others else [])
 
-    def on_each_rank(self, phase: str, work: Callable[[], T]) -> list[T]:
-        """As `on_main`, on every rank: the results in the order of ranks."""
-        return self._on_ranks(tuple(range(self.size)), phase, work)
-
     def _on_ranks(self, ranks: tuple[int, ...], phase: str, work: Callable[[], T]) -> list[T]:
-        self.watchdog.enter_phase(phase)
+        self.supervisor.enter_phase(phase)
         if self.backend == "none":  # one process, or a plain value
             return [work()]
         outcome = None
@@ -167,12 +154,16 @@ class World:
                 outcome = work()
             except (UserError, Stopped) as error:
                 outcome = error
-        # A collective, whose timeout is longer than any work. The store dies with torchrun, but the
+        # Collectives, whose timeout is longer than any work. The store dies with torchrun, but the
         # ranks must still be able to save.
-        with self.watchdog.waiting_for(ranks):
-            outcomes = self.gather(outcome)
-        self.watchdog.enter_phase(f"after {phase}")
-        results: list[Any] = [outcomes[rank] for rank in ranks]
+        results: list[Any]
+        with self.supervisor.waiting():
+            if ranks == (0,):
+                results = [self.broadcast(outcome, source=0)]
+            else:
+                outcomes = self.gather(outcome)
+                results = [outcomes[rank] for rank in ranks]
+        self.supervisor.enter_phase(f"after {phase}")
         for result in results:
             if isinstance(result, UserError):
                 raise UserError(str(result))  # not `this_rank_only`: every rank raises it
@@ -185,58 +176,37 @@ class World:
 def open_world(config: DistributedConfig) -> Iterator[World]:
     """Join the other processes of this run; on an exit without error, leave the process group.
 
-    Within it, the watchdog receives stop signals, and one rank reports the error that ends the run.
-    Raises UserError if this machine does not fit the launcher's number of processes.
+    Within it, this process is supervised: it receives stop signals, and one rank reports the error
+    that ends the run. Raises UserError if this machine does not fit the launcher's number of
+    processes, or if a rank does not come.
     """
     launch = read_launch(os.environ)
     device, backend = choose_device(launch, config)
     if device.type == "cpu":
         torch.set_num_threads(threads_per_process(launch))
     fix_cuda_kernels()
-    with open_watchdog(launch) as watchdog:
-        watchdog.timeout_seconds = 60 * config.timeout_minutes
-        watchdog.preempted_exit_code = config.preempted_exit_code
-        world = World(launch.rank, launch.size, device, watchdog=watchdog)
-        with _report_errors(world):
-            if launch.size > 1:
-                world = _join(world, launch, backend)
-            with explain_out_of_memory(device, lambda: watchdog.where, LOWER_MEMORY):
-                yield world
+    timeout_seconds = 60 * config.timeout_minutes
+    with supervise(launch, timeout_seconds, config.preempted_exit_code) as supervisor:
+        world = World(launch.rank, launch.size, device, supervisor=supervisor)
+        if launch.size > 1:
+            world = _join(world, launch, backend, config.timeout_minutes)
+        with explain_out_of_memory(device, lambda: supervisor.where, LOWER_MEMORY):
+            yield world
         if launch.size > 1:
             dist.destroy_process_group()
 
 
-@contextmanager
-def _report_errors(world: World) -> Iterator[None]:
-    """Let one rank report the error that ends the run."""
-    watchdog = world.watchdog
-    try:
-        yield
-    except Exception as error:
-        if world.size == 1 and watchdog.exit.write_status is None:
-            raise  # neither a run folder nor another rank needs it
-        if isinstance(error, UserError):
-            can_agree = error.this_rank_only or watchdog.exit.peers is not None
-            rank = world.rank if can_agree else 0  # of ranks that are not connected, only rank 0
-            termination = Termination("failed", str(error), ExitCode.USER_ERROR, rank)
-            watchdog.exit.end(termination, error)
-        is_gloo_error = type(error) is RuntimeError and LOST_PEER.search(str(error))
-        if world.size > 1 and (is_gloo_error or isinstance(error, dist.DistError)):
-            watchdog.end_after_lost_peer(error)
-        message = f"Rank {world.rank} failed at {watchdog.where}: {type_and_line(error)}"
-        watchdog.end("failed", message, ExitCode.FAILED, error)
-
-
-def _join(world: World, launch: Launch, backend: str) -> World:
+def _join(world: World, launch: Launch, backend: str, timeout_minutes: float) -> World:
     """The world after all ranks of this start have met."""
-    watchdog = world.watchdog
-    watchdog.enter_phase("waiting for the other ranks", has_timeout=False)
-    store, peers_store = meet(launch)
-    watchdog.connect(Peers(peers_store, launch.rank, launch.size))
+    supervisor, has_nccl = world.supervisor, "nccl" in backend
+    supervisor.enter_phase("waiting for the other ranks", has_timeout=False)
+    store, peers = meet(launch, timeout_minutes)
+    supervisor.connect(peers)
     check_same_device(store, launch.rank, world.device, backend)
-    if "nccl" in backend:
+    if has_nccl:
         claim_gpu(dist.PrefixStore("gpus", store), launch.rank, world.device)
-    check_interfaces(os.environ)
+    if problem := unknown_interface(os.environ.get("GLOO_SOCKET_IFNAME", "")):
+        raise UserError(problem, this_rank_only=True)
     raise_descriptor_limit()
     dist.init_process_group(
         backend,
@@ -244,10 +214,8 @@ def _join(world: World, launch: Launch, backend: str) -> World:
         rank=launch.rank,
         world_size=launch.size,
         timeout=NEVER,
-        device_id=world.device if "nccl" in backend else None,
+        device_id=world.device if has_nccl else None,
     )
-    if "nccl" in backend:
-        watchdog.exit.write_flight_recorder = lambda: write_flight_recorder(world.rank)
     world = replace(world, backend=backend.split(":")[-1])
     world = replace(world, nodes=number_nodes(world.gather((launch.local_rank, launch.node))))
     return replace(world, disk_holders=world.node_leaders)

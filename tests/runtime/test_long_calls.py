@@ -1,6 +1,7 @@
-"""Heartbeats of long work: slow work is no hang, and work that stopped is one."""
+"""Calls that take long: slow work is no hang, and work that stopped is one; abandoned threads."""
 
 import math
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,41 +9,28 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.helpers import processes
 from tests.helpers.corpora import corpus_of, numbered_pairs, read_corpus, write_parallel
 from tests.helpers.faults import Run
-from tests.helpers.runs import damage
 from tests.helpers.states import make_state
 from translate_ddp.data.pair_store import BATCH_PAIRS
-from translate_ddp.runtime import files, heartbeat
-from translate_ddp.runtime.heartbeat import Use, heartbeats_to, is_working, library_call
-from translate_ddp.runtime.watchdog import open_watchdog
+from translate_ddp.runtime import files
+from translate_ddp.runtime.long_calls import PROGRESS, BackgroundThread
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore
+from translate_ddp.training.checkpoint import CheckpointStore, verify
 
 SHORT_TIMEOUT = ["--timeout_minutes", "0.05"]  # 3 s
 
 
 def heartbeats_of(work: Callable[[], object]) -> int:
-    beats: list[float] = []
-    with heartbeats_to(lambda: beats.append(0)):
-        work()
-    return len(beats)
+    before = PROGRESS.heartbeats
+    work()
+    return PROGRESS.heartbeats - before
 
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "CHUNK_BYTES", 1000)
     monkeypatch.setattr(files, "SYNC_BYTES", 4000)
-
-
-def test_heartbeats_reach_the_receivers_of_the_context_only():
-    outer: list[int] = []
-    with heartbeats_to(lambda: outer.append(1)):
-        assert heartbeats_of(heartbeat.heartbeat) == 1
-        heartbeat.heartbeat()
-    heartbeat.heartbeat()
-    assert outer == [1, 1]
 
 
 def test_file_is_written_with_a_heartbeat_for_each_chunk_and_synced_in_steps(
@@ -75,7 +63,7 @@ def test_saving_and_verifying_a_checkpoint_send_heartbeats(tmp_path: Path, small
     state = make_state(1, model={"weights": torch.ones(10_000)})
     assert heartbeats_of(lambda: store.save(state)) > 40
     (checkpoint,) = store.list()
-    assert heartbeats_of(lambda: damage(checkpoint.path)) == 1  # of 16 MiB
+    assert heartbeats_of(lambda: verify(checkpoint.path)) == 1  # of 16 MiB
     content = checkpoint.path.read_bytes()
     chunks: list[bytes] = []
     count = heartbeats_of(lambda: chunks.extend(files.read_chunks(checkpoint.path, 1000)))
@@ -87,42 +75,7 @@ def test_reading_and_cleaning_pairs_sends_heartbeats(tmp_path: Path):
     assert heartbeats_of(lambda: read_corpus(corpus_of(prefix))) > 3 * 25_000 / BATCH_PAIRS
 
 
-def test_use_of_a_processor_or_a_disk_is_work():
-    before = Use(clock=10.0, processor=3.0, disk=500)
-    assert is_working(before, Use(11.0, 3.2, 500))
-    assert is_working(before, Use(11.0, 3.0, 501))
-    assert not is_working(before, Use(11.0, 3.0, 500))
-    assert not is_working(before, Use(11.0, 3.01, 500))  # of the watchdog
-
-
-def work_in_a_library(kind: str, folder: str) -> None:
-    heartbeat.SAMPLE_SECONDS = 0.1
-    with open_watchdog() as watchdog:
-        watchdog.timeout_seconds = 0.8
-        watchdog.enter_phase("training a tokenizer")
-        until = time.monotonic() + 2
-        with library_call():
-            while kind == "computes" and time.monotonic() < until:
-                pass
-            while kind == "reads" and time.monotonic() < until:
-                time.sleep(0.02)
-                Path(folder, "corpus").read_bytes()
-        print("done", flush=True)
-        with library_call():
-            time.sleep(3600)
-
-
-@pytest.mark.parametrize("kind", ["computes", "reads"])
-def test_library_that_works_is_no_hang_and_one_that_waits_is(tmp_path: Path, kind: str):
-    (tmp_path / "corpus").write_bytes(b"text")
-    job = processes.start(work_in_a_library, tmp_path, 1, None, kind, str(tmp_path))
-    assert job.wait() == [75]
-    message = "done\nerror: Rank 0 hung at training a tokenizer: no progress for 0.8 s. "
-    assert job.text().startswith(message), job.text()
-
-
-@pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize("point", ["tokenizing", "preparing"])
+@pytest.mark.parametrize(("point", "size"), [("tokenizing", 1), ("preparing", 2)])
 def test_hang_in_the_preparation_of_the_corpus_ends_the_run(run: Run, point: str, size: int):
     for path in (run.folder / "data").iterdir():
         path.rename(run.folder / path.name)
@@ -140,8 +93,58 @@ def test_save_that_takes_longer_than_the_timeout_is_no_hang(run: Run):
     assert "Finished at epoch 1, step 4" in output
 
 
-def test_save_that_waits_forever_is_a_hang(run: Run):
-    job = run.start(*SHORT_TIMEOUT, fault="writing:20=hang")
-    assert job.wait() == [75]
-    message = "error: Rank 0 hung at step 4, saving a checkpoint: no progress for 3 s"
-    assert message in job.text()
+def test_calls_run_in_order_and_return_their_results():
+    thread = BackgroundThread("test")
+    done: list[int] = []
+    futures = [thread.submit(lambda n=n: done.append(n) or n * n) for n in range(5)]
+    assert thread.result(lambda: list(done), timeout=30) == [0, 1, 2, 3, 4]
+    assert [future.result() for future in futures] == [0, 1, 4, 9, 16]
+
+
+def test_call_that_takes_too_long_raises_a_timeout_error_with_text():
+    thread = BackgroundThread("test")
+    hung = threading.Event()
+    with pytest.raises(TimeoutError, match=r"no result after 0\.05 s"):
+        thread.result(hung.wait, timeout=0.05)
+    with pytest.raises(TimeoutError, match=r"no result after 0\.05 s"):
+        thread.result(lambda: None, timeout=0.05)  # the call before it still runs
+    hung.set()
+    assert thread.result(lambda: 7, timeout=30) == 7
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1)])
+def test_errors_of_calls_reach_the_caller(error: BaseException):
+    def fail() -> None:
+        raise error
+
+    thread = BackgroundThread("test")
+    with pytest.raises(type(error)):
+        thread.result(fail, timeout=30)
+    assert thread.error is None
+    assert thread.result(lambda: 7, timeout=30) == 7
+
+
+def test_no_call_runs_after_an_error_if_the_thread_stops_after_errors():
+    thread = BackgroundThread("test", stop_after_error=True)
+    ran: list[str] = []
+    failed = thread.submit(lambda: 1 // 0)
+    later = thread.submit(lambda: ran.append("later"))
+    assert isinstance(later.exception(timeout=30), ZeroDivisionError)
+    assert failed.exception() is later.exception() is thread.error
+    assert not ran
+
+
+def test_close_ends_the_thread_and_abandons_a_hung_call():
+    def is_running(name: str) -> bool:
+        return any(thread.name == name for thread in threading.enumerate())
+
+    idle = BackgroundThread("idle")
+    idle.close(timeout=30)
+    assert not is_running("idle")
+    stuck, hung = BackgroundThread("stuck"), threading.Event()
+    stuck.submit(hung.wait)
+    stuck.close(timeout=0.05)
+    assert is_running("stuck")
+    hung.set()
+    while is_running("stuck"):
+        time.sleep(0.01)

@@ -12,7 +12,7 @@ import torch
 from config import parse
 from tests.helpers import processes
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.distributed import World, number_nodes, open_world
+from translate_ddp.runtime.world import World, number_nodes, open_world
 from translate_ddp.settings import DistributedConfig
 from translate_ddp.training.run import build_loader, build_model, build_step, prepare_data
 from translate_ddp.training.run_info import unused_gpus
@@ -62,7 +62,8 @@ def save_results(folder: str) -> None:
         results: dict[str, Any] = {
             "sum": world.sum_(torch.tensor([world.rank, 1.0])).tolist(),
             "gather": world.gather(f"rank {world.rank} è qui" * world.rank),
-            "broadcast": world.broadcast(b"\x00bytes" if world.rank == 1 else None, source=1),
+            "broadcast": world.broadcast({"from": world.rank} if world.rank == 1 else None, 1),
+            "broadcast_": world.broadcast_(torch.full((2,), world.rank), source=2).tolist(),
             "on_main": world.on_main("slow work", slow),
             "on_each_node": world.on_each_node("work", lambda: world.rank),
             "on_each_rank": world.on_each_rank("work", lambda: world.rank),
@@ -86,7 +87,7 @@ def test_collectives_of_three_ranks(tmp_path: Path):
         results = torch.load(tmp_path / f"{rank}.pt")
         assert results["sum"] == [3.0, 3.0]
         assert results["gather"] == ["", "rank 1 è qui", "rank 2 è qui" * 2]
-        assert results["broadcast"] == b"\x00bytes"
+        assert results["broadcast"] == {"from": 1} and results["broadcast_"] == [2, 2]
         assert results["on_main"] == {"rank": 0}
         assert results["on_each_node"] == [0]
         assert results["on_each_rank"] == [0, 1, 2]
@@ -119,7 +120,7 @@ def test_single_process_needs_no_launcher_and_no_group():
     with open_world(DistributedConfig()) as world:
         assert (world.rank, world.size, world.backend) == (0, 1, "none")
         assert world.sum_(torch.tensor(5)).item() == 5
-        assert world.gather("text") == ["text"]
+        assert world.gather("text") == [world.broadcast("text", 0)] == ["text"]
         assert world.on_main("work", lambda: 7) == 7
         assert world.on_main_then_each_node("work", lambda: 7) == [7]
 
