@@ -11,6 +11,7 @@ import pytest
 from tests.helpers.commands import ROOT
 from translate_ddp.__main__ import COMMANDS, load
 from translate_ddp.apps.commands.command_line import parse
+from translate_ddp.settings import Resume, all_settings
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
@@ -73,3 +74,14 @@ def test_paths_exist():
             if path.startswith(("weights/", "earlier-", "data/train", "run.")):
                 continue
             assert any((root / path).exists() for root in roots), f"{page.name}: {path}"
+
+
+def test_table_of_settings_that_may_change_is_that_of_the_settings():
+    text = (ROOT / "docs" / "reliability.md").read_text()
+    rows = dict(
+        re.findall(r"^\| (.+?) \| (`.+`) \|$", text.partition("| when | settings |")[2], re.M)
+    )
+    for when in Resume:
+        names = [name for name, each in all_settings().items() if each.resume is when]
+        if when is not Resume.FREELY:
+            assert set(re.findall(r"`(\w+)`", rows[when.value])) == set(names)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from translate_ddp.training.bootstrap import compare, score_intervals
+from translate_ddp.training.metrics import compare_systems, score_intervals
 
 RANDOM = random.Random(0)
 WORDS = "the old man reads a long letter in his garden and then goes home".split()
@@ -51,7 +51,7 @@ def test_paired_test_equals_that_of_the_sacrebleu_command(tmp_path: Path):
     (base,) = re.findall(r"bad +│ +([\d.]+) .*│ +([\d.]+) ", done.stdout)
     (system,) = re.findall(r"good +│ +([\d.]+) .*│ +([\d.]+) ", done.stdout)
     p_values = re.findall(r"\(p = ([\d.]+)\)", done.stdout)
-    found = compare(GOOD, BAD, REFERENCES, "it").values()
+    found = compare_systems(GOOD, BAD, REFERENCES, "it").values()
     assert [f"{each.baseline:.1f}" for each in found] == list(base)
     assert [f"{each.score:.1f}" for each in found] == list(system)
     assert [f"{each.p_value:.4f}" for each in found] == p_values != ["0.0010"] * 2
@@ -59,5 +59,5 @@ def test_paired_test_equals_that_of_the_sacrebleu_command(tmp_path: Path):
 
 def test_equal_systems_do_not_differ():
     # sacreBLEU's p-value would be 0.001.
-    found = compare(GOOD, GOOD, REFERENCES, "it")
+    found = compare_systems(GOOD, GOOD, REFERENCES, "it")
     assert {each.p_value for each in found.values()} == {1.0}

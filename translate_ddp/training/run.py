@@ -74,7 +74,7 @@ from translate_ddp.training.run_info import (
 )
 from translate_ddp.training.state import Position, RunInfo, RunState
 from translate_ddp.training.step import OptimizerStep, reseed
-from translate_ddp.training.trackers import TrackioSink, WandbSink
+from translate_ddp.training.trackers import open_trackers
 from translate_ddp.training.trainer import Trainer
 
 RECORD_SECONDS = 5.0  # for the page of the run, when it ends by an error
@@ -418,13 +418,11 @@ def open_logbook(
     metrics = JsonlSink(folder.path, state.log_offset if state else None, message)
     logbook.sinks += [ConsoleSink(), metrics]
     logbook.offset, logbook.last_time = metrics.offset, metrics.last_time
-    settings = tracker_config(info.config, model, world)
+    published = tracker_config(info.config, model, world)
     last_step = state.position.global_step if state and start.is_fork else 0
     history = read_records(folder.path, last_step) if last_step else []
-    run_id, project = info.run_id, config.logbook.trackio_project
-    logbook.sinks.append(WandbSink(config.logbook, folder.path, run_id, settings, message, history))
-    if project:
-        logbook.sinks.append(TrackioSink(project, run_id, settings, message, history))
+    of_run = folder.path, info.run_id, published, message, history
+    logbook.sinks += open_trackers(config.logbook, *of_run)
 
     def close_report() -> None:
         for sink in logbook.sinks:

@@ -35,11 +35,27 @@ ROOM_BYTES = 1 << 16  # more than W&B writes at once
 REASON_CHARACTERS = 250  # of an error
 
 
-class TrackerSink(Sink):
-    """Logs to one run of a tracker. Subclasses start it, and know its peculiarities.
+def open_trackers(
+    settings: LogbookConfig,
+    folder: Path,
+    run_id: str,
+    config: Mapping[str, Any],
+    message: Callable[[str], None],
+    history: History,
+) -> list[Sink]:
+    """The trackers of a run that its settings name. They log to the run `run_id`.
 
-    `history` holds earlier records of this run that the tracker does not have under this id.
+    `config` is published, `message` prints failures, `history` holds earlier records of this run
+    that the trackers do not have under this id.
     """
+    sinks: list[Sink] = [WandbSink(settings, folder, run_id, config, message, history)]
+    if project := settings.trackio_project:
+        sinks.append(TrackioSink(project, run_id, config, message, history))
+    return sinks
+
+
+class TrackerSink(Sink):
+    """Logs to one run of a tracker. Subclasses start it, and know its peculiarities."""
 
     name = ""  # of the tracker, in messages
     start_seconds = end_seconds = 20.0

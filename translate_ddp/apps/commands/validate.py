@@ -26,9 +26,15 @@ from translate_ddp.runtime.files import check_new, write_new
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import NBestConfig, SearchConfig
 from translate_ddp.text import normalize
-from translate_ddp.training.bootstrap import compare, score_intervals
 from translate_ddp.training.logbook import Logbook, sample_lines, shown_samples
-from translate_ddp.training.metrics import SLOW_METRICS, bleu_signature, score_texts, with_units
+from translate_ddp.training.metrics import (
+    SLOW_METRICS,
+    bleu_signature,
+    compare_systems,
+    score_intervals,
+    score_texts,
+    with_units,
+)
 from translate_ddp.training.robustness import describe_robustness
 from translate_ddp.training.validation import samples_of, validate
 from translate_ddp.translator import Translator
@@ -194,7 +200,9 @@ def report(system: System, pairs: Pairs) -> Iterator[str]:
 def describe_comparison(system: System, baseline: System, pairs: Pairs) -> Iterator[str]:
     """The scores of the baseline, and the differences of the system to it, as lines."""
     yield f"{baseline.name}: {with_units(baseline.scores)}"
-    found = compare(system.predictions, baseline.predictions, pairs.references, pairs.languages[1])
+    found = compare_systems(
+        system.predictions, baseline.predictions, pairs.references, pairs.languages[1]
+    )
     shown = (
         f"{name} {each.score - each.baseline:+.4g} (p = {each.p_value:.3f})"
         for name, each in found.items()

@@ -20,9 +20,8 @@ from translate_ddp.modeling.engine import Engine, Ids, TorchEngine, length_limit
 from translate_ddp.quantities import counted
 from translate_ddp.settings import GREEDY, ModelConfig
 from translate_ddp.text import direction_tag, normalize, prefix_of
-from translate_ddp.training.bootstrap import compare
 from translate_ddp.training.identity import public_name
-from translate_ddp.training.metrics import UNITS, bleu_signature, score_texts
+from translate_ddp.training.metrics import UNITS, bleu_signature, compare_systems, score_texts
 from translate_ddp.training.open_checkpoint import saved_model
 from translate_ddp.training.state import RunState
 
@@ -273,7 +272,7 @@ def verify_quality(
     """
     ours, theirs = (translate_greedily(engine, sentences) for engine in (model, exported))
     before, after = map(tokenizer.decode, (ours, theirs))
-    bleu = compare(after, before, sentences.references, language)["BLEU"]
+    bleu = compare_systems(after, before, sentences.references, language)["BLEU"]
     line = (
         f"BLEU {bleu.baseline:.2f} of the checkpoint, {bleu.score:.2f} of the exported model on "
         f"{sentences.description} (p = {bleu.p_value:.3f}, paired bootstrap)"
