@@ -13,7 +13,7 @@ from translate_ddp.apps.inspecting.findings import find_problems, percent
 from translate_ddp.apps.inspecting.inspection import inspect
 from translate_ddp.apps.inspecting.strict import StrictCleaning
 from translate_ddp.apps.inspecting.terminal import COLUMNS, report_lines
-from translate_ddp.data.clean_rows import CleanedRows
+from translate_ddp.data.cleaning import CleanedRows
 from translate_ddp.errors import UserError
 from translate_ddp.settings import Config, CorpusConfig
 

@@ -9,9 +9,8 @@ import pytest
 
 from tests.helpers.states import make_state
 from translate_ddp.corpus_settings import MixConfig
-from translate_ddp.data.abbreviations import learn_abbreviations
 from translate_ddp.data.mix import Mix
-from translate_ddp.data.sentences import split_sentences
+from translate_ddp.data.sentences import learn_abbreviations, split_sentences
 from translate_ddp.run_settings import CheckpointConfig
 from translate_ddp.runtime.distributed import World
 from translate_ddp.settings import Config

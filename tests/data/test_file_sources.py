@@ -147,7 +147,7 @@ def test_rows_without_text_are_dropped_and_counted(folder: Path):
         ("x.parquet", "", "^{file} is empty.$"),
         ("x.jsonl", '{"en": "a", "de": "b"}\n{"en": "c", "de\n', "^{file}.* cannot be read: "),
         ("x.parquet", "no parquet at all", "^{file}.* cannot be read: "),
-        ("x.json", b'[{"en": "caf\xe9", "de": "x"}]\n', "^{file}.* cannot be read: "),
+        ("x.json", b'[{"en": "\xe9", "de": "x"},\n{"en": "\xe9"}]\n', "2 of 2 lines are not UTF-8"),
     ],
 )
 def test_error_for_unusable_table(folder: Path, name: str, content: str | bytes, expected: str):

@@ -11,9 +11,8 @@ from pyarrow.parquet import write_table
 from tests.helpers.corpora import EN_DE, error_of, read, write, write_parallel
 from translate_ddp.corpus_settings import SourceOptions
 from translate_ddp.data.corpus import corpus_signature
-from translate_ddp.data.readers.arrow import dataset_rows
-from translate_ddp.data.readers.columns import Wanted
-from translate_ddp.data.rows import ignore_progress
+from translate_ddp.data.readers.records import dataset_rows
+from translate_ddp.data.rows import Wanted, ignore_progress
 from translate_ddp.data.sources import NO_OPTIONS, source_identity
 from translate_ddp.settings import CorpusConfig
 
@@ -273,7 +272,7 @@ def test_texts_of_five_megabytes_are_read(folder: Path, kind: str):
 def test_lines_do_not_depend_on_the_blocks_of_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, compression: str, size: int
 ):
-    monkeypatch.setattr("translate_ddp.data.readers.byte_stream.BLOCK_BYTES", size)
+    monkeypatch.setattr("translate_ddp.data.readers.streams.BLOCK_BYTES", size)
     english = "\ufeffé\r\n\r\n😀b\rc\n\r\n\nd\r"
     write(folder / f"x.en{compression}", english)
     write(folder / f"x.de{compression}", "1\n2\n3\n4\n5\n6")
@@ -285,6 +284,6 @@ def test_lines_do_not_depend_on_the_blocks_of_the_file(
 
 
 def test_line_without_end_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("translate_ddp.data.readers.lines.MAX_LINE_BYTES", 2**21)
+    monkeypatch.setattr("translate_ddp.data.readers.streams.MAX_LINE_BYTES", 2**21)
     write(folder / "x.tsv", "en\tde\n" + "x" * 2**22)
     assert "line 2 has more than 2 MiB" in error_of(folder / "x.tsv")

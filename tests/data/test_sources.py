@@ -25,7 +25,7 @@ from tests.helpers.corpora import (
     write_repository,
 )
 from translate_ddp.corpus_settings import SourceOptions
-from translate_ddp.data import huggingface
+from translate_ddp.data import hub_datasets
 from translate_ddp.data import sources as sources_module
 from translate_ddp.data.corpus import corpus_signature
 from translate_ddp.data.rows import ignore_progress
@@ -216,7 +216,7 @@ def test_folder_of_lines_without_the_names_of_splits_is_no_corpus(folder: Path):
 
 def test_silent_hub_times_out(monkeypatch: pytest.MonkeyPatch):
     # Behind a firewall that drops packets, `load_dataset` hangs for minutes.
-    monkeypatch.setattr(huggingface, "HUB_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(hub_datasets, "HUB_TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setattr("datasets.config.HF_ENDPOINT", url)
@@ -225,7 +225,7 @@ def test_silent_hub_times_out(monkeypatch: pytest.MonkeyPatch):
 
 def test_offline_mode_sends_no_request(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(huggingface, "_answers", None)
+    monkeypatch.setattr(hub_datasets, "_answers", None)
     assert "HF_HUB_OFFLINE is set" in error_of("wmt/wmt14")
 
 

@@ -57,8 +57,6 @@ HEADERS = [
     '"de"\t"en"',
     "German sentence\tEnglish translation",
     '"German sentence"\t"English sentence"',
-    "Text (de)\tText (en)",
-    "Satz DE\tSentence EN",
     "sentence_de\tsentence_en",
     "deu-text\teng-text",
     "Target text\tSource text",
@@ -71,7 +69,6 @@ def test_columns_are_found_by_words_of_their_names(folder: Path, header: str):
     path = write(folder / "x.tsv", f"{header}\n{swapped}")
     rows = read_pairs(path, EN_DE)
     assert list(rows.read(ignore_progress)) == PAIRS
-    assert header.startswith('"de"') or "is read as a header" in " ".join(rows.notices)
     assert list(read_sources(Path(path), "en", "de")) == [en for en, _ in PAIRS]
 
 

@@ -14,14 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from translate_ddp.console import print_line
-from translate_ddp.data.abbreviations import learn_abbreviations
-from translate_ddp.data.cleaned_corpus import CleanedCorpus
-from translate_ddp.data.corpus import clean_corpus, corpus_signature, delete_cleaned
+from translate_ddp.data.corpus import CleanedCorpus, clean_corpus, corpus_signature, delete_cleaned
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.encoding import Encoder, encode
 from translate_ddp.data.pair_store import BATCH_PAIRS, Pair, batched
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish
 from translate_ddp.data.selection import parts, smallest
+from translate_ddp.data.sentences import learn_abbreviations
 from translate_ddp.data.tagging import TaggedCorpus
 from translate_ddp.data.tokenizer import Tokenizer, build_tokenizer, loss_of
 from translate_ddp.data.training_sample import MAX_LINES

@@ -1,13 +1,29 @@
-"""Rows of text as streams: the interface between reading and preparation."""
+"""Rows of text as streams, and how readers give them: what every reader is passed and returns."""
 
+from __future__ import annotations
+
+import errno
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from translate_ddp.data.languages import column_names, is_language
+from translate_ddp.errors import UserError, first_line
+
+if TYPE_CHECKING:  # settings import tyro, which worker processes do not need
+    from translate_ddp.corpus_settings import Quoting, SourceOptions
 
 Languages = tuple[str, str]  # source, target
 Row = tuple[str | None, str | None]  # source and target as stored; None: not text
 Columns = Sequence[Sequence[str | None]]  # of equal lengths: those of some rows
 Advance = Callable[[int], object]  # is called with increments of the work that is done
+OTHER_NAMES = {"src": "source", "tgt": "target"}  # of columns
+MAX_WORDS = 3  # of the name of a column
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Remark(str):
@@ -50,21 +66,168 @@ def make_rows(
 
 def join_rows(name: str, parts: Sequence[Rows], notice: str = "") -> Rows:
     """The rows of all parts, in order. `notice` is the first of the notices, if it is not ''."""
-    if len(parts) == 1 and not notice:
-        return parts[0]
     notices: list[str] = []
 
-    def batches(advance: Advance) -> Iterator[Iterator[Row]]:
-        for part in parts:
-            yield part.read(advance)
-            notices.extend(part.remarks)
-
     def read(advance: Advance) -> Iterator[Row]:
-        notices[:] = [notice] if notice else []
-        return chain.from_iterable(batches(advance))
+        notices[:] = filter(None, [notice])
+        for part in parts:
+            yield from part.read(advance)
+            notices.extend(part.remarks)
 
     return Rows(name, sum(part.size for part in parts), read, notices)
 
 
 def ignore_progress(increment: int) -> None:
     """For `Rows.read`, where nothing shows progress."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One or both sides of the pairs of a table."""
+
+    sides: tuple[str, ...]  # src, tgt or both
+    both: tuple[str, str]  # the languages of these sides, then of the other one, '': not known
+    given: tuple[str, ...]  # the name of each column that the user gave; ''
+    quoting: Quoting = "auto"
+
+    @classmethod
+    def pair(cls, languages: Languages, options: SourceOptions) -> Wanted:
+        given = options.src_column, options.tgt_column
+        return cls(("src", "tgt"), languages, given, options.quoting)
+
+    @classmethod
+    def one(cls, side: str, language: str, other: str = "", quoting: Quoting = "auto") -> Wanted:
+        return cls((side,), (language, other), ("",), quoting)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return self.both[: len(self.sides)]
+
+    def numbered(self, width: int) -> list[int]:
+        """The places of both columns: given numbers, or those of two columns; none if not known."""
+        if not any(self.given):
+            return [0, 1] if width == 2 else []
+        found = [int(name) - 1 for name in self.given if name.isdecimal()]
+        return found if len(found) == 2 and {*found} <= {*range(width)} else []
+
+    def find(self, available: Sequence[str]) -> list[str] | None:
+        """The names of the columns among the available ones; None if one is missing.
+
+        They are those that the user gave, else named by language, src and tgt, or source and
+        target, in any case: `EN` and `English` are also names of en. Where both sides have one, so
+        is a name with such a part, as `text_en`.
+        """
+        sides = [*self.sides, *(side for side in OTHER_NAMES if side not in self.sides)]
+        choices = (
+            [column_names(language) for language in self.both],
+            [[side] for side in sides],
+            [[OTHER_NAMES[side]] for side in sides],
+        )
+        for names in choices:
+            found = [
+                _first_held([given] if given else each, available)
+                for given, each in zip(self.given, names, strict=False)
+            ]
+            if all(found) and len({*found}) == len(found):
+                return found
+        for names in choices if all(self.both) and not any(self.given) else ():
+            found = [_first_held(each, available) or _with_part(each, available) for each in names]
+            if all(found) and len({*found}) == len(found):
+                return found[: len(self.sides)]
+        return None
+
+    def is_header(self, cells: Sequence[str]) -> bool:
+        """Whether a row without the columns names languages: a wanted one, or only others."""
+        usual = {name for language in self.languages for name in column_names(language)}
+        named = {cell.casefold() for cell in cells if cell in usual or is_language(cell)}
+        is_wanted = any(name.casefold() in named for name in usual)
+        return is_wanted or len(named) == len(cells) > 1
+
+    def require(self, available: Sequence[str], source: str | Path) -> list[str]:
+        """The names of the columns. Raises UserError if one is missing."""
+        if (names := self.find(available)) is not None:
+            return names
+        raise UserError(
+            f"{source} has no {self.described}, but {list_names(available)}. {self.advice}"
+        )
+
+    @property
+    def described(self) -> str:
+        """`column en`, or `columns en and it`."""
+        names = [a or b for a, b in zip(self.given, self.languages, strict=True)]
+        return f"column{'s' * (len(names) > 1)} {' and '.join(names)}"
+
+    @property
+    def advice(self) -> str:
+        if any(self.given):
+            return "Correct --src_column and --tgt_column."
+        if len(self.sides) == 1:
+            return f"Name the column {self.languages[0]} or {self.sides[0]}."
+        return (
+            "Choose languages that it has, or rename its columns to these, or to src and tgt, or"
+            " pass --src_column and --tgt_column."
+        )
+
+
+def _first_held(names: Sequence[str], available: Sequence[str]) -> str:
+    """The available name that equals the first of `names` that has one, if need be in any case."""
+    any_case = {name.casefold(): name for name in reversed(available)}
+    exact = (name for name in names if name in available)
+    return next(exact, "") or next(filter(None, (any_case.get(n.casefold()) for n in names)), "")
+
+
+def _with_part(names: Sequence[str], available: Sequence[str]) -> str:
+    """The only available name that has one of `names` as a part, as text_de and German text.
+
+    Codes are words of other languages: they count in names without spaces only.
+    """
+    found: set[str] = set()
+    for text in available:
+        if len(text.split()) <= MAX_WORDS and text[-1:].isalnum():
+            parts = re.split(r"[\W_]", text.casefold())
+            is_one = (n.casefold() in parts for n in names if len(n) > 3 or " " not in text)
+            found |= {text} if any(is_one) else set()
+    return found.pop() if len(found) == 1 else ""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of a file: what is wanted of it, and where progress and notices go."""
+
+    path: Path
+    wanted: Wanted
+    advance: Advance = ignore_progress
+    notices: list[str] = field(default_factory=list)
+
+
+Reader = Callable[[Reading], Iterator[Columns]]  # raises UserError with path and line
+
+
+@contextmanager
+def explain_read_errors(source: str | Path, advice: str) -> Iterator[None]:
+    """Raise any exception as a UserError: the source, the first line of the first cause, `advice`.
+
+    The libraries do not document what they raise, so all exceptions are caught.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, OSError) and cause.errno in NO_SPACE:
+            raise UserError(
+                f"No space to read {source} into the cache of `datasets`: {cause.strerror}. Free "
+                "some, or set HF_HOME to a folder on another disk."
+            ) from error
+        reason = first_line(cause).rstrip(".")
+        raise UserError(f"{source} cannot be read: {reason}. {advice}") from error
+
+
+def list_names(names: Iterable[str], limit: int = 20) -> str:
+    """The first `limit` names, separated by commas, and the number of the others."""
+    names = list(names)
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return (", ".join(names[:limit]) or "nothing") + more

@@ -27,18 +27,25 @@ from glob import escape, has_magic
 from pathlib import Path
 
 from translate_ddp.corpus_settings import SourceOptions
-from translate_ddp.data.huggingface import read_copy, read_hub
-from translate_ddp.data.read_errors import explain_read_errors, list_names
-from translate_ddp.data.readers.byte_stream import spooled
-from translate_ddp.data.readers.parallel import find_parallel, find_shards
-from translate_ddp.data.readers.tables import (
-    COMPRESSIONS,
+from translate_ddp.data.hub_datasets import read_copy, read_hub
+from translate_ddp.data.readers.corpus_files import (
     READERS,
     Located,
     file_identity,
+    find_parallel,
+    find_shards,
     find_table,
 )
-from translate_ddp.data.rows import Advance, Columns, Languages, Rows, make_rows
+from translate_ddp.data.readers.streams import COMPRESSIONS, spooled
+from translate_ddp.data.rows import (
+    Advance,
+    Columns,
+    Languages,
+    Rows,
+    explain_read_errors,
+    list_names,
+    make_rows,
+)
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.heartbeat import library_call
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from translate_ddp.corpus_settings import CorpusConfig
-from translate_ddp.data.cleaned_corpus import CleanedCorpus
+from translate_ddp.data.corpus import CleanedCorpus
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.perturbation import perturb_lines
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from translate_ddp.console import printable
-from translate_ddp.data.readers.byte_stream import compression_of
+from translate_ddp.data.readers.streams import compression_of
 from translate_ddp.modeling.engine import ignore
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translation import OnMessage, Translation

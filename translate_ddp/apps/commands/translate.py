@@ -32,8 +32,8 @@ from translate_ddp.apps.commands.saved_model import SavedModel
 from translate_ddp.console import print_line, printable
 from translate_ddp.corpus_settings import Quoting
 from translate_ddp.data.inputs import Texts, read_sources
-from translate_ddp.data.readers.byte_stream import spooled
-from translate_ddp.data.readers.tables import file_identity, is_table
+from translate_ddp.data.readers.corpus_files import file_identity, is_table
+from translate_ddp.data.readers.streams import spooled
 from translate_ddp.run_settings import Split
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translation import OnMessage

@@ -14,7 +14,7 @@ from translate_ddp.apps.commands.saved_model import SavedModel
 from translate_ddp.apps.commands.validation_sets import Pairs, PairsConfig, from_training
 from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
-from translate_ddp.data.readers.byte_stream import spooled
+from translate_ddp.data.readers.streams import spooled
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import counted, number
 from translate_ddp.runtime.distributed import World

@@ -8,7 +8,7 @@ import numpy as np
 from translate_ddp.apps.exporting.trained_model import TrainedModel
 from translate_ddp.data.dataset import find_prepared
 from translate_ddp.data.inputs import read_given_pairs, read_texts
-from translate_ddp.data.readers.tables import is_table
+from translate_ddp.data.readers.corpus_files import is_table
 from translate_ddp.data.tagging import prefix_of
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding import length_limit

@@ -10,8 +10,7 @@ from translate_ddp.apps.inspecting.pace import Epoch, Pace, measure_pace, plan_f
 from translate_ddp.apps.inspecting.strict import strict_losses
 from translate_ddp.apps.inspecting.text_statistics import TextStatistics, measure
 from translate_ddp.apps.inspecting.vocabulary import Vocabulary, build_vocabulary
-from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
-from translate_ddp.data.corpus import clean_corpus
+from translate_ddp.data.corpus import CleanedCorpus, Report, clean_corpus
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.pair_store import Pair, PairStore
 from translate_ddp.data.selection import smallest, sorted_groups

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
-from translate_ddp.data.corpus import Cleaning, NoUsablePairs
+from translate_ddp.data.corpus import CleanedCorpus, Cleaning, NoUsablePairs, Report
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.rows import Rows
 from translate_ddp.settings import CorpusConfig

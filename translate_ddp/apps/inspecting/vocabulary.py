@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from translate_ddp.apps.inspecting.text_statistics import TextStatistics
-from translate_ddp.data.cleaned_corpus import CleanedCorpus
+from translate_ddp.data.corpus import CleanedCorpus
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.encoding import Encoder, encode
 from translate_ddp.data.tagging import TaggedCorpus

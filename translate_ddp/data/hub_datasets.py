@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPException
 from itertools import product
@@ -14,16 +14,18 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from translate_ddp.corpus_settings import SourceOptions
-from translate_ddp.data.read_errors import explain_read_errors, list_names
-from translate_ddp.data.readers.arrow import dataset_rows, read_parquet
-from translate_ddp.data.readers.columns import Wanted
-from translate_ddp.data.readers.delimited import read_csv, read_tsv
-from translate_ddp.data.readers.json_rows import read_json
-from translate_ddp.data.readers.tables import find_table, reader_of
-from translate_ddp.data.rows import Advance, Languages, Row, Rows, ignore_progress, join_rows
+from translate_ddp.data.readers.corpus_files import READERS, find_table, is_table
+from translate_ddp.data.readers.records import dataset_rows
+from translate_ddp.data.rows import (
+    Languages,
+    Rows,
+    Wanted,
+    explain_read_errors,
+    join_rows,
+    list_names,
+)
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.background import BackgroundThread
-from translate_ddp.runtime.heartbeat import library_call
 
 if TYPE_CHECKING:
     # `datasets` takes 0.6 s to import, and most sources do not need it.
@@ -87,48 +89,23 @@ def read_copy(
         if builder.name == "text":  # files of lines, which have no columns
             raise UserError(f"{folder} is no corpus. {advice}")
         held = cast("Mapping[str, list[str]]", builder.config.data_files)
-        files = {str(split): [Path(path) for path in held[split]] for split in held}
     return {
-        split: _rows_of_files(folder, paths, languages, options)
-        or _converted_rows(folder, split, paths, part, Wanted.pair(languages, options))
-        for split, paths in files.items()
+        str(split): _rows_of_files(folder, list(map(Path, held[split])), languages, options)
+        for split in held
     }
 
 
 def _rows_of_files(
     folder: Path, paths: list[Path], languages: Languages, options: SourceOptions
-) -> Rows | None:
-    """The rows of files of formats without options; None if one is of another format.
-
-    The options of TSV and CSV, such as the names of the columns, are in the README.md of a
-    repository, for the library.
-    """
-    readers = [read_parquet, read_json]
-    if not (folder / "README.md").exists():
-        readers += [read_csv, read_tsv]
-    if not all(reader_of(path) in readers for path in paths):
-        return None
+) -> Rows:
+    """The rows of the files of a split. Raises UserError if one is of a format not read here."""
+    if others := [path.name for path in paths if not is_table(path)]:
+        raise UserError(
+            f"{folder} has files of another format, {list_names(others)}. Convert them to one of"
+            f" {list_names(READERS)}."
+        )
     parts = (find_table(path, languages, options) for path in paths)
     return join_rows(str(paths[0].parent), [part.rows() for part in parts if part is not None])
-
-
-def _converted_rows(
-    folder: Path, split: str, paths: list[Path], part: dict[str, Any], wanted: Wanted
-) -> Rows:
-    """The rows of a split, which the library converts in a temporary folder at each reading."""
-    size = sum(path.stat().st_size for path in paths if path.is_file())
-    notices: list[str] = []
-
-    def read(advance: Advance) -> Iterator[Row]:
-        with TemporaryDirectory() as cache:
-            with explain_read_errors(folder, "It may be damaged."), library_call():
-                splits = _load(str(folder), cache_dir=cache, **part)
-            rows = dataset_rows(str(folder), splits[split], wanted)
-            yield from rows.read(ignore_progress)
-        notices[:] = rows.notices
-        advance(size)
-
-    return Rows(str(folder), size, read, notices)
 
 
 def _read_cache(name: str, languages: Languages, revision: str) -> Mapping[str, Dataset] | None:
