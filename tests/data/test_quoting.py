@@ -110,12 +110,10 @@ def test_quoting_is_as_the_user_says(folder: Path):
     path = write(folder / "x.tsv", lines)
     assert read_noted(path, quoting="csv") == ([*PLAIN, ("Hello.", "Hallo.")], "")
     assert read_noted(path, quoting="none") == (cited, "")
-    table = write(folder / "x.csv", lines.replace("\t", ";"))
+    table = write(folder / "x.csv", "sep=;\n" + lines.replace("\t", ";"))
     assert read(table, quoting="none") == cited and read(table)[-1] == ("Hello.", "Hallo.")
     broken = write(folder / "y.tsv", '"one" two\teins\n')
-    assert "text follows a quote in line 1 that ends a field of line 1" in error_of(
-        broken, quoting="csv"
-    )
+    assert "text follows a quote in line 1" in error_of(broken, quoting="csv")
 
 
 def test_lines_of_errors_count_those_within_fields(folder: Path):
@@ -152,19 +150,3 @@ def test_separator_that_is_not_known_is_an_error(folder: Path, languages: tuple[
     assert ("a, b", "c") in [
         pair[:: 1 if languages[0] == "en" else -1] for pair in read(named, languages)
     ]
-
-
-@pytest.mark.parametrize(
-    ("line", "pair"),
-    [
-        ("I pay 1,000;Ich zahle 1.000", ("I pay 1,000", "Ich zahle 1.000")),
-        ("Good; ok,Gut", ("Good; ok", "Gut")),
-        ("I know.\tTom, ja.", ("I know.", "Tom, ja.")),
-        ("one,two", ("one", "two")),
-        ("one, two", ("one", " two")),
-    ],
-)
-def test_mark_before_a_blank_or_between_digits_is_text(
-    folder: Path, line: str, pair: tuple[str, str]
-):
-    assert read(write(folder / "x.csv", f"{line}\n" * 3), ("en", "tw")) == [pair] * 3

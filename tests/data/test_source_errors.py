@@ -224,7 +224,7 @@ def test_command_of_the_message_survives_odd_names(folder: Path):
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("train,other", "Several datasets have blanks between them"),
+        ("train,other", "Several datasets have spaces between them"),
         ("https://huggingface.co/datasets/a/b", "is an address. Download the file"),
         ("x.tar.gz", "must be unpacked first"),
         ("x.zip", "must be unpacked first"),

@@ -1,6 +1,5 @@
 """What each format keeps as text, and the names under which files and columns are found."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import datasets
@@ -10,11 +9,9 @@ from pyarrow.parquet import write_table
 
 from tests.helpers.corpora import EN_DE, error_of, read, write, write_parallel
 from translate_ddp.corpus_settings import SourceOptions
-from translate_ddp.data.corpus import corpus_signature
 from translate_ddp.data.readers.records import dataset_rows
 from translate_ddp.data.rows import Wanted, ignore_progress
 from translate_ddp.data.sources import NO_OPTIONS, source_identity
-from translate_ddp.settings import CorpusConfig
 
 PAIR = Wanted.pair(EN_DE, SourceOptions())
 
@@ -137,12 +134,6 @@ def test_columns_of_a_table_without_header_are_numbered(folder: Path):
     source = write(folder / "x.tsv", "7\tone\t0.5\teins\n8\ttwo\t0.7\tzwei\n")
     assert read(source, src_column="2", tgt_column="4") == PAIRS[:2]
     assert "first row is 7, one, 0.5, eins" in error_of(source, src_column="2", tgt_column="5")
-
-
-def test_columns_change_the_signature_of_a_corpus(folder: Path):
-    corpus = CorpusConfig(dataset=(write(folder / "x.tsv", TSV),), lang_tgt="de")
-    swapped = replace(corpus, src_column="de", tgt_column="en")
-    assert corpus_signature(swapped) != corpus_signature(corpus)
 
 
 def test_header_of_columns_chosen_by_number_is_no_pair(folder: Path):

@@ -339,16 +339,15 @@ class Cleaning:
                 f"--validation {self._config.validation} would leave nothing to train on: there are"
                 f" {pairs:,} pairs."
             )
-        texts = iter(self._store.pairs(np.concatenate(groups).tolist()))
+        rows = np.concatenate(groups)
+        texts = self._store.pairs(rows.tolist())
+        numbers = np.repeat(np.arange(len(groups)), list(map(len, groups))).tolist()
         chosen: dict[Pair, int] = {}  # pair -> the first of its rows
-        for rows in groups:
-            found: dict[Pair, int] = {}
-            for row, pair in zip(rows.tolist(), islice(texts, len(rows)), strict=True):
-                found.setdefault(pair, row)
-            chosen |= dict(sorted(found.items()))
+        for _, pair, row in sorted(zip(numbers, texts, rows.tolist(), strict=True)):
+            chosen.setdefault(pair, row)
         chosen = dict(islice(chosen.items(), wanted))
         self._is_train[list(chosen.values())] = False  # not dropped
-        self._drop(np.sort(np.concatenate(groups)), ALSO_IN_VALIDATION)
+        self._drop(np.sort(rows), ALSO_IN_VALIDATION)
         if self._config.bidirectional:
             self._drop_sentences_of(self._store.records[list(chosen.values())])
         return list(chosen)

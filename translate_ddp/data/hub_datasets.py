@@ -54,13 +54,19 @@ def read_hub(name: str, languages: Languages, options: SourceOptions) -> Mapping
     So restarts read the same rows and need no network. Raises UserError if the hub is needed and
     does not answer, or has no such dataset or pair of languages.
     """
+    from datasets import load_dataset, load_dataset_builder
+
     silence_libraries()
     splits = _read_cache(name, languages, options.revision)
     if splits is None:
-        _require_hub(name, options.revision)
+        _require_hub(name)
         with explain_read_errors(name, WAYS_OUT.format(name=name)):
-            revision = {"revision": options.revision} if options.revision else {}
-            splits = _load(name, **_repository_part(name, languages, **revision), **revision)
+            settings: dict[str, Any] = {"revision": options.revision} if options.revision else {}
+            settings |= _repository_part(name, languages, **settings)
+            builder = load_dataset_builder(name, **settings)
+            if hasattr(builder.config, "keep_default_na"):
+                settings |= CSV_AS_TEXT
+            splits = cast("Mapping[str, Dataset]", load_dataset(name, **settings))
     return _table_rows(name, splits, Wanted.pair(languages, options))
 
 
@@ -86,26 +92,14 @@ def read_copy(
     with explain_read_errors(folder, advice), TemporaryDirectory() as cache:
         part = _repository_part(str(folder), languages)
         builder = load_dataset_builder(str(folder), cache_dir=cache, **part)
-        if builder.name == "text":  # files of lines, which have no columns
-            raise UserError(f"{folder} is no corpus. {advice}")
-        held = cast("Mapping[str, list[str]]", builder.config.data_files)
-    return {
-        str(split): _rows_of_files(folder, list(map(Path, held[split])), languages, options)
-        for split in held
-    }
-
-
-def _rows_of_files(
-    folder: Path, paths: list[Path], languages: Languages, options: SourceOptions
-) -> Rows:
-    """The rows of the files of a split. Raises UserError if one is of a format not read here."""
-    if others := [path.name for path in paths if not is_table(path)]:
-        raise UserError(
-            f"{folder} has files of another format, {list_names(others)}. Convert them to one of"
-            f" {list_names(READERS)}."
-        )
-    parts = (find_table(path, languages, options) for path in paths)
-    return join_rows(str(paths[0].parent), [part.rows() for part in parts if part is not None])
+        files = cast("Mapping[str, list[str]]", builder.config.data_files)
+    splits: dict[str, Rows] = {}
+    for split, paths in files.items():
+        if not all(map(is_table, map(Path, paths))):
+            raise UserError(f"{folder} is no corpus of files {list_names(READERS)}. {advice}")
+        parts = filter(None, (find_table(Path(path), languages, options) for path in paths))
+        splits[str(split)] = join_rows(str(folder), [part.rows() for part in parts])
+    return splits
 
 
 def _read_cache(name: str, languages: Languages, revision: str) -> Mapping[str, Dataset] | None:
@@ -114,7 +108,7 @@ def _read_cache(name: str, languages: Languages, revision: str) -> Mapping[str, 
     if revision and not COMMIT.fullmatch(revision):
         return None  # a branch: only the hub knows which commit it is now
     bare_name = name.rpartition("/")[2]
-    version = ("0.0.0", revision) if revision else ("auto", "auto")
+    version, commit = ("0.0.0", revision) if revision else ("auto", "auto")
     pairs = ("-".join(languages), "-".join(languages[::-1]), "default")
     for pair, options in product(pairs, (CSV_AS_TEXT, {})):
         # The class is missing, or the pair is not cached or incomplete, or other arguments are due.
@@ -125,25 +119,15 @@ def _read_cache(name: str, languages: Languages, revision: str) -> Mapping[str, 
                 repo_id=name,
                 dataset_name=bare_name,
                 config_name=pair,
-                version=version[0],
-                hash=version[1],
+                version=version,
+                hash=commit,
                 **options,
             )
             return cast("Mapping[str, Dataset]", cache.as_dataset())
     return None
 
 
-def _cached_commits(name: str) -> list[str]:
-    from datasets import config
-    from datasets.naming import camelcase_to_snakecase
-
-    *owner, bare_name = name.split("/")
-    folder = "___".join([*owner, camelcase_to_snakecase(bare_name)])
-    found = Path(config.HF_DATASETS_CACHE).glob(f"{folder}/*/*/*")
-    return sorted({path.name for path in found if COMMIT.fullmatch(path.name)})
-
-
-def _require_hub(name: str, revision: str) -> None:
+def _require_hub(name: str) -> None:
     """Raise a UserError within seconds if the hub is out of reach.
 
     `load_dataset` takes from 23 s (refused) to more than 6 minutes (packets dropped) to raise.
@@ -153,22 +137,17 @@ def _require_hub(name: str, revision: str) -> None:
     endpoint = getattr(config, "HF_ENDPOINT", "https://huggingface.co")
     if getattr(config, "HF_HUB_OFFLINE", False):
         obstacle = "HF_HUB_OFFLINE is set"
-    elif not _answers(endpoint, HUB_TIMEOUT_SECONDS):
+    elif not _answers(endpoint):
         obstacle = f"the hub {endpoint} does not answer"
     else:
         return
-    if revision and (commits := _cached_commits(name)):
-        raise UserError(
-            f"--revision {revision} of {name} is not in the cache, and {obstacle}. The cache has"
-            f" {list_names(commits)}: pass one of these as --revision."
-        )
     raise UserError(
         f"{name} is no local file or folder, it is not in the cache in HF_HOME, and {obstacle}."
         f" {WAYS_OUT.format(name=name)}"
     )
 
 
-def _answers(url: str, timeout_seconds: float) -> bool:
+def _answers(url: str) -> bool:
     """Whether a response with a status below 500 arrives in time.
 
     The request runs in a thread, because a socket's timeout does not cover the name lookup, and
@@ -177,23 +156,15 @@ def _answers(url: str, timeout_seconds: float) -> bool:
 
     def request() -> bool:
         try:
-            urlopen(Request(url, method="HEAD"), timeout=timeout_seconds).close()
+            urlopen(Request(url, method="HEAD"), timeout=HUB_TIMEOUT_SECONDS).close()
         except HTTPError as error:
             error.close()
             return error.code < 500  # others are of the hub, or of a proxy in front of it
         return True
 
     with suppress(OSError, ValueError, HTTPException):
-        return BackgroundThread("hub").result(request, timeout_seconds)
+        return BackgroundThread("hub").result(request, HUB_TIMEOUT_SECONDS)
     return False
-
-
-def _load(place: str, **settings: Any) -> Mapping[str, Dataset]:
-    from datasets import load_dataset, load_dataset_builder
-
-    builder = load_dataset_builder(place, **settings)
-    options = CSV_AS_TEXT if hasattr(builder.config, "keep_default_na") else {}
-    return cast("Mapping[str, Dataset]", load_dataset(place, **settings, **options))
 
 
 def _repository_part(place: str, languages: Languages, **settings: Any) -> dict[str, Any]:

@@ -18,13 +18,13 @@ from translate_ddp.text import CHINESE, GREEK, JAPANESE, base_language, has_lett
 
 Match = re.Match[str]
 
-# Marks that only end sentences; text may go on without a blank. The Burmese U+104A, the Ethiopic
+# Marks that only end sentences; text may go on without a space. The Burmese U+104A, the Ethiopic
 # U+1361 and the Tibetan U+0F0D also separate phrases.
 FULL_STOPS = "。｡！？।॥؟۔።፧፨։။។៕᠃᠉᱾᱿꯫"
 OPENING = r"\"'“”‘’«»‹›„‚(\[{¿¡「『（【《〈\-–—"
 CLOSING = r"\"'”’»«›‹)\]}」』）】》〉"
 # The Greek question mark is a semicolon. “ and ‘ close quotations in German, and open them in
-# Chinese. French writes a blank before ».
+# Chinese. French writes a space before ».
 SENTENCE_END, GREEK_SENTENCE_END = (
     re.compile(
         rf"([{marks}]+|[{FULL_STOPS}][{FULL_STOPS}{marks}]*)"
@@ -115,7 +115,7 @@ ITEM = re.compile(r"^\s*\(?\d+\.\s")  # of a list: "1. Go home"
 
 
 def split_sentences(line: str, language: str = "", learnt: Collection[str] = ()) -> list[str]:
-    """The sentences of a line, without the blanks between them; [] of an empty line.
+    """The sentences of a line, without the spaces between them; [] of an empty line.
 
     `learnt` is what `learn_abbreviations` returns. Words of symbols between two sentences are one
     of their own. A line without letters is not split.
@@ -135,11 +135,11 @@ def split_sentences(line: str, language: str = "", learnt: Collection[str] = ())
 
 def _ends_sentence(end: Match, following: Match, is_cased: bool, learnt: Collection[str]) -> bool:
     """Whether a sentence ends at `end`. `is_cased`: the line has upper case."""
-    stop, closing, blank = end.groups()
+    stop, closing, space = end.groups()
     if stop[0] in FULL_STOPS:
-        return bool(blank) or not closing  # 「行く。」と言った is one sentence
+        return bool(space) or not closing  # 「行く。」と言った is one sentence
     symbols, first = following.groups()
-    if not blank or not (first.isalnum() or (symbols and not first)):
+    if not space or not (first.isalnum() or (symbols and not first)):
         return False
     if is_cased and first.islower():  # as people type; but not in: "Really?" he said
         return "?" in stop and not closing
@@ -209,8 +209,8 @@ def _is_learnt(word: str, inside: int, at_end: int, others: int, share: float) -
 
 def join_sentences(sentences: Iterable[str], language: str) -> str:
     """One line of translations into `language`."""
-    blank = "" if base_language(language) in CHINESE | JAPANESE else " "
-    return blank.join(filter(None, sentences))
+    space = "" if base_language(language) in CHINESE | JAPANESE else " "
+    return space.join(filter(None, sentences))
 
 
 def cut(tokens: Sequence[str], limit: int) -> list[slice]:
@@ -227,6 +227,6 @@ def cut(tokens: Sequence[str], limit: int) -> list[slice]:
 
 def _rank(before: str, after: str) -> tuple[bool, bool, bool, bool]:
     """How well text may be cut between two tokens. U+FFFD is the text of a part of a character."""
-    last, is_blank = before.rstrip()[-1:], after[:1].isspace()
-    ends_sentence = last != "" and (last in FULL_STOPS or (is_blank and last in ".!?…"))
-    return ends_sentence, last in CLAUSE_ENDS, is_blank, not after.startswith("\ufffd")
+    last, is_space = before.rstrip()[-1:], after[:1].isspace()
+    ends_sentence = last != "" and (last in FULL_STOPS or (is_space and last in ".!?…"))
+    return ends_sentence, last in CLAUSE_ENDS, is_space, not after.startswith("\ufffd")

@@ -147,7 +147,7 @@ def _one_split(located: Located | None) -> Source | None:
 def _describe_missing(path: Path, languages: Languages) -> str:
     sides = " and ".join(f"{path}.{language}" for language in languages)
     if "," in path.name:
-        return f"There is no file or folder {path}. Several datasets have blanks between them."
+        return f"There is no file or folder {path}. Several datasets have spaces between them."
     endings = list_names(COMPRESSIONS)
     missing = f"There is no file or folder {path}, nor the two files {sides} (plain or {endings})."
     if not path.parent.is_dir():
@@ -242,13 +242,4 @@ def _find_on_hub(name: str, languages: Languages, options: SourceOptions) -> Sou
         return None
     full_name = HUB_ALIASES.get(name, name)
     identity = [full_name, options.revision] if options.revision else [full_name]
-
-    def splits() -> Mapping[str, Rows]:
-        try:
-            return read_hub(full_name, languages, options)
-        except UserError as error:
-            if slash or not _similar_names(Path(name)):
-                raise
-            raise UserError(f"{_describe_missing(Path(name), languages)}\n{error}") from error
-
-    return Source(identity, splits)
+    return Source(identity, lambda: read_hub(full_name, languages, options))

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as JsonTokenizer
 from translate_ddp.data.json_model import open_json
 from translate_ddp.data.sentencepiece_model import BLANK, SentencePieceModel
 from translate_ddp.data.tokenizer import EOS, PAD, SOS, SPECIAL_TOKENS, UNK, Tokenizer
-from translate_ddp.text import BLANKS, INVISIBLE
+from translate_ddp.text import INVISIBLE, SPACES
 
 ROLES = {"pad_token": PAD, "unk_token": UNK, "bos_token": SOS, "eos_token": EOS}
 
@@ -24,7 +24,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> JsonTokenizer:
     ours = [
         normalizers.Replace(Regex(INVISIBLE), ""),
         normalizers.NFC(),
-        normalizers.Replace(Regex(BLANKS), " "),
+        normalizers.Replace(Regex(SPACES), " "),
         normalizers.Strip(),
     ]
     own = [model.normalizer] if model.normalizer is not None else []

@@ -159,7 +159,7 @@ def parallel_rows(
         check_file(path)
     sides = (
         Wanted.one("src", *languages, quoting),
-        Wanted.one("tgt", *languages[::-1], quoting),
+        Wanted.one("tgt", languages[1], languages[0], quoting),
     )
 
     def counted_batches(side: int, advance: Advance) -> Iterator[Sequence[str | None]]:

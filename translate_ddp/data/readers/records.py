@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from translate_ddp.data.readers.streams import DAMAGED, MAX_LINE_BYTES, TextFile, read_bytes
 from translate_ddp.data.rows import (
@@ -180,8 +180,9 @@ def dataset_rows(name: str, dataset: Dataset, wanted: Wanted) -> Rows:
         tables = dataset.select_columns(columns.top_level).with_format("arrow")
         for table in tables.iter(BATCH_ROWS):
             heartbeat()
-            advance(table.num_rows)
-            yield columns.texts(table)
+            found = columns.texts(cast("pa.Table", table))
+            advance(len(found[0]))
+            yield found
 
     return make_rows(name, len(dataset), read)
 

@@ -106,8 +106,7 @@ def _parse_csv(
 def _separator(reading: Reading, lines: list[str], quoting: Quoting) -> str:
     """What separates the fields of these lines: it gives all their rows the same number of them.
 
-    Of several, what gives a header, else what is not always as in text: before a space, or between
-    digits. Raises UserError if that is not clear.
+    Of several, what gives a header. Raises UserError if that is not clear.
     """
     wanted = reading.wanted
     quotes = csv.QUOTE_NONE if quoting == "none" else csv.QUOTE_MINIMAL
@@ -120,21 +119,16 @@ def _separator(reading: Reading, lines: list[str], quoting: Quoting) -> str:
             widths = set(map(len, rows[:-1] or rows))
             if len(widths) == 1 and widths != {1}:
                 tables[separator] = rows[0]
-    if named := [each for each, row in tables.items() if wanted.find(row)]:
-        return named[0]
+    named = [each for each, row in tables.items() if wanted.find(row)]
     usable = [each for each, row in tables.items() if wanted.numbered(len(row))]
-    text = "\n".join(lines)
-    marks = {each: re.escape(each) for each in usable}
-    written = [
-        each for each, mark in marks.items() if re.search(rf"{mark}(?![ \d])|(?<!\d){mark}\d", text)
-    ]
-    if len(found := written or usable) > 1:
+    if len(usable) > 1 and not named:
         raise UserError(
-            f"{reading.path} cannot be read: {' or '.join(map(repr, found))} may separate its"
-            f" fields. Add a first line {' or '.join(f'sep={each}' for each in found)}, or one that"
-            f" names the columns, such as {found[0].join(code or '...' for code in wanted.both)}."
+            f"{reading.path} cannot be read: {' or '.join(map(repr, usable))} may separate its"
+            f" fields. Add a first line {' or '.join(f'sep={each}' for each in usable)}, or one"
+            f" that names the columns, such as"
+            f" {usable[0].join(code or '...' for code in wanted.both)}."
         )
-    return next(iter(found or tables), ",")
+    return next(iter(named or usable or tables), ",")
 
 
 def _find_quoting(lines: Sequence[str], separator: str) -> tuple[Quoting, str]:
@@ -193,7 +187,7 @@ class Table:
         """The wanted columns of the next rows, which begin in these lines.
 
         Raises UserError if there are no such columns, or if a row has more or fewer fields than the
-        first one. Blank lines are left out, except of a table with one column.
+        first one. Empty lines are left out, except of a table with one column.
         """
         if not self._width:
             start = self._begin(rows)
@@ -205,7 +199,7 @@ class Table:
         return [[row[place] for row in rows] for place in self._places]
 
     def _is_whole(self, row: list[str], line: int) -> bool:
-        """Whether the row is not blank. Raises UserError if it has another number of fields."""
+        """Whether the row is not empty. Raises UserError if it has another number of fields."""
         if len(row) != self._width and any(map(str.strip, row)):
             raise UserError(
                 f"{self._path} cannot be read: line {line:,} has {counted(len(row), 'field')}, "
@@ -216,7 +210,7 @@ class Table:
         return len(row) == self._width
 
     def _begin(self, rows: list[list[str]]) -> int:
-        """Choose the columns by the first row that is not blank; the number of the first text."""
+        """Choose the columns by the first row that is not empty; the number of the first text."""
         first = next((at for at, row in enumerate(rows) if any(map(str.strip, row))), None)
         if first is None:
             return len(rows)
@@ -230,21 +224,17 @@ class Table:
         chosen = [cells[place] for place in self._places]
         if replace(self._wanted, given=("",) * len(chosen)).find(chosen):
             return first + 1  # a header, although the user gave numbers
-        return first if self._width > 1 else 0  # in one column, a blank line is a text
+        return first if self._width > 1 else 0  # in one column, an empty line is a text
 
     def _check_header(self, cells: list[str], rows: list[list[str]]) -> None:
-        """Raise UserError if a column is named like a language but has numbers or codes."""
-        rows = [row for row in rows if len(row) == self._width]
-        names = [cells[place] for place in self._places]
-        for name, place in zip(names, self._places, strict=True):
-            is_number = name.casefold() in NUMBER_NAMES and not any(self._wanted.given)
-            if is_number and not any(has_letter(row[place]) for row in rows):
+        """Raise UserError if a column is named like a language but has the numbers of rows."""
+        for place in () if any(self._wanted.given) else self._places:
+            texts = (row[place] for row in rows if len(row) == self._width)
+            if cells[place].casefold() in NUMBER_NAMES and not any(map(has_letter, texts)):
                 raise UserError(
-                    f"{self._path}: column {name} has no text. Pass the names or the numbers of the"
-                    " columns as --src_column and --tgt_column."
+                    f"{self._path}: column {cells[place]} has no text. Pass the names or the"
+                    " numbers of the columns as --src_column and --tgt_column."
                 )
-        if len(names) > 1 and rows and [rows[0][place] for place in self._places] == names:
-            raise self._no_columns(cells)
 
     def _without_header(self, cells: list[str]) -> list[int]:
         """The places of the wanted columns. Raises UserError if they are not known."""
@@ -261,11 +251,8 @@ class Table:
                     self._notices.append(Remark(f"{self._path}: {text}"))
                 self._notices.append(BY_POSITION)
                 return [("src", "tgt").index(side) for side in self._wanted.sides]
-        raise self._no_columns(cells)
-
-    def _no_columns(self, cells: list[str]) -> UserError:
         numbers = f" These may be numbers from 1 to {self._width}." * (len(self._wanted.sides) == 2)
-        return UserError(
+        raise UserError(
             f"{self._path} has no {self._wanted.described}: its first row is {list_names(cells)}."
             f" {self._wanted.advice}{numbers}"
         )
