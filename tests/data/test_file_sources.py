@@ -22,46 +22,6 @@ from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 
-
-def test_blank_line_keeps_parallel_text_aligned(folder: Path):
-    write(folder / "train.en", "one\n\nthree\nfour\n")
-    write(folder / "train.de", "eins\nzwei\ndrei\nvier\n")
-    corpus = read_corpus(corpus_of(str(folder / "train")))
-    both = corpus.train + corpus.validation
-    assert sorted(both) == [("four", "vier"), ("one", "eins"), ("three", "drei")]
-    assert corpus.dropped == {"empty": 1}
-
-
-def test_only_newlines_separate_lines_of_parallel_text(folder: Path):
-    # str.splitlines would also split at these, and shift the following lines of one side only.
-    write(folder / "train.en", "a\x85b\u2028c\x0cd\ne\n")
-    write(folder / "train.de", "a\nb\n")
-    assert len(read(folder / "train")) == 2
-
-
-@pytest.mark.parametrize(
-    ("english", "german", "source", "expected"),
-    [
-        ("one\ntwo\nthree\n", "eins\n", "train", ["train.en has 3 lines", "train.de 1"]),
-        ("one\n", None, "train", ["only", "train.en"]),
-        (
-            "one\n",
-            "eins\n",
-            "train.en",
-            ["one side of parallel text", "both file names, {folder}/train."],
-        ),
-    ],
-)
-def test_error_for_unusable_parallel_text(
-    folder: Path, english: str, german: str | None, source: str, expected: list[str]
-):
-    write(folder / "train.en", english)
-    if german is not None:
-        write(folder / "train.de", german)
-    text = error_of(folder / source)
-    assert all(part.format(folder=folder) in text for part in expected)
-
-
 TWO = [("one", "eins"), ("two", "zwei")]
 FILES = {
     "nested.jsonl": '{"translation": {"en": "one", "de": "eins"}, "id": 1}\n'

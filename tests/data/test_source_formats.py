@@ -161,32 +161,13 @@ def test_csv_of_a_spreadsheet_is_read(folder: Path, header: str, separator: str)
     assert read(write(folder / "x.csv", f"\ufeff{header.format(separator)}{rows}")) == pairs
 
 
-def test_folder_of_tables_keeps_text_that_looks_like_values(folder: Path):
-    # `datasets` reads NA as null, 007 as a number, and quotes in TSV as quotes.
-    rows = [("NA", "null"), ("007", "7"), ('"quoted" a', '5" b')]
-    text = "en\tde\n" + "".join("\t".join(row) + "\n" for row in rows)
-    write(folder / "a.tsv", text)
-    write(folder / "b.tsv", text)
-    assert read(folder) == rows * 2
-
-
 def test_endings_of_tables_are_found_in_any_case(folder: Path):
     assert read(write(folder / "x.TSV", TSV)) == PAIRS
     assert read(write(folder / "x.ndjson", TABLES["x.jsonl"])) == PAIRS
 
 
-KEPT = [
-    "NA",
-    "null",
-    "None",
-    "007",
-    '5" disk',
-    'x"',
-    "a\u2028b\x85c\x0bd",
-    " blanks ",
-    "no",
-    "\u00a0",
-]
+KEPT = ["NA", "null", "None", "007", '5" disk', 'x"']
+KEPT += ["a\u2028b\x85c\x0bd", " spaces ", "no", "\u00a0"]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

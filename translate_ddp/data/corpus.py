@@ -50,7 +50,7 @@ from translate_ddp.data.prepared_folder import (
     remove_abandoned,
 )
 from translate_ddp.data.rows import BY_POSITION, Rows
-from translate_ddp.data.selection import count_values, held_out, repeated, rows_with
+from translate_ddp.data.selection import held_out, repeated, rows_with
 from translate_ddp.data.sources import choose_split, find_splits, source_identity, validation_split
 from translate_ddp.errors import UserError
 from translate_ddp.progress import Progress
@@ -305,9 +305,10 @@ class Cleaning:
         if self._config.clean == "strict":
             for side in SIDES:
                 numbers = records["scripts"][:, side]
-                found = count_values(numbers, self._is_train)
-                accepted = accepted_scripts({self._scripts[n]: c for n, c in found.items()})
-                others = [n for n in found if self._scripts[n] not in accepted]
+                values, counts = np.unique(numbers[self._is_train], return_counts=True)
+                names = [self._scripts[number] for number in values.tolist()]
+                accepted = accepted_scripts(dict(zip(names, counts.tolist(), strict=True)))
+                others = [n for n, name in zip(values, names, strict=True) if name not in accepted]
                 self._drop(rows_with(numbers, np.array(others), self._is_train), WRONG_SCRIPT)
         for start, end in pairwise(self._bounds):
             part, is_train = records[start:end], self._is_train[start:end]

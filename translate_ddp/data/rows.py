@@ -22,6 +22,7 @@ Row = tuple[str | None, str | None]  # source and target as stored; None: not te
 Columns = Sequence[Sequence[str | None]]  # of equal lengths: those of some rows
 Advance = Callable[[int], object]  # is called with increments of the work that is done
 OTHER_NAMES = {"src": "source", "tgt": "target"}  # of columns
+MAX_NAMES = 20  # of a list in a message
 MAX_WORDS = 3  # of the name of a column
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -51,30 +52,33 @@ class Rows:
 
 
 def make_rows(
-    name: str, size: int, read: Callable[[Advance, list[str]], Iterable[Columns]]
+    name: str, size: int, read: Callable[[Advance, list[str]], Iterable[Iterable[Row]]]
 ) -> Rows:
-    """Rows of the batches of two columns that `read` returns. It adds notices to its list."""
+    """Rows of the batches that `read` returns, which adds notices to its list."""
     notices: list[str] = []
 
     def rows(advance: Advance) -> Iterator[Row]:
         notices.clear()
-        # No Python code runs for a single row.
-        return chain.from_iterable(zip(*columns) for columns in read(advance, notices))  # noqa: B905
+        return chain.from_iterable(read(advance, notices))
 
     return Rows(name, size, rows, notices)
 
 
+def pairs_of(batches: Iterable[Columns]) -> Iterator[Iterator[Row]]:
+    """The rows of batches of two columns. No Python code runs for a single row."""
+    return (zip(src, tgt, strict=True) for src, tgt in batches)
+
+
 def join_rows(name: str, parts: Sequence[Rows], notice: str = "") -> Rows:
     """The rows of all parts, in order. `notice` is the first of the notices, if it is not ''."""
-    notices: list[str] = []
 
-    def read(advance: Advance) -> Iterator[Row]:
-        notices[:] = filter(None, [notice])
+    def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
+        notices.append(notice)
         for part in parts:
-            yield from part.read(advance)
+            yield part.read(advance)
             notices.extend(part.remarks)
 
-    return Rows(name, sum(part.size for part in parts), read, notices)
+    return make_rows(name, sum(part.size for part in parts), batches)
 
 
 def ignore_progress(increment: int) -> None:
@@ -226,8 +230,8 @@ def explain_read_errors(source: str | Path, advice: str) -> Iterator[None]:
         raise UserError(f"{source} cannot be read: {reason}. {advice}") from error
 
 
-def list_names(names: Iterable[str], limit: int = 20) -> str:
-    """The first `limit` names, separated by commas, and the number of the others."""
+def list_names(names: Iterable[str]) -> str:
+    """The first 20 names, separated by commas, and the number of the others."""
     names = list(names)
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return (", ".join(names[:limit]) or "nothing") + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return (", ".join(names[:MAX_NAMES]) or "nothing") + more

@@ -39,8 +39,8 @@ from translate_ddp.data.readers.corpus_files import (
 from translate_ddp.data.readers.streams import COMPRESSIONS, spooled
 from translate_ddp.data.rows import (
     Advance,
-    Columns,
     Languages,
+    Row,
     Rows,
     explain_read_errors,
     list_names,
@@ -178,12 +178,13 @@ def _demo(name: str, languages: Languages) -> Source | None:
 
 
 def _demo_rows(split: str, languages: Languages) -> Rows:
-    def read(advance: Advance, notices: list[str]) -> Iterator[Columns]:
+    def read(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
         header, *lines = DEMO.read_text(encoding="utf-8").rstrip("\n").split("\n")
         names = header.split("\t")
         rows = [line.split("\t") for line in lines if line.startswith(f"{split}\t")]
         advance(DEMO.stat().st_size)
-        yield [[row[names.index(language)] for row in rows] for language in languages]
+        src, tgt = map(names.index, languages)
+        yield ((row[src], row[tgt]) for row in rows)
 
     return make_rows(f"demo:{split}", DEMO.stat().st_size, read)
 

@@ -35,6 +35,7 @@ from translate_ddp.data.rows import (
     join_rows,
     list_names,
     make_rows,
+    pairs_of,
 )
 from translate_ddp.errors import UserError
 
@@ -115,7 +116,7 @@ def find_table(path: Path, languages: Languages, options: SourceOptions) -> Loca
         return make_rows(
             str(path),
             size_of(path),
-            lambda advance, notices: reader(Reading(path, wanted, advance, notices)),
+            lambda advance, notices: pairs_of(reader(Reading(path, wanted, advance, notices))),
         )
 
     return Located([file_identity(path)], rows)
@@ -154,7 +155,7 @@ def parallel_rows(
 
     Reading them raises UserError if their numbers differ.
     """
-    paths, notices, counts = (src_path, tgt_path), list[str](), [0, 0]
+    paths, counts = (src_path, tgt_path), [0, 0]
     for path in paths:
         check_file(path)
     sides = (
@@ -162,28 +163,24 @@ def parallel_rows(
         Wanted.one("tgt", languages[1], languages[0], quoting),
     )
 
-    def counted_batches(side: int, advance: Advance) -> Iterator[Sequence[str | None]]:
+    def texts(side: int, advance: Advance, notices: list[str]) -> Iterator[Sequence[str | None]]:
         counts[side] = 0
-        for texts in read_side(Reading(paths[side], sides[side], advance, notices)):
-            counts[side] += len(texts)
-            yield texts
+        for batch in read_side(Reading(paths[side], sides[side], advance, notices)):
+            counts[side] += len(batch)
+            yield batch
 
-    def batches(advance: Advance) -> Iterator[Iterator[Row]]:
-        src, tgt = (chain.from_iterable(counted_batches(side, advance)) for side in range(2))
+    def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
+        src, tgt = (chain.from_iterable(texts(side, advance, notices)) for side in range(2))
         yield zip(src, tgt)  # noqa: B905  (the numbers are compared below)
-        for texts in (src, tgt):
-            deque(texts, maxlen=0)  # on to the end, to count
+        for rest in (src, tgt):
+            deque(rest, maxlen=0)  # on to the end, to count
         if counts[0] != counts[1]:
             raise UserError(
                 f"{src_path} has {counts[0]:,} lines and {tgt_path} {counts[1]:,}: line by line"
                 " they must be translations of each other."
             )
 
-    def read(advance: Advance) -> Iterator[Row]:
-        notices.clear()
-        return chain.from_iterable(batches(advance))
-
-    return Rows(str(src_path), sum(map(size_of, paths)), read, notices)
+    return make_rows(str(src_path), sum(map(size_of, paths)), batches)
 
 
 def find_pair(folder: Path, start: str, languages: Languages) -> Pair:

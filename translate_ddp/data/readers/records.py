@@ -23,6 +23,7 @@ from translate_ddp.data.rows import (
     explain_read_errors,
     ignore_progress,
     make_rows,
+    pairs_of,
 )
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.heartbeat import heartbeat
@@ -176,7 +177,7 @@ def dataset_rows(name: str, dataset: Dataset, wanted: Wanted) -> Rows:
     """The wanted columns of a table. Raises UserError if one is missing."""
     columns = ArrowColumns(name, dataset.features.arrow_schema, wanted)
 
-    def read(advance: Advance, notices: list[str]) -> Iterator[Columns]:
+    def batches(advance: Advance) -> Iterator[Columns]:
         tables = dataset.select_columns(columns.top_level).with_format("arrow")
         for table in tables.iter(BATCH_ROWS):
             heartbeat()
@@ -184,7 +185,7 @@ def dataset_rows(name: str, dataset: Dataset, wanted: Wanted) -> Rows:
             advance(len(found[0]))
             yield found
 
-    return make_rows(name, len(dataset), read)
+    return make_rows(name, len(dataset), lambda advance, notices: pairs_of(batches(advance)))
 
 
 class ArrowColumns:
