@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from translate_ddp.corpus_settings import Quoting, SourceOptions
 from translate_ddp.data.languages import written
+from translate_ddp.data.readers.delimited import read_csv, read_tsv
 from translate_ddp.data.readers.markup import read_sgm, read_tmx
 from translate_ddp.data.readers.records import count_parquet_rows, read_json, read_parquet
 from translate_ddp.data.readers.streams import (
@@ -22,7 +23,6 @@ from translate_ddp.data.readers.streams import (
     read_lines,
     without_compression,
 )
-from translate_ddp.data.readers.tables import read_csv, read_tsv
 from translate_ddp.data.rows import (
     Advance,
     Languages,
