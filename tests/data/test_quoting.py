@@ -87,6 +87,7 @@ def test_tsv_that_a_program_has_quoted_is_read_as_it_was_written(folder: Path, t
         [('"Hello.', "Hallo."), ('How are you?"', "Wie geht es?")],
         [('"Hello."', "Hallo."), ('He said "no".', "Er sagte nein.")],
         [('"Hello.', 'Hallo."')],
+        [("Hello.", '"Hallo.')],
     ],
 )
 def test_quotes_of_a_tsv_that_no_program_has_quoted_are_text(folder: Path, pairs: list[Pair]):

@@ -155,10 +155,11 @@ def _are_quoted(lines: Sequence[str], separator: str) -> bool:
         if found[2] == "\n":
             rows.append(row)
             row = []
-    is_open = OPEN_FIELD.fullmatch(text, place)  # these lines may end within a field
+    # These lines may end within a field. But no text has a separator and a line break: they are
+    # the ends of two rows.
+    is_open = OPEN_FIELD.fullmatch(text, place) and separator not in text[place:]
+    is_joined = any("\n" in each and separator in each for row in rows for each in row)
     rows = [row for row in rows if any(row)]
-    # No text has a separator and a line break: these are the ends of two rows.
-    is_joined = any("\n" in text and separator in text for row in rows for text in row)
     if (place < len(text) and not is_open) or len(set(map(len, rows))) > 1 or is_joined:
         return False
     return all(map(_is_column_quoted, zip(*rows[1:], strict=True)))  # a header may be, alone
