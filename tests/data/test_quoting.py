@@ -2,6 +2,8 @@
 
 import csv
 import io
+import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -44,11 +46,11 @@ def excel(pairs: list[Pair]) -> str:
     return "".join(f"{field(src)}\t{field(tgt)}\r\n" for src, tgt in pairs)
 
 
-def with_r(pairs: list[Pair]) -> str:
-    """As write.table(qmethod="double") of R: texts are in quotes, numbers and NA are not."""
+def with_r(pairs: list[Pair], escaped: str) -> str:
+    """As write.table of R: texts are in quotes, numbers and NA are not."""
 
     def field(text: str) -> str:
-        return '"' + text.replace('"', '""') + '"'
+        return '"' + text.replace('"', escaped) + '"'
 
     rows = (f"{n}\tNA\t{field(tgt)}\t{field(src)}\n" for n, (src, tgt) in enumerate(pairs))
     return '"id"\t"note"\t"de"\t"en"\n' + "".join(rows)
@@ -68,7 +70,8 @@ def read_noted(path: str, quoting: Quoting = "auto") -> tuple[list[Row], str]:
         with_csv(MIXED, csv.QUOTE_ALL, "", "\r\n"),
         with_csv(MIXED, csv.QUOTE_ALL, "en\tde\n", "\n"),
         excel(MIXED),
-        with_r(MIXED),
+        with_r(MIXED, '""'),
+        with_r(MIXED, '\\"'),
     ],
 )
 def test_tsv_that_a_program_has_quoted_is_read_as_it_was_written(folder: Path, text: str):
@@ -86,8 +89,8 @@ def test_tsv_that_a_program_has_quoted_is_read_as_it_was_written(folder: Path, t
         [('"Hello.', '"Hallo.'), ('How are you?"', 'Wie geht es?"')],
         [('"Hello.', "Hallo."), ('How are you?"', "Wie geht es?")],
         [('"Hello."', "Hallo."), ('He said "no".', "Er sagte nein.")],
-        [('"Hello.', 'Hallo."')],
         [("Hello.", '"Hallo.')],
+        [('"Hello.', 'Hallo."')],
     ],
 )
 def test_quotes_of_a_tsv_that_no_program_has_quoted_are_text(folder: Path, pairs: list[Pair]):
@@ -95,7 +98,22 @@ def test_quotes_of_a_tsv_that_no_program_has_quoted_are_text(folder: Path, pairs
     path = write(folder / "x.tsv", "".join(f"{src}\t{tgt}\n" for src, tgt in lines))
     rows, notices = read_noted(path)
     assert rows == lines
-    assert "quotes are text" in notices and "--quoting csv" in notices
+    assert "quotes are text, as line 1" in notices and "--quoting csv" in notices
+
+
+def test_csv_of_r_is_read_as_it_was_written(folder: Path):
+    text = with_r(MIXED, '\\"').replace("\t", ",")
+    pairs = [tuple(side.replace("\t", ",") for side in pair) for pair in MIXED]
+    assert read_noted(write(folder / "x.csv", text))[0] == pairs
+
+
+def test_quotes_are_judged_by_all_lines_of_the_file(folder: Path):
+    # The lines with the first quotes are in another block than the one that no program writes.
+    lines = [('"Hello."', '"Hallo."')] + [(f'"Yes, {n}."', f'"Ja, {n}."') for n in range(90_000)]
+    lines += [('"Hello," he said.', '"Hallo", sagte er.')]
+    path = write(folder / "x.tsv", "".join(f"{src}\t{tgt}\n" for src, tgt in lines))
+    rows, notices = read_noted(path)
+    assert rows == lines and "quotes are text, as line 90,002" in notices
 
 
 def test_a_date_without_quotes_is_no_reason_to_keep_all_others(folder: Path):
@@ -111,7 +129,7 @@ def test_quoting_is_as_the_user_says(folder: Path):
     path = write(folder / "x.tsv", lines)
     assert read_noted(path, quoting="csv") == ([*PLAIN, ("Hello.", "Hallo.")], "")
     assert read_noted(path, quoting="none") == (cited, "")
-    table = write(folder / "x.csv", "sep=;\n" + lines.replace("\t", ";"))
+    table = write(folder / "x.csv", lines.replace("\t", ";"))
     assert read(table, quoting="none") == cited and read(table)[-1] == ("Hello.", "Hallo.")
     broken = write(folder / "y.tsv", '"one" two\teins\n')
     assert "text follows a quote in line 1" in error_of(broken, quoting="csv")
@@ -142,6 +160,27 @@ def test_first_line_of_excel_is_the_separator(folder: Path, first: str, name: st
     assert read(write(folder / name, f"\ufeff{first}\r\n{rows}")) == [("Yes, good", "Ja, gut")]
 
 
+ENGLISH = "the man with a dog walks slowly down this old street to his house".split()
+GERMAN = "der Mann mit einem Hund geht langsam durch diese alte Straße nach Hause".split()
+
+
+def parted(words: Sequence[str], character: str, seed: int) -> str:
+    """The words, with the character after one of them."""
+    place = random.Random(seed).randrange(1, len(words))
+    return " ".join([*words[:place], "", *words[place:]]).replace("  ", f"{character} ", 1)
+
+
+@pytest.mark.parametrize("languages", [("en", "de"), ("de", "en")])
+@pytest.mark.parametrize(("separator", "other"), [(";", ","), (",", ";"), ("\t", ","), (";", "\t")])
+def test_separator_is_what_divides_the_languages(
+    folder: Path, separator: str, other: str, languages: tuple[str, str]
+):
+    pairs = [(parted(ENGLISH, other, n), " ".join(GERMAN)) for n in range(9)]
+    path = write(folder / "x.csv", "".join(f"{en}{separator}{de}\n" for en, de in pairs))
+    assert read(path, languages) == pairs
+    assert list(read_sources(Path(path), *languages)) == [en for en, _ in pairs]
+
+
 @pytest.mark.parametrize("languages", [("en", "tw"), ("tw", "en")])
 def test_separator_that_is_not_known_is_an_error(folder: Path, languages: tuple[str, str]):
     path = write(folder / "x.csv", "a,b;c\nd,e;f\n")
@@ -151,3 +190,19 @@ def test_separator_that_is_not_known_is_an_error(folder: Path, languages: tuple[
     assert ("a, b", "c") in [
         pair[:: 1 if languages[0] == "en" else -1] for pair in read(named, languages)
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "pair"),
+    [
+        ("I pay 1,000;Ich zahle 1.000", ("I pay 1,000", "Ich zahle 1.000")),
+        ("Good; ok,Gut", ("Good; ok", "Gut")),
+        ("I know.\tTom, ja.", ("I know.", "Tom, ja.")),
+        ("one,two", ("one", "two")),
+        ("one, two", ("one", " two")),
+    ],
+)
+def test_mark_before_a_space_or_between_digits_is_text(
+    folder: Path, line: str, pair: tuple[str, str]
+):
+    assert read(write(folder / "x.csv", f"{line}\n" * 3), ("en", "tw")) == [pair] * 3

@@ -57,6 +57,8 @@ HEADERS = [
     '"de"\t"en"',
     "German sentence\tEnglish translation",
     '"German sentence"\t"English sentence"',
+    "Text (de)\tText (en)",
+    "Satz DE\tSentence EN",
     "sentence_de\tsentence_en",
     "deu-text\teng-text",
     "Target text\tSource text",
@@ -69,6 +71,7 @@ def test_columns_are_found_by_words_of_their_names(folder: Path, header: str):
     path = write(folder / "x.tsv", f"{header}\n{swapped}")
     rows = read_pairs(path, EN_DE)
     assert list(rows.read(ignore_progress)) == PAIRS
+    assert header.startswith('"de"') or "is read as a header" in " ".join(rows.notices)
     assert list(read_sources(Path(path), "en", "de")) == [en for en, _ in PAIRS]
 
 
@@ -100,3 +103,9 @@ def test_number_of_a_row_is_not_the_language_of_that_code(
     assert read(write(folder / "x.tsv", f"{header}\n1\ta\tb\n"), languages) == [("a", "b")]
     path = write(folder / "y.tsv", f"{header[:13]}\n1\ta\n2\tb\n")
     assert "has no text. Pass the names or the numbers" in error_of(path, languages)
+
+
+@pytest.mark.parametrize("row", ["en\tde\ta {}\tb", "en\tde\tc {}\td"])
+def test_columns_of_codes_are_no_header(folder: Path, row: str):
+    path = write(folder / "x.tsv", "".join(f"{row.format(n)}\n" for n in range(3)))
+    assert "numbers from 1 to 4" in error_of(path, ("en", "de"))

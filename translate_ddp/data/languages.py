@@ -208,19 +208,18 @@ class Direction:
         if not self.unknown:
             self._identifier.set_languages(self._codes)
 
+    def lean(self, text: str) -> float:
+        """The log-odds of the first language and the second; 0: one is unknown."""
+        if self.unknown:
+            return 0.0
+        scores = dict(self._identifier.rank(text))
+        return scores[self._codes[0]] - scores[self._codes[1]]
+
     def __call__(self, pair: tuple[str, str]) -> int:
         """1 if the sides are in the languages of their columns, -1 if in each other's, else 0.
 
         Both sides must show it clearly.
         """
-        if self.unknown:
-            return 0
-        src, tgt = map(self._lean, pair)
+        texts = [text[:SCANNED_CHARACTERS] for text in pair]
+        src, tgt = (self.lean(text) / math.sqrt(len(text.encode()) or 1) for text in texts)
         return int(src >= CLEAR and tgt <= -CLEAR) - int(tgt >= CLEAR and src <= -CLEAR)
-
-    def _lean(self, text: str) -> float:
-        """The log-odds of the first language and the second, for each root of a byte."""
-        text = text[:SCANNED_CHARACTERS]
-        scores = dict(self._identifier.rank(text))
-        odds = scores[self._codes[0]] - scores[self._codes[1]]
-        return odds / math.sqrt(len(text.encode()) or 1)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,8 @@ Columns = Sequence[Sequence[str | None]]  # of equal lengths: those of some rows
 Advance = Callable[[int], object]  # is called with increments of the work that is done
 OTHER_NAMES = {"src": "source", "tgt": "target"}  # of columns
 MAX_NAMES = 20  # of a list in a message
-MAX_WORDS = 3  # of the name of a column
+MAX_WORDS = 5  # of the name of a column
+WORD = r"(?:^|[ _.:/(\[-]){}(?:$|[ _.:/)\]-])"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -114,12 +115,12 @@ class Wanted:
         found = [int(name) - 1 for name in self.given if name.isdecimal()]
         return found if len(found) == 2 and {*found} <= {*range(width)} else []
 
-    def find(self, available: Sequence[str]) -> list[str] | None:
+    def find(self, available: Sequence[str], in_words: bool = True) -> list[str] | None:
         """The names of the columns among the available ones; None if one is missing.
 
         They are those that the user gave, else named by language, src and tgt, or source and
-        target, in any case: `EN` and `English` are also names of en. Where both sides have one, so
-        is a name with such a part, as `text_en`.
+        target, in any case: `EN` and `English` are also names of en. With `in_words`, so is a name
+        with such a word, as `text_en`, where both sides have one.
         """
         sides = [*self.sides, *(side for side in OTHER_NAMES if side not in self.sides)]
         choices = (
@@ -134,8 +135,10 @@ class Wanted:
             ]
             if all(found) and len({*found}) == len(found):
                 return found
-        for names in choices if all(self.both) and not any(self.given) else ():
-            found = [_first_held(each, available) or _with_part(each, available) for each in names]
+        for names in choices if in_words and all(self.both) and not any(self.given) else ():
+            found = [
+                _first_held(each, available) or _held_in_words(each, available) for each in names
+            ]
             if all(found) and len({*found}) == len(found):
                 return found[: len(self.sides)]
         return None
@@ -180,17 +183,18 @@ def _first_held(names: Sequence[str], available: Sequence[str]) -> str:
     return next(exact, "") or next(filter(None, (any_case.get(n.casefold()) for n in names)), "")
 
 
-def _with_part(names: Sequence[str], available: Sequence[str]) -> str:
-    """The only available name that has one of `names` as a part, as text_de and German text.
+def _held_in_words(names: Sequence[str], available: Sequence[str]) -> str:
+    """The only available name that has one of `names` as a word, as in text_de; '' if none.
 
-    Codes are words of other languages: they count in names without spaces only.
+    Among other words, a code is in brackets or in capitals: `de` is a word of many languages.
     """
     found: set[str] = set()
-    for text in available:
-        if len(text.split()) <= MAX_WORDS and text[-1:].isalnum():
-            parts = re.split(r"[\W_]", text.casefold())
-            is_one = (n.casefold() in parts for n in names if len(n) > 3 or " " not in text)
-            found |= {text} if any(is_one) else set()
+    for name, text in product(names, available):
+        place = re.search(WORD.format(re.escape(name)), text, re.IGNORECASE)
+        if place and len(text.split()) <= MAX_WORDS and not text.endswith((".", "?", "!")):
+            is_marked = place[0][0] in "([" or (place[0].isupper() and not text.isupper())
+            if len(name) > 3 or " " not in text or is_marked:
+                found.add(text)
     return found.pop() if len(found) == 1 else ""
 
 

@@ -7,15 +7,16 @@ fields of CSV: spreadsheets write semicolons where the comma is the decimal sign
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 
-from translate_ddp.corpus_settings import Quoting
+from translate_ddp.data.languages import CLEAR, Direction
 from translate_ddp.data.readers.streams import TextFile
-from translate_ddp.data.rows import BY_POSITION, Columns, Reading, Remark, list_names
+from translate_ddp.data.rows import BY_POSITION, Columns, Reading, Remark, Wanted, list_names
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import counted
 from translate_ddp.text import has_letter
@@ -26,17 +27,18 @@ SEPARATORS = (",", ";", "\t")  # of the fields of CSV
 STATED_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # a first line, as Excel reads it
 SAMPLE_LINES = 50  # of the start of a CSV file, which show what separates its fields
 NUMBER_NAMES = ("id", "no")  # of columns, which are also codes of languages
+CLEAR_SHARE = 0.8  # of these rows, in which one separator divides the languages best
+ESCAPED = "escaped"  # quoting as csv, but a quote within a field is \\", as R writes it, not ""
 # Programs quote a field with a quote, a separator or a line break; Excel also one with a comma (or
 # what separates a list), SQLite also one with a space.
-OPEN_FIELD = re.compile('"(?:[^"]|"")*')
-NEEDS_QUOTES = re.compile('""|[\r\n\t]')
 SOMETIMES_QUOTED = {",", ";", " "}
-MAX_BARE_SHARE = 0.1  # texts without quotes, as NA, per quoted text of a column that is all quoted
+MAX_BARE_SHARE = 0.01  # texts without quotes per quoted text of a column whose texts are all quoted
+NO_TEXT = re.compile(r"[\W\d_]*|[\d.+-]+e[+-]?\d+|na|nan|null|none|inf|true|false|\\n", re.I)
 
 
 def _read(reading: Reading, separator: str) -> Iterator[Columns]:
     """The wanted columns of a table. Raises UserError, with the line, if it cannot be read."""
-    quoting = reading.wanted.quoting
+    quoting: str = reading.wanted.quoting
     if not separator and quoting == "auto":
         quoting = "csv"
     table, blocks = Table(reading), TextFile(reading).blocks()
@@ -50,12 +52,15 @@ def _read(reading: Reading, separator: str) -> Iterator[Columns]:
     separator = separator or _separator(reading, head[:SAMPLE_LINES], quoting)
     number = start  # of the next line
     for lines in chain([head], blocks):
-        # Up to the first field that begins with a quote, both readings are the same.
-        if quoting == "auto" and any(ln[:1] == '"' or f'{separator}"' in ln for ln in lines):
-            quoting, meaning = _find_quoting(lines, separator)
-            reading.notices.append(Remark(f"{reading.path}: {meaning}"))
-        if quoting == "csv":
-            quoted = chain.from_iterable(chain([lines], blocks))
+        # Up to the first field that begins with a quote, all readings are the same.
+        is_open = quoting == "auto" and any(ln[:1] == '"' or f'{separator}"' in ln for ln in lines)
+        if is_open or (quoting == "csv" and any('\\"' in line for line in lines)):
+            found, meaning = _find_quoting(reading, separator, start)
+            if is_open or found == ESCAPED:
+                quoting = found
+                reading.notices.append(Remark(f"{reading.path}: {meaning}"))
+        if quoting in ("csv", ESCAPED):
+            quoted = _csv_lines(chain.from_iterable(chain([lines], blocks)), quoting)
             for rows, starts in _parse_csv(reading, quoted, separator, number):
                 yield table.columns(rows, starts)
             return
@@ -68,9 +73,11 @@ read_tsv = partial(_read, separator="\t")
 read_csv = partial(_read, separator="")
 
 
-def _csv_lines(lines: Iterable[str]) -> Iterator[str]:
+def _csv_lines(lines: Iterable[str], quoting: str) -> Iterator[str]:
     r"""The lines as `csv` reads them, in which a \r is an error."""
-    return (line.replace("\r", " ") + "\n" for line in lines)
+    for line in lines:
+        line = line.replace("\r", " ")
+        yield (line.replace('\\"', '""') if quoting == ESCAPED else line) + "\n"
 
 
 def _parse_csv(
@@ -79,7 +86,7 @@ def _parse_csv(
     """Rows of fields, and the number of the line in which each begins, that of the first given."""
     csv.field_size_limit(MAX_FIELD)
     # Unless it is strict, a stray quote joins two rows in silence.
-    parser = csv.reader(_csv_lines(lines), delimiter=separator, strict=True)
+    parser = csv.reader(lines, delimiter=separator, strict=True)
     rows: list[list[str]] = []
     starts: list[int] = []
     start = first  # of the next row
@@ -103,77 +110,135 @@ def _parse_csv(
     yield rows, starts
 
 
-def _separator(reading: Reading, lines: list[str], quoting: Quoting) -> str:
+def _separator(reading: Reading, lines: list[str], quoting: str) -> str:
     """What separates the fields of these lines: it gives all their rows the same number of them.
 
-    Of several, what gives a header. Raises UserError if that is not clear.
+    Of several, what gives a header, or columns of the two languages. Raises UserError if that is
+    not clear.
     """
     wanted = reading.wanted
     quotes = csv.QUOTE_NONE if quoting == "none" else csv.QUOTE_MINIMAL
-    tables: dict[str, list[str]] = {}  # separator -> first row
+    tables: dict[str, list[list[str]]] = {}
     for separator in SEPARATORS:
         with suppress(csv.Error):
-            parser = csv.reader(_csv_lines(lines), delimiter=separator, quoting=quotes)
+            parser = csv.reader(_csv_lines(lines, quoting), delimiter=separator, quoting=quotes)
             rows = [row for row in parser if row]
             # These lines may end within a quoted field of the last row.
             widths = set(map(len, rows[:-1] or rows))
             if len(widths) == 1 and widths != {1}:
-                tables[separator] = rows[0]
-    named = [each for each, row in tables.items() if wanted.find(row)]
-    usable = [each for each, row in tables.items() if wanted.numbered(len(row))]
-    if len(usable) > 1 and not named:
+                tables[separator] = [row for row in rows if len(row) in widths]
+    if named := [each for each, rows in tables.items() if wanted.find(rows[0])]:
+        return named[0]
+    usable = [each for each, rows in tables.items() if wanted.numbered(len(rows[0]))]
+    usable = [each for each in usable if not _is_text(each, lines)] or usable
+    if len(usable) < 2:
+        return next(iter(usable or tables), ",")
+    separator = _dividing_separator([tables[each] for each in usable], usable, wanted)
+    if not separator:
         raise UserError(
             f"{reading.path} cannot be read: {' or '.join(map(repr, usable))} may separate its"
             f" fields. Add a first line {' or '.join(f'sep={each}' for each in usable)}, or one"
             f" that names the columns, such as"
             f" {usable[0].join(code or '...' for code in wanted.both)}."
         )
-    return next(iter(named or usable or tables), ",")
+    return separator
 
 
-def _find_quoting(lines: Sequence[str], separator: str) -> tuple[Quoting, str]:
-    """csv or none for a table of which these are rows, and what that means."""
-    if _are_quoted(lines, separator):
-        return "csv", "quotes enclose fields, as in CSV. If they are text, pass --quoting none."
-    return "none", "quotes are text. If they enclose fields, pass --quoting csv."
+def _is_text(separator: str, lines: list[str]) -> bool:
+    """Whether all these characters are as in text: before a space, or between digits."""
+    mark = re.escape(separator)
+    return not re.search(rf"{mark}(?![ \d])|(?<!\d){mark}\d", "\n".join(lines))
 
 
-def _are_quoted(lines: Sequence[str], separator: str) -> bool:
-    """Whether a program has written these lines that quotes fields.
+def _dividing_separator(
+    tables: Sequence[list[list[str]]], separators: Sequence[str], wanted: Wanted
+) -> str:
+    """The separator whose columns differ most in language, in most rows; '' if that is not clear.
 
-    It quotes each field that holds a quote. Besides, it quotes all texts of a column, or only those
-    that hold certain characters.
+    `tables` has the rows that each separator gives.
+    """
+    lean = Direction(wanted.both).lean
+    votes: Counter[str] = Counter()
+    for rows in zip(*tables, strict=False):
+        pairs = [[lean(row[place]) for place in wanted.numbered(len(row))] for row in rows]
+        found = [abs(src - tgt) for src, tgt in pairs]
+        second, best = sorted(found)[-2:]
+        votes[separators[found.index(best)]] += best - second > CLEAR
+    best = max(separators, key=votes.__getitem__)
+    return best if votes[best] > CLEAR_SHARE * votes.total() else ""
+
+
+def _find_quoting(reading: Reading, separator: str, start: int) -> tuple[str, str]:
+    """csv, `ESCAPED` or none, and what that means. The table begins in line `start`.
+
+    All lines decide: a file may cite a whole sentence long before half a one.
+    """
+    line, text = _find_other(reading, separator, start, "csv")
+    if '\\"' in text and not _find_other(reading, separator, start, ESCAPED)[0]:
+        return ESCAPED, 'quotes enclose fields, and are \\" within. If not, pass --quoting none.'
+    if line:
+        why = f"line {line:,} is not quoted as in CSV"
+        return "none", f"quotes are text, as {why}. If they enclose fields, pass --quoting csv."
+    return "csv", "quotes enclose fields, as in CSV. If they are text, pass --quoting none."
+
+
+def _find_other(reading: Reading, separator: str, start: int, quoting: str) -> tuple[int, str]:
+    """The first row that no program writes that quotes fields: its line and text; 0 if none.
+
+    Such a program quotes each field that holds a quote. It quotes all texts of a column, or only
+    those that hold certain characters.
     """
     between = re.escape(separator)
-    field = re.compile(rf'("(?:[^"]|"")*"|[^"{between}\n][^{between}\n]*|)({between}|\n)')
-    text = "".join(f"{line}\n" for line in lines)
-    place, row = 0, list[str]()
-    rows: list[list[str]] = []
-    while found := field.match(text, place):
-        place = found.end()
-        row.append(found[1])
-        if found[2] == "\n":
-            rows.append(row)
-            row = []
-    # These lines may end within a field. But no text has a separator and a line break: they are
-    # the ends of two rows.
-    is_open = OPEN_FIELD.fullmatch(text, place) and separator not in text[place:]
-    is_joined = any("\n" in each and separator in each for row in rows for each in row)
-    rows = [row for row in rows if any(row)]
-    if (place < len(text) and not is_open) or len(set(map(len, rows))) > 1 or is_joined:
-        return False
-    return all(map(_is_column_quoted, zip(*rows[1:], strict=True)))  # a header may be, alone
+    field = f'("[^"]*(?:""[^"]*)*"|[^"{between}\n]*)'
+    is_row = re.compile(f"{field}(?:{between}{field})*").fullmatch
+    fields_of = re.compile(f"(?:^|{between}){field}").findall
+    needs_quotes = re.compile(f'""|[\r\n{between}]').search
+    bare: Counter[int] = Counter()  # texts without quotes, by column
+    in_bare: set[str] = set()  # of `SOMETIMES_QUOTED`, those in fields without quotes
+    needless: Counter[int] = Counter()  # quoted texts without what needs quotes, by column
+    # The first with each set of characters of `SOMETIMES_QUOTED`, by column: line and row.
+    examples: dict[tuple[int, frozenset[str]], tuple[int, str]] = {}
+    width = 0  # of the first row, a header that may be quoted or not
+    for line, row in _quoted_rows(reading, start, quoting):
+        fields = fields_of(row)
+        # No text has a separator and a line break: it is the ends of two rows.
+        is_joined = "\n" in row and {ln.count(separator) + 1 for ln in row.split("\n")} == {
+            len(fields)
+        }
+        if is_joined or not is_row(row) or ('"' in row and width not in (0, len(fields))):
+            return line, row
+        for column, text in enumerate(fields):
+            sometimes = SOMETIMES_QUOTED.intersection(text)
+            if text[:1] != '"':
+                in_bare |= sometimes if width else set()
+                bare[column] += width > 0 and not NO_TEXT.fullmatch(text)
+            elif len(text) > 2 and not needs_quotes(text, 1, len(text) - 1):
+                needless[column] += 1
+                examples.setdefault((column, frozenset(sometimes)), (line, row))
+        width = width or len(fields)
+    wrong = [
+        place
+        for (column, sometimes), place in examples.items()
+        if bare[column] > MAX_BARE_SHARE * needless[column] and sometimes <= in_bare
+    ]
+    return min(wrong, default=(0, ""))
 
 
-def _is_column_quoted(fields: Sequence[str]) -> bool:
-    """Whether a program writes these quotes: where they are needed, in all texts, or as Excel."""
-    needless = [text for text in fields if len(text) > 2 and text[0] == '"']
-    needless = [text for text in needless if not NEEDS_QUOTES.search(text[1:-1])]
-    bare = [text for text in fields if text[:1] != '"']
-    if len(bare) <= MAX_BARE_SHARE * len(needless):
-        return True
-    unquoted = SOMETIMES_QUOTED.intersection("".join(bare))
-    return all((SOMETIMES_QUOTED - unquoted).intersection(text) for text in needless)
+def _quoted_rows(reading: Reading, start: int, quoting: str) -> Iterator[tuple[int, str]]:
+    """The rows of the file that are not empty, with their first lines, if quotes enclose fields.
+
+    A row with an odd number of quotes is too long, or goes on to the end of the file.
+    """
+    row, first, is_open = "", start, False
+    blocks = TextFile(Reading(reading.path, reading.wanted)).blocks()
+    for number, line in enumerate(islice(chain.from_iterable(blocks), start - 1, None), start):
+        line = line.replace('\\"', '""') if quoting == ESCAPED else line
+        row, first = (f"{row}\n{line}", first) if is_open else (line, number)
+        is_open ^= line.count('"') % 2 == 1
+        if row.strip() and not (is_open and len(row) < MAX_FIELD):
+            yield first, row
+    if is_open:
+        yield first, row
 
 
 class Table:
@@ -217,15 +282,24 @@ class Table:
             return len(rows)
         cells = [cell.strip(' "') for cell in rows[first]]  # a header may be in quotes alone
         self._width = len(cells)
-        if names := self._wanted.find(cells):
+        names = self._wanted.find(cells)
+        if names and not self._recurs([cells.index(name) for name in names], rows[first:]):
             self._places = [cells.index(name) for name in names]
             self._check_header(cells, rows[first + 1 :])
+            if names != self._wanted.find(cells, in_words=False):
+                text = f"its first row, {list_names(cells)}, is read as a header."
+                self._notices.append(Remark(f"{self._path}: {text}"))
             return first + 1
         self._places = self._without_header(cells)
         chosen = [cells[place] for place in self._places]
-        if replace(self._wanted, given=("",) * len(chosen)).find(chosen):
+        if replace(self._wanted, given=("",) * len(chosen)).find(chosen, in_words=False):
             return first + 1  # a header, although the user gave numbers
         return first if self._width > 1 else 0  # in one column, an empty line is a text
+
+    def _recurs(self, places: list[int], rows: list[list[str]]) -> bool:
+        """Whether the second row has the same cells, as columns of language codes have."""
+        first, *second = [[row[at] for at in places] for row in rows[:2] if len(row) == self._width]
+        return len(places) > 1 and second == [first]
 
     def _check_header(self, cells: list[str], rows: list[list[str]]) -> None:
         """Raise UserError if a column is named like a language but has the numbers of rows."""

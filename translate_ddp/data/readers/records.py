@@ -210,4 +210,9 @@ class ArrowColumns:
     def _texts(self, column: Any, key: str) -> list[str | None]:
         if key:  # `flatten`, not `field`: it is null where the struct is
             column = column.flatten()[column.type.get_field_index(key)]
-        return [value if isinstance(value, str) else None for value in column.to_pylist()]
+        try:
+            values = column.to_pylist()
+        except UnicodeDecodeError:  # cleaning drops and counts rows that are not UTF-8
+            stored = column.cast("binary").to_pylist()
+            values = [value and value.decode(errors="replace") for value in stored]
+        return [value if isinstance(value, str) else None for value in values]
