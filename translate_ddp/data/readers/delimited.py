@@ -229,16 +229,21 @@ def _quoted_rows(reading: Reading, start: int, quoting: str) -> Iterator[tuple[i
 
     A row with an odd number of quotes is too long, or goes on to the end of the file.
     """
-    row, first, is_open = "", start, False
     blocks = TextFile(Reading(reading.path, reading.wanted)).blocks()
-    for number, line in enumerate(islice(chain.from_iterable(blocks), start - 1, None), start):
-        line = line.replace('\\"', '""') if quoting == ESCAPED else line
-        row, first = (f"{row}\n{line}", first) if is_open else (line, number)
-        is_open ^= line.count('"') % 2 == 1
-        if row.strip() and not (is_open and len(row) < MAX_FIELD):
-            yield first, row
-    if is_open:
-        yield first, row
+    lines, first = list[str](), start  # of the row so far
+    size, is_open = 0, False
+    for following, line in enumerate(
+        islice(chain.from_iterable(blocks), start - 1, None), start + 1
+    ):
+        lines.append(line.replace('\\"', '""') if quoting == ESCAPED else line)
+        size += len(line)
+        is_open ^= lines[-1].count('"') % 2 == 1
+        if not is_open or size > MAX_FIELD:
+            if any(map(str.strip, lines)):
+                yield first, "\n".join(lines)
+            lines, first, size = [], following, 0
+    if lines:
+        yield first, "\n".join(lines)
 
 
 class Table:
