@@ -288,9 +288,8 @@ class Table:
         cells = [cell.strip(' "') for cell in rows[first]]  # a header may be in quotes alone
         self._width = len(cells)
         names = self._wanted.find(cells)
-        if names and not self._recurs([cells.index(name) for name in names], rows[first:]):
+        if names and self._is_header([cells.index(name) for name in names], rows[first:]):
             self._places = [cells.index(name) for name in names]
-            self._check_header(cells, rows[first + 1 :])
             if names != self._wanted.find(cells, in_words=False):
                 text = f"its first row, {list_names(cells)}, is read as a header."
                 self._notices.append(Remark(f"{self._path}: {text}"))
@@ -301,20 +300,24 @@ class Table:
             return first + 1  # a header, although the user gave numbers
         return first if self._width > 1 else 0  # in one column, an empty line is a text
 
-    def _recurs(self, places: list[int], rows: list[list[str]]) -> bool:
-        """Whether the second row has the same cells, as columns of language codes have."""
-        first, *second = [[row[at] for at in places] for row in rows[:2] if len(row) == self._width]
-        return len(places) > 1 and second == [first]
+    def _is_header(self, places: list[int], rows: list[list[str]]) -> bool:
+        """Whether the first row, which names these columns, differs from the second one.
 
-    def _check_header(self, cells: list[str], rows: list[list[str]]) -> None:
-        """Raise UserError if a column is named like a language but has the numbers of rows."""
-        for place in () if any(self._wanted.given) else self._places:
-            texts = (row[place] for row in rows if len(row) == self._width)
-            if cells[place].casefold() in NUMBER_NAMES and not any(map(has_letter, texts)):
+        In columns of language codes it does not. Raises UserError if a column is named like a
+        language but has the numbers of rows.
+        """
+        header, *texts = [row for row in rows if len(row) == self._width]
+        for place in () if any(self._wanted.given) else places:
+            is_number = header[place].strip(' "').casefold() in NUMBER_NAMES
+            if is_number and not any(has_letter(row[place]) for row in texts):
                 raise UserError(
-                    f"{self._path}: column {cells[place]} has no text. Pass the names or the"
+                    f"{self._path}: column {header[place]} has no text. Pass the names or the"
                     " numbers of the columns as --src_column and --tgt_column."
                 )
+        is_repeated = len(places) > 1 and all(
+            row[at] == header[at] for row in texts[:1] for at in places
+        )
+        return not (texts and is_repeated)
 
     def _without_header(self, cells: list[str]) -> list[int]:
         """The places of the wanted columns. Raises UserError if they are not known."""

@@ -36,13 +36,14 @@ WIDE = re.compile("utf-?(16|32)|ucs|unicode|iso-10646", re.IGNORECASE)  # names 
 # Sections whose markup is text, and comments. Either may hold the start of the other.
 LITERAL = re.compile(r"<!\[CDATA\[(.*?)]]>|<!--.*?-->", re.DOTALL)
 OPEN_LITERAL = re.compile(r"<!(?:\[CDATA\[|--)")
-SEGMENT = re.compile(r"<seg\b[^>]*?(?:/>|>(.*?)</seg\s*>)", FLAGS)
-UNIT = re.compile(r"<tu\b[^>]*>(.*?)</tu\s*>", FLAGS)
-VARIANT = re.compile(r"<tuv\b([^>]*)>(.*?)</tuv\s*>", FLAGS)
+ATTRIBUTES = r"""(?:[^<>"']|"[^<"]*"|'[^<']*')*"""  # their values may have a >
+SEGMENT = re.compile(rf"<seg\b{ATTRIBUTES}?(?:/>|>(.*?)</seg\s*>)", FLAGS)
+UNIT = re.compile(rf"<tu\b{ATTRIBUTES}>(.*?)</tu\s*>", FLAGS)
+VARIANT = re.compile(rf"<tuv\b({ATTRIBUTES})>(.*?)</tuv\s*>", FLAGS)
 LANGUAGE = re.compile(r"\b(?:xml:)?lang\s*=\s*[\"']([^\"']*)", re.IGNORECASE)
 # Elements whose content is formatting code of another program, not text.
-CODES = re.compile(r"<(bpt|ept|it|ph|ut)\b(?:[^>]*/>|.*?</\1\s*>)", FLAGS)
-TAG = re.compile("</?[a-zA-Z][^>]*>")
+CODES = re.compile(rf"<(bpt|ept|it|ph|ut)\b{ATTRIBUTES}?(?:/>|>.*?</\1\s*>)", FLAGS)
+TAG = re.compile(f"</?[a-zA-Z]{ATTRIBUTES}>")
 REFERENCE = re.compile("&(?:#[0-9]{1,8}|#x[0-9a-f]{1,8}|[a-z][a-z0-9]*);", re.IGNORECASE)
 Unit = dict[str, str]  # language as written -> text
 

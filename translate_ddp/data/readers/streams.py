@@ -189,8 +189,7 @@ class TextFile:
         self.path, self.count = reading.path, 0  # lines of all blocks so far
         self._reading, self._encoding = reading, encoding
         self._ends_with_cr = False  # known from the first block on
-        # Lines that are not UTF-8: their number, that of the first and of the last one.
-        self._invalid, self._first_invalid, self._last_invalid = 0, 0, 0
+        self._invalid: dict[int, None] = {}  # the numbers of lines that are not UTF-8, in order
         self._is_windows = False
         self._is_mixed = False  # other characters than those of ASCII are UTF-8
 
@@ -272,9 +271,7 @@ class TextFile:
             text = self._normalize_ends(block.decode(errors="surrogateescape"))
             for number, line in enumerate(text.split("\n"), self.count + 1):
                 if re.search("[\udc80-\udcff]", line):
-                    self._invalid += number > self._last_invalid
-                    self._last_invalid = number
-                    self._first_invalid = self._first_invalid or number
+                    self._invalid[number] = None
                     line_bytes = line.encode(errors="surrogateescape")
                     self._is_windows = self._is_windows or bool(WINDOWS_ONLY.search(line_bytes))
             text = block.decode(errors="replace")
@@ -293,10 +290,12 @@ class TextFile:
         advice = f"If the file is {encoding}, convert it: {iconv(self.path, encoding)}"
         if self._is_mixed:
             advice = "Other text in it is: correct these lines, do not convert the file."
-        verb = "is" if self._invalid == 1 else "are"
-        found = f"{self._invalid:,} of {self.count:,} lines {verb} not UTF-8, first line"
-        found += f" {self._first_invalid:,}. {advice}"
-        if self._invalid > max(1, INVALID_SHARE * self.count):
+        number, first = len(self._invalid), next(iter(self._invalid))
+        verb = "is" if number == 1 else "are"
+        found = (
+            f"{number:,} of {self.count:,} lines {verb} not UTF-8, first line {first:,}. {advice}"
+        )
+        if number > max(1, INVALID_SHARE * self.count):
             raise UserError(f"{self.path} cannot be read: {found}")
         if is_end:
             self._reading.notices.append(f"{self.path}: {found}")
