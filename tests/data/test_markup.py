@@ -26,7 +26,8 @@ def test_text_of_inline_elements_is_kept_and_formatting_codes_are_not(folder: Pa
     )
     source = write(folder / "x.tmx", tmx(unit(en=english, de="Tom &amp; Käthe &#x263A;&nbsp;z")))
     assert read(source) == [("A new car!", "Tom & Käthe ☺\u00a0z")]
-    english = "<ph x='a>\"b'/>A <hi type=\"x>\">new</hi> <it pos='>'>i</it>car<ph>&lt;</ph>!"
+    english = "<ph x='a>\"b'/>A <hi type=\"x>\">new</hi> <it pos='>'>i<sub>j<it/></sub>k</it>"
+    english += "car<ph>&lt;</ph>!"
     source = write(folder / "y.tmx", tmx(unit(en=english, de="x").replace("tuid", "o='>' tuid")))
     assert read(source) == [("A new car!", "x")]
 

@@ -41,8 +41,8 @@ SEGMENT = re.compile(rf"<seg\b{ATTRIBUTES}?(?:/>|>(.*?)</seg\s*>)", FLAGS)
 UNIT = re.compile(rf"<tu\b{ATTRIBUTES}>(.*?)</tu\s*>", FLAGS)
 VARIANT = re.compile(rf"<tuv\b({ATTRIBUTES})>(.*?)</tuv\s*>", FLAGS)
 LANGUAGE = re.compile(r"\b(?:xml:)?lang\s*=\s*[\"']([^\"']*)", re.IGNORECASE)
-# Elements whose content is formatting code of another program, not text.
-CODES = re.compile(rf"<(bpt|ept|it|ph|ut)\b{ATTRIBUTES}?(?:/>|>.*?</\1\s*>)", FLAGS)
+# Elements whose content is formatting code of another program, not text; the inner ones first.
+CODES = re.compile(rf"<(bpt|ept|it|ph|ut)\b{ATTRIBUTES}?(?:/>|>(?:(?!<\1\b).)*?</\1\s*>)", FLAGS)
 TAG = re.compile(f"</?[a-zA-Z]{ATTRIBUTES}>")
 REFERENCE = re.compile("&(?:#[0-9]{1,8}|#x[0-9a-f]{1,8}|[a-z][a-z0-9]*);", re.IGNORECASE)
 Unit = dict[str, str]  # language as written -> text
@@ -139,7 +139,10 @@ def _unit(content: str) -> Unit:
     for attributes, variant in VARIANT.findall(content):
         language, segment = LANGUAGE.search(attributes), SEGMENT.search(variant)
         if language and segment:
-            texts.setdefault(language[1], _text(CODES.sub("", segment[1] or "")))
+            text, codes = segment[1] or "", 1
+            while codes:
+                text, codes = CODES.subn("", text)
+            texts.setdefault(language[1], _text(text))
     return texts
 
 
