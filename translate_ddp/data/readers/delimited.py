@@ -129,19 +129,18 @@ def _separator(reading: Reading, lines: list[str], quoting: str) -> str:
                 tables[separator] = [row for row in rows if len(row) in widths]
     if named := [each for each, rows in tables.items() if wanted.find(rows[0])]:
         return named[0]
-    usable = [each for each, rows in tables.items() if wanted.numbered(len(rows[0]))]
-    usable = [each for each in usable if not _is_text(each, lines)] or usable
+    usable = {each: rows for each, rows in tables.items() if wanted.numbered(len(rows[0]))}
+    usable = {each: usable[each] for each in usable if not _is_text(each, lines)} or usable
     if len(usable) < 2:
         return next(iter(usable or tables), ",")
-    separator = _dividing_separator([tables[each] for each in usable], usable, wanted)
-    if not separator:
-        raise UserError(
-            f"{reading.path} cannot be read: {' or '.join(map(repr, usable))} may separate its"
-            f" fields. Add a first line {' or '.join(f'sep={each}' for each in usable)}, or one"
-            f" that names the columns, such as"
-            f" {usable[0].join(code or '...' for code in wanted.both)}."
-        )
-    return separator
+    if separator := _dividing_separator(usable, wanted):
+        return separator
+    example = next(iter(usable)).join(code or "..." for code in wanted.both)
+    raise UserError(
+        f"{reading.path} cannot be read: {' or '.join(map(repr, usable))} may separate its fields."
+        f" Add a first line {' or '.join(f'sep={each}' for each in usable)}, or one that names the"
+        f" columns, such as {example}."
+    )
 
 
 def _is_text(separator: str, lines: list[str]) -> bool:
@@ -150,21 +149,19 @@ def _is_text(separator: str, lines: list[str]) -> bool:
     return not re.search(rf"{mark}(?![ \d])|(?<!\d){mark}\d", "\n".join(lines))
 
 
-def _dividing_separator(
-    tables: Sequence[list[list[str]]], separators: Sequence[str], wanted: Wanted
-) -> str:
+def _dividing_separator(tables: dict[str, list[list[str]]], wanted: Wanted) -> str:
     """The separator whose columns differ most in language, in most rows; '' if that is not clear.
 
     `tables` has the rows that each separator gives.
     """
     lean = Direction(wanted.both).lean
     votes: Counter[str] = Counter()
-    for rows in zip(*tables, strict=False):
+    for rows in zip(*tables.values(), strict=False):
         pairs = [[lean(row[place]) for place in wanted.numbered(len(row))] for row in rows]
         found = [abs(src - tgt) for src, tgt in pairs]
         second, best = sorted(found)[-2:]
-        votes[separators[found.index(best)]] += best - second > CLEAR
-    best = max(separators, key=votes.__getitem__)
+        votes[[*tables][found.index(best)]] += best - second > CLEAR
+    best = max(tables, key=votes.__getitem__)
     return best if votes[best] > CLEAR_SHARE * votes.total() else ""
 
 
@@ -183,7 +180,7 @@ def _find_quoting(reading: Reading, separator: str, start: int) -> tuple[str, st
 
 
 def _find_other(reading: Reading, separator: str, start: int, quoting: str) -> tuple[int, str]:
-    """The first row that no program writes that quotes fields: its line and text; 0 if none.
+    """A row that no program writes that quotes fields: its line and text; 0 if there is none.
 
     Such a program quotes each field that holds a quote. It quotes all texts of a column, or only
     those that hold certain characters.
@@ -199,14 +196,13 @@ def _find_other(reading: Reading, separator: str, start: int, quoting: str) -> t
     # The first with each set of characters of `SOMETIMES_QUOTED`, by column: line and row.
     examples: dict[tuple[int, frozenset[str]], tuple[int, str]] = {}
     width = 0  # of the first row, a header that may be quoted or not
-    for line, row in _quoted_rows(reading, start, quoting):
+    for number, row in _quoted_rows(reading, start, quoting):
         fields = fields_of(row)
         # No text has a separator and a line break: it is the ends of two rows.
-        is_joined = "\n" in row and {ln.count(separator) + 1 for ln in row.split("\n")} == {
-            len(fields)
-        }
+        widths = {line.count(separator) + 1 for line in row.split("\n")}
+        is_joined = "\n" in row and widths == {len(fields)}
         if is_joined or not is_row(row) or ('"' in row and width not in (0, len(fields))):
-            return line, row
+            return number, row
         for column, text in enumerate(fields):
             sometimes = SOMETIMES_QUOTED.intersection(text)
             if text[:1] != '"':
@@ -214,7 +210,7 @@ def _find_other(reading: Reading, separator: str, start: int, quoting: str) -> t
                 bare[column] += width > 0 and not NO_TEXT.fullmatch(text)
             elif len(text) > 2 and not needs_quotes(text, 1, len(text) - 1):
                 needless[column] += 1
-                examples.setdefault((column, frozenset(sometimes)), (line, row))
+                examples.setdefault((column, frozenset(sometimes)), (number, row))
         width = width or len(fields)
     wrong = [
         place
@@ -230,11 +226,10 @@ def _quoted_rows(reading: Reading, start: int, quoting: str) -> Iterator[tuple[i
     A row with an odd number of quotes is too long, or goes on to the end of the file.
     """
     blocks = TextFile(Reading(reading.path, reading.wanted)).blocks()
+    table = islice(chain.from_iterable(blocks), start - 1, None)
     lines, first = list[str](), start  # of the row so far
     size, is_open = 0, False
-    for following, line in enumerate(
-        islice(chain.from_iterable(blocks), start - 1, None), start + 1
-    ):
+    for following, line in enumerate(table, start + 1):
         lines.append(line.replace('\\"', '""') if quoting == ESCAPED else line)
         size += len(line)
         is_open ^= lines[-1].count('"') % 2 == 1
@@ -314,10 +309,9 @@ class Table:
                     f"{self._path}: column {header[place]} has no text. Pass the names or the"
                     " numbers of the columns as --src_column and --tgt_column."
                 )
-        is_repeated = len(places) > 1 and all(
-            row[at] == header[at] for row in texts[:1] for at in places
-        )
-        return not (texts and is_repeated)
+        if len(places) < 2 or not texts:
+            return True
+        return any(header[place] != texts[0][place] for place in places)
 
     def _without_header(self, cells: list[str]) -> list[int]:
         """The places of the wanted columns. Raises UserError if they are not known."""
