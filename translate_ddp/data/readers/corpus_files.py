@@ -19,7 +19,7 @@ from translate_ddp.data.readers.records import count_parquet_rows, read_json, re
 from translate_ddp.data.readers.streams import (
     COMPRESSIONS,
     compression_of,
-    read_bytes,
+    first_bytes,
     read_lines,
     without_compression,
 )
@@ -31,7 +31,6 @@ from translate_ddp.data.rows import (
     Row,
     Rows,
     Wanted,
-    ignore_progress,
     join_rows,
     list_names,
     make_rows,
@@ -124,7 +123,7 @@ def find_table(path: Path, languages: Languages, options: SourceOptions) -> Loca
 
 def _describe_other(path: Path, languages: Languages) -> str:
     """The message about a file that is no table by its name."""
-    next(read_bytes(path, ignore_progress), None)  # raises if it is a document
+    first_bytes(path)  # raises if it is a document
     plain = without_compression(path)
     if plain.suffix.lower() in ARCHIVES:
         return f"{path} must be unpacked first: pass the files that it holds."

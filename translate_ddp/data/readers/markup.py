@@ -19,15 +19,9 @@ from translate_ddp.data.readers.streams import (
     MAX_LINE_BYTES,
     TextFile,
     encoding_of,
-    read_bytes,
+    first_bytes,
 )
-from translate_ddp.data.rows import (
-    Columns,
-    Reading,
-    explain_read_errors,
-    ignore_progress,
-    list_names,
-)
+from translate_ddp.data.rows import Columns, Reading, explain_read_errors, list_names
 from translate_ddp.errors import UserError
 
 FLAGS = re.IGNORECASE | re.DOTALL
@@ -157,11 +151,11 @@ def _escaped(found: re.Match[str]) -> str:
 
 def _encoding(path: Path) -> str:
     """The encoding of a file that its first bytes or its first line show; '' for UTF-8."""
+    head = first_bytes(path)
+    if actual := encoding_of(head):
+        return actual
+    found = DECLARED.search(head[:1000].decode("latin-1"))
     with explain_read_errors(path, DAMAGED):
-        head = next(read_bytes(path, ignore_progress), b"")
-        if actual := encoding_of(head):
-            return actual
-        found = DECLARED.search(head[:1000].decode("latin-1"))
         declared = "utf-8" if found is None or WIDE.match(found[1]) else found[1]
         name = codecs.lookup(declared).name
     return "" if name in ("utf-8", "ascii") else name

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from translate_ddp.data.readers.streams import DAMAGED, MAX_LINE_BYTES, TextFile, read_bytes
+from translate_ddp.data.readers.streams import MAX_LINE_BYTES, TextFile, first_bytes
 from translate_ddp.data.rows import (
     Advance,
     Columns,
@@ -21,7 +21,6 @@ from translate_ddp.data.rows import (
     Rows,
     Wanted,
     explain_read_errors,
-    ignore_progress,
     make_rows,
     pairs_of,
 )
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 NESTED = "translation"
 BETWEEN = re.compile(r"[\s,]*")  # elements of an array
 BATCH_ROWS = 10_000
-NO_PARQUET = "It may be damaged, no parquet file, or have text that is not UTF-8."
+NO_PARQUET = "It may be damaged, or no parquet file."
 
 
 def read_json(reading: Reading) -> Iterator[Columns]:
@@ -45,9 +44,7 @@ def read_json(reading: Reading) -> Iterator[Columns]:
     line, if it cannot be read.
     """
     file = TextFile(reading)
-    with explain_read_errors(file.path, DAMAGED):
-        head = next(read_bytes(file.path, ignore_progress), b"")
-    is_array = head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+    is_array = first_bytes(file.path).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
     names: list[str] = []
     for batch in _array(file) if is_array else _lines(file):
         names = names or reading.wanted.require(_keys(batch), file.path)
@@ -145,20 +142,12 @@ def _value(item: Any, key: str) -> str | None:
 def read_parquet(reading: Reading) -> Iterator[Columns]:
     """The wanted columns, None where there is no text. Raises UserError if they cannot be read."""
     path = reading.path
-    with explain_read_errors(path, NO_PARQUET):
-        file = _open_parquet(path)
-    with file:
+    with explain_read_errors(path, NO_PARQUET), _open_parquet(path) as file:
         columns = ArrowColumns(path, file.schema_arrow, reading.wanted)
-        batches = file.iter_batches(BATCH_ROWS, columns=columns.top_level)
-        while True:
-            with explain_read_errors(path, NO_PARQUET):
-                batch = next(batches, None)
-                if batch is None:
-                    return
-                found = columns.texts(batch)
+        for batch in file.iter_batches(BATCH_ROWS, columns=columns.top_level):
             heartbeat()
             reading.advance(batch.num_rows)
-            yield found
+            yield columns.texts(batch)
 
 
 def count_parquet_rows(path: Path) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
-from translate_ddp.data.rows import Advance, Columns, Reading, explain_read_errors
+from translate_ddp.data.rows import Advance, Columns, Reading, explain_read_errors, ignore_progress
 from translate_ddp.errors import UserError, cleanup
 from translate_ddp.runtime.files import read_chunks
 from translate_ddp.runtime.heartbeat import heartbeat
@@ -100,6 +100,12 @@ def read_bytes(path: Path, advance: Advance) -> Iterator[bytes]:
                 advance(position - done)
                 done = position
                 yield block
+
+
+def first_bytes(path: Path) -> bytes:
+    """Up to 1 MiB of the content. Raises UserError if it cannot be read."""
+    with explain_read_errors(path, DAMAGED):
+        return next(read_bytes(path, ignore_progress), b"")
 
 
 def _check_compression(path: Path, head: bytes) -> bool:
