@@ -3,19 +3,19 @@
 import re
 import unicodedata
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import langcodes
 
 # No escapes of regular expressions: exported tokenizers use the same patterns in another dialect.
 # Both kinds come with text that is pasted, and split words into bytes that a model hardly knows.
-BLANKS = "[ \t\n\v\f\r\x1c-\x1e\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+SPACES = "[ \t\n\v\f\r\x1c-\x1e\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 # Soft hyphens, zero-width spaces, marks of direction, byte order marks; not the joiners U+200C and
 # U+200D, which Persian and Indic scripts need.
 INVISIBLE = "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
 MAX_MARKS = 1000  # combining marks in a row that are composed as they are
 
-# Languages that write no blank between words, as `base_language` has them. Chinese and Japanese
+# Languages that write no space between words, as `base_language` has them. Chinese and Japanese
 # write none between sentences either.
 CHINESE: frozenset[str] = frozenset("zh yue wuu lzh".split())
 JAPANESE: frozenset[str] = frozenset(["ja"])
@@ -27,18 +27,20 @@ DOTTED_I: frozenset[str] = frozenset("tr az crh gag".split())  # of their own le
 OTHER_CODES = {"cn": "zh", "cz": "cs", "gr": "el", "jp": "ja", "ua": "uk", "fil": "tl"}
 UNSPACED = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
 
+_decompose = partial(unicodedata.normalize, "NFD")
+
 
 def normalize(text: str) -> str:
     """The text as one line in Unicode NFC: the form in which models read and write, and are scored.
 
-    A run of blanks, tabs, line breaks, no-break and wide spaces becomes one blank; white space at
+    A run of spaces, tabs, line breaks, no-break and wide spaces becomes one space; white space at
     the ends and invisible characters are removed.
     """
-    # Most text has no other blanks than single ones: it is faster to see that than to replace them.
-    # Invisible characters and all white space but the blank are not printable.
+    # Most text has single spaces only: it is faster to see that than to replace others.
+    # Invisible characters and all white space but the space are not printable.
     if text.isprintable() and "  " not in text:
         return _compose(text).strip(" ")
-    return re.sub(BLANKS, " ", _compose(re.sub(INVISIBLE, "", text))).strip()
+    return re.sub(SPACES, " ", _compose(re.sub(INVISIBLE, "", text))).strip()
 
 
 def _compose(text: str) -> str:
@@ -48,18 +50,14 @@ def _compose(text: str) -> str:
     Long runs are sorted first, into the order that NFC has.
     """
     if len(text) > MAX_MARKS and not text.isascii():
-        marks = "".join(filter(_is_mark, set(text)))
-        text = re.sub(f"[{marks}]{{{MAX_MARKS},}}", _sort_marks, text) if marks else text
+        combined = (each for each in set(text) if unicodedata.combining(_decompose(each)[0]))
+        if marks := "".join(combined):
+            text = re.sub(f"[{marks}]{{{MAX_MARKS},}}", _sort_marks, text)
     return unicodedata.normalize("NFC", text)
 
 
-def _is_mark(character: str) -> bool:
-    return unicodedata.combining(unicodedata.normalize("NFD", character)[0]) > 0
-
-
 def _sort_marks(run: re.Match[str]) -> str:
-    marks = "".join(unicodedata.normalize("NFD", mark) for mark in run[0])
-    return "".join(sorted(marks, key=unicodedata.combining))
+    return "".join(sorted("".join(map(_decompose, run[0])), key=unicodedata.combining))
 
 
 def has_letter(text: str) -> bool:
@@ -89,7 +87,7 @@ def base_language(code: str) -> str:
 
 
 def separates_words(language: str) -> bool:
-    """Whether the language writes blanks between words."""
+    """Whether the language writes spaces between words."""
     return base_language(language) not in UNSPACED
 
 

@@ -51,14 +51,6 @@ def test_unusable_pairs_are_dropped_and_counted_by_reason(folder: Path):
     assert corpus.dropped == {"empty": 3, "invalid unicode": 2, "over 10,000 characters": 1}
 
 
-def test_text_is_normalized(folder: Path):
-    rows = [{"en": " a\tb\r\nc  d ", "de": "\ufeff\u3000x\u2028y\n"}, {"en": "e\u0301", "de": "f"}]
-    source = write(folder / "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    validation = write_parallel(folder / "val", [("up", "auf")])
-    corpus = read_corpus(corpus_of(source, validation))
-    assert corpus.train == [("a b c d", "x y"), ("é", "f")]
-
-
 @pytest.mark.parametrize(
     ("clean", "train", "dropped"),
     [

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.corpora import read_corpus, write, write_parallel
 from tests.helpers.inspected import sentences
-from translate_ddp.data.direction import Direction
+from translate_ddp.data.languages import Direction
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig

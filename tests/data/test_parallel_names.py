@@ -56,11 +56,6 @@ def test_exact_spelling_of_a_code_is_found_first(folder: Path):
         (("eng.dev", "deu.dev"), "pass the folder of both files, {folder}."),
         (("x-src.eng.txt", "x-ref.deu.txt"), "pass the start of both file names, {folder}/x."),
         (("x.eng", "x.deu"), "pass the start of both file names, {folder}/x."),
-        (
-            ("a.eng.txt", "b.deu.txt"),
-            "name both files alike, such as a.en and a.de, and pass the start of both file names,"
-            " {folder}/a.",
-        ),
     ],
 )
 def test_one_side_as_a_dataset_is_an_error_with_the_way_out(

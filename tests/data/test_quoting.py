@@ -89,6 +89,7 @@ def test_tsv_that_a_program_has_quoted_is_read_as_it_was_written(folder: Path, t
         [('"Hello.', '"Hallo.'), ('How are you?"', 'Wie geht es?"')],
         [('"Hello.', "Hallo."), ('How are you?"', "Wie geht es?")],
         [('"Hello."', "Hallo."), ('He said "no".', "Er sagte nein.")],
+        [("Hello.", '"Hallo.')],
         [('"Hello.', 'Hallo."')],
     ],
 )
@@ -104,6 +105,15 @@ def test_csv_of_r_is_read_as_it_was_written(folder: Path):
     text = with_r(MIXED, '\\"').replace("\t", ",")
     pairs = [tuple(side.replace("\t", ",") for side in pair) for pair in MIXED]
     assert read_noted(write(folder / "x.csv", text))[0] == pairs
+
+
+def test_quotes_are_judged_by_all_lines_of_the_file(folder: Path):
+    # The lines with the first quotes are in another block than the one that no program writes.
+    lines = [('"Hello."', '"Hallo."')] + [(f'"Yes, {n}."', f'"Ja, {n}."') for n in range(90_000)]
+    lines += [('"Hello," he said.', '"Hallo", sagte er.')]
+    path = write(folder / "x.tsv", "".join(f"{src}\t{tgt}\n" for src, tgt in lines))
+    rows, notices = read_noted(path)
+    assert rows == lines and "quotes are text, as line 90,002" in notices
 
 
 def test_a_date_without_quotes_is_no_reason_to_keep_all_others(folder: Path):
@@ -122,7 +132,7 @@ def test_quoting_is_as_the_user_says(folder: Path):
     table = write(folder / "x.csv", lines.replace("\t", ";"))
     assert read(table, quoting="none") == cited and read(table)[-1] == ("Hello.", "Hallo.")
     broken = write(folder / "y.tsv", '"one" two\teins\n')
-    assert "in line 1, text follows" in error_of(broken, quoting="csv")
+    assert "text follows a quote in line 1" in error_of(broken, quoting="csv")
 
 
 def test_lines_of_errors_count_those_within_fields(folder: Path):
@@ -192,7 +202,7 @@ def test_separator_that_is_not_known_is_an_error(folder: Path, languages: tuple[
         ("one, two", ("one", " two")),
     ],
 )
-def test_mark_before_a_blank_or_between_digits_is_text(
+def test_mark_before_a_space_or_between_digits_is_text(
     folder: Path, line: str, pair: tuple[str, str]
 ):
     assert read(write(folder / "x.csv", f"{line}\n" * 3), ("en", "tw")) == [pair] * 3

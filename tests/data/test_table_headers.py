@@ -107,5 +107,5 @@ def test_number_of_a_row_is_not_the_language_of_that_code(
 
 @pytest.mark.parametrize("row", ["en\tde\ta {}\tb", "en\tde\tc {}\td"])
 def test_columns_of_codes_are_no_header(folder: Path, row: str):
-    path = write(folder / "x.tsv", "".join(f"{row.format(n)}\n" for n in range(3)))
+    path = write(folder / "x.tsv", "".join(f"{row.format(n)}\n\n" for n in range(3)))
     assert "numbers from 1 to 4" in error_of(path, ("en", "de"))

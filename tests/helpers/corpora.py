@@ -12,8 +12,7 @@ import datasets
 import pyarrow as pa
 import pytest
 
-from translate_ddp.data.cleaned_corpus import Report
-from translate_ddp.data.corpus import clean_corpus
+from translate_ddp.data.corpus import Report, clean_corpus
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.rows import Row, ignore_progress
 from translate_ddp.data.sources import find_splits, read_pairs

@@ -1,24 +1,34 @@
 """The rules that decide from one row whether it is a usable pair, by level of cleaning.
 
-It imports little, because every process of a pool imports it.
+Worker processes apply them to batches of rows. They import this module, so it imports little.
 """
 
+from __future__ import annotations
+
+import hashlib
 import re
 import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from translate_ddp.data.pair_rules import (
-    find_addresses,
-    is_untranslated,
-    lengths_differ,
-    numbers_differ,
-    remove_addresses,
+import numpy as np
+
+from translate_ddp.data.languages import (
+    EAST_ASIAN,
+    LETTERS_PER_EAST_ASIAN,
+    count_letters,
+    main_scripts,
 )
-from translate_ddp.data.scripts import count_letters, main_scripts
+from translate_ddp.data.pair_store import RECORD, Pair
+from translate_ddp.data.rows import Row
 from translate_ddp.text import normalize
 
-Level = Literal["none", "safe", "strict"]
+if TYPE_CHECKING:
+    from translate_ddp.settings import CleanLevel
 
 MAX_CHARACTERS = 10_000
 
@@ -39,13 +49,42 @@ REASONS = (
     ALSO_IN_VALIDATION := "also in validation",
 )
 
-SURROGATE = re.compile("[\ud800-\udfff]")  # half a character; UTF-8 cannot encode it
-INVALID = re.compile("[\0\ufffd\ud800-\udfff]")  # decoders put U+FFFD in the place of invalid bytes
-CONTROL = re.compile("[\x01-\x1f\x7f-\x9f]")  # normalization made tabs and line breaks blanks
+SPLIT_SALT = b"translate_ddp"  # another salt gives another validation set
+EXAMPLES = 3  # of the dropped rows, for each reason
+EXAMPLE_CHARACTERS = 200
+
+# Half a character, which UTF-8 cannot encode; decoders put U+FFFD in the place of invalid bytes.
+INVALID = re.compile("[\0\ufffd\ud800-\udfff]")
+CONTROL = re.compile("[\x01-\x1f\x7f-\x9f]")  # normalization made tabs and line breaks spaces
+
+# Moses' clean-corpus-n allows a ratio of 9 in words, Bicleaner's hard rules one of 2 in characters
+# and in bytes. Chinese and Thai have no spaces between words, and Hindi takes 3 times the bytes of
+# English for as many characters: so this is a ratio of characters, and those of Chinese, Japanese
+# and Korean are scaled. Short texts vary more: "EU" is "Europäische Union".
+MAX_LENGTH_RATIO = 3.0
+ADDED_CHARACTERS = 10  # to both sides before they are compared
+
+NUMBER = re.compile(
+    # "1,000", "1.000", "1 000" and "1'000"; then the longest number that int converts quickly
+    r"\d{1,3}(?:[ ,.'’\u00a0\u2009\u202f\u066c]\d{3}(?!\d)){1,5}|\d{1,18}"
+)
+DIGIT = re.compile(r"\d")
+# Numbers that are not written with the digits 0 to 9 of a script: Chinese and Japanese, Ethiopic.
+NUMERALS = re.compile("[〇零一二三四五六七八九十百千万萬億亿]{2}|[\u1369-\u137c]")
+
+# ASCII only: in Chinese, text follows an address without a space. HTML puts it in quotes.
+ADDRESS = re.compile(
+    r"(?:(?:https?|ftp)://|www\.)[a-z0-9][!#-&(-;=?-\[\]-_a-~]*"
+    r"|[a-z0-9._%+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})+"
+)
+ADDRESS_START = re.compile(r"^(?:[a-z]+://)?(?:www\.)?")
+ADDRESS_END = "/.,;:!?'\")]}>*_"
+# Stress and length marks and letters of IPA, and text between slashes.
+PHONETIC = re.compile("[\u0250-\u02af\u02c8\u02cc\u02d0\u02d1]|^/.+/$")
 
 
 class Cleaned(NamedTuple):
-    """A row after normalization. UTF-8 can encode its text, also that of a dropped row."""
+    """A row after normalization."""
 
     src: str  # '' if the row has no text there
     tgt: str
@@ -54,58 +93,145 @@ class Cleaned(NamedTuple):
     scripts: tuple[str, str] = ("", "")  # `main_scripts` of both sides; '' below strict
 
 
-class Cleaner:
-    """Normalizes a row, and decides whether it is a usable pair.
+def clean_row(level: CleanLevel, row: Row) -> Cleaned:
+    """The row, normalized, and whether it is a usable pair.
 
     Level none drops what cannot be trained on: no text, and invalid unicode. Level safe also drops
     text that is too long or has control characters, level strict pairs whose sides differ in
     length, numbers or addresses, or not at all.
     """
-
-    def __init__(self, level: Level):
-        self.level = level
-
-    def __call__(self, row: tuple[str | None, str | None]) -> Cleaned:
-        src, tgt = normalize(row[0] or ""), normalize(row[1] or "")
-        if not src or not tgt:
-            reason = NOT_TEXT if None in row else EMPTY
-            return Cleaned(_encodable(src), _encodable(tgt), reason)
-        both = src + tgt
-        # Printable text has neither control characters nor surrogates.
-        unprintable = not both.isprintable()
-        if "\ufffd" in both or (unprintable and INVALID.search(both)):
-            return Cleaned(_encodable(src), _encodable(tgt), INVALID_UNICODE)
-        if self.level == "none":
-            return Cleaned(src, tgt, "")
-        if len(src) > MAX_CHARACTERS or len(tgt) > MAX_CHARACTERS:
-            return Cleaned(src, tgt, TOO_LONG)
-        if unprintable and CONTROL.search(both):
-            return Cleaned(src, tgt, CONTROL_CHARACTERS)
-        return _compare(src, tgt) if self.level == "strict" else Cleaned(src, tgt, "")
+    src, tgt = normalize(row[0] or ""), normalize(row[1] or "")
+    if not src or not tgt:
+        return Cleaned(src, tgt, NOT_TEXT if None in row else EMPTY)
+    both = src + tgt
+    # Printable text has neither control characters nor surrogates.
+    is_printable = both.isprintable()
+    if "\ufffd" in both or (not is_printable and INVALID.search(both)):
+        return Cleaned(src, tgt, INVALID_UNICODE)
+    if level != "none" and max(len(src), len(tgt)) > MAX_CHARACTERS:
+        return Cleaned(src, tgt, TOO_LONG)
+    if level != "none" and not is_printable and CONTROL.search(both):
+        return Cleaned(src, tgt, CONTROL_CHARACTERS)
+    if level != "strict":
+        return Cleaned(src, tgt, "")
+    for reason, rule in STRICT_RULES.items():
+        if rule(src, tgt):
+            return Cleaned(src, tgt, reason)
+    return Cleaned(src, tgt, "", near_key(src, tgt), (_scripts(src), _scripts(tgt)))
 
 
-def _compare(src: str, tgt: str) -> Cleaned:
-    """The pair, with the first strict rule that it breaks."""
-    lower_src, lower_tgt = src.lower(), tgt.lower()
-    src_letters, tgt_letters = count_letters(src), count_letters(tgt)
-    if lengths_differ(src, tgt, src_letters, tgt_letters):
-        return Cleaned(src, tgt, LENGTH_RATIO)
-    if is_untranslated(lower_src, lower_tgt):
-        return Cleaned(src, tgt, SOURCE_EQUALS_TARGET)
-    addresses = find_addresses(lower_src)
-    if addresses != find_addresses(lower_tgt):
-        return Cleaned(src, tgt, URLS_DIFFER)
-    if numbers_differ(src, tgt):
-        return Cleaned(src, tgt, NUMBERS_DIFFER)
-    if addresses:  # they are of no script
-        src_letters = count_letters(remove_addresses(lower_src))
-        tgt_letters = count_letters(remove_addresses(lower_tgt))
-    scripts = main_scripts(src_letters), main_scripts(tgt_letters)
-    return Cleaned(src, tgt, "", near_key(lower_src, lower_tgt), scripts)
+def lengths_differ(src: str, tgt: str) -> bool:
+    """Whether one side is more than three times as long as the other, with 10 characters added."""
+    shorter, longer = sorted((_scaled_length(src), _scaled_length(tgt)))
+    return longer + ADDED_CHARACTERS > MAX_LENGTH_RATIO * (shorter + ADDED_CHARACTERS)
+
+
+def _scaled_length(text: str) -> int:
+    """The number of characters that the text would have in an alphabet."""
+    if text.isascii():
+        return len(text)
+    letters = count_letters(Counter(text))
+    return len(text) + (LETTERS_PER_EAST_ASIAN - 1) * sum(letters[each] for each in EAST_ASIAN)
+
+
+def is_untranslated(src: str, tgt: str) -> bool:
+    """Whether both sides are the same words, in any case.
+
+    Numbers, emoji, URLs, e-mail addresses and IPA are the same in all languages.
+    """
+    lower = src.lower()
+    return lower == tgt.lower() and any(
+        any(map(str.isalpha, word)) and not PHONETIC.search(word)
+        for word in (ADDRESS.sub("", lower) if _addresses(lower) else lower).split()
+    )
+
+
+def addresses_differ(src: str, tgt: str) -> bool:
+    """Whether the sides have other URLs or e-mail addresses; scheme and www have no effect."""
+    return _addresses(src.lower()) != _addresses(tgt.lower())
+
+
+def _addresses(lower: str) -> list[str]:
+    if "://" not in lower and "www." not in lower and "@" not in lower:
+        return []
+    return sorted(
+        ADDRESS_START.sub("", each).rstrip(ADDRESS_END) for each in ADDRESS.findall(lower)
+    )
+
+
+def _scripts(text: str) -> str:
+    """The main scripts of a text; addresses are of none."""
+    if _addresses(text.lower()):
+        text = ADDRESS.sub("", text.lower())
+    return main_scripts(count_letters(Counter(text)))
+
+
+def numbers_differ(src: str, tgt: str) -> bool:
+    """Whether a number of one side is missing on the other, or another one is in its place.
+
+    Digits of all scripts are the same. Separators, the order ("3/14" and "14.3.") and zeros ("1.5
+    million" and "1,500,000") have no effect, nor have short forms (3 pm, the 90s). A number that
+    the other side may have in words is not missing: up to 100, or with one digit other than 0.
+    """
+    if not DIGIT.search(src) and not DIGIT.search(tgt):
+        return False
+    src_only, tgt_only = _numbers(src), _numbers(tgt)
+    for form in (int, _year_of_century, _hour_of_12):
+        left = _without(src_only, tgt_only, form)
+        src_only, tgt_only = left, _without(tgt_only, src_only, form)
+        if form is int and _digits(src_only) == _digits(tgt_only):
+            return False
+    if src_only and tgt_only:
+        return True
+    has_numerals = NUMERALS.search(tgt if src_only else src)
+    return not has_numerals and not all(map(_may_be_words, src_only + tgt_only))
+
+
+def _numbers(text: str) -> list[int]:
+    """The numbers other than 0, in order."""
+    found = (int("".join(DIGIT.findall(each))) for each in NUMBER.findall(text))
+    return list(filter(None, found))
+
+
+def _without(numbers: list[int], others: list[int], form: Callable[[int], int]) -> list[int]:
+    """The numbers but those that are among the others, too, compared in a form."""
+    available = Counter(map(form, others))
+    left = []
+    for number in numbers:
+        if available[form(number)]:
+            available[form(number)] -= 1
+        else:
+            left.append(number)
+    return left
+
+
+def _digits(numbers: list[int]) -> str:
+    return "".join(map(str, numbers)).replace("0", "")
+
+
+def _year_of_century(number: int) -> int:
+    return number % 100 if 1000 <= number < 3000 else number
+
+
+def _hour_of_12(number: int) -> int:
+    return number % 12 if number <= 24 else number
+
+
+def _may_be_words(number: int) -> bool:
+    return number <= 100 or not str(number)[1:].strip("0")
+
+
+# What in a pair shows that one side does not translate the other: the first reason counts.
+STRICT_RULES: dict[str, Callable[[str, str], bool]] = {
+    LENGTH_RATIO: lengths_differ,
+    SOURCE_EQUALS_TARGET: is_untranslated,
+    URLS_DIFFER: addresses_differ,
+    NUMBERS_DIFFER: numbers_differ,
+}
 
 
 def near_key(src: str, tgt: str) -> str:
-    """The key of near duplicates of a pair in lower case: without digits, punctuation and blanks.
+    """The key of near duplicates: the pair in lower case, without digits, punctuation and spaces.
 
     It is '' if nothing else is left.
     """
@@ -114,6 +240,7 @@ def near_key(src: str, tgt: str) -> str:
 
 
 def _letters_and_symbols(text: str) -> str:
+    text = text.lower()
     for character in set(text):
         if _is_removed(character):
             text = text.replace(character, "")
@@ -123,8 +250,52 @@ def _letters_and_symbols(text: str) -> str:
 @cache
 def _is_removed(character: str) -> bool:
     category = unicodedata.category(character)
-    return category[0] in "NPZ" or category in ("Cc", "Cf")  # numbers, punctuation, blanks, unseen
+    return category[0] in "NPZ" or category in ("Cc", "Cf")  # numbers, punctuation, spaces, unseen
 
 
-def _encodable(text: str) -> str:
-    return SURROGATE.sub("\ufffd", text)
+@dataclass
+class CleanedRows:
+    """The usable rows of a batch, and the reasons for dropping the others."""
+
+    lines: bytes  # as `PairStore` has them
+    records: np.ndarray
+    rows: int  # read
+    dropped: Counter[str] = field(default_factory=Counter)  # rows by reason
+    examples: dict[str, list[Pair]] = field(default_factory=dict)  # the first ones of each reason
+    scripts: dict[int, str] = field(default_factory=dict)  # number in the records -> name
+
+
+def clean_rows(level: CleanLevel, rows: Sequence[Row]) -> CleanedRows:
+    """The usable pairs of the rows, and the numbers and examples of the others by reason."""
+    result = CleanedRows(b"", np.empty(0, dtype=RECORD), len(rows))
+    lines, records = [], []
+    for row in rows:
+        cleaned = clean_row(level, row)
+        if cleaned.reason:
+            result.dropped[cleaned.reason] += 1
+            examples = result.examples.setdefault(cleaned.reason, [])
+            if len(examples) < EXAMPLES:
+                examples.append(shortened(row))
+            continue
+        source, target = cleaned.src.encode(), cleaned.tgt.encode()
+        line = b"%b\t%b\n" % (source, target)
+        lines.append(line)
+        # The same numbers in all processes.
+        numbers = [zlib.crc32(script.encode()) for script in cleaned.scripts]
+        result.scripts.update(zip(numbers, cleaned.scripts, strict=True))
+        near = _hash(cleaned.near.encode()) if cleaned.near else 0
+        records.append((len(line), _hash(source), _hash(target), _hash(line), near, numbers))
+    result.lines = b"".join(lines)
+    result.records = np.array(records, dtype=RECORD)
+    return result
+
+
+def shortened(row: Row) -> Pair:
+    """A pair to show: each side at most `EXAMPLE_CHARACTERS` long, '' where it is not text."""
+    src, tgt = ((text or "")[:EXAMPLE_CHARACTERS] for text in row)
+    return src, tgt
+
+
+def _hash(data: bytes) -> int:
+    digest = hashlib.blake2b(data, digest_size=8, salt=SPLIT_SALT).digest()
+    return int.from_bytes(digest, "big")

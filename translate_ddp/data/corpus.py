@@ -1,60 +1,160 @@
-"""Reads the sources of a run, cleans their pairs, and divides them into training and validation.
+"""Cleaned corpora: the usable pairs of all sources of a run, in a folder, and a report.
 
-Rows are streamed through worker processes into a folder, so that memory does not grow with the
-corpus, except for a few bytes per pair.
+Rows are streamed through worker processes into the folder, so that memory does not grow with the
+corpus, except for a few bytes per pair. Then they are divided into training and validation.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from translate_ddp.console import print_line
-from translate_ddp.data.clean_rows import EXAMPLES, CleanedRows, clean_rows, shortened
-from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report, store_selection
+from translate_ddp.console import print_line, printable
 from translate_ddp.data.cleaning import (
     ALSO_IN_VALIDATION,
     DUPLICATE,
+    EXAMPLES,
     NEAR_DUPLICATE,
     WRONG_SCRIPT,
-    Cleaner,
-    Level,
+    CleanedRows,
+    clean_rows,
+    shortened,
 )
-from translate_ddp.data.direction import check_direction, language_identifier
-from translate_ddp.data.pair_store import Pair, PairStore, batched_rows, to_pairs
+from translate_ddp.data.languages import Direction, accepted_scripts, language_identifier
+from translate_ddp.data.pair_store import (
+    BATCH_PAIRS,
+    SAMPLE_PAIRS,
+    Pair,
+    PairStore,
+    batched_rows,
+    to_lines,
+    to_pairs,
+)
 from translate_ddp.data.prepared_folder import (
     SUMMARY_FILE,
     Summary,
     abandon,
     is_usable,
     publish,
+    read_summary,
     remove_abandoned,
 )
-from translate_ddp.data.rows import Rows
-from translate_ddp.data.scripts import accepted_scripts
-from translate_ddp.data.selection import count_values, held_out, repeated, rows_with
+from translate_ddp.data.rows import BY_POSITION, Rows
+from translate_ddp.data.selection import held_out, repeated, rows_with
 from translate_ddp.data.sources import choose_split, find_splits, source_identity, validation_split
 from translate_ddp.errors import UserError
 from translate_ddp.progress import Progress
+from translate_ddp.quantities import counted
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import CorpusConfig
+from translate_ddp.settings import CleanLevel, CorpusConfig
 
 FORMAT = 6  # of the folder; raise it with every change of the pairs or of their order
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 SIDES = range(2)  # source, target
 VALIDATION_LIMIT = 100_000  # it is in memory as text, and is translated many times
+KEPT_FILE, VALIDATION_FILE = "kept.npy", "validation.tsv"
+LINE_CHARACTERS = 100  # of a report
+MIN_PAIRS = 100  # fewer do not show that columns are swapped
+MIN_SHARE = 0.01  # of the pairs; single ones may look swapped by chance
 
 
 class NoUsablePairs(UserError):
     """Every row of a source is dropped, or it is empty."""
+
+
+@dataclass
+class Report:
+    """What the cleaning of one source did."""
+
+    source: str
+    rows: int = 0  # read
+    kept: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)  # rows by reason
+    examples: dict[str, list[Pair]] = field(default_factory=dict)  # dropped ones, by reason
+    notices: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, stored: dict[str, Any]) -> Report:
+        """The report in a summary."""
+        report = cls(**stored)
+        for pairs in report.examples.values():
+            pairs[:] = [(src, tgt) for src, tgt in pairs]  # JSON has lists
+        return report
+
+    def lines(self) -> list[str]:
+        """What was dropped and why, with an example of each reason; then the notices."""
+        if not self.dropped:
+            return list(map(printable, self.notices))
+        size = f"{counted(self.rows, 'row')}, {counted(self.kept, 'pair')} kept"
+        lines = [f"{self.source}: {size}. Dropped:"]
+        for reason, rows in self.dropped.items():
+            shown = (f"{src} | {tgt}" for src, tgt in self.examples.get(reason, [])[:1])
+            lines.append(f"{rows:>12,}  {reason:<22}  {''.join(shown)}"[:LINE_CHARACTERS].rstrip())
+        return list(map(printable, lines + self.notices))
+
+    def drop(self, reason: str, rows: int, examples: list[Pair]) -> None:
+        if not rows:
+            return
+        self.dropped[reason] = self.dropped.get(reason, 0) + rows
+        shown = self.examples.setdefault(reason, [])
+        shown += examples[: EXAMPLES - len(shown)]
+
+
+class CleanedCorpus:
+    """A folder that `Cleaning` has completed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.signature = folder.name.rpartition("-")[2]  # of the sources, as they were read
+        summary = read_summary(folder)
+        # Of each dataset, then of validation if it has a source of its own.
+        self.reports = [Report.of(report) for report in summary["reports"]]
+        self._bounds: list[int] = summary["bounds"]
+        self._store = PairStore(folder)
+        self.is_train = np.load(folder / KEPT_FILE, mmap_mode="r", allow_pickle=False)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The training pairs of each dataset. Datasets follow each other in the order of pairs."""
+        return [int(self.is_train[slice(*bounds)].sum()) for bounds in pairwise(self._bounds)]
+
+    @property
+    def hashes(self) -> np.ndarray:
+        """A hash of each pair, whether or not it is used for training."""
+        return self._store.records["pair"]
+
+    def batches(self, is_chosen: np.ndarray) -> Iterator[list[Pair]]:
+        """The marked pairs in order, in batches, some of which may be empty."""
+        return self._store.batches(is_chosen)
+
+    def batches_of_datasets(self, is_chosen: np.ndarray) -> Iterator[tuple[list[Pair], list[int]]]:
+        """The marked pairs in order and the numbers of their datasets, in batches.
+
+        Some batches may be empty.
+        """
+        starts = range(0, len(is_chosen), BATCH_PAIRS)
+        for start, pairs in zip(starts, self.batches(is_chosen), strict=True):
+            rows = start + np.flatnonzero(is_chosen[start : start + BATCH_PAIRS])
+            yield pairs, np.searchsorted(self._bounds[1:], rows, side="right").tolist()
+
+    def validation(self) -> list[Pair]:
+        return to_pairs((self.folder / VALIDATION_FILE).read_bytes())
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """The number of dropped rows of all sources by reason."""
+        return dict(sum((Counter(report.dropped) for report in self.reports), Counter[str]()))
 
 
 def clean_corpus(
@@ -158,9 +258,12 @@ class Cleaning:
             )
         for report, bounds in zip(self._reports, pairwise(self._bounds), strict=False):
             report.kept = int(self._is_train[slice(*bounds)].sum())
-        return store_selection(
-            self._folder, self._is_train, self._bounds, validation, self._reports
-        )
+        np.save(self._folder / KEPT_FILE, self._is_train)
+        (self._folder / VALIDATION_FILE).write_bytes(to_lines(validation))
+        return {
+            "reports": [asdict(report) for report in self._reports],
+            "bounds": self._bounds,  # of the datasets in the store
+        }
 
     def _splits(self, name: str) -> dict[str, Rows]:
         return dict(find_splits(name, self._config.languages, self._config.options))
@@ -171,14 +274,14 @@ class Cleaning:
         self._store.append((batch.lines, batch.records) for batch in batches)
         self._bounds.append(len(self._store))
 
-    def _cleaned(self, rows: Rows, level: Level) -> Iterator[CleanedRows]:
+    def _cleaned(self, rows: Rows, level: CleanLevel) -> Iterator[CleanedRows]:
         """The cleaned batches of a source. Raises NoUsablePairs if it has none."""
         report = Report(rows.name)
         self._reports.append(report)
         label = f"Reading {rows.name}"
         with Progress(label, rows.size, shown=self._shown, scaled=True, leave=False) as progress:
             batches = batched_rows(rows.read(progress.advance))
-            for batch in map_in_processes(partial(clean_rows, Cleaner(level)), batches):
+            for batch in map_in_processes(partial(clean_rows, level), batches):
                 report.rows += batch.rows
                 report.kept += len(batch.records)
                 for reason, count in batch.dropped.items():
@@ -201,9 +304,10 @@ class Cleaning:
         if self._config.clean == "strict":
             for side in SIDES:
                 numbers = records["scripts"][:, side]
-                found = count_values(numbers, self._is_train)
-                accepted = accepted_scripts({self._scripts[n]: c for n, c in found.items()})
-                others = [n for n in found if self._scripts[n] not in accepted]
+                values, counts = np.unique(numbers[self._is_train], return_counts=True)
+                names = [self._scripts[number] for number in values.tolist()]
+                accepted = accepted_scripts(dict(zip(names, counts.tolist(), strict=True)))
+                others = [n for n, name in zip(values, names, strict=True) if name not in accepted]
                 self._drop(rows_with(numbers, np.array(others), self._is_train), WRONG_SCRIPT)
         for start, end in pairwise(self._bounds):
             part, is_train = records[start:end], self._is_train[start:end]
@@ -235,16 +339,15 @@ class Cleaning:
                 f"--validation {self._config.validation} would leave nothing to train on: there are"
                 f" {pairs:,} pairs."
             )
-        texts = iter(self._store.pairs(np.concatenate(groups).tolist()))
+        rows = np.concatenate(groups)
+        texts = self._store.pairs(rows.tolist())
+        numbers = np.repeat(np.arange(len(groups)), list(map(len, groups))).tolist()
         chosen: dict[Pair, int] = {}  # pair -> the first of its rows
-        for rows in groups:
-            found: dict[Pair, int] = {}
-            for row, pair in zip(rows.tolist(), islice(texts, len(rows)), strict=True):
-                found.setdefault(pair, row)
-            chosen |= dict(sorted(found.items()))
+        for _, pair, row in sorted(zip(numbers, texts, rows.tolist(), strict=True)):
+            chosen.setdefault(pair, row)
         chosen = dict(islice(chosen.items(), wanted))
         self._is_train[list(chosen.values())] = False  # not dropped
-        self._drop(np.sort(np.concatenate(groups)), ALSO_IN_VALIDATION)
+        self._drop(np.sort(rows), ALSO_IN_VALIDATION)
         if self._config.bidirectional:
             self._drop_sentences_of(self._store.records[list(chosen.values())])
         return list(chosen)
@@ -299,3 +402,34 @@ def _describe_many(found: str) -> str:
         f"Validation may have at most {VALIDATION_LIMIT:,} pairs, but {found}. All of them are"
         " translated in each validation: pass --validation 2000, or a file of some thousand pairs."
     )
+
+
+def check_direction(config: CorpusConfig, rows: Rows, sample: Iterable[Pair]) -> list[str]:
+    """A notice if the sides of these pairs of a source seem swapped or, without names, may be.
+
+    Raises UserError if only their order tells which is the source, and it is wrong in most of 100
+    pairs or more. Names of columns and files are not doubted, nor columns that the user gives.
+    """
+    pairs = list(islice(dict.fromkeys(sample), SAMPLE_PAIRS))
+    is_by_position = BY_POSITION in rows.remarks
+    if (config.src_column and config.tgt_column) or rows.name.startswith("demo:"):
+        return []
+    if len(pairs) < MIN_PAIRS and not is_by_position:
+        return []
+    (src, tgt), direction = config.languages, Direction(config.languages)
+    found = Counter(map(direction, pairs))
+    swapped = (
+        f"{rows.name}: {found[-1]:,} of {len(pairs):,} sampled pairs have {tgt} as source and {src}"
+        " as target"
+    )
+    if is_by_position and 2 * found[-1] > len(pairs) >= MIN_PAIRS:
+        raise UserError(
+            f"{swapped}. Add a first line that names the columns, {tgt} and {src}, or pass"
+            " --src_column 2 --tgt_column 1, or 1 and 2 if they are right."
+        )
+    if found[-1] > MIN_SHARE * len(pairs):
+        return [f"{swapped}. Swap their sides, or the names of the columns or files."]
+    if not is_by_position or 2 * found[1] > len(pairs):
+        return []
+    why = f"{direction.unknown[0]} is unknown" if direction.unknown else "they are not clear"
+    return [f"{rows.name} has no header: columns 1 and 2 are read as {src} and {tgt}, but {why}."]

@@ -6,16 +6,19 @@ Unlike in training, a line that is not UTF-8 is an error: it would be missing in
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
 from translate_ddp.console import print_line, printable
-from translate_ddp.data.readers.byte_stream import spooled
-from translate_ddp.data.readers.columns import Wanted
-from translate_ddp.data.readers.parallel import parallel_rows, read_side
-from translate_ddp.data.readers.tables import check_file, is_table
-from translate_ddp.data.rows import Languages, Remark, ignore_progress
+from translate_ddp.data.readers.corpus_files import (
+    check_file,
+    is_table,
+    parallel_rows,
+    read_side,
+)
+from translate_ddp.data.readers.streams import spooled
+from translate_ddp.data.rows import Languages, Reading, Remark, Wanted, ignore_progress
 from translate_ddp.data.sources import NO_OPTIONS, read_pairs
 from translate_ddp.errors import UserError
 from translate_ddp.settings import Quoting, SourceOptions
@@ -98,8 +101,8 @@ def _side(path: Path, wanted: Wanted) -> Texts:
         check_file(path)
 
     def read() -> Iterator[str | None]:
-        notices: list[str] = []
-        return _checked(read_side(path, wanted, ignore_progress, notices), notices)
+        reading = Reading(path, wanted)
+        return _checked(chain.from_iterable(read_side(reading)), reading.notices)
 
     return Texts(path, read)
 

@@ -17,14 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from translate_ddp.console import print_line
-from translate_ddp.data.abbreviations import learn_abbreviations
 from translate_ddp.data.augmentation import Augmenter, count_variants, flatten, perturb_some
-from translate_ddp.data.cleaned_corpus import CleanedCorpus
-from translate_ddp.data.corpus import clean_corpus, corpus_signature, delete_cleaned
+from translate_ddp.data.corpus import CleanedCorpus, clean_corpus, corpus_signature, delete_cleaned
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.pair_store import BATCH_PAIRS, Pair, batched
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish
 from translate_ddp.data.selection import parts, smallest
+from translate_ddp.data.sentences import learn_abbreviations
 from translate_ddp.data.tokenizer import MAX_LINES, Tokenizer, build_tokenizer, loss_of
 from translate_ddp.errors import UserError
 from translate_ddp.progress import Progress

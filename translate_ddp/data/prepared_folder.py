@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from translate_ddp.console import print_line
-from translate_ddp.data.read_errors import NO_SPACE
+from translate_ddp.data.rows import NO_SPACE
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import read_chunks, sync_file, sync_folder, try_lock

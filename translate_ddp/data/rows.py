@@ -1,13 +1,31 @@
-"""Rows of text as streams: the interface between reading and preparation."""
+"""Rows of text as streams, and how readers give them: what every reader is passed and returns."""
 
+from __future__ import annotations
+
+import errno
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from translate_ddp.data.languages import column_names, is_language
+from translate_ddp.errors import UserError, first_line
+
+if TYPE_CHECKING:  # settings import tyro, which worker processes do not need
+    from translate_ddp.settings import Quoting, SourceOptions
 
 Languages = tuple[str, str]  # source, target
 Row = tuple[str | None, str | None]  # source and target as stored; None: not text
 Columns = Sequence[Sequence[str | None]]  # of equal lengths: those of some rows
 Advance = Callable[[int], object]  # is called with increments of the work that is done
+OTHER_NAMES = {"src": "source", "tgt": "target"}  # of columns
+MAX_NAMES = 20  # of a list in a message
+MAX_WORDS = 5  # of the name of a column
+WORD = r"(?:^|[ _.:/(\[-]){}(?:$|[ _.:/)\]-])"
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Remark(str):
@@ -35,36 +53,189 @@ class Rows:
 
 
 def make_rows(
-    name: str, size: int, read: Callable[[Advance, list[str]], Iterable[Columns]]
+    name: str, size: int, read: Callable[[Advance, list[str]], Iterable[Iterable[Row]]]
 ) -> Rows:
-    """Rows of the batches of two columns that `read` returns. It adds notices to its list."""
+    """Rows of the batches that `read` returns, which adds notices to its list."""
     notices: list[str] = []
 
     def rows(advance: Advance) -> Iterator[Row]:
         notices.clear()
-        # No Python code runs for a single row.
-        return chain.from_iterable(zip(*columns) for columns in read(advance, notices))  # noqa: B905
+        return chain.from_iterable(read(advance, notices))
 
     return Rows(name, size, rows, notices)
 
 
+def pairs_of(batches: Iterable[Columns]) -> Iterator[Iterator[Row]]:
+    """The rows of batches of two columns. No Python code runs for a single row."""
+    return (zip(src, tgt, strict=True) for src, tgt in batches)
+
+
 def join_rows(name: str, parts: Sequence[Rows], notice: str = "") -> Rows:
     """The rows of all parts, in order. `notice` is the first of the notices, if it is not ''."""
-    if len(parts) == 1 and not notice:
-        return parts[0]
-    notices: list[str] = []
 
-    def batches(advance: Advance) -> Iterator[Iterator[Row]]:
+    def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
+        notices.append(notice)
         for part in parts:
             yield part.read(advance)
             notices.extend(part.remarks)
 
-    def read(advance: Advance) -> Iterator[Row]:
-        notices[:] = [notice] if notice else []
-        return chain.from_iterable(batches(advance))
-
-    return Rows(name, sum(part.size for part in parts), read, notices)
+    return make_rows(name, sum(part.size for part in parts), batches)
 
 
 def ignore_progress(increment: int) -> None:
     """For `Rows.read`, where nothing shows progress."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One or both sides of the pairs of a table."""
+
+    sides: tuple[str, ...]  # src, tgt or both
+    both: tuple[str, str]  # the languages of these sides, then of the other one, '': not known
+    given: tuple[str, ...]  # the name of each column that the user gave; ''
+    quoting: Quoting = "auto"
+
+    @classmethod
+    def pair(cls, languages: Languages, options: SourceOptions) -> Wanted:
+        given = options.src_column, options.tgt_column
+        return cls(("src", "tgt"), languages, given, options.quoting)
+
+    @classmethod
+    def one(cls, side: str, language: str, other: str = "", quoting: Quoting = "auto") -> Wanted:
+        return cls((side,), (language, other), ("",), quoting)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return self.both[: len(self.sides)]
+
+    def numbered(self, width: int) -> list[int]:
+        """The places of both columns: given numbers, or those of two columns; none if not known."""
+        if not any(self.given):
+            return [0, 1] if width == 2 else []
+        found = [int(name) - 1 for name in self.given if name.isdecimal()]
+        return found if len(found) == 2 and {*found} <= {*range(width)} else []
+
+    def find(self, available: Sequence[str], in_words: bool = True) -> list[str] | None:
+        """The names of the columns among the available ones; None if one is missing.
+
+        They are those that the user gave, else named by language, src and tgt, or source and
+        target, in any case: `EN` and `English` are also names of en. With `in_words`, so is a name
+        with such a word, as `text_en`, where both sides have one.
+        """
+        sides = [*self.sides, *(side for side in OTHER_NAMES if side not in self.sides)]
+        choices = (
+            [column_names(language) for language in self.both],
+            [[side] for side in sides],
+            [[OTHER_NAMES[side]] for side in sides],
+        )
+        for names in choices:
+            found = [
+                _first_held([given] if given else each, available)
+                for given, each in zip(self.given, names, strict=False)
+            ]
+            if all(found) and len({*found}) == len(found):
+                return found
+        for names in choices if in_words and all(self.both) and not any(self.given) else ():
+            found = [
+                _first_held(each, available) or _held_in_words(each, available) for each in names
+            ]
+            if all(found) and len({*found}) == len(found):
+                return found[: len(self.sides)]
+        return None
+
+    def is_header(self, cells: Sequence[str]) -> bool:
+        """Whether a row without the columns names languages: a wanted one, or only others."""
+        usual = {name for language in self.languages for name in column_names(language)}
+        named = {cell.casefold() for cell in cells if cell in usual or is_language(cell)}
+        is_wanted = any(name.casefold() in named for name in usual)
+        return is_wanted or len(named) == len(cells) > 1
+
+    def require(self, available: Sequence[str], source: str | Path) -> list[str]:
+        """The names of the columns. Raises UserError if one is missing."""
+        if (names := self.find(available)) is not None:
+            return names
+        raise UserError(
+            f"{source} has no {self.described}, but {list_names(available)}. {self.advice}"
+        )
+
+    @property
+    def described(self) -> str:
+        """`column en`, or `columns en and it`."""
+        names = [a or b for a, b in zip(self.given, self.languages, strict=True)]
+        return f"column{'s' * (len(names) > 1)} {' and '.join(names)}"
+
+    @property
+    def advice(self) -> str:
+        if any(self.given):
+            return "Correct --src_column and --tgt_column."
+        if len(self.sides) == 1:
+            return f"Name the column {self.languages[0]} or {self.sides[0]}."
+        return (
+            "Choose languages that it has, or rename its columns to these, or to src and tgt, or"
+            " pass --src_column and --tgt_column."
+        )
+
+
+def _first_held(names: Sequence[str], available: Sequence[str]) -> str:
+    """The available name that equals the first of `names` that has one, if need be in any case."""
+    any_case = {name.casefold(): name for name in reversed(available)}
+    exact = (name for name in names if name in available)
+    return next(exact, "") or next(filter(None, (any_case.get(n.casefold()) for n in names)), "")
+
+
+def _held_in_words(names: Sequence[str], available: Sequence[str]) -> str:
+    """The only available name that has one of `names` as a word, as in text_de; '' if none.
+
+    Among other words, a code is in brackets or in capitals: `de` is a word of many languages.
+    """
+    found: set[str] = set()
+    for name, text in product(names, available):
+        place = re.search(WORD.format(re.escape(name)), text, re.IGNORECASE)
+        if place and len(text.split()) <= MAX_WORDS and not text.endswith((".", "?", "!")):
+            is_marked = place[0][0] in "([" or (place[0].isupper() and not text.isupper())
+            if len(name) > 3 or " " not in text or is_marked:
+                found.add(text)
+    return found.pop() if len(found) == 1 else ""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of a file: what is wanted of it, and where progress and notices go."""
+
+    path: Path
+    wanted: Wanted
+    advance: Advance = ignore_progress
+    notices: list[str] = field(default_factory=list)
+
+
+Reader = Callable[[Reading], Iterator[Columns]]  # raises UserError with path and line
+
+
+@contextmanager
+def explain_read_errors(source: str | Path, advice: str) -> Iterator[None]:
+    """Raise any exception as a UserError: the source, the first line of the first cause, `advice`.
+
+    The libraries do not document what they raise, so all exceptions are caught.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, OSError) and cause.errno in NO_SPACE:
+            raise UserError(
+                f"No space to read {source} into the cache of `datasets`: {cause.strerror}. Free "
+                "some, or set HF_HOME to a folder on another disk."
+            ) from error
+        reason = first_line(cause).rstrip(".")
+        raise UserError(f"{source} cannot be read: {reason}. {advice}") from error
+
+
+def list_names(names: Iterable[str]) -> str:
+    """The first 20 names, separated by commas, and the number of the others."""
+    names = list(names)
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return (", ".join(names[:MAX_NAMES]) or "nothing") + more

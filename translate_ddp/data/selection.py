@@ -6,7 +6,6 @@ except for one mark per pair.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -55,15 +54,6 @@ def rows_with(hashes: np.ndarray, wanted: np.ndarray, is_kept: np.ndarray) -> np
         for part in parts(len(hashes))
     ]
     return np.concatenate(found)
-
-
-def count_values(values: np.ndarray, is_kept: np.ndarray) -> Counter[int]:
-    """How many kept rows have each value."""
-    counts: Counter[int] = Counter()
-    for part in parts(len(values)):
-        found, numbers = np.unique(values[part][is_kept[part]], return_counts=True)
-        counts.update(dict(zip(found.tolist(), numbers.tolist(), strict=True)))
-    return counts
 
 
 def held_out(records: np.ndarray, is_kept: np.ndarray, wanted: int) -> list[np.ndarray]:

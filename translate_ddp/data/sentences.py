@@ -2,10 +2,15 @@
 
 The rules are for all languages at once and careful: a line that is not split is translated as it
 is, but a sentence that is split at an abbreviation is translated wrongly. Those here are common
-ones; `abbreviations.py` learns others.
+ones; others are learnt from a corpus in which most lines are one sentence. As in Punkt (Kiss and
+Strunk 2006), an abbreviation is a short word that is seldom without a period. Punkt decides from
+the words after it whether a sentence ends; here, the ends of the lines do.
 """
 
+import math
 import re
+import string
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
@@ -13,13 +18,13 @@ from translate_ddp.text import CHINESE, GREEK, JAPANESE, base_language, has_lett
 
 Match = re.Match[str]
 
-# Marks that only end sentences; text may go on without a blank. The Burmese U+104A, the Ethiopic
+# Marks that only end sentences; text may go on without a space. The Burmese U+104A, the Ethiopic
 # U+1361 and the Tibetan U+0F0D also separate phrases.
 FULL_STOPS = "。｡！？।॥؟۔።፧፨։။។៕᠃᠉᱾᱿꯫"
 OPENING = r"\"'“”‘’«»‹›„‚(\[{¿¡「『（【《〈\-–—"
 CLOSING = r"\"'”’»«›‹)\]}」』）】》〉"
 # The Greek question mark is a semicolon. “ and ‘ close quotations in German, and open them in
-# Chinese. French writes a blank before ».
+# Chinese. French writes a space before ».
 SENTENCE_END, GREEK_SENTENCE_END = (
     re.compile(
         rf"([{marks}]+|[{FULL_STOPS}][{FULL_STOPS}{marks}]*)"
@@ -98,9 +103,19 @@ ORDINAL_PERIODS = frozenset(
 )
 CLAUSE_ENDS = frozenset(",;:—–，、；：،؛፣፤၊།·")
 
+MIN_COUNT = 2  # periods after a word inside lines, or of a letter at their ends
+MIN_SHARE = 0.3  # of a word's occurrences: "said." is more frequent inside lines, "said" even more
+NATS_PER_LETTER = 1.15  # of evidence: a long word that occurs twice is probably none
+MARKS = rf"\s\d{OPENING}{CLOSING}{re.escape(string.punctuation)}…"
+# The end of a token. U.S. and numbers of more digits are not found: they are not learnt.
+WORD = re.compile(
+    rf"(?:^|[{OPENING}])(\d{{1,3}}|[^{MARKS}]{{1,{LONGEST_ABBREVIATION}}})(\.?)[{CLOSING}“‘,;:!?…]*$"
+)
+ITEM = re.compile(r"^\s*\(?\d+\.\s")  # of a list: "1. Go home"
+
 
 def split_sentences(line: str, language: str = "", learnt: Collection[str] = ()) -> list[str]:
-    """The sentences of a line, without the blanks between them; [] of an empty line.
+    """The sentences of a line, without the spaces between them; [] of an empty line.
 
     `learnt` is what `learn_abbreviations` returns. Words of symbols between two sentences are one
     of their own. A line without letters is not split.
@@ -120,11 +135,11 @@ def split_sentences(line: str, language: str = "", learnt: Collection[str] = ())
 
 def _ends_sentence(end: Match, following: Match, is_cased: bool, learnt: Collection[str]) -> bool:
     """Whether a sentence ends at `end`. `is_cased`: the line has upper case."""
-    stop, closing, blank = end.groups()
+    stop, closing, space = end.groups()
     if stop[0] in FULL_STOPS:
-        return bool(blank) or not closing  # 「行く。」と言った is one sentence
+        return bool(space) or not closing  # 「行く。」と言った is one sentence
     symbols, first = following.groups()
-    if not blank or not (first.isalnum() or (symbols and not first)):
+    if not space or not (first.isalnum() or (symbols and not first)):
         return False
     if is_cased and first.islower():  # as people type; but not in: "Really?" he said
         return "?" in stop and not closing
@@ -154,10 +169,48 @@ def _is_abbreviation(word: str, is_cased: bool, learnt: Collection[str]) -> bool
     )
 
 
+def learn_abbreviations(lines: Iterable[str]) -> list[str]:
+    """The words after which a period ends no sentence, in lower case, sorted.
+
+    `ORDINAL` is among them if that is so after numbers, and "a." if the letter is a word whose
+    period does end sentences. Lines may have several sentences: the periods of an abbreviation are
+    inside lines more often than those of other words, by a log-likelihood ratio.
+    """
+    tokens, last = Counter[str](), Counter[str]()
+    for line in lines:
+        words = ITEM.sub("", line).split()
+        tokens.update(words)
+        last.update(words[-1:])
+    inside, at_end, others = Counter[str](), Counter[str](), Counter[str]()
+    for token, count in tokens.items():
+        for stem, period in WORD.findall(token[-2 * LONGEST_ABBREVIATION :]):
+            word = ORDINAL if stem.isdigit() else stem.lower() + "." * (len(stem) == 1)
+            others[word] += count * (not period)
+            inside[word] += (count - last[token]) * len(period)
+            at_end[word] += last[token] * len(period)
+    usual = [w for w, n in others.items() if inside[w] + at_end[w] < n and w != ORDINAL]
+    ends_inside, ends = (1 + sum(counts[word] for word in usual) for counts in (inside, at_end))
+    share = ends_inside / (ends_inside + ends)
+    return sorted(w for w in others if _is_learnt(w, inside[w], at_end[w], others[w], share))
+
+
+def _is_learnt(word: str, inside: int, at_end: int, others: int, share: float) -> bool:
+    """Whether its periods end no sentences (a letter's do), of which `share` end inside lines."""
+    if word.endswith("."):
+        return at_end >= MIN_COUNT and inside < at_end < others
+    total = inside + at_end
+    is_usual = inside > at_end if word == ORDINAL else inside >= MIN_SHARE * (total + others)
+    if not is_usual or inside < MIN_COUNT or inside <= share * total:
+        return False
+    evidence = inside * math.log(inside / total / share)
+    evidence += at_end and at_end * math.log(at_end / total / (1 - share))
+    return evidence >= NATS_PER_LETTER * len(word)
+
+
 def join_sentences(sentences: Iterable[str], language: str) -> str:
     """One line of translations into `language`."""
-    blank = "" if base_language(language) in CHINESE | JAPANESE else " "
-    return blank.join(filter(None, sentences))
+    space = "" if base_language(language) in CHINESE | JAPANESE else " "
+    return space.join(filter(None, sentences))
 
 
 def cut(tokens: Sequence[str], limit: int) -> list[slice]:
@@ -174,6 +227,6 @@ def cut(tokens: Sequence[str], limit: int) -> list[slice]:
 
 def _rank(before: str, after: str) -> tuple[bool, bool, bool, bool]:
     """How well text may be cut between two tokens. U+FFFD is the text of a part of a character."""
-    last, is_blank = before.rstrip()[-1:], after[:1].isspace()
-    ends_sentence = last != "" and (last in FULL_STOPS or (is_blank and last in ".!?…"))
-    return ends_sentence, last in CLAUSE_ENDS, is_blank, not after.startswith("\ufffd")
+    last, is_space = before.rstrip()[-1:], after[:1].isspace()
+    ends_sentence = last != "" and (last in FULL_STOPS or (is_space and last in ".!?…"))
+    return ends_sentence, last in CLAUSE_ENDS, is_space, not after.startswith("\ufffd")

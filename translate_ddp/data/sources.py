@@ -26,18 +26,25 @@ from difflib import get_close_matches
 from glob import escape, has_magic
 from pathlib import Path
 
-from translate_ddp.data.huggingface import read_copy, read_hub
-from translate_ddp.data.read_errors import explain_read_errors, list_names
-from translate_ddp.data.readers.byte_stream import spooled
-from translate_ddp.data.readers.parallel import find_parallel, find_shards
-from translate_ddp.data.readers.tables import (
-    COMPRESSIONS,
+from translate_ddp.data.hub_datasets import read_copy, read_hub
+from translate_ddp.data.readers.corpus_files import (
     READERS,
     Located,
     file_identity,
+    find_parallel,
+    find_shards,
     find_table,
 )
-from translate_ddp.data.rows import Advance, Columns, Languages, Rows, make_rows
+from translate_ddp.data.readers.streams import COMPRESSIONS, spooled
+from translate_ddp.data.rows import (
+    Advance,
+    Languages,
+    Row,
+    Rows,
+    explain_read_errors,
+    list_names,
+    make_rows,
+)
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.settings import SourceOptions
@@ -140,7 +147,7 @@ def _one_split(located: Located | None) -> Source | None:
 def _describe_missing(path: Path, languages: Languages) -> str:
     sides = " and ".join(f"{path}.{language}" for language in languages)
     if "," in path.name:
-        return f"There is no file or folder {path}. Several datasets have blanks between them."
+        return f"There is no file or folder {path}. Several datasets have spaces between them."
     endings = list_names(COMPRESSIONS)
     missing = f"There is no file or folder {path}, nor the two files {sides} (plain or {endings})."
     if not path.parent.is_dir():
@@ -171,12 +178,13 @@ def _demo(name: str, languages: Languages) -> Source | None:
 
 
 def _demo_rows(split: str, languages: Languages) -> Rows:
-    def read(advance: Advance, notices: list[str]) -> Iterator[Columns]:
+    def read(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
         header, *lines = DEMO.read_text(encoding="utf-8").rstrip("\n").split("\n")
         names = header.split("\t")
         rows = [line.split("\t") for line in lines if line.startswith(f"{split}\t")]
         advance(DEMO.stat().st_size)
-        yield [[row[names.index(language)] for row in rows] for language in languages]
+        src, tgt = map(names.index, languages)
+        yield ((row[src], row[tgt]) for row in rows)
 
     return make_rows(f"demo:{split}", DEMO.stat().st_size, read)
 
@@ -235,13 +243,4 @@ def _find_on_hub(name: str, languages: Languages, options: SourceOptions) -> Sou
         return None
     full_name = HUB_ALIASES.get(name, name)
     identity = [full_name, options.revision] if options.revision else [full_name]
-
-    def splits() -> Mapping[str, Rows]:
-        try:
-            return read_hub(full_name, languages, options)
-        except UserError as error:
-            if slash or not _similar_names(Path(name)):
-                raise
-            raise UserError(f"{_describe_missing(Path(name), languages)}\n{error}") from error
-
-    return Source(identity, splits)
+    return Source(identity, lambda: read_hub(full_name, languages, options))

@@ -23,7 +23,7 @@ from translate_ddp.data.dataset import (
 )
 from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.preparation import prepare
-from translate_ddp.data.readers.byte_stream import compression_of
+from translate_ddp.data.readers.streams import compression_of
 from translate_ddp.errors import Stopped, UserError, first_line
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.chunked_file import ChunkedFile

@@ -26,8 +26,8 @@ from translate_ddp.apps.commands.model_commands import (
 )
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.inputs import Texts, read_sources
-from translate_ddp.data.readers.byte_stream import spooled
-from translate_ddp.data.readers.tables import file_identity, is_table
+from translate_ddp.data.readers.corpus_files import file_identity, is_table
+from translate_ddp.data.readers.streams import spooled
 from translate_ddp.modeling.engine import ignore
 from translate_ddp.settings import NBestConfig, Quoting, Split
 from translate_ddp.translator import OnMessage, Translation, Translator

@@ -18,7 +18,7 @@ from translate_ddp.apps.commands.model_commands import (
 )
 from translate_ddp.console import print_line
 from translate_ddp.data.inputs import read_texts
-from translate_ddp.data.readers.byte_stream import spooled
+from translate_ddp.data.readers.streams import spooled
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import counted, number
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory

@@ -45,7 +45,7 @@ from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.modeling.transformer import sinusoids
 from translate_ddp.optional_dependency import import_optional
 from translate_ddp.settings import ModelConfig, NBestConfig, SearchConfig
-from translate_ddp.text import BLANKS, INVISIBLE, base_language, normalize, prefix_of
+from translate_ddp.text import INVISIBLE, SPACES, base_language, normalize, prefix_of
 
 # Text that a tokenizer could take for special tokens, or normalize in another way.
 ODD_TEXTS = ["[EOS]", "a [EOS] b [PAD] [SOS] [UNK]", " two  blanks\tand\na line ", "e\u0301", "😀"]
@@ -177,7 +177,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> JsonTokenizer:
     steps: list[Any] = [
         normalizers.Replace(Regex(INVISIBLE), ""),
         normalizers.NFC(),
-        normalizers.Replace(Regex(BLANKS), " "),
+        normalizers.Replace(Regex(SPACES), " "),
         normalizers.Strip(),
     ]
     steps += [model.normalizer] if model.normalizer is not None else []

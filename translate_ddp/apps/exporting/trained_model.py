@@ -13,7 +13,7 @@ from translate_ddp import __version__
 from translate_ddp.data.dataset import find_prepared
 from translate_ddp.data.inputs import read_given_pairs, read_texts
 from translate_ddp.data.languages import language_name
-from translate_ddp.data.readers.tables import is_table
+from translate_ddp.data.readers.corpus_files import is_table
 from translate_ddp.data.tokenizer import EOS, Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.engine import Engine, Ids, TorchEngine, length_limit

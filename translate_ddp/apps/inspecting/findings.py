@@ -20,7 +20,7 @@ from translate_ddp.data.cleaning import (
     URLS_DIFFER,
     WRONG_SCRIPT,
 )
-from translate_ddp.data.scripts import usual_scripts
+from translate_ddp.data.languages import usual_scripts
 
 MIN_SHARE = 0.001  # of the pairs; fewer are not reported as a problem
 MAX_OTHER_LETTERS = 0.05  # of a script that the language has not; Latin is in text of all

@@ -13,8 +13,7 @@ import torch
 
 from translate_ddp.apps.inspecting.text_statistics import TextStatistics, measure
 from translate_ddp.data.batches import Step, padding_share
-from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
-from translate_ddp.data.corpus import NoUsablePairs, clean_corpus
+from translate_ddp.data.corpus import CleanedCorpus, NoUsablePairs, Report, clean_corpus
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, TrainingPairs
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.pair_store import Pair

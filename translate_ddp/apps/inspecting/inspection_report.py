@@ -24,7 +24,7 @@ from translate_ddp.apps.reporting.page_template import (
 )
 from translate_ddp.apps.reporting.svg_charts import Series, lines
 from translate_ddp.console import printable
-from translate_ddp.data.cleaned_corpus import Report
+from translate_ddp.data.corpus import Report
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.quantities import counted, describe_seconds
 from translate_ddp.text import separates_words

@@ -14,9 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from translate_ddp.data.clean_rows import EXAMPLES, shortened
+from translate_ddp.data.cleaning import EXAMPLES, shortened
+from translate_ddp.data.languages import count_letters
 from translate_ddp.data.pair_store import Pair
-from translate_ddp.data.scripts import letters_by_script
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.workers import map_in_processes
 
@@ -93,7 +93,7 @@ class TextStatistics:
     @cached_property
     def scripts(self) -> tuple[Counter[str], Counter[str]]:
         """The number of letters by script, per side."""
-        source, target = map(letters_by_script, self.counts)
+        source, target = map(count_letters, self.counts)
         return source, target
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from translate_ddp.apps.reporting.page_template import MAX_CHARACTERS
-from translate_ddp.data.scripts import script_of
+from translate_ddp.data.languages import script_of
 from translate_ddp.run_record import TextRow
 from translate_ddp.text import normalize
 

@@ -12,33 +12,36 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from pathlib import Path
+from itertools import chain, islice
 
-from translate_ddp.data.direction import CLEAR, Direction
-from translate_ddp.data.read_errors import list_names
-from translate_ddp.data.readers.columns import Wanted
-from translate_ddp.data.readers.lines import TextFile
-from translate_ddp.data.readers.quotes import ESCAPED, MAX_FIELD, csv_lines, find_quoting
-from translate_ddp.data.rows import BY_POSITION, Advance, Columns, Remark
+from translate_ddp.data.languages import CLEAR, Direction
+from translate_ddp.data.readers.streams import TextFile
+from translate_ddp.data.rows import BY_POSITION, Columns, Reading, Remark, Wanted, list_names
 from translate_ddp.errors import UserError
 from translate_ddp.quantities import counted
 from translate_ddp.text import has_letter
 
 BATCH_ROWS = 10_000
+MAX_FIELD = 2**24  # characters; the parser takes 4 bytes for each
 SEPARATORS = (",", ";", "\t")  # of the fields of CSV
 STATED_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # a first line, as Excel reads it
 SAMPLE_LINES = 50  # of the start of a CSV file, which show what separates its fields
 NUMBER_NAMES = ("id", "no")  # of columns, which are also codes of languages
 CLEAR_SHARE = 0.8  # of these rows, in which one separator divides the languages best
+ESCAPED = "escaped"  # quoting as csv, but a quote within a field is \\", as R writes it, not ""
+# Programs quote a field with a quote, a separator or a line break; Excel also one with a comma (or
+# what separates a list), SQLite also one with a space.
+SOMETIMES_QUOTED = {",", ";", " "}
+MAX_BARE_SHARE = 0.01  # texts without quotes per quoted text of a column whose texts are all quoted
+NO_TEXT = re.compile(r"[\W\d_]*|[\d.+-]+e[+-]?\d+|na|nan|null|none|inf|true|false|\\n", re.I)
 
 
-def _read(
-    path: Path, wanted: Wanted, advance: Advance, notices: list[str], separator: str
-) -> Iterator[Columns]:
+def _read(reading: Reading, separator: str) -> Iterator[Columns]:
     """The wanted columns of a table. Raises UserError, with the line, if it cannot be read."""
-    quoting = wanted.quoting if separator or wanted.quoting == "none" else "csv"
-    table, blocks = Table(path, wanted, notices), TextFile(path, advance, notices).blocks()
+    quoting: str = reading.wanted.quoting
+    if not separator and quoting == "auto":
+        quoting = "csv"
+    table, blocks = Table(reading), TextFile(reading).blocks()
     head: list[str] = []
     while len(head) < SAMPLE_LINES and (block := next(blocks, None)) is not None:
         head += block
@@ -46,21 +49,19 @@ def _read(
     if head and (stated := STATED_SEPARATOR.fullmatch(head[0])):
         separator, start = stated[1], 2
         del head[0]
-    separator = separator or _separator(path, wanted, head[:SAMPLE_LINES], quoting)
+    separator = separator or _separator(reading, head[:SAMPLE_LINES], quoting)
     number = start  # of the next line
     for lines in chain([head], blocks):
-        # Up to the first field that begins with a quote, both readings are the same.
-        if quoting == "auto" and any(ln[:1] == '"' or f'{separator}"' in ln for ln in lines):
-            quoting, meaning = find_quoting(path, separator, start)
-            notices.append(Remark(f"{path}: {meaning}"))
-        if quoting == "csv" and any('\\"' in ln for ln in lines):  # as R writes it
-            found, meaning = find_quoting(path, separator, start)
-            if found == ESCAPED:
+        # Up to the first field that begins with a quote, all readings are the same.
+        is_open = quoting == "auto" and any(ln[:1] == '"' or f'{separator}"' in ln for ln in lines)
+        if is_open or (quoting == "csv" and any('\\"' in line for line in lines)):
+            found, meaning = _find_quoting(reading, separator, start)
+            if is_open or found == ESCAPED:
                 quoting = found
-                notices.append(Remark(f"{path}: {meaning}"))
+                reading.notices.append(Remark(f"{reading.path}: {meaning}"))
         if quoting in ("csv", ESCAPED):
-            quoted = csv_lines(chain([lines], blocks), quoting)
-            for rows, starts in _parse_csv(path, quoted, separator, number):
+            quoted = _csv_lines(chain.from_iterable(chain([lines], blocks)), quoting)
+            for rows, starts in _parse_csv(reading, quoted, separator, number):
                 yield table.columns(rows, starts)
             return
         rows = [line.split(separator) for line in lines]
@@ -72,50 +73,56 @@ read_tsv = partial(_read, separator="\t")
 read_csv = partial(_read, separator="")
 
 
+def _csv_lines(lines: Iterable[str], quoting: str) -> Iterator[str]:
+    r"""The lines as `csv` reads them, in which a \r is an error."""
+    for line in lines:
+        line = line.replace("\r", " ")
+        yield (line.replace('\\"', '""') if quoting == ESCAPED else line) + "\n"
+
+
 def _parse_csv(
-    path: Path, lines: Iterable[str], separator: str, first: int
+    reading: Reading, lines: Iterable[str], separator: str, first: int
 ) -> Iterator[tuple[list[list[str]], list[int]]]:
     """Rows of fields, and the number of the line in which each begins, that of the first given."""
     csv.field_size_limit(MAX_FIELD)
     # Unless it is strict, a stray quote joins two rows in silence.
-    reader = csv.reader(lines, delimiter=separator, strict=True)
+    parser = csv.reader(lines, delimiter=separator, strict=True)
     rows: list[list[str]] = []
     starts: list[int] = []
     start = first  # of the next row
     try:
-        for row in reader:
+        for row in parser:
             rows.append(row or [""])
             starts.append(start)
-            start = first + reader.line_num
+            start = first + parser.line_num
             if len(rows) == BATCH_ROWS:
                 yield rows, starts
                 rows, starts = [], []
     except csv.Error as error:
         problem = f"a quote in line {start:,} is never closed"
-        last = first - 1 + reader.line_num
         if "expected after" in str(error):
+            last = first - 1 + parser.line_num
             problem = f"text follows a quote in line {last:,} that ends a field of line {start:,}"
-            if last == start:
-                problem = f"in line {start:,}, text follows the quote that ends a field"
         raise UserError(
-            f"{path} cannot be read: {problem}. In CSV a field with a quote is written as"
+            f"{reading.path} cannot be read: {problem}. In CSV a field with a quote is written as"
             ' "5"" disk". If quotes are text, pass --quoting none.'
         ) from error
     yield rows, starts
 
 
-def _separator(path: Path, wanted: Wanted, lines: list[str], quoting: str) -> str:
+def _separator(reading: Reading, lines: list[str], quoting: str) -> str:
     """What separates the fields of these lines: it gives all their rows the same number of them.
 
     Of several, what gives a header, or columns of the two languages. Raises UserError if that is
     not clear.
     """
+    wanted = reading.wanted
     quotes = csv.QUOTE_NONE if quoting == "none" else csv.QUOTE_MINIMAL
     tables: dict[str, list[list[str]]] = {}
     for separator in SEPARATORS:
         with suppress(csv.Error):
-            reader = csv.reader(csv_lines([lines], quoting), delimiter=separator, quoting=quotes)
-            rows = [row for row in reader if row]
+            parser = csv.reader(_csv_lines(lines, quoting), delimiter=separator, quoting=quotes)
+            rows = [row for row in parser if row]
             # These lines may end within a quoted field of the last row.
             widths = set(map(len, rows[:-1] or rows))
             if len(widths) == 1 and widths != {1}:
@@ -123,124 +130,206 @@ def _separator(path: Path, wanted: Wanted, lines: list[str], quoting: str) -> st
     if named := [each for each, rows in tables.items() if wanted.find(rows[0])]:
         return named[0]
     usable = {each: rows for each, rows in tables.items() if wanted.numbered(len(rows[0]))}
-    written = {each: rows for each, rows in usable.items() if not _is_text(each, lines)}
-    if len(written or usable) < 2:
-        return next(iter(written or usable or tables), ",")
-    lean = Direction(wanted.both).lean
-    votes: Counter[str] = Counter()
-    for rows in zip(*usable.values(), strict=False):
-        pairs = [[lean(row[place]) for place in wanted.numbered(len(row))] for row in rows]
-        found = [abs(src - tgt) for src, tgt in pairs]
-        second, best = sorted(found)[-2:]
-        votes[[*usable][found.index(best)]] += best - second > CLEAR
-    best = max(usable, key=votes.__getitem__)
-    if not votes[best] > CLEAR_SHARE * votes.total():
-        raise UserError(
-            f"{path} cannot be read: {' or '.join(map(repr, usable))} may separate its fields. Add"
-            f" a first line {' or '.join(f'sep={each}' for each in usable)}, or one that names the"
-            f" columns, such as {best.join(code or '...' for code in wanted.both)}."
-        )
-    return best
+    usable = {each: usable[each] for each in usable if not _is_text(each, lines)} or usable
+    if len(usable) < 2:
+        return next(iter(usable or tables), ",")
+    if separator := _dividing_separator(usable, wanted):
+        return separator
+    example = next(iter(usable)).join(code or "..." for code in wanted.both)
+    raise UserError(
+        f"{reading.path} cannot be read: {' or '.join(map(repr, usable))} may separate its fields."
+        f" Add a first line {' or '.join(f'sep={each}' for each in usable)}, or one that names the"
+        f" columns, such as {example}."
+    )
 
 
 def _is_text(separator: str, lines: list[str]) -> bool:
-    """Whether all these characters are as in text: before a blank, or between digits."""
+    """Whether all these characters are as in text: before a space, or between digits."""
     mark = re.escape(separator)
     return not re.search(rf"{mark}(?![ \d])|(?<!\d){mark}\d", "\n".join(lines))
+
+
+def _dividing_separator(tables: dict[str, list[list[str]]], wanted: Wanted) -> str:
+    """The separator whose columns differ most in language, in most rows; '' if that is not clear.
+
+    `tables` has the rows that each separator gives.
+    """
+    lean = Direction(wanted.both).lean
+    votes: Counter[str] = Counter()
+    for rows in zip(*tables.values(), strict=False):
+        pairs = [[lean(row[place]) for place in wanted.numbered(len(row))] for row in rows]
+        found = [abs(src - tgt) for src, tgt in pairs]
+        second, best = sorted(found)[-2:]
+        votes[[*tables][found.index(best)]] += best - second > CLEAR
+    best = max(tables, key=votes.__getitem__)
+    return best if votes[best] > CLEAR_SHARE * votes.total() else ""
+
+
+def _find_quoting(reading: Reading, separator: str, start: int) -> tuple[str, str]:
+    """csv, `ESCAPED` or none, and what that means. The table begins in line `start`.
+
+    All lines decide: a file may cite a whole sentence long before half a one.
+    """
+    line, text = _find_other(reading, separator, start, "csv")
+    if '\\"' in text and not _find_other(reading, separator, start, ESCAPED)[0]:
+        return ESCAPED, 'quotes enclose fields, and are \\" within. If not, pass --quoting none.'
+    if line:
+        why = f"line {line:,} is not quoted as in CSV"
+        return "none", f"quotes are text, as {why}. If they enclose fields, pass --quoting csv."
+    return "csv", "quotes enclose fields, as in CSV. If they are text, pass --quoting none."
+
+
+def _find_other(reading: Reading, separator: str, start: int, quoting: str) -> tuple[int, str]:
+    """A row that no program writes that quotes fields: its line and text; 0 if there is none.
+
+    Such a program quotes each field that holds a quote. It quotes all texts of a column, or only
+    those that hold certain characters.
+    """
+    between = re.escape(separator)
+    field = f'("[^"]*(?:""[^"]*)*"|[^"{between}\n]*)'
+    is_row = re.compile(f"{field}(?:{between}{field})*").fullmatch
+    fields_of = re.compile(f"(?:^|{between}){field}").findall
+    needs_quotes = re.compile(f'""|[\r\n{between}]').search
+    bare: Counter[int] = Counter()  # texts without quotes, by column
+    in_bare: set[str] = set()  # of `SOMETIMES_QUOTED`, those in fields without quotes
+    needless: Counter[int] = Counter()  # quoted texts without what needs quotes, by column
+    # The first with each set of characters of `SOMETIMES_QUOTED`, by column: line and row.
+    examples: dict[tuple[int, frozenset[str]], tuple[int, str]] = {}
+    width = 0  # of the first row, a header that may be quoted or not
+    for number, row in _quoted_rows(reading, start, quoting):
+        fields = fields_of(row)
+        # No text has a separator and a line break: it is the ends of two rows.
+        widths = {line.count(separator) + 1 for line in row.split("\n")}
+        is_joined = "\n" in row and widths == {len(fields)}
+        if is_joined or not is_row(row) or ('"' in row and width not in (0, len(fields))):
+            return number, row
+        for column, text in enumerate(fields):
+            sometimes = SOMETIMES_QUOTED.intersection(text)
+            if text[:1] != '"':
+                in_bare |= sometimes if width else set()
+                bare[column] += width > 0 and not NO_TEXT.fullmatch(text)
+            elif len(text) > 2 and not needs_quotes(text, 1, len(text) - 1):
+                needless[column] += 1
+                examples.setdefault((column, frozenset(sometimes)), (number, row))
+        width = width or len(fields)
+    wrong = [
+        place
+        for (column, sometimes), place in examples.items()
+        if bare[column] > MAX_BARE_SHARE * needless[column] and sometimes <= in_bare
+    ]
+    return min(wrong, default=(0, ""))
+
+
+def _quoted_rows(reading: Reading, start: int, quoting: str) -> Iterator[tuple[int, str]]:
+    """The rows of the file that are not empty, with their first lines, if quotes enclose fields.
+
+    A row with an odd number of quotes is too long, or goes on to the end of the file.
+    """
+    blocks = TextFile(Reading(reading.path, reading.wanted)).blocks()
+    table = islice(chain.from_iterable(blocks), start - 1, None)
+    lines, first = list[str](), start  # of the row so far
+    size, is_open = 0, False
+    for following, line in enumerate(table, start + 1):
+        lines.append(line.replace('\\"', '""') if quoting == ESCAPED else line)
+        size += len(line)
+        is_open ^= lines[-1].count('"') % 2 == 1
+        if not is_open or size > MAX_FIELD:
+            if any(map(str.strip, lines)):
+                yield first, "\n".join(lines)
+            lines, first, size = [], following, 0
+    if lines:
+        yield first, "\n".join(lines)
 
 
 class Table:
     """The columns of rows of fields, chosen by the first row."""
 
-    def __init__(self, path: Path, wanted: Wanted, notices: list[str]) -> None:
-        self.path, self.wanted, self._notices = path, wanted, notices
-        self.width = 0  # of the first row
+    def __init__(self, reading: Reading) -> None:
+        self._path, self._wanted, self._notices = reading.path, reading.wanted, reading.notices
+        self._width = 0  # of the first row
         self._places: list[int] = []
 
     def columns(self, rows: list[list[str]], lines: Sequence[int]) -> Columns:
         """The wanted columns of the next rows, which begin in these lines.
 
         Raises UserError if there are no such columns, or if a row has more or fewer fields than the
-        first one. Blank lines are left out, except of a table with one column.
+        first one. Empty lines are left out, except of a table with one column.
         """
-        if not self.width:
-            rows, lines = self._begin(rows, lines)
+        if not self._width:
+            start = self._begin(rows)
+            rows, lines = rows[start:], lines[start:]
         if not rows:
-            return [[] for _ in self.wanted.sides]
-        if any(len(row) != self.width for row in rows):
+            return [[] for _ in self._wanted.sides]
+        if any(len(row) != self._width for row in rows):
             rows = [row for row, line in zip(rows, lines, strict=True) if self._is_whole(row, line)]
         return [[row[place] for row in rows] for place in self._places]
 
     def _is_whole(self, row: list[str], line: int) -> bool:
-        if len(row) == self.width:
-            return True
-        if any(map(str.strip, row)):
+        """Whether the row is not empty. Raises UserError if it has another number of fields."""
+        if len(row) != self._width and any(map(str.strip, row)):
             raise UserError(
-                f"{self.path} cannot be read: line {line:,} has {counted(len(row), 'field')}, "
-                f"but the first row has {self.width}. A field with a separator, a quote or a line"
+                f"{self._path} cannot be read: line {line:,} has {counted(len(row), 'field')}, "
+                f"but the first row has {self._width}. A field with a separator, a quote or a line"
                 " break must be in quotes; if it is, pass --quoting csv. If R wrote names of rows,"
                 " which the first row lacks, write the file with row.names=FALSE."
             )
-        return False
+        return len(row) == self._width
 
-    def _begin(
-        self, rows: list[list[str]], lines: Sequence[int]
-    ) -> tuple[list[list[str]], Sequence[int]]:
-        """Choose the columns by the first row that is not blank; the rows with texts."""
+    def _begin(self, rows: list[list[str]]) -> int:
+        """Choose the columns by the first row that is not empty; the number of the first text."""
         first = next((at for at, row in enumerate(rows) if any(map(str.strip, row))), None)
         if first is None:
-            return [], []
+            return len(rows)
         cells = [cell.strip(' "') for cell in rows[first]]  # a header may be in quotes alone
-        self.width = len(cells)
-        names = self.wanted.find(cells)
-        if names is not None and not self._recurs(rows, first, [cells.index(n) for n in names]):
-            if names != self.wanted.find(cells, in_words=False):
-                read = f"its first row, {list_names(cells)}, is read as a header."
-                self._notices.append(Remark(f"{self.path}: {read}"))
+        self._width = len(cells)
+        names = self._wanted.find(cells)
+        if names and self._is_header([cells.index(name) for name in names], rows[first:]):
             self._places = [cells.index(name) for name in names]
-            return rows[first + 1 :], lines[first + 1 :]
+            if names != self._wanted.find(cells, in_words=False):
+                text = f"its first row, {list_names(cells)}, is read as a header."
+                self._notices.append(Remark(f"{self._path}: {text}"))
+            return first + 1
         self._places = self._without_header(cells)
-        if replace(self.wanted, given=("",) * len(self._places)).find(
-            [cells[place] for place in self._places], in_words=False
-        ):
-            first += 1  # a header, although the user gave numbers
-        if self.width > 1:
-            return rows[first:], lines[first:]
-        return rows, lines  # in one column, a blank line is a text
+        chosen = [cells[place] for place in self._places]
+        if replace(self._wanted, given=("",) * len(chosen)).find(chosen, in_words=False):
+            return first + 1  # a header, although the user gave numbers
+        return first if self._width > 1 else 0  # in one column, an empty line is a text
 
-    def _recurs(self, rows: list[list[str]], first: int, places: list[int]) -> bool:
-        """Whether the next row has the same cells, as columns of language codes have.
+    def _is_header(self, places: list[int], rows: list[list[str]]) -> bool:
+        """Whether the first row, which names these columns, differs from the second one.
 
-        Raises UserError if a column is named like a language but has the numbers of rows.
+        In columns of language codes it does not. Raises UserError if a column is named like a
+        language but has the numbers of rows.
         """
-        following = [row for row in rows[first + 1 :] if len(row) == self.width]
-        for place in () if any(self.wanted.given) else places:
-            is_number = rows[first][place].strip(' "').casefold() in NUMBER_NAMES
-            if is_number and not any(has_letter(row[place]) for row in following):
+        header, *texts = [row for row in rows if len(row) == self._width]
+        for place in () if any(self._wanted.given) else places:
+            is_number = header[place].strip(' "').casefold() in NUMBER_NAMES
+            if is_number and not any(has_letter(row[place]) for row in texts):
                 raise UserError(
-                    f"{self.path}: column {rows[first][place]} has no text. Pass the names or the"
+                    f"{self._path}: column {header[place]} has no text. Pass the names or the"
                     " numbers of the columns as --src_column and --tgt_column."
                 )
-        cells = [[row[place] for place in places] for row in (rows[first], *following[:1])]
-        return len(places) > 1 and len(cells) > 1 and cells[0] == cells[1]
+        if len(places) < 2 or not texts:
+            return True
+        return any(header[place] != texts[0][place] for place in places)
 
     def _without_header(self, cells: list[str]) -> list[int]:
         """The places of the wanted columns. Raises UserError if they are not known."""
-        places = self.wanted.numbered(self.width)
-        if any(self.wanted.given) and places:
+        places = self._wanted.numbered(self._width)
+        if any(self._wanted.given) and places:
             return places
-        if not any(self.wanted.given) and not self.wanted.is_header(cells):
-            if self.width == 1 == len(self.wanted.sides):
+        if not any(self._wanted.given) and not self._wanted.is_header(cells):
+            if self._width == 1 == len(self._wanted.sides):
                 return [0]
             if places:
                 if all(map(str.isidentifier, cells)):  # names, or words
                     text = f"its first row, {list_names(cells)}, is read as a pair. If it is"
                     text += " a header, pass its names as --src_column and --tgt_column."
-                    self._notices.append(Remark(f"{self.path}: {text}"))
+                    self._notices.append(Remark(f"{self._path}: {text}"))
                 self._notices.append(BY_POSITION)
-                return [("src", "tgt").index(side) for side in self.wanted.sides]
-        numbers = f" These may be numbers from 1 to {self.width}." * (len(self.wanted.sides) == 2)
+                return [("src", "tgt").index(side) for side in self._wanted.sides]
+        numbers = f" These may be numbers from 1 to {self._width}." * (len(self._wanted.sides) == 2)
         raise UserError(
-            f"{self.path} has no {self.wanted.described}: its first row is {list_names(cells)}."
-            f" {self.wanted.advice}{numbers}"
+            f"{self._path} has no {self._wanted.described}: its first row is {list_names(cells)}."
+            f" {self._wanted.advice}{numbers}"
         )

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from translate_ddp.data.cleaning import Cleaner
-from translate_ddp.data.scripts import accepted_scripts, count_letters, main_scripts, script_of
+from translate_ddp.data.cleaning import clean_row
+from translate_ddp.data.languages import accepted_scripts, count_letters, main_scripts, script_of
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ from translate_ddp.data.scripts import accepted_scripts, count_letters, main_scr
     ],
 )
 def test_main_scripts_of_text(text: str, scripts: str):
-    assert main_scripts(count_letters(text)) == scripts
+    assert main_scripts(count_letters(Counter(text))) == scripts
 
 
 def test_script_of_a_letter_and_of_other_characters():
@@ -50,7 +50,7 @@ def test_script_of_a_letter_and_of_other_characters():
 
 def test_letters_of_addresses_do_not_count():
     row = ("请看 https://example.com/a/long/path", "अब देखो https://example.com/a/long/path")
-    assert Cleaner("strict")(row).scripts == ("CJK", "DEVANAGARI")
+    assert clean_row("strict", row).scripts == ("CJK", "DEVANAGARI")
 
 
 def test_scripts_of_few_rows_are_not_accepted():

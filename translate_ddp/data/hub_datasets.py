@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPException
 from itertools import product
@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from translate_ddp.data.read_errors import explain_read_errors, list_names
-from translate_ddp.data.readers.arrow import dataset_rows, read_parquet
-from translate_ddp.data.readers.columns import Wanted
-from translate_ddp.data.readers.delimited import read_csv, read_tsv
-from translate_ddp.data.readers.json_rows import read_json
-from translate_ddp.data.readers.tables import find_table, reader_of
-from translate_ddp.data.rows import Advance, Languages, Row, Rows, ignore_progress, join_rows
+from translate_ddp.data.readers.corpus_files import READERS, find_table, is_table
+from translate_ddp.data.readers.records import dataset_rows
+from translate_ddp.data.rows import (
+    Languages,
+    Rows,
+    Wanted,
+    explain_read_errors,
+    join_rows,
+    list_names,
+)
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.long_calls import BackgroundThread, library_call
+from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.settings import SourceOptions
 
 if TYPE_CHECKING:
@@ -51,13 +54,19 @@ def read_hub(name: str, languages: Languages, options: SourceOptions) -> Mapping
     So restarts read the same rows and need no network. Raises UserError if the hub is needed and
     does not answer, or has no such dataset or pair of languages.
     """
+    from datasets import load_dataset, load_dataset_builder
+
     silence_libraries()
     splits = _read_cache(name, languages, options.revision)
     if splits is None:
-        _require_hub(name, options.revision)
+        _require_hub(name)
         with explain_read_errors(name, WAYS_OUT.format(name=name)):
-            revision = {"revision": options.revision} if options.revision else {}
-            splits = _load(name, **_repository_part(name, languages, **revision), **revision)
+            settings: dict[str, Any] = {"revision": options.revision} if options.revision else {}
+            settings |= _repository_part(name, languages, **settings)
+            builder = load_dataset_builder(name, **settings)
+            if hasattr(builder.config, "keep_default_na"):
+                settings |= CSV_AS_TEXT
+            splits = cast("Mapping[str, Dataset]", load_dataset(name, **settings))
     return _table_rows(name, splits, Wanted.pair(languages, options))
 
 
@@ -83,51 +92,14 @@ def read_copy(
     with explain_read_errors(folder, advice), TemporaryDirectory() as cache:
         part = _repository_part(str(folder), languages)
         builder = load_dataset_builder(str(folder), cache_dir=cache, **part)
-        if builder.name == "text":  # files of lines, which have no columns
-            raise UserError(f"{folder} is no corpus. {advice}")
-        held = cast("Mapping[str, list[str]]", builder.config.data_files)
-        files = {str(split): [Path(path) for path in held[split]] for split in held}
-    return {
-        split: _rows_of_files(folder, paths, languages, options)
-        or _converted_rows(folder, split, paths, part, Wanted.pair(languages, options))
-        for split, paths in files.items()
-    }
-
-
-def _rows_of_files(
-    folder: Path, paths: list[Path], languages: Languages, options: SourceOptions
-) -> Rows | None:
-    """The rows of files of formats without options; None if one is of another format.
-
-    The options of TSV and CSV, such as the names of the columns, are in the README.md of a
-    repository, for the library.
-    """
-    readers = [read_parquet, read_json]
-    if not (folder / "README.md").exists():
-        readers += [read_csv, read_tsv]
-    if not all(reader_of(path) in readers for path in paths):
-        return None
-    parts = (find_table(path, languages, options) for path in paths)
-    return join_rows(str(paths[0].parent), [part.rows() for part in parts if part is not None])
-
-
-def _converted_rows(
-    folder: Path, split: str, paths: list[Path], part: dict[str, Any], wanted: Wanted
-) -> Rows:
-    """The rows of a split, which the library converts in a temporary folder at each reading."""
-    size = sum(path.stat().st_size for path in paths if path.is_file())
-    notices: list[str] = []
-
-    def read(advance: Advance) -> Iterator[Row]:
-        with TemporaryDirectory() as cache:
-            with explain_read_errors(folder, "It may be damaged."), library_call():
-                splits = _load(str(folder), cache_dir=cache, **part)
-            rows = dataset_rows(str(folder), splits[split], wanted)
-            yield from rows.read(ignore_progress)
-        notices[:] = rows.notices
-        advance(size)
-
-    return Rows(str(folder), size, read, notices)
+        files = cast("Mapping[str, list[str]]", builder.config.data_files)
+    splits: dict[str, Rows] = {}
+    for split, paths in files.items():
+        if not all(map(is_table, map(Path, paths))):
+            raise UserError(f"{folder} is no corpus of files {list_names(READERS)}. {advice}")
+        parts = filter(None, (find_table(Path(path), languages, options) for path in paths))
+        splits[str(split)] = join_rows(str(folder), [part.rows() for part in parts])
+    return splits
 
 
 def _read_cache(name: str, languages: Languages, revision: str) -> Mapping[str, Dataset] | None:
@@ -136,7 +108,7 @@ def _read_cache(name: str, languages: Languages, revision: str) -> Mapping[str, 
     if revision and not COMMIT.fullmatch(revision):
         return None  # a branch: only the hub knows which commit it is now
     bare_name = name.rpartition("/")[2]
-    version = ("0.0.0", revision) if revision else ("auto", "auto")
+    version, commit = ("0.0.0", revision) if revision else ("auto", "auto")
     pairs = ("-".join(languages), "-".join(languages[::-1]), "default")
     for pair, options in product(pairs, (CSV_AS_TEXT, {})):
         # The class is missing, or the pair is not cached or incomplete, or other arguments are due.
@@ -147,25 +119,15 @@ def _read_cache(name: str, languages: Languages, revision: str) -> Mapping[str, 
                 repo_id=name,
                 dataset_name=bare_name,
                 config_name=pair,
-                version=version[0],
-                hash=version[1],
+                version=version,
+                hash=commit,
                 **options,
             )
             return cast("Mapping[str, Dataset]", cache.as_dataset())
     return None
 
 
-def _cached_commits(name: str) -> list[str]:
-    from datasets import config
-    from datasets.naming import camelcase_to_snakecase
-
-    *owner, bare_name = name.split("/")
-    folder = "___".join([*owner, camelcase_to_snakecase(bare_name)])
-    found = Path(config.HF_DATASETS_CACHE).glob(f"{folder}/*/*/*")
-    return sorted({path.name for path in found if COMMIT.fullmatch(path.name)})
-
-
-def _require_hub(name: str, revision: str) -> None:
+def _require_hub(name: str) -> None:
     """Raise a UserError within seconds if the hub is out of reach.
 
     `load_dataset` takes from 23 s (refused) to more than 6 minutes (packets dropped) to raise.
@@ -175,22 +137,17 @@ def _require_hub(name: str, revision: str) -> None:
     endpoint = getattr(config, "HF_ENDPOINT", "https://huggingface.co")
     if getattr(config, "HF_HUB_OFFLINE", False):
         obstacle = "HF_HUB_OFFLINE is set"
-    elif not _answers(endpoint, HUB_TIMEOUT_SECONDS):
+    elif not _answers(endpoint):
         obstacle = f"the hub {endpoint} does not answer"
     else:
         return
-    if revision and (commits := _cached_commits(name)):
-        raise UserError(
-            f"--revision {revision} of {name} is not in the cache, and {obstacle}. The cache has"
-            f" {list_names(commits)}: pass one of these as --revision."
-        )
     raise UserError(
         f"{name} is no local file or folder, it is not in the cache in HF_HOME, and {obstacle}."
         f" {WAYS_OUT.format(name=name)}"
     )
 
 
-def _answers(url: str, timeout_seconds: float) -> bool:
+def _answers(url: str) -> bool:
     """Whether a response with a status below 500 arrives in time.
 
     The request runs in a thread, because a socket's timeout does not cover the name lookup, and
@@ -199,23 +156,15 @@ def _answers(url: str, timeout_seconds: float) -> bool:
 
     def request() -> bool:
         try:
-            urlopen(Request(url, method="HEAD"), timeout=timeout_seconds).close()
+            urlopen(Request(url, method="HEAD"), timeout=HUB_TIMEOUT_SECONDS).close()
         except HTTPError as error:
             error.close()
             return error.code < 500  # others are of the hub, or of a proxy in front of it
         return True
 
     with suppress(OSError, ValueError, HTTPException):
-        return BackgroundThread("hub").result(request, timeout_seconds)
+        return BackgroundThread("hub").result(request, HUB_TIMEOUT_SECONDS)
     return False
-
-
-def _load(place: str, **settings: Any) -> Mapping[str, Dataset]:
-    from datasets import load_dataset, load_dataset_builder
-
-    builder = load_dataset_builder(place, **settings)
-    options = CSV_AS_TEXT if hasattr(builder.config, "keep_default_na") else {}
-    return cast("Mapping[str, Dataset]", load_dataset(place, **settings, **options))
 
 
 def _repository_part(place: str, languages: Languages, **settings: Any) -> dict[str, Any]:

@@ -42,14 +42,6 @@ def test_rows_with_wanted_hashes():
     assert selection.rows_with(hashes, wanted, is_kept).tolist() == expected
 
 
-def test_values_are_counted_among_kept_rows():
-    hashes, is_kept = drawn(200, 6)
-    counts = selection.count_values(hashes, is_kept)
-    assert counts == {
-        value: int((hashes[is_kept] == value).sum()) for value in set(hashes[is_kept])
-    }
-
-
 @pytest.mark.parametrize("count", [0, 1, 50, 1000])
 def test_smallest_hashes(count: int):
     hashes, is_kept = drawn(200, 10_000)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import datasets
 import pytest
 
 from tests.helpers.corpora import write
@@ -58,6 +57,7 @@ def sources(path: str) -> list[str | None]:
             "a\x0bb\x0c\u2028\x85\u2029c\x1c\nd\re\r\n",
             ["a\x0bb\x0c\u2028\x85\u2029c\x1c", "d\re"],
         ),
+        ("a.tmx", '<tmx><tu><tuv lang="en-GB"><seg>a</seg></tuv></tu></tmx>', ["a"]),
         ("a.html", "plain\n<3\n", ["plain", "<3"]),
         ("a.docx", "plain\n", ["plain"]),
     ],
@@ -69,11 +69,6 @@ def test_every_format_gives_its_texts(
     data = content.encode()
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     assert sources(str(path)) == expected
-
-
-def test_parquet_gives_its_texts(folder: Path):
-    datasets.Dataset.from_dict({"en": ["a", "b"], "n": [1, 2]}).to_parquet(folder / "a.parquet")
-    assert sources(str(folder / "a.parquet")) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +107,7 @@ def test_unusable_file_is_reported(folder: Path, name: str, content: str | bytes
         (SGM.encode(), "end in .sgm"),
     ],
 )
-@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.jsonl", "a", "a.odt.gz", "a.csv.zst"])
+@pytest.mark.parametrize("name", ["a.tsv", "a", "a.odt.gz"])
 def test_document_is_one_message_that_names_it(folder: Path, name: str, content: bytes, what: str):
     path = write(folder / name, content)
     readings = [
@@ -132,7 +127,7 @@ def test_document_is_one_message_that_names_it(folder: Path, name: str, content:
 def test_segments_do_not_depend_on_the_blocks_of_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ):
-    monkeypatch.setattr("translate_ddp.data.readers.byte_stream.BLOCK_BYTES", size)
+    monkeypatch.setattr("translate_ddp.data.readers.streams.BLOCK_BYTES", size)
     assert sources(write(folder / "a.sgm", SGM)) == ["Tom & 'J'", "one\ntwo", ""]
 
 
@@ -150,7 +145,7 @@ def test_no_segment_is_lost(folder: Path, text: str, found: list[str] | None):
     if found is not None:
         assert sources(path) == found
         return
-    with pytest.raises(UserError, match="a <seg> is open|has no segments"):
+    with pytest.raises(UserError, match="a <seg> is not closed|has no segments"):
         sources(path)
 
 
@@ -158,17 +153,6 @@ def test_part_of_a_page_is_no_text(folder: Path):
     with pytest.raises(UserError, match="XML, XLIFF or HTML"):
         sources(write(folder / "a.html", "<p>Hello</p>\n"))
     assert sources(write(folder / "a.txt", "<p>Hello</p>\n")) == ["<p>Hello</p>"]
-
-
-@pytest.mark.parametrize("flags", [(), ("--single",)])
-def test_window_of_zstandard_that_is_too_large_is_named(folder: Path, flags: tuple[str, ...]):
-    # RFC 8878: magic number, descriptor of the frame; window of 2^31 bytes, or a content of 2^29.
-    head = b"\x28\xb5\x2f\xfd"
-    head += b"\xa0" + (2**29).to_bytes(4, "little") if flags else b"\x00\xa8"
-    (folder / "a.tsv.zst").write_bytes(head + b"\0" * 99)
-    size = "512" if flags else "2,048"
-    with pytest.raises(UserError, match=f"window of {size} MiB.* zstd -d --long=31 "):
-        sources(str(folder / "a.tsv.zst"))
 
 
 @pytest.mark.parametrize("name", ["pipe", "a.tsv", "a.txt.gz"])
@@ -264,12 +248,6 @@ def test_lines_that_are_not_utf8_are_an_error_though_training_drops_them(folder:
     for read in (sources, lambda path: read_given_pairs(path, "", EN_IT)):
         with pytest.raises(UserError, match="1 of 1,000 lines is not UTF-8, first line 1,000"):
             read(path)
-
-
-def test_translation_memories_and_compressed_files_are_inputs(folder: Path):
-    tmx = '<tmx><body><tu><tuv lang="en-GB"><seg>a</seg></tuv></tu></body></tmx>'
-    assert sources(write(folder / "a.tmx.xz", tmx)) == ["a"]
-    assert sources(write(folder / "a.txt.zst", "a\n\nb")) == ["a", "", "b"]
 
 
 def test_plain_files_are_read_without_the_library_of_the_hub(folder: Path):

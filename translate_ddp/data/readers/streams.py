@@ -1,0 +1,312 @@
+"""Files as streams: their bytes, decompressed, and their text in UTF-8 by lines.
+
+Both report progress and heartbeats. Errors and notices name the file, the line and the way out.
+"""
+
+import codecs
+import gzip
+import lzma
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, NamedTuple
+
+from translate_ddp.data.rows import Advance, Columns, Reading, explain_read_errors, ignore_progress
+from translate_ddp.errors import UserError, cleanup
+from translate_ddp.runtime.files import read_chunks
+from translate_ddp.runtime.launch import read_launch
+from translate_ddp.runtime.long_calls import heartbeat
+
+BLOCK_BYTES = 2**20
+HEAD_BYTES = 2**16
+MAX_LINE_BYTES = 2**26  # longer ones are no sentences, and would fill the memory
+INVALID_SHARE = 0.01  # of the lines; with more that are not UTF-8, the file is not read
+ENOUGH_LINES = 100_000  # after which the share is that of the lines read so far
+DAMAGED = "It may be damaged or incomplete: copy it again, or decompress it."
+
+
+def _open_zstandard(file: IO[bytes]) -> Any:
+    import pyarrow as pa  # here: it takes 0.1 s, and most corpora do not need it
+
+    return pa.CompressedInputStream(file, "zstd")
+
+
+class Compression(NamedTuple):
+    """A format of compressed files."""
+
+    program: str
+    first_bytes: bytes
+    open: Callable[[IO[bytes]], Any]
+
+
+COMPRESSIONS = {
+    ".gz": Compression("gzip", b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
+    ".xz": Compression("xz", b"\xfd7zXZ\0", lzma.open),
+    ".zst": Compression("zstd", b"\x28\xb5\x2f\xfd", _open_zstandard),
+}
+MARKUP = (".tmx", ".sgm", ".sgml")  # endings of what is read
+CONVERT = "save it as text in UTF-8, one text per line, or as CSV with a column for each language"
+# What the content begins with -> what it is, and what to do.
+DOCUMENTS = {
+    rb"PK\x03\x04": f"a zip archive, as .docx, .odt and .xlsx are: unpack it, or {CONVERT}",
+    rb"BZh\d1AY&SY|7z\xbc\xaf|Rar!\x1a|.{257}ustar": "an archive: unpack it",
+    rb"%PDF-|\{\\rtf|\xd0\xcf\x11\xe0": f"a document (PDF, RTF or Office): {CONVERT}",
+    rb"WEBVTT|\s*1\r?\n\d\d:\d\d:\d\d[,.]\d{3} -->": f"subtitles: {CONVERT}",
+    rb"SQLite format 3": "a database, as of a translation memory: export it as .tmx",
+    rb'(#[^\n]*\n|\s)*msg(id|ctxt) "': f"a catalogue of gettext: {CONVERT}",
+    rb"\s*(<[?!][^>]*>\s*)*<tmx\b": "a translation memory: rename it to end in .tmx",
+    rb"\s*(<[?!][^>]*>\s*)*<(src|ref|tst)set\b": "an SGML test set: rename it to end in .sgm",
+    rb"\s*<(\?xml\s|!doctype\s|html\b|xliff\b)": f"XML, XLIFF or HTML: {CONVERT}",
+}
+BYTE_ORDER_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+SPACE = re.compile(r"[ \t\r\n]")
+WINDOWS_ONLY = re.compile(rb"[\x80-\x9f]")  # control characters in Latin-1, which text has not
+NOT_ASCII = re.compile("[^\0-\x7f\ufffd]")
+
+
+def compression_of(path: Path) -> str:
+    """The ending of a compressed file, such as .gz; '' if it is not compressed."""
+    return path.suffix if path.suffix in COMPRESSIONS else ""
+
+
+def without_compression(path: Path) -> Path:
+    return path.with_suffix("") if compression_of(path) else path
+
+
+def read_bytes(path: Path, advance: Advance) -> Iterator[bytes]:
+    """The content, decompressed by the ending of the name, up to 1 MiB at a time.
+
+    `advance` receives the numbers of bytes of the file, compressed. Raises UserError if its name
+    and its first bytes differ in whether it is compressed, and what the libraries raise.
+    """
+    with path.open("rb") as raw:
+        head, done = raw.peek(HEAD_BYTES), 0
+        is_compressed = _check_compression(path, head)
+        with COMPRESSIONS[path.suffix].open(raw) if is_compressed else raw as file:
+            while block := file.read(BLOCK_BYTES):
+                if not done:
+                    _check_content(path, block)
+                heartbeat()
+                position = raw.tell()
+                advance(position - done)
+                done = position
+                yield block
+
+
+def first_bytes(path: Path) -> bytes:
+    """Up to 1 MiB of the content. Raises UserError if it cannot be read."""
+    with explain_read_errors(path, DAMAGED):
+        return next(read_bytes(path, ignore_progress), b"")
+
+
+def _check_compression(path: Path, head: bytes) -> bool:
+    """Whether the file is compressed. Raises UserError if its name differs from its content."""
+    ending = compression_of(path)
+    actual = next((e for e, each in COMPRESSIONS.items() if head.startswith(each.first_bytes)), "")
+    if ending and ending != actual:
+        raise UserError(
+            f"{path} cannot be read: it is not compressed by {COMPRESSIONS[ending].program}. If it"
+            f" is text, rename it to {without_compression(path).name}."
+        )
+    if actual and not ending:
+        program = COMPRESSIONS[actual].program
+        raise UserError(f"{path} is compressed by {program}: rename it to {path.name}{actual}.")
+    return bool(ending)
+
+
+def _check_content(path: Path, content: bytes) -> None:
+    """Raise UserError if it is neither text nor in the format of its name."""
+    content = content.removeprefix(codecs.BOM_UTF8)
+    ending = without_compression(path).suffix.lower()
+    if content.lstrip().startswith(b"<") and ending in MARKUP:
+        return
+    if ending in (".html", ".htm") and re.match(rb"\s*<[a-zA-Z]", content):
+        content = b"<html>" + content  # which a part of a page lacks
+    for start, what in DOCUMENTS.items():
+        if re.match(start, content, re.IGNORECASE | re.DOTALL):
+            raise UserError(f"{path} cannot be read: it is {what}.")
+
+
+@cache  # a pipe can be read once, and its path may be asked for often
+def spooled(path: Path) -> Path:
+    """The path, or that of a temporary copy if it is a pipe or a device; - is standard input.
+
+    Raises UserError if several processes would read the pipe.
+    """
+    path = Path("/dev/stdin") if path == Path("-") else path
+    if not (path.is_fifo() or path.is_char_device() or path.is_socket()):
+        return path
+    if read_launch(os.environ).size > 1:
+        raise UserError(f"{path} is a pipe, which one process can read: write it to a file first.")
+    copy = Path(cleanup.enter_context(TemporaryDirectory(prefix="translate_ddp-pipe-")), path.name)
+    with copy.open("wb") as file:
+        file.writelines(read_chunks(path, BLOCK_BYTES))
+    with copy.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    for ending, each in COMPRESSIONS.items():
+        if head.startswith(each.first_bytes) and not compression_of(copy):
+            return copy.rename(f"{copy}{ending}")  # the user has chosen no name
+    return copy
+
+
+def encoding_of(head: bytes) -> str:
+    """UTF-16, UTF-16LE, UTF-16BE or UTF-32 of a file that starts with these bytes; else ''."""
+    for mark, encoding in BYTE_ORDER_MARKS.items():
+        if head.startswith(mark):
+            return encoding
+    for encoding in ("UTF-16LE", "UTF-16BE"):
+        # Spaces and line breaks are in text of every script, and in no other encoding.
+        text = head[:HEAD_BYTES].decode(encoding, "replace")
+        if len(SPACE.findall(text)) > 2 + len(text) // 100:
+            return encoding
+    return ""
+
+
+def iconv(path: Path, encoding: str) -> str:
+    """A shell command that writes the file in UTF-8 to a new file beside it."""
+    plain, ending = without_compression(path), compression_of(path)
+    new = shlex.quote(str(plain.with_name(f"{plain.stem}.utf8{plain.suffix}{ending}")))
+    command, old = f"iconv -f {encoding} -t UTF-8", shlex.quote(str(path))
+    if not ending:
+        return f"{command} {old} > {new}"
+    program = COMPRESSIONS[ending].program
+    return f"{program} -dc {old} | {command} | {program} > {new}"
+
+
+class TextFile:
+    r"""A text file in UTF-8, whose lines end with \n or \r\n, or in a file without \n with \r.
+
+    `str.splitlines` would also split at U+2028 and others, and shift one side of parallel text. So
+    would a lone \r, which crawled text has within lines.
+    Invalid bytes are read as U+FFFD; lines with such bytes are counted, for a notice at the end.
+    """
+
+    def __init__(self, reading: Reading, encoding: str = "") -> None:
+        """`encoding` is that of a file which is in another one and names it."""
+        self.path, self.count = reading.path, 0  # lines of all blocks so far
+        self._reading, self._encoding = reading, encoding
+        self._ends_with_cr = False  # known from the first block on
+        self._invalid: dict[int, None] = {}  # the numbers of lines that are not UTF-8, in order
+        self._is_windows = False
+        self._is_mixed = False  # other characters than those of ASCII are UTF-8
+
+    def blocks(self) -> Iterator[list[str]]:
+        """The lines without their ends, about 1 MiB at a time.
+
+        Raises UserError, with the line, if the file cannot be read, if a line has more than 64 MiB,
+        or if more than 1% of the lines are not UTF-8.
+        """
+        for text in self._texts(b"\n"):
+            lines = self._normalize_ends(text).split("\n")
+            if not lines[-1]:
+                lines.pop()
+            self.count += len(lines)
+            yield lines
+        self._report_invalid_lines(is_end=True)
+
+    def parts(self, end: bytes) -> Iterator[str]:
+        """The text in parts of about 1 MiB that end with `end`. Raises as `blocks`."""
+        for text in self._texts(end):
+            self.count += text.count("\n")
+            yield text
+        self._report_invalid_lines(is_end=True)
+
+    def _texts(self, end: bytes) -> Iterator[str]:
+        for block in self._whole(end):
+            yield self._decode(block)
+            if self.count > ENOUGH_LINES:
+                self._report_invalid_lines()
+
+    def _whole(self, mark: bytes) -> Iterator[bytes]:
+        """Blocks that end with `mark`."""
+        unfinished: list[bytes] = []
+        size = 0
+        for block in self._bytes():
+            end = block.rfind(mark) + len(mark) if mark in block else 0
+            if self._ends_with_cr:  # a \r at the end of a block may be the first half of \r\n
+                end = max(end, block.rfind(b"\r", 0, len(block) - 1) + 1)
+            if end:
+                yield b"".join([*unfinished, block[:end]])
+                unfinished, size = [], 0
+            unfinished.append(block[end:])
+            size += len(block) - end
+            if size > MAX_LINE_BYTES:
+                raise UserError(
+                    f"{self.path} cannot be read: line {self.count + 1:,} has more than"
+                    f" {MAX_LINE_BYTES >> 20} MiB. It must have one text per line."
+                )
+        if size:
+            yield b"".join(unfinished)
+
+    def _bytes(self) -> Iterator[bytes]:
+        blocks = read_bytes(self.path, self._reading.advance)
+        if self._encoding:
+            texts = codecs.iterdecode(blocks, self._encoding, "replace")
+            blocks = (text.encode() for text in texts)
+        is_first = True
+        while True:
+            place = f"{self.path} after line {self.count:,}" if self.count else self.path
+            with explain_read_errors(place, DAMAGED):
+                block = next(blocks, None)
+            if block is None:
+                return
+            if is_first and (encoding := encoding_of(block)):
+                raise UserError(
+                    f"{self.path} cannot be read: line 1 is not UTF-8, but {encoding}. Convert it:"
+                    f" {iconv(self.path, encoding)}"
+                )
+            if is_first:
+                block = block.removeprefix(codecs.BOM_UTF8)
+                self._ends_with_cr = b"\n" not in block
+            is_first = False
+            yield block
+
+    def _decode(self, block: bytes) -> str:
+        try:
+            return block.decode()
+        except UnicodeDecodeError:
+            text = self._normalize_ends(block.decode(errors="surrogateescape"))
+            for number, line in enumerate(text.split("\n"), self.count + 1):
+                if re.search("[\udc80-\udcff]", line):
+                    self._invalid[number] = None
+                    line_bytes = line.encode(errors="surrogateescape")
+                    self._is_windows = self._is_windows or bool(WINDOWS_ONLY.search(line_bytes))
+            text = block.decode(errors="replace")
+            self._is_mixed = self._is_mixed or bool(NOT_ASCII.search(text))
+            return text
+
+    def _normalize_ends(self, text: str) -> str:
+        text = text.replace("\r\n", "\n")
+        return text.replace("\r", "\n") if self._ends_with_cr else text
+
+    def _report_invalid_lines(self, is_end: bool = False) -> None:
+        """Raise UserError if too many lines are not UTF-8; add a notice of a few at the end."""
+        if not self._invalid:
+            return
+        encoding = "WINDOWS-1252" if self._is_windows else "LATIN1"
+        advice = f"If the file is {encoding}, convert it: {iconv(self.path, encoding)}"
+        if self._is_mixed:
+            advice = "Other text in it is: correct these lines, do not convert the file."
+        number, first = len(self._invalid), next(iter(self._invalid))
+        verb = "is" if number == 1 else "are"
+        found = (
+            f"{number:,} of {self.count:,} lines {verb} not UTF-8, first line {first:,}. {advice}"
+        )
+        if number > max(1, INVALID_SHARE * self.count):
+            raise UserError(f"{self.path} cannot be read: {found}")
+        if is_end:
+            self._reading.notices.append(f"{self.path}: {found}")
+
+
+def read_lines(reading: Reading) -> Iterator[Columns]:
+    """One column: the lines of a file, in whatever language."""
+    return ([lines] for lines in TextFile(reading).blocks())
