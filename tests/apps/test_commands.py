@@ -152,7 +152,7 @@ def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
     assert translations == [short, " ".join(alone)] and all([short, *alone])
 
 
-def test_command_names_the_line_of_a_long_sentence(
+def test_command_names_the_text_of_a_long_sentence(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(model_commands, "ROWS", 2)
@@ -163,7 +163,7 @@ def test_command_names_the_line_of_a_long_sentence(
         )
     )
     captured = capsys.readouterr()
-    assert [line.split(":")[0] for line in captured.err.splitlines()] == ["Line 2", "Line 6"]
+    assert [line.split(":")[0] for line in captured.err.splitlines()] == ["Text 2", "Text 6"]
     assert captured.out.count("\n") == len(lines)
 
 

@@ -124,7 +124,7 @@ def test_exported_file_finds_its_validation_set(tiny_run: list[str], tmp_path: P
 def test_file_with_a_flipped_weight_is_not_the_same(trained: Path, tmp_path: Path):
     model, file = trained_model(trained), tmp_path / "x.pt"
     write_checkpoint(file, flipped(model, "decoder_norm.bias"))
-    with pytest.raises(NotTheSame, match=r"the weights decoder_norm\.bias are others"):
+    with pytest.raises(NotTheSame, match="a tensor is another"):
         verify_checkpoint(file, model)
 
 
@@ -138,7 +138,7 @@ def test_export_that_is_not_the_same_leaves_nothing(
     model = with_sentencepiece(model) if form == "argos" else model
     other = flipped(model, "decoder_layers.0.feed_forward.up.weight")
     engine = other.engine()
-    monkeypatch.setattr(TrainedModel, "engine", lambda self, weights=None: engine)
+    monkeypatch.setattr(TrainedModel, "engine", lambda self: engine)
     monkeypatch.setattr(command, "stripped", lambda state: other.state)
     sentences = choose_sentences(model, "", "", NO_RUN)
     with pytest.raises(NotTheSame, match="Nothing was written"):

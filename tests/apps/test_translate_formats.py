@@ -18,7 +18,6 @@ from tests.helpers.children import run_on_terminal
 from tests.helpers.commands import ROOT, environment, translate_ddp
 from tests.helpers.nodes import state_of
 from tests.helpers.processes import SECONDS, wait_until
-from translate_ddp.apps.commands.translate import report_from
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translator import Translator
 
@@ -110,14 +109,6 @@ def test_rows_without_a_text_are_counted(trained: Path, tmp_path: Path):
     assert "a.jsonl without a text: 1. Their translations are empty." in output
     *_, first, second, third = output.split("\n")[:-1]
     assert second == "" != first == third
-
-
-@pytest.mark.parametrize(("path", "unit"), [("", "Line"), ("a.txt.gz", "Line"), ("a.tsv", "Text")])
-def test_messages_count_lines_of_text_and_texts_of_tables(
-    path: str, unit: str, capsys: pytest.CaptureFixture[str]
-):
-    report_from(10, path)(2, "too long")
-    assert capsys.readouterr().err == f"{unit} 13: too long\n"
 
 
 def translated(trained: Path, folder: Path, data: bytes, *flags: str) -> tuple[str, str]:

@@ -116,21 +116,29 @@ def names_of(config: Any, kind: type) -> Iterator[str]:
             yield setting.name
 
 
+def run_folder(name: str) -> Path:
+    """The folder of a run that a command line names. Raises UserError if there is none."""
+    folder = Path(name)
+    if folder.is_file():
+        raise UserError(f"{folder} is a file: pass its folder, {folder.absolute().parent}")
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}: pass the --model_folder of a run.")
+    return folder
+
+
 def check_page(path: Path, flag: str) -> None:
     """Raise UserError if a page cannot be written there, or would replace something else."""
     if path.is_dir():
         raise UserError(f"{flag} {path} is a folder: pass a new file in it.")
     if not path.parent.is_dir():
         raise UserError(f"{flag} {path}: there is no folder {path.parent}.")
-    try:
-        with path.open("rb") as file:
-            start = file.read(START_BYTES)
-    except FileNotFoundError:
+    if not path.exists():
         return
-    except OSError as error:
-        raise UserError(f"{flag} {path} cannot be read: {error.strerror}.") from error
-    if GENERATOR not in start:
-        raise UserError(f"{flag} {path} exists and is no page of translate_ddp: pass a new file.")
+    with path.open("rb") as file:
+        if GENERATOR not in file.read(START_BYTES):
+            raise UserError(
+                f"{flag} {path} exists and is no page of translate_ddp: pass a new file."
+            )
 
 
 def write_page(path: Path, html: str, flag: str) -> None:

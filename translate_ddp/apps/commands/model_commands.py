@@ -259,27 +259,16 @@ def write_file(output: str, open_rows: Callable[[], Rows], label: str) -> None:
     An interrupted call is continued by the next one with an equal identity. Raises UserError if the
     file exists or cannot be written, or at a request to stop, which is followed after a batch.
     """
+    opened: list[Rows] = []
     with open_world(DistributedConfig(timeout_minutes=TIMEOUT_MINUTES)) as world:
-        world.supervisor.begin_training()
-        rows = on_every_rank(world, "opening the model and the input", open_rows)
-        write_rows(Path(output), rows, world, label)
 
-
-def on_every_rank(world: World, phase: str, work: Callable[[], T]) -> T:
-    """The result of `work` on this rank; rank 0 first, so that others find files it has cached.
-
-    Rank 0 prints. Raises a UserError of any rank on all of them.
-    """
-    results: list[T] = []
-
-    def once() -> None:
-        if not results:
+        def open_on_this_rank() -> None:
             with nullcontext() if world.is_main else silence():
-                results.append(work())
+                opened.append(open_rows())
 
-    world.on_main(phase, once)
-    world.on_each_rank(phase, once)
-    return results[0]
+        world.supervisor.begin_training()
+        world.on_each_rank("opening the model and the input", open_on_this_rank)
+        write_rows(Path(output), opened[0], world, label)
 
 
 def write_rows(output: Path, rows: Rows, world: World, label: str) -> None:
