@@ -19,8 +19,6 @@ from translate_ddp.apps.commands.export import (
     FILE_FORMATS,
     ExportConfig,
     export,
-    verify_checkpoint,
-    write_checkpoint,
 )
 from translate_ddp.apps.commands.model_commands import SavedModel
 from translate_ddp.apps.exporting.trained_model import (
@@ -107,25 +105,6 @@ def test_exported_file_starts_a_new_run_but_resumes_none(
 )
 def test_public_name_of_a_dataset_has_no_folder(dataset: str, name: str):
     assert public_name(dataset) == name
-
-
-def test_exported_file_finds_its_validation_set(tiny_run: list[str], tmp_path: Path):
-    flags = [*tiny_run, "--dataset", "demo:train", "--validation", "1%", "--max_steps", "1"]
-    processes.train(flags, tmp_path / "output").succeed()
-    exported = tmp_path / "exported.pt"
-    command.run(ExportConfig("pt", str(exported), saved=SavedModel(str(tmp_path / "model"))))
-    (saved,) = tmp_path.glob("model/tmodel_*.pt")
-    code, output = translate_ddp(tmp_path, "validate", "--preload", str(exported))
-    _, expected = translate_ddp(tmp_path, "validate", "--preload", str(saved))
-    assert code == 0 and " sentences: loss" in output, output
-    assert output.partition(" sentences: ")[2] == expected.partition(" sentences: ")[2]
-
-
-def test_file_with_a_flipped_weight_is_not_the_same(trained: Path, tmp_path: Path):
-    model, file = trained_model(trained), tmp_path / "x.pt"
-    write_checkpoint(file, flipped(model, "decoder_norm.bias"))
-    with pytest.raises(NotTheSame, match="a tensor is another"):
-        verify_checkpoint(file, model)
 
 
 @pytest.mark.parametrize("form", ["ctranslate2", "huggingface", "argos", "pt"])

@@ -1,13 +1,8 @@
 """The page in a headless Chromium: typing, answers, errors, and text that looks like HTML."""
 
-# ruff: noqa: E402
-import pytest
-
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-pytest.importorskip("python_multipart")
-
 from collections.abc import Iterator
+
+import pytest
 
 from tests.helpers import browser
 from tests.helpers.browser import Browser

@@ -64,18 +64,6 @@ def test_samples_depend_on_the_seed(trained: Path, tmp_path: Path):
     assert one.splitlines() == [best.text for (best,) in sampled]
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
-def test_input_without_output_is_written_to_standard_output(
-    trained: Path, tmp_path: Path, name: str
-):
-    texts = ["sun {moon}", "", "fish"]
-    lines = [json.dumps({"en": text}) if name == "a.jsonl" else text for text in texts]
-    (tmp_path / name).write_text("\n".join(lines))
-    output = run(trained, tmp_path, "--input", str(tmp_path / name))
-    translations = Translator.open(str(trained)).translate(texts)
-    assert output == "".join(f"{line}\n" for line in translations)
-
-
 FOREIGN = "sun \x9b31m moon \u202efish"  # CSI and a right-to-left override
 
 

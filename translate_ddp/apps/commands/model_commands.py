@@ -232,11 +232,10 @@ def print_lines(lines: Sequence[str]) -> None:
 
 def chunks(rows: Iterable[T], size: int = 0) -> Iterator[tuple[int, list[T]]]:
     """Lists of `size` rows, or of `ROWS`, and the number of rows before each."""
-    iterator, size = iter(rows), size or ROWS
-    for start in itertools.count(0, size):
-        if not (chunk := list(itertools.islice(iterator, size))):
-            break
+    iterator, start = iter(rows), 0
+    while chunk := list(itertools.islice(iterator, size or ROWS)):
         yield start, chunk
+        start += len(chunk)
 
 
 class Rows(Protocol):

@@ -6,7 +6,7 @@ matrix of keys and values, and their lack of a bias, differ.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -288,10 +288,10 @@ def verify_huggingface(folder: Path, model: TrainedModel, sentences: Sentences) 
         raise NotTheSame(f"transformers cannot open it ({error})") from error
     texts = [*ODD_TEXTS, *sentences.source_texts, *sentences.references]
     ids = model.tokenizer.encode([normalize(text) for text in texts])
-    _check_ids(model, texts, [[*row, EOS] for row in ids], exported.encode(texts))
-    # Without [UNK], which `skip_special_tokens` omits.
+    _check_ids(model, texts, [[*row, EOS] for row in ids], exported.tokenizer(texts)["input_ids"])
+    # Without [UNK], whose name `transformers` writes.
     known = [[i for i in row if i != UNK] for row in ids]
-    if exported.decode(known) != model.tokenizer.decode(known):
+    if exported.tokenizer.batch_decode(known) != model.tokenizer.decode(known):
         raise NotTheSame("its tokenizer decodes other text")
     translations, lines = verify_equal(model.engine(), exported, sentences)
     lines = [f"ids of {len(texts):,} texts are equal", *lines]
@@ -332,20 +332,12 @@ class HuggingFaceEngine:
             folder, local_files_only=True, dtype=torch.float32
         ).eval()
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, with the end marker."""
-        return self.tokenizer(list(texts))["input_ids"]
-
-    def decode(self, rows: Ids) -> list[str]:
-        rows = [list(map(int, row)) for row in rows]
-        return self.tokenizer.batch_decode(rows, skip_special_tokens=True)
-
     @torch.inference_mode()
     def translate(
         self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore
     ) -> list[list[Hypothesis]]:
         assert config.beam_width == 1 and not config.temperature
-        outputs: dict[int, list[Hypothesis]] = {}
+        found = [list[Hypothesis]()] * len(sources)
         for rows in longest_first(sources, CPU_MAX_TOKENS):
             batch = [sources[row] for row in rows]
             source_BS = pad(Ragged.of(batch), last=EOS)
@@ -359,9 +351,9 @@ class HuggingFaceEngine:
             )
             for row, ids in zip(rows, target_BT[:, 1:].tolist(), strict=True):
                 ids = ids[: min([*ids, EOS].index(EOS), length_limit(len(sources[row])))]
-                outputs[row] = [Hypothesis(ids, None)]
+                found[row] = [Hypothesis(ids, None)]
             on_done(len(rows))
-        return [outputs[row] for row in range(len(sources))]
+        return found
 
     @torch.inference_mode()
     def log_probs(
