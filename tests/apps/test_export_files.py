@@ -2,6 +2,7 @@
 
 import resource
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,21 +126,11 @@ def test_export_that_is_not_the_same_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("kind", ["file", "folder", "link"])
-def test_existing_output_is_not_touched(tmp_path: Path, kind: str):
-    output = tmp_path / "output"
-    if kind == "file":
-        output.write_text("mine")
-    elif kind == "folder":
-        output.mkdir()
-    else:
-        output.symlink_to("nowhere")
-
-    def write(path: Path) -> Verification:
-        raise AssertionError("nothing may be computed")
-
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_existing_output_is_not_touched(tmp_path: Path, make: Callable[[Path], None]):
+    make(tmp_path / "output")
     with pytest.raises(UserError, match="output exists already: delete it, or pass another"):
-        publish(output, write)
+        publish(tmp_path / "output", lambda path: pytest.fail("nothing may be computed"))
     assert [path.name for path in tmp_path.iterdir()] == ["output"]
 
 

@@ -17,6 +17,7 @@ from translate_ddp.errors import UserError, cleanup
 
 EN_IT = ("en", "it")
 JSON = '{"en": "a {b}", "it": "x"}\n{"en": "c", "it": "y"}\n'
+SEG = "<seg>a</seg>"
 SGM = """<srcset setid="newstest2014" srclang="any">
 <doc sysid="ref" docid="1" genre="news" origlang="en">
 <hl><seg id="1">Tom &amp; &#39;J&#39; </seg></hl><p>
@@ -38,6 +39,8 @@ def sources(path: str) -> list[str | None]:
         ("a.txt", "", []),
         ("a.txt", "\n", [""]),
         ("a.txt.gz", "one\n\n", ["one", ""]),
+        ("a.txt.zst", "a\n\nb", ["a", "", "b"]),
+        ("a.tmx.xz", f'<tmx><body><tu><tuv lang="en-GB">{SEG}</tuv></tu></body></tmx>', ["a"]),
         ("a.txt.gz", "", []),
         ("a", '{"en": 1}\n', ['{"en": 1}']),
         ("a.tsv", 'one "x"\tuno\ntwo\tdue\n', ['one "x"', "two"]),
@@ -65,10 +68,7 @@ def sources(path: str) -> list[str | None]:
 def test_every_format_gives_its_texts(
     folder: Path, name: str, content: str, expected: list[str | None]
 ):
-    path = folder / name
-    data = content.encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    assert sources(str(path)) == expected
+    assert sources(write(folder / name, content)) == expected
 
 
 def test_parquet_gives_its_texts(folder: Path):
@@ -126,14 +126,6 @@ def test_document_is_one_message_that_names_it(folder: Path, name: str, content:
         with pytest.raises(UserError, match=what) as error:
             reading()
         assert str(error.value).startswith(path) and "iconv" not in str(error.value)
-
-
-@pytest.mark.parametrize("size", [9, 30, 64])
-def test_segments_do_not_depend_on_the_blocks_of_the_file(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, size: int
-):
-    monkeypatch.setattr("translate_ddp.data.readers.byte_stream.BLOCK_BYTES", size)
-    assert sources(write(folder / "a.sgm", SGM)) == ["Tom & 'J'", "one\ntwo", ""]
 
 
 @pytest.mark.parametrize(
@@ -264,12 +256,6 @@ def test_lines_that_are_not_utf8_are_an_error_though_training_drops_them(folder:
     for read in (sources, lambda path: read_given_pairs(path, "", EN_IT)):
         with pytest.raises(UserError, match="1 of 1,000 lines is not UTF-8, first line 1,000"):
             read(path)
-
-
-def test_translation_memories_and_compressed_files_are_inputs(folder: Path):
-    tmx = '<tmx><body><tu><tuv lang="en-GB"><seg>a</seg></tuv></tu></body></tmx>'
-    assert sources(write(folder / "a.tmx.xz", tmx)) == ["a"]
-    assert sources(write(folder / "a.txt.zst", "a\n\nb")) == ["a", "", "b"]
 
 
 def test_plain_files_are_read_without_the_library_of_the_hub(folder: Path):

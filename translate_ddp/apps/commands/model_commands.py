@@ -24,7 +24,7 @@ from translate_ddp.data.dataset import (
 from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.preparation import prepare
 from translate_ddp.data.readers.byte_stream import compression_of
-from translate_ddp.errors import Stopped, UserError, first_line
+from translate_ddp.errors import Stopped, UserError
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.launch import read_launch
@@ -178,13 +178,9 @@ def prepare_again(translator: Translator, folder: Path) -> PreparedData:
     config = translator.state.run.config
     try:
         corpus = CorpusConfig.of(config["corpus"])
-    except TypeError as error:  # a setting of another version
-        problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
-        raise UserError(f"{problem}: {PASS_FILES}.") from error
-    tokenizer = store_tokenizer(translator.tokenizer.text, folder, corpus.language_pair)
-    try:
+        tokenizer = store_tokenizer(translator.tokenizer.text, folder, corpus.language_pair)
         path = prepare(corpus, tokenizer, config["batches"]["seq_len"], folder, shown=False)
-    except UserError as error:
+    except (TypeError, UserError) as error:  # TypeError: of a setting of another version
         raise UserError(
             f"The corpus of the training cannot be read here: {PASS_FILES}.\n{error}"
         ) from error
@@ -274,8 +270,8 @@ def write_rows(output: Path, rows: Rows, world: World, label: str) -> None:
     """As `write_file`, on the ranks of an open world."""
     total = len(rows)
     parts = [range(start, min(start + ROWS, total)) for start in range(0, total, ROWS)]
-    identity = lambda: [__version__, ROWS, total, *rows.identity()]  # noqa: E731
-    file = ChunkedFile(output, identity, len(parts), world)
+    key = [__version__, ROWS, total]
+    file = ChunkedFile(output, lambda: key + rows.identity(), len(parts), world)
     missing = file.missing()
     if world.is_main and len(missing) < file.count:
         done = total - sum(len(parts[chunk]) for chunk in missing)

@@ -108,16 +108,16 @@ class ServedModel:
         if found != self._seen:
             self._seen = found
             return
-        new = sorted(file for file, state in found.items() if self._opened.get(file) != state)
-        self._opened = found
-        if new:
-            try:
-                self._replace()
-            except Exception as error:  # of any kind: the present model stays
-                reason = (str(error) if isinstance(error, UserError) else first_line(error)).rstrip(
-                    "."
-                )
-                self._report(f"{new[-1]} is not used: {reason}. The model stays as it is.")
+        new, self._opened = found.items() - self._opened.items(), found
+        if not new:
+            return
+        try:
+            self._replace()
+        except Exception as error:  # of any kind: the present model stays
+            reason = str(error) if isinstance(error, UserError) else first_line(error)
+            self._report(
+                f"{max(new)[0]} is not used: {reason.rstrip('.')}. The model stays as it is."
+            )
 
     def _replace(self) -> None:
         """Open the model again. Raises UserError if it does not translate the same languages."""
