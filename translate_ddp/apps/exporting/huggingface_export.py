@@ -275,8 +275,7 @@ print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
 
 It translates one sentence at a time, of up to {model.state.longest_source} tokens.
 """
-    tags = describe_tags(model)
-    return f"{card}\n{tags[0].upper()}{tags[1:]}.\n" if model.tags else card
+    return f"{card}\nNote: {describe_tags(model)}.\n" if model.tags else card
 
 
 def verify_huggingface(folder: Path, model: TrainedModel, sentences: Sentences) -> Verification:
