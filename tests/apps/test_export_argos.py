@@ -97,7 +97,7 @@ def test_model_that_argos_cannot_use_is_refused(
 def test_model_that_adds_no_space_gets_a_note(
     model: TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(SentencePieceModel, "adds_blank", False)
+    monkeypatch.setattr(SentencePieceModel, "adds_space", False)
     sentences = choose_sentences(model, "", "", NO_RUN)
     (note,) = export(model, "argos", tmp_path / "x.argosmodel", sentences).notes
     assert "joins sentences without a space" in note

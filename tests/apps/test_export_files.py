@@ -2,6 +2,7 @@
 
 import resource
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,6 @@ from translate_ddp.apps.commands.export import (
     FILE_FORMATS,
     ExportConfig,
     export,
-    verify_checkpoint,
-    write_checkpoint,
 )
 from translate_ddp.apps.commands.model_commands import SavedModel
 from translate_ddp.apps.exporting.trained_model import (
@@ -109,25 +108,6 @@ def test_public_name_of_a_dataset_has_no_folder(dataset: str, name: str):
     assert public_name(dataset) == name
 
 
-def test_exported_file_finds_its_validation_set(tiny_run: list[str], tmp_path: Path):
-    flags = [*tiny_run, "--dataset", "demo:train", "--validation", "1%", "--max_steps", "1"]
-    processes.train(flags, tmp_path / "output").succeed()
-    exported = tmp_path / "exported.pt"
-    command.run(ExportConfig("pt", str(exported), saved=SavedModel(str(tmp_path / "model"))))
-    (saved,) = tmp_path.glob("model/tmodel_*.pt")
-    code, output = translate_ddp(tmp_path, "validate", "--preload", str(exported))
-    _, expected = translate_ddp(tmp_path, "validate", "--preload", str(saved))
-    assert code == 0 and " sentences: loss" in output, output
-    assert output.partition(" sentences: ")[2] == expected.partition(" sentences: ")[2]
-
-
-def test_file_with_a_flipped_weight_is_not_the_same(trained: Path, tmp_path: Path):
-    model, file = trained_model(trained), tmp_path / "x.pt"
-    write_checkpoint(file, flipped(model, "decoder_norm.bias"))
-    with pytest.raises(NotTheSame, match=r"the weights decoder_norm\.bias are others"):
-        verify_checkpoint(file, model)
-
-
 @pytest.mark.parametrize("form", ["ctranslate2", "huggingface", "argos", "pt"])
 def test_export_that_is_not_the_same_leaves_nothing(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Any
@@ -138,7 +118,7 @@ def test_export_that_is_not_the_same_leaves_nothing(
     model = with_sentencepiece(model) if form == "argos" else model
     other = flipped(model, "decoder_layers.0.feed_forward.up.weight")
     engine = other.engine()
-    monkeypatch.setattr(TrainedModel, "engine", lambda self, weights=None: engine)
+    monkeypatch.setattr(TrainedModel, "engine", lambda self: engine)
     monkeypatch.setattr(command, "stripped", lambda state: other.state)
     sentences = choose_sentences(model, "", "", NO_RUN)
     with pytest.raises(NotTheSame, match="Nothing was written"):
@@ -146,21 +126,11 @@ def test_export_that_is_not_the_same_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("kind", ["file", "folder", "link"])
-def test_existing_output_is_not_touched(tmp_path: Path, kind: str):
-    output = tmp_path / "output"
-    if kind == "file":
-        output.write_text("mine")
-    elif kind == "folder":
-        output.mkdir()
-    else:
-        output.symlink_to("nowhere")
-
-    def write(path: Path) -> Verification:
-        raise AssertionError("nothing may be computed")
-
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_existing_output_is_not_touched(tmp_path: Path, make: Callable[[Path], None]):
+    make(tmp_path / "output")
     with pytest.raises(UserError, match="output exists already: delete it, or pass another"):
-        publish(output, write)
+        publish(tmp_path / "output", lambda path: pytest.fail("nothing may be computed"))
     assert [path.name for path in tmp_path.iterdir()] == ["output"]
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.exports import flipped, trained_model, validation_set
 from translate_ddp.apps.exporting.trained_model import (
     NotTheSame,
+    TrainedModel,
     translate_greedily,
     verify_equal,
     verify_quality,
@@ -59,17 +60,20 @@ def test_other_translation_is_accepted_only_at_a_tie(
     assert "are equal, but 1 that differ at two best tokens" in lines[1]
 
 
-def test_model_that_loses_more_than_half_a_bleu_is_rejected(trained: Path):
+def test_model_that_loses_more_than_half_a_bleu_is_rejected(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+):
     model, sentences = trained_model(trained), validation_set(trained)
     lines = [f"{word} moon tree river stone bird fish" for word in ("sun", "wolf")] * 200
     many = replace(sentences, sources=[[4]] * len(lines), references=lines)
     ids = model.tokenizer.encode(lines)
     own = model.engine()
     perfect, other = (Changed(own.model, own.device) for _ in range(2))
+    monkeypatch.setattr(TrainedModel, "engine", lambda self: perfect)
     perfect.rows = dict(enumerate(ids))
     other.rows = perfect.rows | {0: ids[1]}  # another word in one of 400 sentences
-    _, (line,) = verify_quality(perfect, other, many, model.tokenizer, "it")
+    _, line = verify_quality(model, other, many)
     assert line.startswith("BLEU 100.00 of the checkpoint, 99.9") and "(p = 0." in line
     other.rows = perfect.rows | dict.fromkeys(range(0, 40, 2), ids[1])
     with pytest.raises(NotTheSame, match=r"BLEU 100\.00 .* a loss of more than 0\.5"):
-        verify_quality(perfect, other, many, model.tokenizer, "it")
+        verify_quality(model, other, many)

@@ -1,16 +1,11 @@
 """Requests that are too many, too large or too slow, and clients that go away."""
 
-# ruff: noqa: E402
 import asyncio
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-pytest.importorskip("python_multipart")
 
 from tests.helpers.processes import wait_until
 from tests.helpers.served import FakeTranslator, served

@@ -1,13 +1,10 @@
 """The page in a headless Chromium: typing, answers, errors, and text that looks like HTML."""
 
-# ruff: noqa: E402
-import pytest
-
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-pytest.importorskip("python_multipart")
-
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
 
 from tests.helpers import browser
 from tests.helpers.browser import Browser
@@ -25,11 +22,17 @@ def chromium() -> Iterator[Browser]:
         yield found
 
 
-def open_page(page: Browser, port: int, size: tuple[int, int] = DESKTOP) -> None:
-    page.log.clear()
-    # The browser gives the focus some time after the page is loaded.
-    ready = "settings && document.activeElement.id === 'source'"
-    page.open(f"http://127.0.0.1:{port}/", *size, ready=ready)
+@contextmanager
+def shown(
+    page: Browser, model: FakeTranslator | None = None, size: tuple[int, int] = DESKTOP, **how: Any
+) -> Iterator[None]:
+    """The page of a server with this model is open."""
+    with served(model or FakeTranslator()) as client:
+        page.log.clear()
+        # The browser gives the focus some time after the page is loaded.
+        ready = "settings && document.activeElement.id === 'source'"
+        page.open(f"http://127.0.0.1:{client.port}/", *size, ready=ready, **how)
+        yield
 
 
 def wait_for_output(page: Browser, text: str) -> None:
@@ -37,8 +40,7 @@ def wait_for_output(page: Browser, text: str) -> None:
 
 
 def test_typing_shows_translation_alternatives_scores_and_uncertain_words(chromium: Browser):
-    with served(FakeTranslator()) as client:
-        open_page(chromium, client.port)
+    with shown(chromium):
         assert chromium.evaluate("document.title") == "English to Italian"
         chromium.type("two moons\nsun")
         wait_for_output(chromium, "TWO MOONS\nSUN")
@@ -67,8 +69,7 @@ class BothWays(FakeTranslator):
 
 
 def test_the_languages_are_swapped_where_the_model_has_both_directions(chromium: Browser):
-    with served(BothWays()) as client:
-        open_page(chromium, client.port)
+    with shown(chromium, BothWays()):
         chromium.type("two moons")
         wait_for_output(chromium, "TWO MOONS")
         chromium.evaluate("find('swap').click()")
@@ -79,8 +80,7 @@ def test_the_languages_are_swapped_where_the_model_has_both_directions(chromium:
         wait_for_output(chromium, "TWO MOONS")
         assert chromium.evaluate("find('title').textContent") == "Italian to English"
         assert chromium.log == []
-    with served(FakeTranslator()) as client:
-        open_page(chromium, client.port)
+    with shown(chromium):
         chromium.wait_for("settings !== null")
         assert chromium.evaluate("find('swap').hidden") is True
 
@@ -89,8 +89,7 @@ def test_swap_while_a_translation_is_pending_waits_for_it(chromium: Browser):
     translator = BothWays()
     translator.may_go_on.clear()
     state = "[source.value, source.lang, output.textContent, output.lang]"
-    with served(translator) as client:
-        open_page(chromium, client.port)
+    with shown(chromium, translator):
         chromium.type("two moons")
         wait_until(lambda: translator.calls)
         chromium.evaluate("find('swap').click()")
@@ -118,8 +117,7 @@ def test_swap_while_a_translation_is_pending_waits_for_it(chromium: Browser):
 
 
 def test_undo_brings_cleared_text_back_and_no_text_of_the_other_language(chromium: Browser):
-    with served(BothWays()) as client:
-        open_page(chromium, client.port)
+    with shown(chromium, BothWays()):
         chromium.type("two\nmoons")
         wait_for_output(chromium, "TWO\nMOONS")
         chromium.evaluate("find('clear').click()")
@@ -153,12 +151,7 @@ def test_outdated_translation_has_enough_contrast(chromium: Browser, dark: bool)
       }}
       return found;
     }})()"""
-    with served(FakeTranslator()) as client:
-        chromium.log.clear()
-        url = f"http://127.0.0.1:{client.port}/"
-        chromium.open(
-            url, *DESKTOP, dark=dark, ready="settings && document.activeElement === source"
-        )
+    with shown(chromium, dark=dark):
         chromium.type("two moons")
         wait_for_output(chromium, "TWO MOONS")
         current = chromium.evaluate("getComputedStyle(output).color")
@@ -172,8 +165,7 @@ def test_outdated_translation_has_enough_contrast(chromium: Browser, dark: bool)
 
 def test_output_that_looks_like_html_stays_text(chromium: Browser):
     attack = "<script>document.title='x'</script><img src=x onerror=\"document.title='x'\">"
-    with served(FakeTranslator(lambda text, rank: attack + "!" * rank)) as client:
-        open_page(chromium, client.port)
+    with shown(chromium, FakeTranslator(lambda text, rank: attack + "!" * rank)):
         chromium.type("a")
         wait_for_output(chromium, attack)
         assert attack + "!" in chromium.text()
@@ -185,8 +177,7 @@ def test_output_that_looks_like_html_stays_text(chromium: Browser):
 def test_answer_to_an_outdated_text_is_not_shown(chromium: Browser):
     translator = FakeTranslator()
     translator.may_go_on.clear()
-    with served(translator) as client:
-        open_page(chromium, client.port)
+    with shown(chromium, translator):
         chromium.type("a")
         wait_until(lambda: translator.calls)
         chromium.evaluate("window.request = running, 0")
@@ -207,8 +198,7 @@ def test_error_is_shown_until_the_next_translation(chromium: Browser):
             raise UserError("The model is unusable.")
         return text
 
-    with served(FakeTranslator(fail)) as client:
-        open_page(chromium, client.port)
+    with shown(chromium, FakeTranslator(fail)):
         chromium.type("a")
         wait_for_output(chromium, "a")
         chromium.type("b")
@@ -220,8 +210,7 @@ def test_error_is_shown_until_the_next_translation(chromium: Browser):
 
 
 def test_translation_is_copied_with_the_keyboard(chromium: Browser):
-    with served(FakeTranslator()) as client:
-        open_page(chromium, client.port)
+    with shown(chromium):
         chromium.type("sun")
         wait_for_output(chromium, "SUN")
         chromium.press("\t")
@@ -232,8 +221,7 @@ def test_translation_is_copied_with_the_keyboard(chromium: Browser):
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE, (320, 480)])
 def test_page_is_never_wider_than_the_window(chromium: Browser, size: tuple[int, int]):
-    with served(FakeTranslator()) as client:
-        open_page(chromium, client.port, size)
+    with shown(chromium, size=size):
         word = "sun" * 100
         chromium.call("Input.insertText", text=word)
         wait_for_output(chromium, word.upper())

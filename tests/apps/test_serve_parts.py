@@ -1,13 +1,10 @@
 """Parts of the server: documents, words, languages, limits, and a library that is missing."""
 
-# ruff: noqa: E402
 import math
 import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("starlette")
 
 from translate_ddp.apps.commands import serve
 from translate_ddp.apps.serving.batching import LimitsConfig

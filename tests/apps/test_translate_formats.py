@@ -18,7 +18,6 @@ from tests.helpers.children import run_on_terminal
 from tests.helpers.commands import ROOT, environment, translate_ddp
 from tests.helpers.nodes import state_of
 from tests.helpers.processes import SECONDS, wait_until
-from translate_ddp.apps.commands.translate import report_from
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translator import Translator
 
@@ -65,18 +64,6 @@ def test_samples_depend_on_the_seed(trained: Path, tmp_path: Path):
     assert one.splitlines() == [best.text for (best,) in sampled]
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
-def test_input_without_output_is_written_to_standard_output(
-    trained: Path, tmp_path: Path, name: str
-):
-    texts = ["sun {moon}", "", "fish"]
-    lines = [json.dumps({"en": text}) if name == "a.jsonl" else text for text in texts]
-    (tmp_path / name).write_text("\n".join(lines))
-    output = run(trained, tmp_path, "--input", str(tmp_path / name))
-    translations = Translator.open(str(trained)).translate(texts)
-    assert output == "".join(f"{line}\n" for line in translations)
-
-
 FOREIGN = "sun \x9b31m moon \u202efish"  # CSI and a right-to-left override
 
 
@@ -110,14 +97,6 @@ def test_rows_without_a_text_are_counted(trained: Path, tmp_path: Path):
     assert "a.jsonl without a text: 1. Their translations are empty." in output
     *_, first, second, third = output.split("\n")[:-1]
     assert second == "" != first == third
-
-
-@pytest.mark.parametrize(("path", "unit"), [("", "Line"), ("a.txt.gz", "Line"), ("a.tsv", "Text")])
-def test_messages_count_lines_of_text_and_texts_of_tables(
-    path: str, unit: str, capsys: pytest.CaptureFixture[str]
-):
-    report_from(10, path)(2, "too long")
-    assert capsys.readouterr().err == f"{unit} 13: too long\n"
 
 
 def translated(trained: Path, folder: Path, data: bytes, *flags: str) -> tuple[str, str]:

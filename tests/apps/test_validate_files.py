@@ -17,8 +17,6 @@ from tests.helpers.runs import records, validations
 from translate_ddp.apps.commands.average import AverageConfig
 from translate_ddp.apps.commands.info import InfoConfig
 from translate_ddp.apps.commands.model_commands import SavedModel
-from translate_ddp.apps.commands.score import ScoreConfig, ScoredPairs
-from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.translator import Translator
 
 SOURCES = ["sun moon", "tree {river} fish", "wolf stone moon bird", "river", "fish sun sun"]
@@ -157,7 +155,6 @@ def test_unusable_combinations_are_reported(trained: Path, tmp_path: Path, table
         (["--reference", short], "--reference needs --source"),
         (["--src_column", "a"], "for a --source with both sides"),
         (["--output", "x.xz"], "not compressed: pass a name without .xz"),
-        (["--model_basename", "a b"], "model_basename may hold"),
     ):
         code, output = translate_ddp(tmp_path, "validate", *words, "--model_folder", str(trained))
         plain = " ".join(output.replace("│", " ").split())
@@ -218,15 +215,6 @@ def test_scores_of_the_validation_set_give_its_loss(trained: Path, tmp_path: Pat
         assert "".join(row["tokens"]) == f" {row['reference']}"
         assert row["log_prob"] == pytest.approx(sum(row["log_probs"]), abs=1e-5)
         assert row["score"] == pytest.approx(row["log_prob"] / len(row["tokens"]), abs=1e-5)
-
-
-def test_scores_report_each_finished_batch(trained: Path, table: str):
-    pairs = ScoredPairs(ScoreConfig(source=table, saved=SavedModel(str(trained))))
-    assert isinstance(pairs.translator.engine, TorchEngine)
-    pairs.translator.engine.max_tokens = 1
-    done: list[int] = []
-    pairs.lines(range(len(SOURCES)), done.append)
-    assert done == [1] * len(SOURCES)
 
 
 def test_scores_of_a_table_equal_those_of_the_engine(trained: Path, tmp_path: Path, table: str):

@@ -2,11 +2,11 @@
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import tyro
 
+from translate_ddp.apps.commands.command_line import run_folder
 from translate_ddp.console import print_line, printable
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CheckpointConfig
@@ -25,44 +25,31 @@ class CheckConfig:
 
 
 def run(config: CheckConfig) -> None:
-    folder = Path(config.folder)
-    if folder.is_file():
-        raise UserError(f"{folder} is a file: pass its folder, {folder.absolute().parent}")
-    if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}: pass the --model_folder of a run.")
+    folder = run_folder(config.folder)
     checkpoints = [found for path in folder.iterdir() if (found := parse_name(path))]
     if not checkpoints:
         raise UserError(f"{folder} holds no checkpoint: pass the --model_folder of a run.")
     checkpoints.sort(key=lambda checkpoint: (checkpoint.order, checkpoint.path.name))
-    results = [result_of(checkpoint) for checkpoint in checkpoints]
-    rows = [COLUMNS] + [
-        row(checkpoint, result) for checkpoint, result in zip(checkpoints, results, strict=True)
-    ]
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    rows = [COLUMNS, *map(verified, checkpoints)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for cells in rows:
-        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
-        print_line("  ".join(padded).rstrip())
-    if any(result != "ok" for result in results):
+        print_line("  ".join(map(str.ljust, cells, widths)).rstrip())
+    if any(cells[-1] != "ok" for cells in rows[1:]):
         sys.exit(1)
 
 
-def result_of(checkpoint: Checkpoint) -> str:
-    """The problem of a checkpoint, or "ok". The file is parsed only if its digest matches."""
+def verified(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """The row of a checkpoint, which ends in its problem, or "ok".
+
+    The file is parsed only if its digest matches.
+    """
+    path, result, size = checkpoint.path, "ok", "-"
     try:
-        verify(checkpoint.path)
-        load(checkpoint.path, mapped=True)
+        verify(path)
+        load(path, mapped=True)
     except UserError as error:
-        return str(error)
-    return "ok"
-
-
-def row(checkpoint: Checkpoint, result: str) -> tuple[str, ...]:
-    is_epoch = checkpoint.epoch is not None
-    return (
-        printable(checkpoint.path.name),
-        "epoch" if is_epoch else "step",
-        str(checkpoint.epoch) if is_epoch else "-",
-        str(checkpoint.step),
-        f"{checkpoint.path.stat().st_size / 2**20:,.1f} MiB" if checkpoint.path.exists() else "-",
-        printable(result),
-    )
+        result = str(error)
+    if path.exists():
+        size = f"{path.stat().st_size / 2**20:,.1f} MiB"
+    kind = ("step", "-") if checkpoint.epoch is None else ("epoch", str(checkpoint.epoch))
+    return printable(path.name), *kind, str(checkpoint.step), size, printable(result)

@@ -5,7 +5,7 @@ Nothing here imports torch, which takes seconds.
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -28,8 +28,7 @@ def parse(config: type[C], arguments: Sequence[str], prog: str, prints: bool = T
 
     Raises UserError for a repeated flag, and SystemExit, with a message, for unusable flags.
     """
-    several = {f"--{name}" for name in names_of(config, tuple)}
-    flags, others = separate(expand_home(arguments), switches(config), several)
+    flags, others = separate(expand_home(arguments), flag_kinds(config))
     with nullcontext() if prints else silence():
         return tyro.cli(
             config,
@@ -48,13 +47,11 @@ def silence() -> Iterator[None]:
         yield
 
 
-def separate(
-    arguments: Sequence[str], without_value: set[str], with_values: Collection[str] = ()
-) -> tuple[list[str], list[str]]:
+def separate(arguments: Sequence[str], kinds: Mapping[str, type]) -> tuple[list[str], list[str]]:
     """The flags with their values, and the positional arguments.
 
     All arguments after "--" are positional; after texts and before no flag, it is a text itself.
-    A flag of `with_values` has all up to the next one. Raises UserError for a repeated flag.
+    A flag of several values has all up to the next one. Raises UserError for a repeated flag.
     """
     flags: list[str] = []
     others: list[str] = []
@@ -73,8 +70,8 @@ def separate(
             raise UserError(f"{name} is given twice: pass it once.")
         seen.add(name)
         flags.append(argument)
-        awaits_value = not equals and name not in without_value
-        takes_all = awaits_value and name in with_values
+        awaits_value = not equals and kinds.get(name) is not bool
+        takes_all = awaits_value and kinds.get(name) is tuple
     return flags, others
 
 
@@ -101,19 +98,26 @@ def is_flag(argument: str) -> bool:
     return argument == "-h" or FLAG.match(argument) is not None
 
 
-def switches(config: Any) -> set[str]:
-    """The flags without a value of a settings class: --help, and those of its booleans."""
-    names = list(names_of(config, bool))
-    return {"-h", "--help", *(f"--{prefix}{name}" for name in names for prefix in ("", "no_"))}
-
-
-def names_of(config: Any, kind: type) -> Iterator[str]:
-    """The names of the settings of a class, and of its parts, whose default is of that type."""
+def flag_kinds(config: Any) -> dict[str, type]:
+    """The type of the value of each flag: bool of switches, tuple of flags with several values."""
+    kinds: dict[str, type] = {"-h": bool, "--help": bool}
     for setting in fields(config):
         if is_dataclass(setting.type):
-            yield from names_of(setting.type, kind)
-        elif isinstance(setting.default, kind):
-            yield setting.name
+            kinds |= flag_kinds(setting.type)
+        else:
+            kind = type(setting.default)
+            kinds |= {f"--{setting.name}": kind, f"--no_{setting.name}": kind}
+    return kinds
+
+
+def run_folder(name: str) -> Path:
+    """The folder of a run that a command line names. Raises UserError if there is none."""
+    folder = Path(name)
+    if folder.is_file():
+        raise UserError(f"{folder} is a file: pass its folder, {folder.absolute().parent}")
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}: pass the --model_folder of a run.")
+    return folder
 
 
 def check_page(path: Path, flag: str) -> None:
@@ -122,15 +126,13 @@ def check_page(path: Path, flag: str) -> None:
         raise UserError(f"{flag} {path} is a folder: pass a new file in it.")
     if not path.parent.is_dir():
         raise UserError(f"{flag} {path}: there is no folder {path.parent}.")
-    try:
-        with path.open("rb") as file:
-            start = file.read(START_BYTES)
-    except FileNotFoundError:
+    if not path.exists():
         return
-    except OSError as error:
-        raise UserError(f"{flag} {path} cannot be read: {error.strerror}.") from error
-    if GENERATOR not in start:
-        raise UserError(f"{flag} {path} exists and is no page of translate_ddp: pass a new file.")
+    with path.open("rb") as file:
+        if GENERATOR not in file.read(START_BYTES):
+            raise UserError(
+                f"{flag} {path} exists and is no page of translate_ddp: pass a new file."
+            )
 
 
 def write_page(path: Path, html: str, flag: str) -> None:

@@ -19,7 +19,7 @@ from translate_ddp.modeling.ctranslate2_engine import (
 from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import number
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore, DamagedFile, load, verify
+from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.training.metrics import bleu_signature, with_units
 from translate_ddp.training.run_info import describe_sizes
 from translate_ddp.training.state import FORMAT, RunState
@@ -49,41 +49,29 @@ def run(config: InfoConfig) -> None:
 
 def describe_file(path: Path, config: InfoConfig) -> Rows:
     """What the checkpoint is. Raises UserError if there is none, or if it is damaged."""
-    if path.is_dir():
-        store = CheckpointStore(CheckpointConfig(str(path), config.model_basename))
-        newest, messages = store.find("latest")
-        for line in messages:
-            print_line(line)
-        path = newest.path
-    elif not path.exists():
+    if not path.exists():
         raise UserError(f"There is no file or folder {path}.")
-    else:
-        try:
-            verify(path)
-        except DamagedFile as error:
-            raise UserError(f"{path} cannot be used: {error}.") from error
-    state = load(path)
-    return [("file", str(path)), *describe_state(state)]
+    folder, preload = (path, "latest") if path.is_dir() else (path.parent, str(path.absolute()))
+    found, messages = CheckpointStore(CheckpointConfig(str(folder), config.model_basename)).find(
+        preload
+    )
+    for line in messages:
+        print_line(printable(line))
+    return [("file", str(found.path)), *describe_state(load(found.path))]
 
 
 def describe_state(state: RunState) -> Rows:
     """The table of a checkpoint: data, model, training, best epoch and scores."""
     config, position = state.run.config, state.position
-    language = config["corpus"]["lang_tgt"]
     changed = [f"{name} {value}" for name, value in changed_settings(config).items()]
     best = "none: no epoch has ended with a validation"
     if position.best_epoch:
-        score = f"{position.best_metric} {number(position.best_score)}"
-        is_bleu = position.best_metric == "BLEU"
-        best = f"{position.best_epoch}, {score}"
-        best += f" (signature: {bleu_signature(language)})" if is_bleu else ""
+        best = f"{position.best_epoch}, {position.best_metric} {number(position.best_score)}"
+    if position.best_metric == "BLEU":
+        best += f" (signature: {bleu_signature(config['corpus']['lang_tgt'])})"
     parameters = sum(tensor.numel() for tensor in state.model.values())
     fingerprint = state.run.identity.data_fingerprints[0] or "?"
-    versions = {
-        "translate_ddp": state.version,
-        "torch": state.environment.get("torch", "?"),
-        "checkpoint format": FORMAT,
-    }
+    versions = f"translate_ddp {state.version}, torch {state.environment.get('torch', '?')}"
     resumes = "yes" if state.can_resume else "no: it is an average or an exported file"
     return [
         ("languages", _languages(config["corpus"])),
@@ -93,7 +81,7 @@ def describe_state(state: RunState) -> Rows:
         ("trained", f"to {position}"),
         ("best epoch", best),
         ("data", f"{', '.join(config['corpus']['dataset'])}, fingerprint {fingerprint}"),
-        ("versions", ", ".join(f"{name} {value}" for name, value in versions.items())),
+        ("versions", f"{versions}, checkpoint format {FORMAT}"),
         ("resumes", resumes),
     ]
 

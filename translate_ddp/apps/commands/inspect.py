@@ -23,8 +23,6 @@ from translate_ddp.settings import (
     check_at_least,
 )
 
-OTHER_DISK = "Set TMPDIR to a folder on a disk with more space."
-
 
 @dataclass(frozen=True)
 class InspectConfig:
@@ -67,13 +65,13 @@ def run(config: InspectConfig) -> None:
     with tempfile.TemporaryDirectory(prefix="translate_ddp-inspect-") as folder:
         try:
             found = inspect(config.corpus, choose, Path(folder), config.seconds)
-        except UserError as error:
+        except (UserError, OSError) as error:
+            if isinstance(error, UserError) and folder not in str(error):
+                raise
             raise UserError(
-                f"{error} {OTHER_DISK}" if folder in str(error) else str(error)
+                f"The temporary folder {folder} cannot be used: {error} Set TMPDIR to a folder on "
+                "a disk with more space."
             ) from error
-        except OSError as error:
-            problem = f"The temporary folder {folder} cannot be used: {error.strerror or error}."
-            raise UserError(f"{problem} {OTHER_DISK}") from error
         for line in report_lines(found):
             print_line(line)
         if page is not None:

@@ -24,7 +24,7 @@ from translate_ddp.data.dataset import (
 from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.preparation import prepare
 from translate_ddp.data.readers.streams import compression_of
-from translate_ddp.errors import Stopped, UserError, first_line
+from translate_ddp.errors import Stopped, UserError
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.launch import read_launch
@@ -178,13 +178,9 @@ def prepare_again(translator: Translator, folder: Path) -> PreparedData:
     config = translator.state.run.config
     try:
         corpus = CorpusConfig.of(config["corpus"])
-    except TypeError as error:  # a setting of another version
-        problem = f"The settings in the checkpoint are of another version ({first_line(error)})"
-        raise UserError(f"{problem}: {PASS_FILES}.") from error
-    tokenizer = store_tokenizer(translator.tokenizer.text, folder, corpus.language_pair)
-    try:
+        tokenizer = store_tokenizer(translator.tokenizer.text, folder, corpus.language_pair)
         path = prepare(corpus, tokenizer, config["batches"]["seq_len"], folder, shown=False)
-    except UserError as error:
+    except (TypeError, UserError) as error:  # TypeError: of a setting of another version
         raise UserError(
             f"The corpus of the training cannot be read here: {PASS_FILES}.\n{error}"
         ) from error
@@ -232,11 +228,10 @@ def print_lines(lines: Sequence[str]) -> None:
 
 def chunks(rows: Iterable[T], size: int = 0) -> Iterator[tuple[int, list[T]]]:
     """Lists of `size` rows, or of `ROWS`, and the number of rows before each."""
-    iterator, size = iter(rows), size or ROWS
-    for start in itertools.count(0, size):
-        if not (chunk := list(itertools.islice(iterator, size))):
-            break
+    iterator, start = iter(rows), 0
+    while chunk := list(itertools.islice(iterator, size or ROWS)):
         yield start, chunk
+        start += len(chunk)
 
 
 class Rows(Protocol):
@@ -259,35 +254,24 @@ def write_file(output: str, open_rows: Callable[[], Rows], label: str) -> None:
     An interrupted call is continued by the next one with an equal identity. Raises UserError if the
     file exists or cannot be written, or at a request to stop, which is followed after a batch.
     """
+    opened: list[Rows] = []
     with open_world(DistributedConfig(timeout_minutes=TIMEOUT_MINUTES)) as world:
-        world.supervisor.begin_training()
-        rows = on_every_rank(world, "opening the model and the input", open_rows)
-        write_rows(Path(output), rows, world, label)
 
-
-def on_every_rank(world: World, phase: str, work: Callable[[], T]) -> T:
-    """The result of `work` on this rank; rank 0 first, so that others find files it has cached.
-
-    Rank 0 prints. Raises a UserError of any rank on all of them.
-    """
-    results: list[T] = []
-
-    def once() -> None:
-        if not results:
+        def open_on_this_rank() -> None:
             with nullcontext() if world.is_main else silence():
-                results.append(work())
+                opened.append(open_rows())
 
-    world.on_main(phase, once)
-    world.on_each_rank(phase, once)
-    return results[0]
+        world.supervisor.begin_training()
+        world.on_each_rank("opening the model and the input", open_on_this_rank)
+        write_rows(Path(output), opened[0], world, label)
 
 
 def write_rows(output: Path, rows: Rows, world: World, label: str) -> None:
     """As `write_file`, on the ranks of an open world."""
     total = len(rows)
     parts = [range(start, min(start + ROWS, total)) for start in range(0, total, ROWS)]
-    identity = lambda: [__version__, ROWS, total, *rows.identity()]  # noqa: E731
-    file = ChunkedFile(output, identity, len(parts), world)
+    key = [__version__, ROWS, total]
+    file = ChunkedFile(output, lambda: key + rows.identity(), len(parts), world)
     missing = file.missing()
     if world.is_main and len(missing) < file.count:
         done = total - sum(len(parts[chunk]) for chunk in missing)

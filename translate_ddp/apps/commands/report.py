@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from translate_ddp.apps.commands.command_line import check_page, write_page
+from translate_ddp.apps.commands.command_line import check_page, run_folder, write_page
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.run_record import METRICS_FILE, REPORT_FILE, RunRecord, read_run
@@ -39,16 +39,11 @@ def run(config: ReportConfig) -> None:
 
 def _folders(names: Sequence[str]) -> list[Path]:
     """The folders, each of which holds the record of a run. Raises UserError."""
-    folders = [Path(name) for name in names]
+    folders = list(map(run_folder, names))
     if not 1 <= len(folders) <= MAX_RUNS:
         raise UserError(f"report takes 1 to {MAX_RUNS} folders, but was given {len(folders)}.")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise UserError("A folder is given twice: pass it once.")
-    for folder in folders:
-        if folder.is_file():
-            raise UserError(f"{folder} is a file: pass its folder, {folder.absolute().parent}")
-        if not folder.is_dir():
-            raise UserError(f"There is no folder {folder}: pass the --model_folder of a run.")
     return folders
 
 
@@ -70,5 +65,3 @@ def _read(folder: Path) -> RunRecord:
         raise UserError(
             f"{folder} holds no {METRICS_FILE}: pass the --model_folder of a run that has trained."
         ) from error
-    except OSError as error:
-        raise UserError(f"{folder} cannot be read: {error.strerror}.") from error

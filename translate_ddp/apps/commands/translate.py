@@ -26,7 +26,7 @@ from translate_ddp.apps.commands.model_commands import (
 )
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.inputs import Texts, read_sources
-from translate_ddp.data.readers.corpus_files import file_identity, is_table
+from translate_ddp.data.readers.corpus_files import file_identity
 from translate_ddp.data.readers.streams import spooled
 from translate_ddp.modeling.engine import ignore
 from translate_ddp.settings import NBestConfig, Quoting, Split
@@ -101,9 +101,8 @@ class InputRows:
 
     def identity(self) -> list[object]:
         config, file = self.config, file_identity(spooled(Path(self.config.input)))
-        settings = [file, config.format, asdict(config.search)]
-        settings += [config.quoting] if config.quoting != "auto" else []
-        return [*self.translator.identity, *settings]
+        settings = [config.format, config.quoting, asdict(config.search)]
+        return [*self.translator.identity, file, *settings]
 
 
 def open_input(config: TranslateConfig, translator: Translator) -> Texts:
@@ -132,7 +131,7 @@ def translated_lines(
     """
     settings: dict[str, Any] = asdict(config.search)
     n_best = settings.pop("n_best")
-    settings |= {"report": report_from(start, config.input), "on_done": on_done}
+    settings |= {"report": report_from(start), "on_done": on_done}
     if config.format == "text" and n_best == 1:  # without scores, which take longer
         return translator.translate(texts, **settings)
     found = translator.translate(texts, n_best=n_best, **settings)
@@ -161,15 +160,11 @@ def as_dict(translation: Translation) -> dict[str, Any]:
     return {"text": translation.text, "score": score, "sentences": sentences}
 
 
-def report_from(start: int, path: str = "") -> OnMessage:
-    """A report of messages about texts, `start` of which come before; they count from 1.
-
-    Those of a table at `path` are not its lines: it may have a header, or fields of several lines.
-    """
-    unit = "Text" if path and is_table(Path(path)) else "Line"
+def report_from(start: int) -> OnMessage:
+    """A report of messages about texts, `start` of which come before; they count from 1."""
 
     def report(row: int, message: str) -> None:
-        print_line(printable(f"{unit} {start + 1 + row}: {message}"), sys.stderr)
+        print_line(printable(f"Text {start + 1 + row}: {message}"), sys.stderr)
 
     return report
 
@@ -188,6 +183,3 @@ def typed_lines(translator: Translator) -> Iterator[str]:
             yield input(prompt)
         except EOFError:
             return print(file=sys.stderr)
-        except KeyboardInterrupt:
-            print(file=sys.stderr)
-            raise

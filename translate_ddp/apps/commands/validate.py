@@ -2,7 +2,7 @@
 
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -114,7 +114,8 @@ def run(config: ValidateConfig) -> None:
     if config.output:
         write_new(Path(config.output), to_bytes(system.predictions))
     if config.perturbed and translator is not None:
-        translate = partial(translate_whole, translator, NBestConfig(**asdict(config.search)))
+        whole = partial(translator.translate, report=lambda text, message: None, split="none")
+        translate = partial(whole, **asdict(config.search))
         for line in describe_robustness(translate, *pairs):
             print_line(line)
     if baseline is not None:
@@ -175,13 +176,6 @@ def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> Sy
             on_decoded=progress.advance,
         )
     return System(translator.name, result.predictions, result.scores)
-
-
-def translate_whole(translator: Translator, search: NBestConfig, texts: Sequence[str]) -> list[str]:
-    """The translations of texts that are not split into sentences, as `from_model` scores them."""
-    sources = translator.encode_sources([normalize(text) for text in texts])
-    found = translator.engine.translate(sources, search)
-    return list(map(normalize, translator.tokenizer.decode([best.ids for best, *_ in found])))
 
 
 def report(system: System, pairs: Pairs) -> Iterator[str]:

@@ -21,7 +21,6 @@ from translate_ddp.apps.exporting.trained_model import (
     REQUIREMENTS,
     Sentences,
     TrainedModel,
-    Translations,
     Verification,
     describe_tags,
     model_card,
@@ -59,8 +58,7 @@ def write_ctranslate2(
     """
     check_references(sentences, quantization)
     folder.mkdir()
-    write_files(folder, model, quantization)
-    verification = verify_ctranslate2(folder, model, sentences, quantization)
+    verification = write_verified(folder, model, sentences, quantization)
     if model.tags:
         verification = replace(verification, notes=[*verification.notes, describe_tags(model)])
     position, (lang_src, lang_tgt) = model.state.position, model.languages
@@ -111,8 +109,7 @@ def write_argos(
     with tempfile.TemporaryDirectory(dir=file.parent, prefix=f"{file.name}.") as scratch:
         package = Path(scratch) / root
         (package / "model").mkdir(parents=True)
-        write_files(package / "model", model, quantization)
-        verification = verify_ctranslate2(package / "model", model, sentences, quantization)
+        verification = write_verified(package / "model", model, sentences, quantization)
         (package / "sentencepiece.model").write_bytes(model.tokenizer.file)
         metadata = json.dumps(argos_metadata(source, target), indent=4, ensure_ascii=False)
         (package / "metadata.json").write_text(metadata, encoding="utf-8")
@@ -153,50 +150,28 @@ def computes(quantization: Quantization) -> bool:
     return quantization in library.get_supported_compute_types(device)
 
 
-def verify_ctranslate2(
+def write_verified(
     folder: Path, model: TrainedModel, sentences: Sentences, quantization: Quantization
 ) -> Verification:
-    """Raises NotTheSame if the folder's model differs from the checkpoint.
+    """Write the files of CTranslate2 into the folder, which must exist, and verify them.
 
-    An int8 model is compared in fp32 with the checkpoint whose weights are rounded to int8; then
-    its BLEU, with int8 arithmetic, with that of the checkpoint.
+    In float32 they must be equal to the checkpoint. Quantized, they are accepted by their BLEU.
+    Raises NotTheSame if they are not.
     """
-    language, threads = model.languages[1], threads_per_process(Launch())
-    translations, lines = Translations(), list[str]()
-    if quantization != "float16":
-        weights = rounded_to_int8(model.state.model) if quantization == "int8" else None
-        exported = CTranslate2Engine(folder, model.positions, threads, "float32", "cpu")
-        translations, lines = verify_equal(model.engine(weights), exported, sentences)
-    if quantization == "int8":
-        lines = [f"with weights rounded to int8, {line}" for line in lines]
-    if quantization != "float32" and computes(quantization):
+    threads = threads_per_process(Launch())
+    write_files(folder, model, "float32")
+    exported = CTranslate2Engine(folder, model.positions, threads, "float32", "cpu")
+    translations, lines = verify_equal(model.engine(), exported, sentences)
+    if quantization != "float32":
+        lines = [f"in float32, {line}" for line in lines]
+        write_files(folder, model, quantization)
+        if not computes(quantization):
+            note = f"{quantization} was written, not verified: it needs a GPU"
+            return Verification(lines, notes=[note])
         exported = CTranslate2Engine(folder, model.positions, threads)
-        translations, more = verify_quality(
-            model.engine(), exported, sentences, model.tokenizer, language
-        )
-        lines += more
-    if not lines:
-        return Verification([], notes=["float16 was written, not verified: it needs a GPU"])
-    return Verification.of(lines, translations, sentences, model.tokenizer.decode, language)
-
-
-def rounded_to_int8(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights that an int8 model has: matrices in 127 steps of the row's largest value.
-
-    Biases and norms stay fp32.
-    """
-    return {
-        name: _round_rows(tensor.float().cpu()) if tensor.ndim == 2 else tensor
-        for name, tensor in state.items()
-    }
-
-
-def _round_rows(weight_OI: Tensor) -> Tensor:
-    largest_O1 = weight_OI.abs().amax(dim=1, keepdim=True)
-    # A division of tensors: torch computes 127 / x as 127 * (1 / x), which rounds otherwise.
-    steps_O1 = torch.full_like(largest_O1, 127)
-    scale_O1 = steps_O1 / largest_O1.masked_fill(largest_O1 == 0, 127)
-    return (weight_OI * scale_O1).round() / scale_O1
+        translations, line = verify_quality(model, exported, sentences)
+        lines.append(line)
+    return Verification.of(lines, translations, sentences, model)
 
 
 def write_files(folder: Path, model: TrainedModel, quantization: Quantization) -> None:

@@ -1,13 +1,13 @@
 """What all exports share: the trained model, its comparison with the exported one, its card."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from translate_ddp import __version__
 from translate_ddp.data.dataset import find_prepared
@@ -21,7 +21,7 @@ from translate_ddp.quantities import counted
 from translate_ddp.settings import GREEDY, ModelConfig
 from translate_ddp.text import direction_tag, normalize, prefix_of
 from translate_ddp.training.identity import public_name
-from translate_ddp.training.metrics import UNITS, bleu_signature, compare_systems, score_texts
+from translate_ddp.training.metrics import bleu_signature, compare_systems, score_texts, with_units
 from translate_ddp.training.open_checkpoint import saved_model
 from translate_ddp.training.state import RunState
 
@@ -54,10 +54,9 @@ class TrainedModel:
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(f"The model does not fit its settings: {first_line(error)}") from error
 
-    def engine(self, weights: Mapping[str, Tensor] | None = None) -> TorchEngine:
-        """The model in fp32 on the CPU, or the same with other weights."""
-        state = replace(self.state, model=dict(weights)) if weights else self.state
-        return TorchEngine(saved_model(state, len(self.tokenizer)), torch.device("cpu"))
+    def engine(self) -> TorchEngine:
+        """The model in fp32 on the CPU."""
+        return TorchEngine(saved_model(self.state, len(self.tokenizer)), torch.device("cpu"))
 
     @property
     def config(self) -> dict[str, dict[str, Any]]:
@@ -130,11 +129,11 @@ def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
     prefix = prefix_of(*model.tags[:1])
     sources = model.tokenizer.encode([prefix + text for text in texts])
     targets = model.tokenizer.encode(references)
-    longest = [max(map(len, side), default=0) for side in (sources, targets)]
-    if max(length_limit(longest[0]), longest[1]) >= model.positions:
+    longest, longest_target = (max(map(len, ids), default=0) for ids in (sources, targets))
+    if max(length_limit(longest), longest_target) >= model.positions:
         raise UserError(
-            f"{source} has a sentence of {max(longest):,} tokens, which is too long for "
-            f"{model.positions:,} positions a side: leave it out."
+            f"{source} has a sentence of {max(longest, longest_target):,} tokens, which is too "
+            f"long for {model.positions:,} positions a side: leave it out."
         )
     count = f"{len(texts):,} texts of {Path(source).name}"
     return Sentences(count, sources, targets, texts, references)
@@ -194,14 +193,14 @@ class Verification:
         lines: list[str],
         translations: Translations,
         sentences: Sentences,
-        decode: Callable[[Translations], list[str]],
-        language: str,
+        model: TrainedModel,
     ) -> "Verification":
         """With the scores of the exported model's translations."""
         if not sentences.references:
             return cls(lines)
-        texts = sentences.source_texts, decode(translations), sentences.references
-        return cls(lines, score_texts(*texts, language), bleu_signature(language))
+        language, texts = model.languages[1], model.tokenizer.decode(translations)
+        scores = score_texts(sentences.source_texts, texts, sentences.references, language)
+        return cls(lines, scores, bleu_signature(language))
 
 
 def translate_greedily(engine: Engine, sentences: Sentences) -> Translations:
@@ -221,21 +220,19 @@ def verify_equal(
     sources = [*sentences.sources, *long_sources]
     targets = [*(sentences.targets or ours), *long_targets]
     expected, found = (engine.log_probs(sources, targets) for engine in (model, exported))
-    worst = 0.0
-    for row, (p, q) in enumerate(zip(expected, found, strict=True)):
-        difference = float(np.abs(p - q).max()) if len(p) == len(q) else np.inf
+    differences = [float(np.abs(p - q).max()) for p, q in zip(expected, found, strict=True)]
+    for number, difference in enumerate(differences, start=1):
         if not difference < TOLERANCE:  # true for NaN
             raise NotTheSame(
-                f"the log-probabilities of sentence {row + 1} differ by {difference:.1e}, more "
+                f"the log-probabilities of sentence {number} differ by {difference:.1e}, more "
                 f"than {TOLERANCE:.0e}"
             )
-        worst = max(worst, difference)
     equal = f"greedy translations of {sentences.description} are equal"
     if ties := _count_ties(model, sentences.sources, ours, theirs):
         equal += f", but {ties} that differ at two best tokens within {TOLERANCE:.0e} nats"
     return theirs, [
         f"log-probabilities of {sum(map(len, expected)):,} tokens are equal within "
-        f"{TOLERANCE:.0e} nats (the largest difference is {worst:.0e})",
+        f"{TOLERANCE:.0e} nats (the largest difference is {max(differences):.0e})",
         equal,
     ]
 
@@ -249,11 +246,8 @@ def _count_ties(model: Engine, sources: Ids, ours: Translations, theirs: Transla
     for row in rows:
         both = ours[row], theirs[row]
         # The [EOS] that `log_probs` scores after a whole translation may be the token that differs.
-        tokens = zip(*([*ids, EOS] for ids in both), strict=False)
-        place = next(at for at, (one, other) in enumerate(tokens) if one != other)
-        p, q = (
-            float(model.log_probs([sources[row]], [ids[: place + 1]])[0][place]) for ids in both
-        )
+        place = len(commonprefix([[*ids, EOS] for ids in both]))
+        p, q = (model.log_probs([sources[row]], [ids[: place + 1]])[0][place] for ids in both)
         if not abs(p - q) < TOLERANCE:
             raise NotTheSame(
                 f"the greedy translations of sentence {row + 1} differ from token {place + 1} on, "
@@ -263,30 +257,30 @@ def _count_ties(model: Engine, sources: Ids, ours: Translations, theirs: Transla
 
 
 def verify_quality(
-    model: Engine, exported: Engine, sentences: Sentences, tokenizer: Tokenizer, language: str
-) -> tuple[Translations, list[str]]:
-    """The greedy translations of the exported model, and lines on its BLEU beside the model's.
+    model: TrainedModel, exported: Engine, sentences: Sentences
+) -> tuple[Translations, str]:
+    """The greedy translations of the exported model, and a line on its BLEU beside the model's.
 
     The test is paired bootstrap resampling (Koehn 2004; sacreBLEU). Raises NotTheSame if the
     exported model loses more than `MAX_BLEU_LOSS`.
     """
-    ours, theirs = (translate_greedily(engine, sentences) for engine in (model, exported))
-    before, after = map(tokenizer.decode, (ours, theirs))
-    bleu = compare_systems(after, before, sentences.references, language)["BLEU"]
+    found = [translate_greedily(engine, sentences) for engine in (model.engine(), exported)]
+    before, after = map(model.tokenizer.decode, found)
+    bleu = compare_systems(after, before, sentences.references, model.languages[1])["BLEU"]
     line = (
         f"BLEU {bleu.baseline:.2f} of the checkpoint, {bleu.score:.2f} of the exported model on "
         f"{sentences.description} (p = {bleu.p_value:.3f}, paired bootstrap)"
     )
     if not bleu.baseline - bleu.score <= MAX_BLEU_LOSS:
         raise NotTheSame(f"{line}: a loss of more than {MAX_BLEU_LOSS}")
-    return theirs, [line]
+    return found[1], line
 
 
 def describe_tags(model: TrainedModel) -> str:
     """How the sources of a bidirectional model are written for other programs."""
     tags = ", ".join(
-        f"{direction_tag(target, is_bidirectional=True)} to translate into {language_name(target)}"
-        for target in reversed(model.languages)
+        f"{tag} to translate into {language_name(target)}"
+        for tag, target in zip(model.tags, reversed(model.languages), strict=True)
     )
     return f"other programs must write a tag and a space before each sentence: {tags}"
 
@@ -321,8 +315,5 @@ def _list(lines: Sequence[str]) -> str:
 def _scores(verification: Verification) -> str:
     if not verification.scores:
         return "Not measured."
-    rows = [
-        f"| {name} | {score:.4g} | {UNITS[name]} |" for name, score in verification.scores.items()
-    ]
-    table = "\n".join(["| metric | score | unit |", "|---|---:|---|", *rows])
-    return f"{table}\n\nGreedy translations. BLEU signature: {verification.bleu_signature}"
+    scores = with_units(verification.scores)
+    return f"{scores} (greedy; signature of BLEU: {verification.bleu_signature})."

@@ -106,22 +106,18 @@ class _Runs(HTMLParser):
             self._kept, self._depth = tag, 1
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._add()
+        self._add()  # and opens no element
 
     def handle_endtag(self, tag: str) -> None:
         self._add()
         self._depth -= bool(self._depth) and tag == self._kept
 
-    def handle_comment(self, data: str) -> None:
+    def _add_markup(self, data: str) -> None:
         self._add()
+
+    handle_comment = handle_pi = unknown_decl = _add_markup
 
     def handle_decl(self, decl: str) -> None:
-        self._add()
-
-    def handle_pi(self, data: str) -> None:
-        self._add()
-
-    def unknown_decl(self, data: str) -> None:
         self._add()
 
 
@@ -143,18 +139,18 @@ def words_of(translation: Translation, language: str) -> list[Word]:
     In languages without spaces between words, a word is what starts with a token.
     """
     text = translation.text
+    if not text:
+        return []
     log_probs, starts = _by_character(translation)
     if separates_words(language):
-        starts = [at for at in range(len(text)) if at == 0 or text[at - 1].isspace()]
-        starts = [at for at in starts if not text[at].isspace()]
-    starts = sorted({0, *starts}) if text else []
+        starts = {found.end() for found in re.finditer(r"\s+(?=\S)", text)}
     return [
         Word(text[start:end], math.exp(sum(log_probs[start:end])))
-        for start, end in pairwise([*starts, len(text)])
+        for start, end in pairwise([*sorted({0, *starts}), len(text)])
     ]
 
 
-def _by_character(translation: Translation) -> tuple[list[float], list[int]]:
+def _by_character(translation: Translation) -> tuple[list[float], set[int]]:
     """The log-probability of the tokens that start at each character, and where tokens start.
 
     The text of a token may not be found in that of the translation: bytes of a character, or a mark
@@ -162,8 +158,7 @@ def _by_character(translation: Translation) -> tuple[list[float], list[int]]:
     which the search stands.
     """
     text = translation.text
-    log_probs = [0.0] * len(text)
-    starts: list[int] = []
+    log_probs, starts = [0.0] * len(text), set[int]()
     at = skipped = 0  # the end of the last token that was found, and characters of others since
     for sentence in translation.sentences:
         # The last token is the end of the sentence.
@@ -173,12 +168,10 @@ def _by_character(translation: Translation) -> tuple[list[float], list[int]]:
             core = normalize(token)
             found = text.find(core, at, at + skipped + len(core)) if core else -1
             place = min(at if found < 0 else found, len(text) - 1)
-            if place >= 0:
-                log_probs[place] += log_prob
+            log_probs[place] += log_prob
+            starts.add(place)
             if found < 0:
                 skipped += len(core)
             else:
                 at, skipped = found + len(core), 0
-            if place >= 0 and (not starts or place > starts[-1]):
-                starts.append(place)
     return log_probs, starts

@@ -71,8 +71,7 @@ async def _body(request: Request, max_bytes: int) -> bytes:
 
 async def _body_fields(request: Request, body: bytes) -> Iterable[tuple[str, Any]]:
     text = body.decode("utf-8-sig")
-    content_type = request.headers.get("content-type", "")
-    media_type = content_type.partition(";")[0].strip().lower()
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if re.fullmatch(r"application/(.+\+)?json", media_type):
         fields = json.loads(text, object_pairs_hook=_merged)
         if not isinstance(fields, dict):
@@ -82,14 +81,11 @@ async def _body_fields(request: Request, body: bytes) -> Iterable[tuple[str, Any
         raise HTTPException(400, f"{MISSING.format('q')}: set Content-Type: application/json")
     if media_type == "application/x-www-form-urlencoded":
         return _form_fields(text)
-    # No charset but UTF-8 is defined for forms: starlette would use one that is declared.
-    content_type = re.sub("(?i);\\s*charset=[^;]*", "", content_type)
-    scope = {**request.scope, "headers": [(b"content-type", content_type.encode("latin-1"))]}
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body}
 
-    async with Request(scope, receive).form(max_files=0, max_part_size=2**30) as form:
+    async with Request(request.scope, receive).form(max_files=0, max_part_size=2**30) as form:
         return form.multi_items()
 
 

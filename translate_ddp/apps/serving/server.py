@@ -15,7 +15,6 @@ from starlette.applications import Starlette
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.ctranslate2_engine import DESCRIPTION
-from translate_ddp.training.checkpoint import DamagedFile, verify
 from translate_ddp.translator import Translator
 
 MAX_CONNECTIONS = 1000  # further ones: status 503
@@ -27,15 +26,9 @@ Files = dict[Path, tuple[int, int]]  # time of the last change in ns, and size i
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens on this address. Raises UserError if that fails."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(BACKLOG)
-        return bound
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:  # UnicodeError: of a name such as `a..b`
         reason = getattr(error, "strerror", None) or first_line(error)
         raise UserError(
@@ -108,31 +101,23 @@ class ServedModel:
         """Open the model again if there are new or changed files, and replace the present one.
 
         A file that has changed since the last check may be incomplete, and is left to the next one.
-        A damaged file and errors are reported; the present translator then stays.
+        Errors are reported; the present translator then stays. A damaged checkpoint in a folder is
+        skipped with a message.
         """
         found = model_files(self.path)
         if found != self._seen:
             self._seen = found
             return
-        new = sorted(file for file, state in found.items() if self._opened.get(file) != state)
-        self._opened = found
-        if intact := [file for file in new if self._is_intact(file)]:
-            try:
-                self._replace()
-            except Exception as error:  # of any kind: the present model stays
-                reason = str(error) if isinstance(error, UserError) else first_line(error)
-                self._keep(intact[-1], reason.rstrip("."))
-
-    def _is_intact(self, file: Path) -> bool:
+        new, self._opened = found.items() - self._opened.items(), found
+        if not new:
+            return
         try:
-            verify(file)
-            return True
-        except DamagedFile as error:
-            self._keep(file, str(error))
-            return False
-
-    def _keep(self, file: Path, reason: str) -> None:
-        self._report(f"{file} is not used: {reason}. The model stays as it is.")
+            self._replace()
+        except Exception as error:  # of any kind: the present model stays
+            reason = str(error) if isinstance(error, UserError) else first_line(error)
+            self._report(
+                f"{max(new)[0]} is not used: {reason.rstrip('.')}. The model stays as it is."
+            )
 
     def _replace(self) -> None:
         """Open the model again. Raises UserError if it does not translate the same languages."""
