@@ -11,7 +11,6 @@ from translate_ddp.data.augmentation import (
     LOWER,
     MAX_LETTERS,
     UPPER,
-    Augmenter,
     Merges,
     add_noise,
     add_typos,
@@ -22,6 +21,7 @@ from translate_ddp.data.augmentation import (
     remove_end_punctuation,
 )
 from translate_ddp.data.dataset import ParallelDataset
+from translate_ddp.data.preparation import Encoder, TaggedPairs
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS, Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.settings import AugmentConfig, TokenizerConfig
@@ -51,10 +51,11 @@ def variants(
     tags: str = "",
 ) -> list[ParallelDataset]:
     """The pairs in each of the variants."""
-    augmenter, number = Augmenter(config, count, tokenizer, seq_len), len(sources)
-    plain = [augmenter.encode(side) for side in (sources, targets or sources)]
-    found = augmenter.variants(sources, [tags] * number, "en", first_row, plain)
-    return [found.take(range(k * number, (k + 1) * number)) for k in range(count)]
+    pairs = list(zip(sources, targets or sources, strict=True))
+    encoder = Encoder(tokenizer.text, seq_len, config, count)
+    found = encoder(TaggedPairs(pairs, [tags] * len(pairs), "en", first_row)).variants
+    assert found is not None
+    return [found.take(range(k, len(found), count)) for k in range(count)]
 
 
 def texts(tokenizer: Tokenizer, pairs: ParallelDataset) -> tuple[list[str], list[str]]:
@@ -256,11 +257,9 @@ def test_unknown_letters_added_tokens_and_long_words_stay(word: tuple[int, ...])
 
 
 def test_plain_segmentation_is_that_of_the_library(tokenizer: Tokenizer):
-    augmenter = Augmenter(AugmentConfig(bpe_dropout=1e-12), 1, tokenizer, 256)
-    rows = augmenter.encode(LINES)
-    assert flatten(rows) == tokenizer.encode(LINES)
-    merges = Merges(tokenizer.text, 1e-12)
-    assert flatten(merges.segment(rows, 0)) == tokenizer.encode(LINES)
+    rows = tokenizer.encode_words(LINES)
+    segmented = Merges(tokenizer.text, 1e-12).segment(rows, 0)
+    assert flatten(rows) == flatten(segmented) == tokenizer.encode(LINES)
 
 
 def test_every_segmentation_is_decoded_to_the_text(tokenizer: Tokenizer):

@@ -42,9 +42,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_summary_has_the_sha256_of_every_chunk_of_every_file(published: Path):
     summary = read_summary(published)
     assert summary["count"] == 3
-    assert {name: file["size"] for name, file in summary["files"].items()} == {
-        name: len(content) for name, content in CONTENT.items()
-    }
+    assert summary["files"].keys() == CONTENT.keys()
     for name, content in CONTENT.items():
         chunks = [content[start : start + 64] for start in range(0, len(content), 64)]
         expected = [hashlib.sha256(chunk).hexdigest() for chunk in chunks]
@@ -104,7 +102,7 @@ def test_damaged_folder_is_moved_aside_with_one_message(
     (aside,) = published.parent.iterdir()
     assert aside.name.startswith(".damaged-published-") and (aside / "one.npy").exists()
     (message,) = capsys.readouterr().out.splitlines()
-    assert message.startswith(f"{published} is damaged: one.npy has 5 bytes instead of 200.")
+    assert message.startswith(f"{published} is damaged: one.npy has other bytes than were written.")
     assert str(aside) in message
     assert publish(published.parent, write) == published and is_usable(published)
 
@@ -188,4 +186,4 @@ def test_validation_set_of_a_damaged_corpus_is_not_used(
     assert find_prepared(run.folder / "data", fingerprint[:12], "") is not None
     (summary.parent / "validation.src.txt").write_text("other\n")
     assert find_prepared(run.folder / "data", fingerprint[:12], "") is None
-    assert "validation.src.txt has 6 bytes instead of" in capsys.readouterr().err
+    assert "validation.src.txt has other bytes" in capsys.readouterr().err
