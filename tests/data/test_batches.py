@@ -108,19 +108,6 @@ def test_few_ranks_have_whole_buckets_and_many_ranks_parts_of_one():
     assert by_eight[:3] == [[5, 0, 0, 0], [5, 0, 0, 0], [0, 5, 0, 0]]
 
 
-def test_micro_batches_are_as_large_as_max_tokens_allows():
-    random = np.random.default_rng(0)
-    side = Ragged.of([5] * n for n in random.integers(1, 40, 300).tolist())
-    micro_batches = [
-        batch.target_BT
-        for batch in split_into_micro_batches(ParallelDataset(side, side), [300], max_tokens=100)
-    ]
-    assert sum(len(batch_BT) for batch_BT in micro_batches) == 300
-    for batch_BT, next_BT in itertools.pairwise(micro_batches):
-        first_of_next = int((next_BT[0] != PAD).sum())
-        assert (len(batch_BT) + 1) * max(batch_BT.shape[1], first_of_next) > 100
-
-
 def test_buckets_equal_those_of_a_search_by_hand():
     lengths = np.array([3, 5, 2, 9, 30, 4])
     buckets = batch_by_tokens(np.array([4, 3, 1, 5, 0, 2]), lengths, max_tokens=10)

@@ -150,32 +150,12 @@ def test_partial_folder_is_deleted_only_after_its_process_has_ended(
     assert not partial_folders(published)
 
 
-DAMAGE = {
-    "train.src.tokens.npy": lambda data: data[:-400] + bytes(400),  # 100 ids
-    "train.tgt.offsets.npy": lambda data: data[:40],
-    "tokenizer.json": lambda data: b"{" + data,
-    "prepared.json": lambda data: data.replace(b'"fingerprint": "', b'"fingerprint": "0'),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGE)
-def test_run_with_a_damaged_corpus_prepares_it_again_and_gives_same_weights(run: Run, name: str):
-    (file,) = run.folder.glob(f"data/*/{name}")
-    file.write_bytes(DAMAGE[name](file.read_bytes()))
+def test_run_with_a_damaged_corpus_prepares_it_again_and_gives_same_weights(run: Run):
+    (file,) = run.folder.glob("data/*/train.src.tokens.npy")
+    file.write_bytes(file.read_bytes()[:-400] + bytes(400))  # 100 ids
     output = run.start().succeed()
-    assert output.count("is damaged: ") == 1 and f"{file.parent} is damaged: {name}" in output
+    assert output.count("is damaged: ") == 1 and f"{file.parent} is damaged: {file.name}" in output
     run.assert_uninterrupted()
-
-
-def test_run_with_damaged_variants_prepares_them_again(run: Run):
-    flags = ["--bpe_dropout", "0.1", "--max_steps", "4"]
-    run.start(*flags).succeed()
-    (file,) = run.folder.glob("data/*/variants.src.tokens.npy")
-    intact = file.read_bytes()
-    file.write_bytes(intact[:-4] + bytes(4))
-    output = run.start(*flags).succeed()
-    assert output.count("is damaged: ") == 1 and f"{file.parent} is damaged" in output
-    assert file.read_bytes() == intact
 
 
 def test_validation_set_of_a_damaged_corpus_is_not_used(

@@ -76,22 +76,17 @@ class BatchLoader:
         has as many buckets as there are ranks, so that each has a whole one, but not more than any
         step.
         """
-        epoch, found = self.sampler.epoch, []
-        for first_epoch in self.sampler.mix.first_epochs:
-            self.sampler.set_epoch(first_epoch)
-            positions, largest = self._largest_bucket()
-            buckets = int(np.diff(self.sampler.plan.steps).max())
-            step = self.prepare([largest] * min(self.sampler.world_size, buckets))
-            found.append((positions, step))
-        self.sampler.set_epoch(epoch)
-        return max(found, key=lambda each: each[0])[1]
-
-    def _largest_bucket(self) -> tuple[int, np.ndarray]:
-        """Positions and rows of the largest bucket of the sampler's epoch."""
-        lengths, plan = self.sampler.lengths, self.sampler.plan
-        positions = plan.counts * (plan.longest(lengths.source) + plan.longest(lengths.target))
-        largest = int(np.argmax(positions))
-        return int(positions[largest]), plan.bucket(largest)
+        sampler, before, found = self.sampler, self.sampler.epoch, []
+        for epoch, plan in zip(sampler.mix.first_epochs, sampler.first_plans(), strict=True):
+            lengths = sampler.pairs.lengths(epoch)
+            positions = plan.counts * (plan.longest(lengths.source) + plan.longest(lengths.target))
+            found.append((positions.max(), epoch, plan, positions.argmax()))
+        _, epoch, plan, largest = max(found, key=lambda each: each[0])
+        count = min(sampler.world_size, int(np.diff(plan.steps).max()))
+        sampler.set_epoch(epoch)
+        step = self.prepare([plan.bucket(largest)] * count)
+        sampler.set_epoch(before)
+        return step
 
     def prepare(self, buckets: Sequence[np.ndarray]) -> Step:
         """The step of these rows of all ranks, in page-locked memory if the device is a GPU."""

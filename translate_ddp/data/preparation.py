@@ -89,9 +89,8 @@ def _folder_name(
     """The languages and a hash of all inputs of a preparation."""
     file = tokenizer.file(corpus.language_pair)
     try:
-        tokenizer_bytes = file.read_bytes() if file is not None else b""
-    except (FileNotFoundError, NotADirectoryError):
-        tokenizer_bytes = b""  # the preparation will write it
+        # The preparation writes a file that does not exist.
+        tokenizer_bytes = file.read_bytes() if file and file.exists() else b""
     except OSError as error:
         raise UserError(f"--tokenizer_file {file} cannot be read: {error.strerror}.") from error
     inputs = [FORMAT, signature, asdict(corpus), asdict(tokenizer), seq_len]
@@ -115,10 +114,11 @@ def _write(
     chosen = smallest(corpus.hashes, corpus.is_train, MAX_LINES)  # more would take longer to read
     lines = tagged.lines(chosen, augment.perturb)
     tokenizer = build_tokenizer(lines, tokenizer_config, config.language_pair)
-    if tokenizer_config.tokenizer_file and shown:
-        _warn_of_loss(tokenizer, corpus.validation()[:CHECKED_PAIRS])
     (folder / "tokenizer.json").write_text(tokenizer.text, encoding="utf-8")
     validation, num_pairs = corpus.validation(), sum(tagged.sizes)
+    checked = validation[:CHECKED_PAIRS] if tokenizer_config.tokenizer_file and shown else []
+    if loss := loss_of(tokenizer, list(chain.from_iterable(checked))):
+        print_line(loss)
     num_variants = 0 if augment == NO_AUGMENTATION else count_variants(num_pairs)
     encoder = Encoder(tokenizer.text, seq_len, augment, num_variants)
     splits = {
@@ -156,11 +156,6 @@ def _write(
         if shown:
             _describe_variants(folder, num_variants)
     return summary
-
-
-def _warn_of_loss(tokenizer: Tokenizer, pairs: list[Pair]) -> None:
-    if loss := loss_of(tokenizer, list(chain.from_iterable(pairs))):
-        print_line(loss)
 
 
 def _describe_variants(folder: Path, count: int) -> None:
