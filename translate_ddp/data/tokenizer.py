@@ -363,8 +363,8 @@ def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
 
 def train_json(lines: Iterable[str], kind: Literal["bpe", "word"], vocab_size: int) -> str:
     """The tokenizer.json of a model of at most `vocab_size` tokens, with the special ones."""
-    common: dict[str, Any] = {"special_tokens": SPECIAL_TOKENS, "show_progress": False}
-    settings = common | {"vocab_size": vocab_size}
+    settings: dict[str, Any] = {"special_tokens": SPECIAL_TOKENS, "show_progress": False}
+    settings["vocab_size"] = vocab_size
     if kind == "bpe":
         model = tokenizers.Tokenizer(models.BPE())
         # NFC is for programs that do not normalize text as `text.py` does. With a space before
