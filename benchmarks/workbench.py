@@ -114,7 +114,7 @@ def take_step(training: Training, step: Step) -> None:
 def run_clock(training: Training, steps: Iterator[np.ndarray], clock: Clock) -> list[np.ndarray]:
     """Take steps until the clock of rank 0 is over; returns the rows of each."""
     world, lengths = training.world, training.sampler.lengths
-    padding = padding_share(training.sampler, training.loader.max_tokens)
+    padding = padding_share(training.sampler)
     taken = []
     while not decided(world, clock.is_over):
         rows = next(steps)

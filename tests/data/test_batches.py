@@ -1,4 +1,4 @@
-"""The shards of the ranks, their micro_batches, and the tensors of a batch."""
+"""The shards of the ranks, their micro-batches, and the tensors of a batch."""
 
 import itertools
 import threading
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from translate_ddp.data import batches, plan
+from translate_ddp.data import plan
 from translate_ddp.data.batches import (
     BatchLoader,
     Step,
@@ -78,7 +78,7 @@ def test_all_ranks_have_the_same_number_of_micro_batches(
     lengths = np.clip(random.gamma(4, 3, 30_000), 1, 50).astype(int)
     pairs = ParallelDataset(*(Ragged.of([[5] * n for n in lengths]) for _ in range(2)))
     uneven = 0
-    config = BatchConfig(batch_tokens=32_000, seq_len=60)  # 4 buckets, as large as 8 micro_batches
+    config = BatchConfig(batch_tokens=32_000, seq_len=60)  # 4 buckets, as large as 8 micro-batches
     for buckets in sampler(pairs, 0, 1, config):
         micro_batches = set()
         for rank in range(size):
@@ -106,19 +106,6 @@ def test_few_ranks_have_whole_buckets_and_many_ranks_parts_of_one():
     assert by_two == [[10, 10, 0, 0], [0, 0, 10, 10]]
     by_eight = [[len(part) for part in shard(buckets, rank, 8)] for rank in range(8)]
     assert by_eight[:3] == [[5, 0, 0, 0], [5, 0, 0, 0], [0, 5, 0, 0]]
-
-
-def test_micro_batches_are_as_large_as_max_tokens_allows():
-    random = np.random.default_rng(0)
-    side = Ragged.of([5] * n for n in random.integers(1, 40, 300).tolist())
-    micro_batches = [
-        batch.target_BT
-        for batch in split_into_micro_batches(ParallelDataset(side, side), [300], max_tokens=100)
-    ]
-    assert sum(len(batch_BT) for batch_BT in micro_batches) == 300
-    for batch_BT, next_BT in itertools.pairwise(micro_batches):
-        first_of_next = int((next_BT[0] != PAD).sum())
-        assert (len(batch_BT) + 1) * max(batch_BT.shape[1], first_of_next) > 100
 
 
 def test_buckets_equal_those_of_a_search_by_hand():
@@ -159,26 +146,12 @@ def test_epoch_can_start_at_any_step(dataset: ParallelDataset):
     assert rest.plan[7].tolist() == expected[0]
 
 
-def test_padding_share_equals_that_of_the_batches(
-    dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
-):
-    mine = sampler(dataset, 1, 2)
-    steps = list(BatchLoader(mine, 100, CPU))
-
-    def share(count: int) -> float:
-        micro_batches = [batch for step in steps[:count] for batch in step.micro_batches]
-        real = sum(int((b.source_BS != PAD).sum()) + len(b.labels_R) for b in micro_batches)
-        return 1 - real / sum(b.source_BS.numel() + b.target_BT.numel() for b in micro_batches)
-
-    assert padding_share(mine, 100) == pytest.approx(share(len(steps)))
-    monkeypatch.setattr(batches, "PADDING_STEPS", 5)
-    assert padding_share(mine, 100) == pytest.approx(share(5))
-
-
-def test_rank_without_rows_has_no_padding():
-    mine = sampler(ParallelDataset(Ragged.of([[5] * 4]), Ragged.of([[5] * 5])), rank=0, size=2)
-    assert sum(len(rows) for buckets in mine for rows in mine.shard(buckets)) == 0
-    assert padding_share(mine, 100) == 0.0
+def test_padding_share_equals_that_of_whole_buckets(dataset: ParallelDataset):
+    mine = sampler(dataset)
+    micro_batches = [batch for step in BatchLoader(mine, 1000, CPU) for batch in step.micro_batches]
+    real = sum(int((b.source_BS != PAD).sum()) + len(b.labels_R) for b in micro_batches)
+    padded = sum(b.source_BS.numel() + b.target_BT.numel() for b in micro_batches)
+    assert padding_share(mine) == pytest.approx(1 - real / padded)
 
 
 def test_target_tokens_of_a_step_are_those_of_all_ranks(dataset: ParallelDataset):

@@ -42,9 +42,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_summary_has_the_sha256_of_every_chunk_of_every_file(published: Path):
     summary = read_summary(published)
     assert summary["count"] == 3
-    assert {name: file["size"] for name, file in summary["files"].items()} == {
-        name: len(content) for name, content in CONTENT.items()
-    }
+    assert summary["files"].keys() == CONTENT.keys()
     for name, content in CONTENT.items():
         chunks = [content[start : start + 64] for start in range(0, len(content), 64)]
         expected = [hashlib.sha256(chunk).hexdigest() for chunk in chunks]
@@ -104,7 +102,7 @@ def test_damaged_folder_is_moved_aside_with_one_message(
     (aside,) = published.parent.iterdir()
     assert aside.name.startswith(".damaged-published-") and (aside / "one.npy").exists()
     (message,) = capsys.readouterr().out.splitlines()
-    assert message.startswith(f"{published} is damaged: one.npy has 5 bytes instead of 200.")
+    assert message.startswith(f"{published} is damaged: one.npy has other bytes than were written.")
     assert str(aside) in message
     assert publish(published.parent, write) == published and is_usable(published)
 
@@ -152,32 +150,12 @@ def test_partial_folder_is_deleted_only_after_its_process_has_ended(
     assert not partial_folders(published)
 
 
-DAMAGE = {
-    "train.src.tokens.npy": lambda data: data[:-400] + bytes(400),  # 100 ids
-    "train.tgt.offsets.npy": lambda data: data[:40],
-    "tokenizer.json": lambda data: b"{" + data,
-    "prepared.json": lambda data: data.replace(b'"fingerprint": "', b'"fingerprint": "0'),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGE)
-def test_run_with_a_damaged_corpus_prepares_it_again_and_gives_same_weights(run: Run, name: str):
-    (file,) = run.folder.glob(f"data/*/{name}")
-    file.write_bytes(DAMAGE[name](file.read_bytes()))
+def test_run_with_a_damaged_corpus_prepares_it_again_and_gives_same_weights(run: Run):
+    (file,) = run.folder.glob("data/*/train.src.tokens.npy")
+    file.write_bytes(file.read_bytes()[:-400] + bytes(400))  # 100 ids
     output = run.start().succeed()
-    assert output.count("is damaged: ") == 1 and f"{file.parent} is damaged: {name}" in output
+    assert output.count("is damaged: ") == 1 and f"{file.parent} is damaged: {file.name}" in output
     run.assert_uninterrupted()
-
-
-def test_run_with_damaged_variants_prepares_them_again(run: Run):
-    flags = ["--bpe_dropout", "0.1", "--max_steps", "4"]
-    run.start(*flags).succeed()
-    (file,) = run.folder.glob("data/*/variants.src.tokens.npy")
-    intact = file.read_bytes()
-    file.write_bytes(intact[:-4] + bytes(4))
-    output = run.start(*flags).succeed()
-    assert output.count("is damaged: ") == 1 and f"{file.parent} is damaged" in output
-    assert file.read_bytes() == intact
 
 
 def test_validation_set_of_a_damaged_corpus_is_not_used(
@@ -188,4 +166,4 @@ def test_validation_set_of_a_damaged_corpus_is_not_used(
     assert find_prepared(run.folder / "data", fingerprint[:12], "") is not None
     (summary.parent / "validation.src.txt").write_text("other\n")
     assert find_prepared(run.folder / "data", fingerprint[:12], "") is None
-    assert "validation.src.txt has 6 bytes instead of" in capsys.readouterr().err
+    assert "validation.src.txt has other bytes" in capsys.readouterr().err

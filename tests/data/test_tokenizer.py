@@ -6,9 +6,12 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 
+from config import parse
 from tests.helpers.commands import ROOT
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.data.tokenizer import (
@@ -19,6 +22,7 @@ from translate_ddp.data.tokenizer import (
     Tokenizer,
     build_tokenizer,
     load_tokenizer,
+    text_of,
     train_tokenizer,
 )
 from translate_ddp.errors import UserError
@@ -32,10 +36,24 @@ def tokenizer() -> Tokenizer:
     return train_tokenizer(LINES, TokenizerConfig(vocab_size=300))
 
 
-def test_bpe_round_trip_is_exact_up_to_nfc(tokenizer: Tokenizer):
-    texts = ["", "two  spaces\tand a tab", " edges ", *SCRIPTS, *ODD_TEXTS]
-    composed = [unicodedata.normalize("NFC", text) for text in texts]
-    assert tokenizer.decode(tokenizer.encode(texts)) == composed
+@pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "sentencepiece_bpe"])
+def test_any_text_is_decoded_as_it_is_and_special_tokens_are_text(
+    kind: Literal["bpe", "sentencepiece", "sentencepiece_bpe"],
+):
+    if kind != "bpe":
+        pytest.importorskip("sentencepiece")
+    # Otherwise the text "[EOS]" in a corpus would end its sentence.
+    tokenizer = train_tokenizer(LINES, TokenizerConfig(tokenizer=kind, vocab_size=300))
+    texts = ["", "two  spaces\tand a tab", " edges ", "a [EOS] b [PAD] [SOS] [UNK]"]
+    texts += [*SCRIPTS, *ODD_TEXTS]
+    if kind == "bpe":  # exact up to NFC
+        texts = [normalize("NFC", text) for text in texts]
+        assert tokenizer.encode(["perche\u0301"]) == tokenizer.encode(["perché"])
+    ids = tokenizer.encode(texts)
+    assert tokenizer.decode(ids) == texts
+    assert not {PAD, UNK, SOS, EOS} & {i for row in ids for i in row}
+    assert tokenizer.decode([[SOS, *ids[3], EOS, PAD]]) == texts[3:4]
+    assert tokenizer.encode([]) == tokenizer.decode([]) == [] and tokenizer.decode([[]]) == [""]
 
 
 @pytest.mark.parametrize("text", SCRIPTS)
@@ -57,23 +75,6 @@ def test_first_word_has_the_ids_of_the_same_word_elsewhere(tokenizer: Tokenizer)
 def without_marks(text: str) -> str:
     """The text without the characters that `re` does not count as parts of a word."""
     return "".join(c for c in text if unicodedata.category(c)[0] != "M")
-
-
-def test_special_tokens_in_text_are_encoded_as_text(tokenizer: Tokenizer):
-    # Otherwise the text "[EOS]" in a corpus would end its sentence.
-    text = "a [EOS] b [PAD] [SOS] [UNK]"
-    (ids,) = tokenizer.encode([text])
-    assert not {PAD, UNK, SOS, EOS} & set(ids)
-    assert tokenizer.decode([ids]) == [text]
-
-
-def test_special_tokens_are_not_decoded(tokenizer: Tokenizer):
-    (ids,) = tokenizer.encode(["il gatto"])
-    assert tokenizer.decode([[SOS, *ids, EOS, PAD, PAD]]) == ["il gatto"]
-
-
-def test_composed_and_decomposed_accents_are_encoded_alike(tokenizer: Tokenizer):
-    assert tokenizer.encode(["perche\u0301"]) == tokenizer.encode(["perché"])
 
 
 def test_word_tokenizer_decodes_unknown_words_as_unk():
@@ -119,3 +120,17 @@ def test_error_for_unwritable_file_names_it(tmp_path: Path):
     config = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "taken" / "{0}.json"))
     with pytest.raises(UserError, match=r"--tokenizer_file .*en-it\.json cannot be written"):
         build_tokenizer(LINES, config, "en-it")
+
+
+@pytest.mark.parametrize("name", ["sentencepiece", "sentencepiece_bpe"])
+def test_library_that_is_not_installed_is_one_error(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)  # as if it were not installed
+    with pytest.raises(SystemExit) as ended:
+        parse(["--tokenizer", name])
+    assert ended.value.code == 2
+    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert "pip install -r requirements-sentencepiece.txt" in shown
+    with pytest.raises(UserError, match="pip install -r requirements-sentencepiece.txt"):
+        Tokenizer(text_of(b"\nmodel"))

@@ -66,24 +66,6 @@ def test_steps_are_the_same_for_any_ranks_micro_batches_and_resumes(
     assert steps_of([*flags, *augment], first_step=4) == expected[4:]
 
 
-def test_pairs_are_those_of_the_corpus_in_another_form(flags: list[str]):
-    loader, data = loader_of([*flags, *BOTH])
-    decode = data.tokenizer.decode
-    changed = 0
-    for step in loader:
-        found = sum(map(pairs_of, step.micro_batches), Counter())
-        plain = data.train.take(step.rows)
-        sources, targets = (decode(list(side)) for side in zip(*found.elements(), strict=True))
-        expected = [
-            decode([row.tolist() for row in side])
-            for side in zip(*(plain[n] for n in range(len(plain))), strict=True)
-        ]
-        assert sorted(targets) == sorted(expected[1])
-        changed += (Counter(sources) - Counter(expected[0])).total()
-    # Lower case and no full stop change nothing in this corpus.
-    assert 0.05 * len(data.train) < changed < 0.3 * len(data.train)
-
-
 def test_lengths_of_an_epoch_are_exactly_those_of_its_steps(flags: list[str]):
     loader, data = loader_of([*flags, *BOTH])
     assert data.variants is not None and len(data.variants) == 8 * len(data.train)

@@ -1,12 +1,10 @@
 """The engine with PyTorch: translations, log-probabilities and attention of a small model."""
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 
 from tests.helpers.chains import LATTICE, ChainState
 from tests.helpers.models import VOCABULARY, decode, random_ids, small_model
@@ -22,7 +20,7 @@ from translate_ddp.modeling.engine import (
     ready_to_decode,
 )
 from translate_ddp.modeling.kernels import Linear, PackedWeights
-from translate_ddp.modeling.transformer import DecoderLayer, Transformer, sinusoids
+from translate_ddp.modeling.transformer import DecoderLayer, Transformer
 from translate_ddp.settings import NBestConfig, TokenizerConfig
 from translate_ddp.training.attended import MAX_TOKENS, attention_of, token_texts
 
@@ -239,39 +237,25 @@ def decoder_layers(model: Transformer) -> list[DecoderLayer]:
     return [layer for layer in model.decoder_layers if isinstance(layer, DecoderLayer)]
 
 
-def plain_weights(model: Transformer) -> torch.Tensor:
-    """The mean over layers and heads, head by head and row by row."""
-    memory_1SD, mask_B11S = model.encode(torch.tensor([[*SOURCE, EOS]]))
-    target_1T = torch.tensor([[SOS, *TARGET]])
-    x_1TD = model.embedding(target_1T) * math.sqrt(model.d_model)
-    x_1TD = x_1TD + sinusoids(0, target_1T.shape[1], model.d_model, CPU)
-    found = []
-    for layer in decoder_layers(model):
-        normed = layer.self_attention_norm(x_1TD)
-        keys_values = layer.self_attention.keys_values(normed)
-        x_1TD = x_1TD + layer.self_attention(normed, *keys_values, is_causal=True)
-        normed = layer.cross_attention_norm(x_1TD)
-        attention = layer.cross_attention
-        source = attention.keys_values(memory_1SD)
-        query_TD = F.linear(normed[0], attention.query.weight, attention.query.bias)
-        size = model.d_model // attention.num_heads
-        for head in range(attention.num_heads):
-            k_SK = source[0][0, head]
-            rows = [
-                torch.softmax(k_SK @ query_D[head * size : (head + 1) * size] / size**0.5, dim=0)
-                for query_D in query_TD
-            ]
-            found.append(torch.stack(rows))
-        x_1TD = x_1TD + attention(normed, *source, mask_B11S)
-        x_1TD = x_1TD + layer.feed_forward(layer.feed_forward_norm(x_1TD))
-    return torch.stack(found).mean(dim=0)
-
-
 def test_weights_are_the_mean_of_all_layers_and_heads():
     model = small_model().eval()
+    inputs: list[tuple[torch.Tensor, torch.Tensor]] = []  # queries' inputs and keys of each layer
+    for layer in decoder_layers(model):
+        layer.cross_attention.register_forward_pre_hook(lambda _, given: inputs.append(given[:2]))
+    model(torch.tensor([[*SOURCE, EOS]]), torch.tensor([[SOS, *TARGET]]))
+    rows = [
+        torch.softmax(k_SK @ q_K / len(q_K) ** 0.5, dim=0)
+        for layer, (x_1TD, k_1HSK) in zip(decoder_layers(model), inputs, strict=True)
+        for k_SK, q_TK in zip(
+            k_1HSK[0],
+            layer.cross_attention.query(x_1TD[0]).chunk(len(k_1HSK[0]), dim=-1),
+            strict=True,
+        )
+        for q_K in q_TK
+    ]
+    expected_TS = torch.stack(rows).view(-1, len(TARGET) + 1, len(SOURCE) + 1).mean(dim=0)
     weights_TS = cross_attention(model, SOURCE, TARGET)
-    assert weights_TS.shape == (len(TARGET) + 1, len(SOURCE) + 1)
-    torch.testing.assert_close(weights_TS, plain_weights(model).detach())
+    torch.testing.assert_close(weights_TS, expected_TS.detach())
     torch.testing.assert_close(weights_TS.sum(dim=1), torch.ones(len(TARGET) + 1))
 
 

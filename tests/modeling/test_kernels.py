@@ -164,18 +164,14 @@ def test_cast_without_foreach_copy_gives_same_bits(monkeypatch: pytest.MonkeyPat
         assert cast.dtype == torch.bfloat16 and torch.equal(cast, expected)
 
 
-def test_dropout_mask_of_almost_all_elements_drops_them():
-    mask = dropout_mask(torch.empty(1000), 0.999999)
-    assert float((mask == 0).float().mean()) > 0.99
-
-
 def test_dropout_mask_has_its_rate_and_mean():
     torch.manual_seed(0)
     like = torch.empty(333, 1001)
-    for p in (0.1, 0.3):
+    for p in (0.1, 0.3, 0.999999):
         mask = dropout_mask(like, p)
         assert mask.shape == like.shape and mask.dtype == like.dtype
-        assert mask.unique().tolist() == pytest.approx([0.0, 1 / (1 - p)])
+        assert {0.0} <= {*mask.unique().tolist()} <= {0.0, mask.max().item()}
+        assert mask.max().item() in (0.0, pytest.approx(1 / (1 - p)))
         assert float((mask == 0).float().mean()) == pytest.approx(p, abs=0.003)
         # Neither neighbours nor the four elements of one draw are dropped together.
         dropped = (mask.flatten() == 0).float()

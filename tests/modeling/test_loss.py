@@ -1,5 +1,6 @@
 """The loss is a sum over real target tokens, with the label smoothing of the paper."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 import pytest
@@ -46,15 +47,12 @@ def test_loss_and_gradients_equal_cross_entropy_for_all_slices(
     plain = F.cross_entropy(
         F.linear(hidden_RD, embedding_VD), labels_R, reduction="sum", label_smoothing=smoothing
     )
-    plain_grads = torch.autograd.grad(3 * plain, (hidden_RD, embedding_VD))
     plain_nll = F.cross_entropy(F.linear(hidden_RD, embedding_VD), labels_R, reduction="sum")
     ours, nll = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
     assert not nll.requires_grad
     torch.testing.assert_close(nll.double(), plain_nll, rtol=1e-6, atol=0)
-    grads = torch.autograd.grad(3 * ours, (hidden_RD, embedding_VD))
     torch.testing.assert_close(ours.double(), plain, rtol=1e-6, atol=0)
-    for ours_grad, plain_grad in zip(grads, plain_grads, strict=True):
-        torch.testing.assert_close(ours_grad, plain_grad, rtol=1e-5, atol=1e-5)
+    assert_close_gradients(ours, plain, (hidden_RD, embedding_VD), within=1e-5)
     with kernels.plain():
         plain_sums = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
     torch.testing.assert_close(plain_sums, (ours, nll))
@@ -89,12 +87,15 @@ def test_label_of_probability_zero_has_finite_loss(dtype: torch.dtype, smoothing
     plain = F.cross_entropy(scores_RV, labels_R, reduction="sum", label_smoothing=smoothing)
     found, _ = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
     torch.testing.assert_close(found, plain, rtol=1e-5, atol=0)
-    for grad, plain_grad in zip(
-        torch.autograd.grad(found, (hidden_RD, embedding_VD)),
-        torch.autograd.grad(plain, (hidden_RD, embedding_VD)),
-        strict=True,
-    ):
-        torch.testing.assert_close(grad, plain_grad, rtol=1e-2, atol=1e-2)
+    assert_close_gradients(found, plain, (hidden_RD, embedding_VD), within=1e-2)
+
+
+def assert_close_gradients(
+    found: torch.Tensor, expected: torch.Tensor, inputs: Sequence[torch.Tensor], within: float
+) -> None:
+    grads = (torch.autograd.grad(3 * loss, inputs) for loss in (found, expected))
+    for grad, plain_grad in zip(*grads, strict=True):
+        torch.testing.assert_close(grad, plain_grad, rtol=within, atol=within)
 
 
 def plain_simcut(

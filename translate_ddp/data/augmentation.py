@@ -18,11 +18,9 @@ from zlib import crc32
 
 import numpy as np
 
-from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.mix import hashes, uniform
-from translate_ddp.data.tokenizer import Tokenizer, Word
+from translate_ddp.data.tokenizer import Word
 from translate_ddp.errors import UserError
-from translate_ddp.settings import AugmentConfig
 from translate_ddp.text import capital, lower, normalize, upper
 
 # Small corpora are trained for 20 to 60 epochs, large ones for a few. With 8 variants, a sentence
@@ -57,57 +55,6 @@ OTHER_BPE = ("continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")
 def count_variants(pairs: int) -> int:
     """The number of variants of each of so many training pairs."""
     return min(max(VARIANT_PAIRS // max(pairs, 1), 1), MAX_VARIANTS)
-
-
-class Augmenter:
-    """Encodes the variants of batches of pairs, in a worker process."""
-
-    def __init__(
-        self, config: AugmentConfig, num_variants: int, tokenizer: Tokenizer, seq_len: int
-    ) -> None:
-        """Raises UserError for BPE-dropout with a tokenizer without usable merges."""
-        self._perturb, self._num_variants = config.perturb, num_variants
-        self._tokenizer, self._seq_len = tokenizer, seq_len
-        self._merges = Merges(tokenizer.text, config.bpe_dropout) if config.bpe_dropout else None
-
-    def encode(self, texts: Sequence[str]) -> list[list[Word]]:
-        """The token ids of each text, for BPE-dropout by words, otherwise in one piece."""
-        if self._merges is None:
-            return [[tuple(ids)] for ids in self._tokenizer.encode(texts)]
-        return self._tokenizer.encode_words(texts)
-
-    def variants(
-        self,
-        sources: Sequence[str],
-        prefixes: Sequence[str],
-        language: str,
-        first_row: int,
-        plain: Sequence[list[list[Word]]],
-    ) -> ParallelDataset:
-        """All pairs in the first variant, then all in the second, and so on.
-
-        `prefixes` are the tags before the sources, '' for none, `first_row` is the row of the first
-        pair in the corpus, and `plain` has both sides as `encode` returns them. A sentence whose
-        variant would have `seq_len` tokens or more, end marker included, is plain in it.
-        """
-        untagged = [text.removeprefix(tags) for text, tags in zip(sources, prefixes, strict=True)]
-        sides: tuple[list[list[int]], list[list[int]]] = ([], [])
-        for number in range(self._num_variants):
-            variant = [list(plain[0]), plain[1]]
-            if self._perturb:
-                changed = perturb_some(untagged, language, first_row, number)
-                encoded = self.encode([prefixes[n] + text for n, text in changed.items()])
-                for place, row in zip(changed, encoded, strict=True):
-                    variant[0][place] = row
-            if self._merges is not None:
-                for side, rows in enumerate(variant):
-                    variant[side] = self._merges.segment(rows, number, side, first_row)
-            for rows, before, side in zip(
-                map(flatten, variant), map(flatten, plain), sides, strict=True
-            ):
-                for row, unchanged in zip(rows, before, strict=True):
-                    side.append(row if 0 < len(row) < self._seq_len else unchanged)
-        return ParallelDataset(*map(Ragged.of, sides))
 
 
 def flatten(rows: Sequence[Sequence[Word]]) -> list[list[int]]:

@@ -17,7 +17,6 @@ T = TypeVar("T")
 
 # Steps prepared in advance by a thread. On a CPU the thread would compete with training for cores.
 PREFETCHED_STEPS = {"cpu": 0, "cuda": 8}
-PADDING_STEPS = 1000  # whose padding is counted; all would take long in large corpora
 
 
 class Batch(NamedTuple):
@@ -77,27 +76,17 @@ class BatchLoader:
         has as many buckets as there are ranks, so that each has a whole one, but not more than any
         step.
         """
-        epoch, found = self.sampler.epoch, []
-        for first_epoch in self.sampler.mix.first_epochs:
-            self.sampler.set_epoch(first_epoch)
-            positions, largest = self._largest_bucket()
-            buckets = int(np.diff(self.sampler.plan.steps).max())
-            step = self.prepare([largest] * min(self.sampler.world_size, buckets))
-            found.append((positions, step))
-        self.sampler.set_epoch(epoch)
-        return max(found, key=lambda each: each[0])[1]
-
-    def _largest_bucket(self) -> tuple[int, np.ndarray]:
-        """Positions and rows of the largest bucket of the sampler's epoch."""
-        lengths, plan = self.sampler.lengths, self.sampler.plan
-        order = np.argsort(plan.starts)  # the buckets follow each other in `plan.rows`
-        longest_source, longest_target = (
-            np.maximum.reduceat(side[plan.rows], plan.starts[order])
-            for side in (lengths.source, lengths.target)
-        )
-        positions = plan.counts[order] * (longest_source + longest_target)
-        largest = int(np.argmax(positions))
-        return int(positions[largest]), plan.bucket(order[largest])
+        sampler, before, found = self.sampler, self.sampler.epoch, []
+        for epoch, plan in zip(sampler.mix.first_epochs, sampler.first_plans(), strict=True):
+            lengths = sampler.pairs.lengths(epoch)
+            positions = plan.counts * (plan.longest(lengths.source) + plan.longest(lengths.target))
+            found.append((positions.max(), epoch, plan, positions.argmax()))
+        _, epoch, plan, largest = max(found, key=lambda each: each[0])
+        count = min(sampler.world_size, int(np.diff(plan.steps).max()))
+        sampler.set_epoch(epoch)
+        step = self.prepare([plan.bucket(largest)] * count)
+        sampler.set_epoch(before)
+        return step
 
     def prepare(self, buckets: Sequence[np.ndarray]) -> Step:
         """The step of these rows of all ranks, in page-locked memory if the device is a GPU."""
@@ -187,15 +176,9 @@ def pad(rows: Ragged, first: int = PAD, last: int = PAD) -> Tensor:
     return torch.from_numpy(padded)
 
 
-def padding_share(sampler: StepSampler, max_tokens: int) -> float:
-    """Fraction of padding among the positions that this rank computes in the first steps."""
-    real = padded = 0
+def padding_share(sampler: StepSampler) -> float:
+    """Fraction of padding among the positions of an epoch, each bucket padded to its longest."""
     plan, lengths = sampler.plan, sampler.lengths
-    longest_side = lengths.longest_side
-    for buckets in map(plan.buckets, range(min(len(plan), PADDING_STEPS))):
-        for part in sampler.shard(buckets):
-            for rows in batch_by_tokens(part, longest_side, max_tokens):
-                for side in (lengths.source[rows], lengths.target[rows]):
-                    real += int(side.sum())
-                    padded += int(side.max()) * len(rows)
-    return 1 - real / padded if padded else 0.0
+    sides = lengths.source, lengths.target
+    real = sum(int(side[plan.rows].sum()) for side in sides)
+    return 1 - real / sum(int(plan.counts @ plan.longest(side)) for side in sides)

@@ -92,10 +92,8 @@ class Lengths:
 
     @classmethod
     def of(cls, dataset: ParallelDataset) -> "Lengths":
-        source, target = (
-            (side.lengths + 1).astype(np.int32) for side in (dataset.source, dataset.target)
-        )
-        return cls(source, target)
+        sides = dataset.source, dataset.target
+        return cls(*((side.lengths + 1).astype(np.int32) for side in sides))
 
     def take(self, rows: np.ndarray) -> "Lengths":
         """The lengths of these pairs, in this order."""

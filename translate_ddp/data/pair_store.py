@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, islice
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from translate_ddp.data.rows import Row
 from translate_ddp.runtime.long_calls import heartbeat
 
-T = TypeVar("T")
 Pair = tuple[str, str]  # a source sentence and its translation
 
 # Hashes have 64 bits: among ten million pairs, two are equal by chance once in 400,000 corpora.
@@ -106,10 +104,4 @@ def batched_rows(rows: Iterable[Row]) -> Iterator[list[Row]]:
             yield batch
             batch, size = [], 0
     if batch:
-        yield batch
-
-
-def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    stream = iter(items)
-    while batch := list(islice(stream, size)):
         yield batch

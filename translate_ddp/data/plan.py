@@ -50,6 +50,13 @@ class Plan:
         """The rows of each bucket of a step."""
         return [self.bucket(index) for index in range(self.steps[step], self.steps[step + 1])]
 
+    def longest(self, lengths: np.ndarray) -> np.ndarray:
+        """The longest of these lengths of all rows in each bucket."""
+        order = np.argsort(self.starts)  # the buckets follow each other in `rows`
+        longest = np.empty(len(order), dtype=np.int64)
+        longest[order] = np.maximum.reduceat(lengths[self.rows], self.starts[order])
+        return longest
+
     def __getitem__(self, step: int) -> np.ndarray:
         """The rows of a step."""
         return np.concatenate(self.buckets(step))
@@ -187,7 +194,7 @@ class StepSampler:
         self.pairs, self.config = pairs, config
         self.mix = mix or Mix.of(MixConfig(), [len(pairs)], num_epochs=1)
         self.rank, self.world_size = rank, world_size
-        self._next: tuple[int, Future[Plan]] | None = None
+        self._planned: dict[int, Future[Plan]] = {}  # by epoch: the next one
         self.epoch, self.first_step = 0, 0
         self.plan, self.lengths = self._plan(0), pairs.lengths(0)
 
@@ -195,10 +202,8 @@ class StepSampler:
         self.first_step = first_step
         if epoch == self.epoch:
             return
-        if self._next is not None and self._next[0] == epoch:
-            self.plan = self._next[1].result()
-        else:
-            self.plan = self._plan(epoch)
+        planned, self._planned = self._planned.get(epoch), {}
+        self.plan = planned.result() if planned else self._plan(epoch)
         self.epoch, self.lengths = epoch, self.pairs.lengths(epoch)
 
     def first_plans(self) -> Iterator[Plan]:
@@ -222,10 +227,9 @@ class StepSampler:
 
     def __iter__(self) -> Iterator[list[np.ndarray]]:
         following = self.epoch + 1
-        is_planned = self._next is not None and self._next[0] == following
-        if following < self.mix.num_epochs and not is_planned:
+        if following < self.mix.num_epochs and following not in self._planned:
             thread = BackgroundThread("plan of the next epoch")
-            self._next = following, thread.submit(partial(self._plan, following))
+            self._planned[following] = thread.submit(partial(self._plan, following))
             thread.close(timeout=0)  # it ends after this call
         return map(self.plan.buckets, range(self.first_step, len(self.plan)))
 

@@ -7,24 +7,25 @@ later starts find it.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from translate_ddp.console import print_line
-from translate_ddp.data.augmentation import Augmenter, count_variants, flatten, perturb_some
+from translate_ddp.data.augmentation import Merges, count_variants, flatten, perturb_some
 from translate_ddp.data.corpus import CleanedCorpus, clean_corpus, corpus_signature, delete_cleaned
 from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.pair_store import BATCH_PAIRS, Pair, batched
+from translate_ddp.data.pair_store import BATCH_PAIRS, Pair
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish
 from translate_ddp.data.selection import parts, smallest
 from translate_ddp.data.sentences import learn_abbreviations
-from translate_ddp.data.tokenizer import MAX_LINES, Tokenizer, build_tokenizer, loss_of
+from translate_ddp.data.tokenizer import MAX_LINES, Tokenizer, Word, build_tokenizer, loss_of
 from translate_ddp.errors import UserError
 from translate_ddp.progress import Progress
 from translate_ddp.quantities import size
@@ -87,9 +88,8 @@ def _folder_name(
     """The languages and a hash of all inputs of a preparation."""
     file = tokenizer.file(corpus.language_pair)
     try:
-        tokenizer_bytes = file.read_bytes() if file is not None else b""
-    except (FileNotFoundError, NotADirectoryError):
-        tokenizer_bytes = b""  # the preparation will write it
+        # The preparation writes a file that does not exist.
+        tokenizer_bytes = file.read_bytes() if file and file.exists() else b""
     except OSError as error:
         raise UserError(f"--tokenizer_file {file} cannot be read: {error.strerror}.") from error
     inputs = [FORMAT, signature, asdict(corpus), asdict(tokenizer), seq_len]
@@ -113,10 +113,11 @@ def _write(
     chosen = smallest(corpus.hashes, corpus.is_train, MAX_LINES)  # more would take longer to read
     lines = tagged.lines(chosen, augment.perturb)
     tokenizer = build_tokenizer(lines, tokenizer_config, config.language_pair)
-    if tokenizer_config.tokenizer_file and shown:
-        _warn_of_loss(tokenizer, corpus.validation()[:CHECKED_PAIRS])
     (folder / "tokenizer.json").write_text(tokenizer.text, encoding="utf-8")
     validation, num_pairs = corpus.validation(), sum(tagged.sizes)
+    checked = validation[:CHECKED_PAIRS] if tokenizer_config.tokenizer_file and shown else []
+    if loss := loss_of(tokenizer, list(chain.from_iterable(checked))):
+        print_line(loss)
     num_variants = 0 if augment == NO_AUGMENTATION else count_variants(num_pairs)
     encoder = Encoder(tokenizer.text, seq_len, augment, num_variants)
     splits = {
@@ -154,11 +155,6 @@ def _write(
         if shown:
             _describe_variants(folder, num_variants)
     return summary
-
-
-def _warn_of_loss(tokenizer: Tokenizer, pairs: list[Pair]) -> None:
-    if loss := loss_of(tokenizer, list(chain.from_iterable(pairs))):
-        print_line(loss)
 
 
 def _describe_variants(folder: Path, count: int) -> None:
@@ -231,9 +227,10 @@ class TaggedCorpus:
     def validation(self) -> Iterator[TaggedPairs]:
         """The validation pairs, in the first direction. No dataset's tag is before them."""
         prefix = self._validation_prefix
-        for pairs in batched(self._corpus.validation(), BATCH_PAIRS):
-            tagged = [(prefix + source, target) for source, target in pairs]
-            yield TaggedPairs(tagged, [prefix] * len(pairs), self._languages[0], 0)
+        tagged = [(prefix + source, target) for source, target in self._corpus.validation()]
+        for start in range(0, len(tagged), BATCH_PAIRS):
+            pairs = tagged[start : start + BATCH_PAIRS]
+            yield TaggedPairs(pairs, [prefix] * len(pairs), self._languages[0], 0)
 
     def lines(self, is_chosen: np.ndarray, perturb: bool) -> Iterator[str]:
         """Both sides of the marked pairs, on which a tokenizer is trained.
@@ -276,27 +273,62 @@ class Encoder:
         return Tokenizer(self.text)
 
     @cached_property
-    def _augmenter(self) -> Augmenter:
-        return Augmenter(self.augment, self.num_variants, self._tokenizer, self.seq_len)
+    def _merges(self) -> Merges | None:
+        dropout = self.augment.bpe_dropout
+        return Merges(self.text, dropout) if dropout else None
 
     def __call__(self, batch: TaggedPairs) -> Encoded:
         # Tokens of a text of 5 MB would take 1 GB.
         limit = self.seq_len * MAX_TOKEN_CHARACTERS
         is_short = [max(map(len, pair)) <= limit for pair in batch.pairs]
         pairs = [pair if fit else ("", "") for pair, fit in zip(batch.pairs, is_short, strict=True)]
-        texts = [[pair[side] for pair in pairs] for side in range(2)]
-        words = list(map(self._augmenter.encode, texts))
-        encoded = ParallelDataset(*map(Ragged.of, map(flatten, words)))
+        sources = [source for source, _ in pairs]
+        plain = [self._words(sources), self._words([target for _, target in pairs])]
+        encoded = ParallelDataset(*map(Ragged.of, map(flatten, plain)))
         longest = np.maximum(encoded.source.lengths, encoded.target.lengths)
         fits = (longest < self.seq_len) & np.array(is_short, dtype=bool)  # without end marker
         kept, variants = np.flatnonzero(fits), None
         if self.num_variants:
-            all_variants = self._augmenter.variants(
-                texts[0], batch.prefixes, batch.language, batch.first_row, words
-            )
-            numbers = np.arange(self.num_variants)
-            variants = all_variants.take((kept[:, None] + numbers * len(pairs)).ravel())
+            forms = [self._variant(n, batch, sources, plain) for n in range(self.num_variants)]
+            sides = ([form[side][row] for row in kept for form in forms] for side in range(2))
+            variants = ParallelDataset(*map(Ragged.of, sides))
         return Encoded(encoded.take(kept), variants, fits)
+
+    def _words(self, texts: Sequence[str]) -> list[list[Word]]:
+        """The token ids of each text, for BPE-dropout by words, otherwise in one piece."""
+        if self._merges is None:
+            return [[tuple(ids)] for ids in self._tokenizer.encode(texts)]
+        return self._tokenizer.encode_words(texts)
+
+    def _variant(
+        self,
+        number: int,
+        batch: TaggedPairs,
+        sources: Sequence[str],
+        plain: Sequence[list[list[Word]]],
+    ) -> list[list[list[int]]]:
+        """The token ids of both sides of the pairs in the variant of this number.
+
+        A sentence whose variant would have `seq_len` tokens or more, end marker included, is plain.
+        """
+        sides = [list(plain[0]), plain[1]]
+        if self.augment.perturb:
+            tags = zip(sources, batch.prefixes, strict=True)
+            texts = [source.removeprefix(prefix) for source, prefix in tags]
+            changed = perturb_some(texts, batch.language, batch.first_row, number)
+            words = self._words([batch.prefixes[n] + text for n, text in changed.items()])
+            for place, row in zip(changed, words, strict=True):
+                sides[0][place] = row
+        if self._merges is not None:
+            for side, rows in enumerate(sides):
+                sides[side] = self._merges.segment(rows, number, side, batch.first_row)
+        return [
+            [
+                ids if 0 < len(ids) < self.seq_len else unchanged
+                for ids, unchanged in zip(flatten(rows), flatten(before), strict=True)
+            ]
+            for rows, before in zip(sides, plain, strict=True)
+        ]
 
 
 def encode(
@@ -325,35 +357,27 @@ class PairWriter:
     """Writes the files of a `ParallelDataset` in parts, so that it need not fit into memory."""
 
     def __init__(self, stem: Path) -> None:
-        self._sides = [RaggedWriter(Path(f"{stem}.{side}")) for side in SIDES]
+        self._sides = [
+            (
+                ArrayWriter(Path(f"{stem}.{side}.tokens.npy"), np.int32),
+                ArrayWriter(Path(f"{stem}.{side}.offsets.npy"), np.int64),
+            )
+            for side in SIDES
+        ]
+        for _, offsets in self._sides:
+            offsets.append(np.zeros(1))
 
     def __enter__(self) -> "PairWriter":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for side in self._sides:
-            side.close()
+        for array in chain.from_iterable(self._sides):
+            array.close()
 
     def append(self, pairs: ParallelDataset) -> None:
-        for side, rows in zip(self._sides, (pairs.source, pairs.target), strict=True):
-            side.append(rows)
-
-
-class RaggedWriter:
-    """Writes the files of a `Ragged` in parts."""
-
-    def __init__(self, stem: Path) -> None:
-        self._tokens = ArrayWriter(Path(f"{stem}.tokens.npy"), np.int32)
-        self._offsets = ArrayWriter(Path(f"{stem}.offsets.npy"), np.int64)
-        self._offsets.append(np.zeros(1))
-
-    def append(self, rows: Ragged) -> None:
-        self._offsets.append(self._tokens.length + rows.offsets[1:])
-        self._tokens.append(rows.tokens)
-
-    def close(self) -> None:
-        self._tokens.close()
-        self._offsets.close()
+        for (tokens, offsets), rows in zip(self._sides, (pairs.source, pairs.target), strict=True):
+            offsets.append(tokens.length + rows.offsets[1:])
+            tokens.append(rows.tokens)
 
 
 class ArrayWriter:
@@ -362,7 +386,7 @@ class ArrayWriter:
     def __init__(self, path: Path, dtype: type) -> None:
         self._path, self._dtype, self.length = path, np.dtype(dtype), 0
         self._file = SyncedFile(path)
-        self._file.write(self._header())
+        self._write_header(self._file)
 
     def append(self, values: np.ndarray) -> None:
         self._file.write(np.ascontiguousarray(values, dtype=self._dtype))
@@ -371,11 +395,9 @@ class ArrayWriter:
     def close(self) -> None:
         self._file.close()
         with self._path.open("r+b") as file:
-            file.write(self._header())
+            self._write_header(file)
 
-    def _header(self) -> bytes:
-        """The header of version 1.0 of the format, in the same number of bytes for every length."""
-        text = (
-            f"{{'descr': {self._dtype.str!r}, 'fortran_order': False, 'shape': ({self.length},)}}"
-        )
-        return b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little") + f"{text:<117}\n".encode()
+    def _write_header(self, file: IO[bytes] | SyncedFile) -> None:
+        """NumPy gives the header of every length the same number of bytes."""
+        header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self.length,)}
+        np.lib.format.write_array_header_1_0(file, header)

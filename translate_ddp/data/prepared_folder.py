@@ -65,7 +65,7 @@ def is_usable(folder: Path) -> bool:
 def verify(folder: Path) -> None:
     """Read all files. Raises Unusable at the first difference from what was written."""
     try:
-        written: dict[str, dict[str, Any]] = read_summary(folder)["files"]
+        written = read_summary(folder)["files"]
     except OSError as error:
         raise Unusable(f"{SUMMARY_FILE} cannot be read ({error.strerror})") from error
     except (ValueError, KeyError) as error:
@@ -73,8 +73,6 @@ def verify(folder: Path) -> None:
     for name, expected in written.items():
         path = folder / name
         try:
-            if (found := path.stat().st_size) != expected["size"]:
-                raise Unusable(f"{path.name} has {found:,} bytes instead of {expected['size']:,}")
             if _digests(path) != expected["digests"]:
                 raise Unusable(f"{path.name} has other bytes than were written")
         except FileNotFoundError as error:
@@ -146,7 +144,7 @@ def _seal(folder: Path, summary: Summary) -> None:
     written = {}
     for path in sorted(folder.glob("[!.]*")):
         sync_file(path)
-        written[path.name] = {"size": path.stat().st_size, "digests": _digests(path)}
+        written[path.name] = {"digests": _digests(path)}
     sealed = summary | {"files": written}
     text = json.dumps(sealed | {"sha256": _digest(sealed)}, indent=1)
     (folder / SUMMARY_FILE).write_text(text, encoding="utf-8")

@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from importlib import import_module
 from itertools import groupby
 from operator import itemgetter
+from os.path import commonprefix
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
@@ -193,20 +194,14 @@ def loss_of(tokenizer: Tokenizer, lines: Sequence[str]) -> str | None:
     changed = [pair for pair in zip(lines, decoded, strict=True) if pair[0] != pair[1]]
     if not changed:
         return None
-    text, other = min(changed, key=lambda pair: len(pair[0]))
+    shortest = min(changed, key=lambda pair: len(pair[0]))
+    start = max(len(commonprefix(shortest)) - EXAMPLE_CHARACTERS // 4, 0)
+    text, other = (each[start : start + EXAMPLE_CHARACTERS] for each in shortest)
     return (
         f"The tokenizer changes the text of {len(changed):,} of {len(lines):,} lines, such as "
-        f"{_around(text, other)!r} to {_around(other, text)!r}. The model can neither read nor "
-        "write such text as it is. --tokenizer bpe changes none."
+        f"{text!r} to {other!r}. The model can neither read nor write such text as it is. "
+        "--tokenizer bpe changes none."
     )
-
-
-def _around(text: str, other: str) -> str:
-    """The part of `text` around its first difference from `other`, from a space on."""
-    pairs = enumerate(zip(text, other, strict=False))
-    same = next((i for i, (a, b) in pairs if a != b), min(len(text), len(other)))
-    start = text.rfind(" ", 0, max(same - EXAMPLE_CHARACTERS // 4, 0)) + 1
-    return text[start : start + EXAMPLE_CHARACTERS]
 
 
 class JsonModel:
@@ -367,15 +362,9 @@ def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
 
 
 def train_json(lines: Iterable[str], kind: Literal["bpe", "word"], vocab_size: int) -> str:
-    """The tokenizer.json of a model of at most `vocab_size` tokens, with the special ones.
-
-    The same lines give the same text.
-    """
-    settings: dict[str, Any] = {
-        "vocab_size": vocab_size,
-        "special_tokens": SPECIAL_TOKENS,
-        "show_progress": False,
-    }
+    """The tokenizer.json of a model of at most `vocab_size` tokens, with the special ones."""
+    settings: dict[str, Any] = {"special_tokens": SPECIAL_TOKENS, "show_progress": False}
+    settings["vocab_size"] = vocab_size
     if kind == "bpe":
         model = tokenizers.Tokenizer(models.BPE())
         # NFC is for programs that do not normalize text as `text.py` does. With a space before

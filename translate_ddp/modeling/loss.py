@@ -85,7 +85,7 @@ class Objective(nn.Module):
                 hidden_RD, weight_VD, batch.labels_R, self.config.label_smoothing
             )
             return {"loss": loss, "nll": nll}
-        # Both passes in one: each row draws its own dropout.
+        # Both forward passes in one: each sentence draws its own dropout.
         source_2BS = torch.cat([batch.source_BS, cut(batch.source_BS)])
         target_2BT = torch.cat([batch.target_BT, cut(batch.target_BT)])
         hidden_2BTD = self.model(source_2BS, target_2BT)

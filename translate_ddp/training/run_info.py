@@ -78,7 +78,7 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         validation_pairs=len(data.validation),
         vocab_size=len(data.tokenizer),
         dropped=data.dropped,
-        padding=padding_share(sampler, trainer.loader.max_tokens),
+        padding=padding_share(sampler),
         **count_lengths(sampler.lengths),
     )
 

@@ -263,9 +263,8 @@ def plan_first_epoch(dataset: ParallelDataset, pairs: int, config: Config) -> Ep
     factor = pairs / len(dataset)
     sampler = StepSampler(TrainingPairs(dataset, config.train.seed), config.batches)
     tokens = len(dataset.source.tokens) + len(dataset.target.tokens) + 2 * len(dataset)
-    device, _ = choose_device(ONE_PROCESS, config.distributed)
-    padding = padding_share(sampler, config.micro_batch_tokens(device.type))
-    return Epoch(max(1, round(len(sampler.plan) * factor)), round(tokens * factor), padding)
+    steps, padding = max(1, round(len(sampler.plan) * factor)), padding_share(sampler)
+    return Epoch(steps, round(tokens * factor), padding)
 
 
 def measure_pace(
