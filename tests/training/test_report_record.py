@@ -184,7 +184,7 @@ def test_histogram_of_lengths_has_every_sentence_and_few_bins():
 
 
 def test_histogram_of_a_large_corpus_is_estimated(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("translate_ddp.training.run_facts.COUNTED_PAIRS", 100)
+    monkeypatch.setattr("translate_ddp.training.run_info.COUNTED_PAIRS", 100)
     lengths = np.tile(np.array([1, 2, 2, 3, 3, 3, 3], dtype=np.int32), 100)
     found = count_lengths(Lengths(lengths, lengths))
     assert sum(found["source_lengths"]) == 700 and len(found["source_lengths"]) <= BINS
