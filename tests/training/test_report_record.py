@@ -183,13 +183,6 @@ def test_histogram_of_lengths_has_every_sentence_and_few_bins():
         assert found[name] == expected
 
 
-def test_histogram_of_a_large_corpus_is_estimated(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("translate_ddp.training.run_info.COUNTED_PAIRS", 100)
-    lengths = np.tile(np.array([1, 2, 2, 3, 3, 3, 3], dtype=np.int32), 100)
-    found = count_lengths(Lengths(lengths, lengths))
-    assert sum(found["source_lengths"]) == 700 and len(found["source_lengths"]) <= BINS
-
-
 @pytest.mark.parametrize(
     ("epoch", "step_in_epoch", "global_step", "max_steps", "expected"),
     [(0, 0, 0, 0, 23), (0, 3, 3, 0, 23), (1, 4, 9, 0, 23), (3, 0, 23, 0, 23)]
