@@ -14,7 +14,7 @@ absent are skipped and reported.
 import json
 import math
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
@@ -109,7 +109,7 @@ class End:
 
 
 Event = LaunchFacts | Saved | Notice | End
-EVENTS: dict[str, type[Event]] = dict(launch=LaunchFacts, saved=Saved, notice=Notice, end=End)
+EVENTS = {LaunchFacts: "launch", Saved: "saved", Notice: "notice", End: "end"}
 
 
 @dataclass(frozen=True)
@@ -172,45 +172,138 @@ class RunRecord:
 
 def event_line(event: Event) -> str:
     """The line of events.jsonl."""
-    name = next(name for name, kind in EVENTS.items() if isinstance(event, kind))
-    values = {part.name: getattr(event, part.name) for part in fields(event)}
-    return json.dumps({"event": name} | values) + "\n"
+    return json.dumps({"event": EVENTS[type(event)]} | vars(event)) + "\n"
 
 
 def read_run(folder: Path) -> RunRecord:
     """The record of the run in a folder. Raises OSError if there is none, or it cannot be read."""
-    problems: list[str] = []
-    has_begun = (folder / EVENTS_FILE).exists()  # maybe without a step yet
-    curves = _read_curves(folder / METRICS_FILE, problems, is_required=not has_begun)
-    lines: dict[str, list[dict[str, Any]]] = {name: [] for name in EVENTS}
-    for line in _read_lines(folder / EVENTS_FILE, problems):
-        lines.get(str(line.pop("event", "")), []).append(line)  # not those of a later version
-    samples = _read_lines(folder / SAMPLES_FILE, problems)
-    validation = _read_object(folder / VALIDATION_FILE, problems)
-    validations = [validation] if validation else []
-    settings = _read_object(folder / SETTINGS_FILE, problems, yaml.safe_load)
+    reader = _Reader(folder)
+    if not (folder / EVENTS_FILE).exists():  # a run that has begun has it, maybe without a step
+        (folder / METRICS_FILE).open("rb").close()
+    curves = _curves(reader.lines(METRICS_FILE))
+    events = list(reader.lines(EVENTS_FILE))
+
+    def of(kind: type[T]) -> list[T]:
+        # Not those of a later version.
+        lines = (line for line in events if line.get("event") == EVENTS[kind])
+        return reader.records(EVENTS_FILE, kind, lines)
+
+    launches, saved, notices, ends = of(LaunchFacts), of(Saved), of(Notice), of(End)
+    samples = reader.records(SAMPLES_FILE, SampleRows, reader.lines(SAMPLES_FILE))
+    validations = filter(None, [reader.names_and_values(VALIDATION_FILE)])
+    validation = reader.records(VALIDATION_FILE, LastValidation, validations)
+    settings = reader.names_and_values(SETTINGS_FILE, yaml.safe_load)
     return RunRecord(
         folder,
         curves,
-        _built(LaunchFacts, lines["launch"], EVENTS_FILE, problems),
-        _built(Saved, lines["saved"], EVENTS_FILE, problems),
-        _built(Notice, lines["notice"], EVENTS_FILE, problems),
-        _built(End, lines["end"], EVENTS_FILE, problems),
-        _latest(_built(SampleRows, samples, SAMPLES_FILE, problems)),
-        next(iter(_built(LastValidation, validations, VALIDATION_FILE, problems)), None),
-        _read_object(folder / STATUS_FILE, problems),
+        launches,
+        saved,
+        notices,
+        ends,
+        _latest(samples),
+        validation[0] if validation else None,
+        reader.names_and_values(STATUS_FILE),
         {str(name): value for name, value in settings.items()},
-        problems,
+        reader.problems,
     )
 
 
-def _read_curves(path: Path, problems: list[str], is_required: bool) -> dict[str, Curve]:
-    """The curves in a metrics.jsonl, by name. Raises OSError if it `is_required` and not read.
+class _Reader:
+    """Reads the files of a folder; what is damaged is skipped and becomes one of `problems`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.problems: list[str] = []
+
+    def lines(self, name: str) -> Iterator[dict[str, Any]]:
+        """The objects of the lines. The last line may be incomplete: the run may be writing it."""
+        damaged = 0
+        try:
+            with (self.folder / name).open("rb") as file:
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break  # its rest may be written by now
+                    try:
+                        found = json.loads(line)
+                    except (ValueError, RecursionError):
+                        found = None
+                    if isinstance(found, dict):
+                        yield found
+                    else:
+                        damaged += 1
+        except OSError as error:
+            self._report_error(name, error)
+        self._report_skipped(name, damaged, "damaged line")
+
+    def names_and_values(
+        self, name: str, parse: Callable[[bytes], Any] = json.loads
+    ) -> dict[str, Any]:
+        """The object in a file; empty without one."""
+        try:
+            found = parse((self.folder / name).read_bytes())
+            if not isinstance(found, dict):
+                raise ValueError("it holds no names and values")
+        except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+            self._report_error(name, error)
+            return {}
+        return found
+
+    def records(self, name: str, kind: type[T], objects: Iterable[Mapping[str, Any]]) -> list[T]:
+        """The dataclass of each object of a file, without those that lack values or have others."""
+        found: list[T] = []
+        others = 0
+        for values in objects:
+            try:
+                record = _typed(kind, values)
+                if not 0 <= getattr(record, "time", 0) < LATEST:
+                    raise TypeError("no time")
+                found.append(record)
+            except (TypeError, OverflowError):
+                others += 1
+        self._report_skipped(name, others, "unreadable record")
+        return found
+
+    def _report_error(self, name: str, error: Exception) -> None:
+        if not isinstance(error, FileNotFoundError):
+            reason = error.strerror if isinstance(error, OSError) else first_line(error)
+            self.problems.append(f"{name} cannot be read: {reason}")
+
+    def _report_skipped(self, name: str, count: int, what: str) -> None:
+        if count:
+            self.problems.append(f"{name}: skipped {counted(count, what)}")
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    """The value of a file as this type, without names that it does not know.
+
+    Raises TypeError if the value is of another type.
+    """
+    if kind is Any:
+        return value
+    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, dict):
+        known = {part.name: part.type for part in fields(kind) if part.name in value}
+        return kind(**{name: _typed(each, value[name]) for name, each in known.items()})
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is list and isinstance(value, list):
+        return [_typed(inner[0], part) for part in value]
+    if origin is tuple and isinstance(value, list) and len(value) == len(inner):
+        return tuple(map(_typed, inner, value))
+    if origin is dict and isinstance(value, dict):
+        return {name: _typed(inner[1], part) for name, part in value.items()}
+    if kind is float and isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    if kind is float or origin in (list, tuple, dict) or not isinstance(value, kind):
+        raise TypeError(f"{value!r} is not {kind}")
+    return value
+
+
+def _curves(records: Iterable[dict[str, Any]]) -> dict[str, Curve]:
+    """The curves of the lines of metrics.jsonl, by name.
 
     Where a run went back, as to an earlier checkpoint, later records replace those before.
     """
     points: dict[str, array[float]] = {}  # step, time and value of each record
-    for record in _read_lines(path, problems, is_required):
+    for record in records:
         step, time = _number(record.pop("step", None)), _number(record.pop("time", None))
         if math.isfinite(step) and 0 <= time < LATEST:
             for name, value in record.items():
@@ -237,105 +330,6 @@ def _number(value: Any) -> float:
 def _latest(samples: list[SampleRows]) -> list[SampleRows]:
     """Without those that a run has replaced after it went back."""
     kept: list[SampleRows] = []
-    for sample in reversed(samples):
-        if not kept or sample.step < kept[-1].step:
-            kept.append(sample)
-    return kept[::-1]
-
-
-def _built(
-    kind: type[T], objects: Iterable[dict[str, Any]], name: str, problems: list[str]
-) -> list[T]:
-    """The dataclass of each object; those that lack values or have others are counted."""
-    built: list[T] = []
-    others = 0
-    for values in objects:
-        try:
-            found = _build(kind, values)
-            if not 0 <= getattr(found, "time", 0) < LATEST:
-                raise TypeError("no time")
-            built.append(found)
-        except (TypeError, OverflowError):
-            others += 1
-    if others:
-        problems.append(f"{name}: {_were(others, 'record')} skipped, of another form")
-    return built
-
-
-def _build(kind: type[T], values: dict[str, Any]) -> T:
-    """The dataclass, without values that it does not know. Raises TypeError."""
-    known = {
-        part.name: _typed(values[part.name], part.type)
-        for part in fields(kind)  # pyright: ignore[reportArgumentType]
-        if part.name in values
-    }
-    return kind(**known)
-
-
-def _typed(value: Any, kind: Any) -> Any:
-    """The value of a file as this type. Raises TypeError if it is of another."""
-    if kind is Any:
-        return value
-    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, dict):
-        return _build(kind, value)
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is list and isinstance(value, list):
-        return [_typed(part, inner[0]) for part in value]
-    if origin is tuple and isinstance(value, list) and len(value) == len(inner):
-        return tuple(_typed(part, each) for part, each in zip(value, inner, strict=True))
-    if origin is dict and isinstance(value, dict):
-        return {name: _typed(part, inner[1]) for name, part in value.items()}
-    if kind is float and isinstance(value, int | float) and math.isfinite(value):
-        return float(value)
-    if kind is float or origin in (list, tuple, dict) or not isinstance(value, kind):
-        raise TypeError(f"{value!r} is not {kind}")
-    return value
-
-
-def _read_lines(
-    path: Path, problems: list[str], is_required: bool = False
-) -> Iterator[dict[str, Any]]:
-    """The objects of the lines. The last line may be incomplete: the run may be writing it."""
-    damaged = 0
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break  # its rest may be written by now
-                try:
-                    found = json.loads(line)
-                except (ValueError, RecursionError):
-                    found = None
-                if isinstance(found, dict):
-                    yield found
-                else:
-                    damaged += 1
-    except OSError as error:
-        if is_required:
-            raise
-        if not isinstance(error, FileNotFoundError):
-            problems.append(f"{path.name} cannot be read: {error.strerror}")
-    if damaged:
-        problems.append(f"{path.name}: {_were(damaged, 'damaged line')} skipped")
-
-
-def _were(count: int, what: str) -> str:
-    return f"{counted(count, what)} {'was' if count == 1 else 'were'}"
-
-
-def _read_object(
-    path: Path, problems: list[str], parse: Callable[[bytes], Any] = json.loads
-) -> dict[str, Any]:
-    """The object in a file; empty without one."""
-    try:
-        found = parse(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        reason = error.strerror if isinstance(error, OSError) else first_line(error)
-        problems.append(f"{path.name} cannot be read: {reason}")
-        return {}
-    if not isinstance(found, dict):
-        problems.append(f"{path.name} was skipped: it holds no names and values")
-        return {}
-    return found
+    for sample in samples:
+        kept = [*(each for each in kept if each.step < sample.step), sample]
+    return kept

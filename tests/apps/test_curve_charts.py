@@ -22,14 +22,14 @@ from tests.helpers.records import (
 )
 from translate_ddp.apps.reporting.curve_charts import (
     POINTS,
+    curve_charts,
     panels,
-    run_charts,
     run_events,
     thin_series,
     time_unit,
     visible_range,
 )
-from translate_ddp.apps.reporting.run_summary import Clock
+from translate_ddp.apps.reporting.run_summary import summarize
 from translate_ddp.apps.reporting.svg_charts import LEFT, RIGHT, WIDTH
 from translate_ddp.run_record import METRICS_FILE, read_run
 
@@ -41,7 +41,7 @@ X = np.arange(100_000.0)
 def charts_of(folder: Path, title: str) -> tuple[ET.Element, ET.Element]:
     """A chart of the run over steps, and over time."""
     record = read_run(folder)
-    pairs = run_charts(record, Clock.of(record))
+    pairs = curve_charts([summarize(record, 0.0)])
     [(over_steps, over_time)] = (pair for pair in pairs if f"<figcaption>{title}<" in pair[0])
     return svg(over_steps), svg(over_time)
 
@@ -96,14 +96,12 @@ def test_launches_from_a_checkpoint_and_skipped_steps_are_marked(tmp_path: Path)
     skipped = {1: 3.0, 10: 3.0, 20: 3.0, 30: 5.0, 50: 6.0}
     write_curve(tmp_path, "train/skipped_steps", skipped)
     write_events(tmp_path, [launch(0.0, 0), launch(15.0, 10), launch(32.0, 25)])
-    record = read_run(tmp_path)
-    found = run_events(record, Clock.of(record))
-    assert [(each.kind, each.step, each.text) for each in found] == [
-        ("resumed", 10, "step 10"),
-        ("resumed", 25, "step 25"),
-        ("skipped", 1, "3 until step 1"),
-        ("skipped", 30, "2 until step 30"),
-        ("skipped", 50, "1 until step 50"),
+    assert run_events(read_run(tmp_path)) == [
+        ("resumed", 10, 15.0, "step 10"),
+        ("resumed", 25, 32.0, "step 25"),
+        ("skipped", 1, 1.0, "3 until step 1"),
+        ("skipped", 30, 30.0, "2 until step 30"),
+        ("skipped", 50, 50.0, "1 until step 50"),
     ]
 
 
@@ -153,7 +151,7 @@ def test_a_curve_of_any_name_has_a_chart_up_to_a_limited_number():
     others = [f"probe/{number}" for number in range(20)]
     names = ["epoch", *others, "train/skipped_steps", "train/lr"]
     assert [panel.title for panel in panels(names)] == ["Learning rate", *others[:12]]
-    assert [panel.title for panel in panels(names, 4)] == ["Learning rate", *others[:4]]
+    assert [panel.title for panel in panels(names, True)] == ["Learning rate", *others[:4]]
 
 
 def thinned(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -145,7 +145,7 @@ def test_coverage_counts_unknown_tokens_and_new_characters(tmp_path: Path):
     problem(found, "en tokens of validation are unknown")
     folder = tmp_path / "bpe"
     source, _ = inspected(folder, rows, validation).vocabulary.coverage
-    assert source.unknown == 0 and source.bytes > 0
+    assert 0 < source.unknown < 1  # the bytes of the new character
 
 
 def test_the_report_has_short_lines_without_controls(tmp_path: Path):

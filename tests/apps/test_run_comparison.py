@@ -11,17 +11,15 @@ import pytest
 from tests.helpers.charts import drawn, svg, texts
 from tests.helpers.pages import Page, section, tables
 from tests.helpers.records import START, STEPS, launch, write_events, write_metrics, write_run
+from translate_ddp.apps.reporting.curve_charts import LINE_POINTS, curve_charts
 from translate_ddp.apps.reporting.page_template import Paragraph, Table
 from translate_ddp.apps.reporting.run_comparison import (
-    LINE_POINTS,
-    ComparedRun,
-    comparison_charts,
     differences,
     render_comparison,
     run_names,
     scores_table,
 )
-from translate_ddp.apps.reporting.run_summary import summarize
+from translate_ddp.apps.reporting.run_summary import Summary, summarize
 from translate_ddp.apps.reporting.svg_charts import LEFT, RIGHT, WIDTH
 from translate_ddp.run_record import (
     METRICS_FILE,
@@ -34,11 +32,8 @@ from translate_ddp.run_record import (
 NOW = START + 100_000
 
 
-def compared(*records: RunRecord) -> list[ComparedRun]:
-    return [
-        ComparedRun(f"run {number}", record, summarize(record, NOW))
-        for number, record in enumerate(records, 1)
-    ]
+def compared(*records: RunRecord) -> list[Summary]:
+    return [summarize(record, NOW, f"run {number}") for number, record in enumerate(records, 1)]
 
 
 @pytest.fixture
@@ -140,9 +135,7 @@ def test_the_page_has_the_scores_the_differences_and_the_problems(
 def test_the_axes_of_all_charts_end_with_the_longest_run(record: RunRecord, tmp_path: Path):
     write_run(tmp_path / "half", 5, "preempted", planned=5)
     half = read_run(tmp_path / "half")
-    found = [
-        figure for pair in comparison_charts(compared(record, half)) for figure in map(svg, pair)
-    ]
+    found = [figure for pair in curve_charts(compared(record, half)) for figure in map(svg, pair)]
     for figure in found:
         long, short = (drawn(figure, "line")[number][-1][0] for number in (0, 1))
         assert long > short > LEFT
@@ -182,7 +175,7 @@ def test_runs_are_compared_over_their_own_time_of_training(tmp_path: Path):
     write_metrics(tmp_path / "three", [{"step": 1, "time": 7.0, "train/nll": 1.0}])
     found = compared(*(read_run(tmp_path / name) for name in ("three", "one", "two")))
     [(over_steps, over_time)] = (
-        tuple(map(svg, pair)) for pair in comparison_charts(found) if "Learning rate" in pair[0]
+        tuple(map(svg, pair)) for pair in curve_charts(found) if "Learning rate" in pair[0]
     )
     ends = [
         [line[-1][0] if line else None for line in drawn(c, "line")]

@@ -22,7 +22,7 @@ from translate_ddp.modeling.engine import (
 from translate_ddp.modeling.kernels import Linear, PackedWeights
 from translate_ddp.modeling.transformer import DecoderLayer, Transformer
 from translate_ddp.settings import NBestConfig, TokenizerConfig
-from translate_ddp.training.attended import MAX_TOKENS, attention_of, token_texts
+from translate_ddp.training.report_sink import MAX_TOKENS, attention_of, token_texts
 
 CPU = torch.device("cpu")
 DTYPES = [torch.float32, torch.bfloat16]

@@ -21,7 +21,7 @@ from translate_ddp.data.mix import Mix
 from translate_ddp.run_record import RECORD_FILES, read_run
 from translate_ddp.runtime.fault_injection import VARIABLE
 from translate_ddp.settings import MixConfig, Stage
-from translate_ddp.training import attended, report_sink
+from translate_ddp.training import report_sink
 from translate_ddp.training import run as run_module
 from translate_ddp.training.run_info import BINS, count_lengths, count_steps, short_name
 
@@ -30,7 +30,7 @@ def train(arguments: list[str]) -> None:
     """`train.py`, with a stand-in for the process that writes the page."""
     report_sink.MODULE = "tests.helpers.page_process"
     report_sink.END_SECONDS = run_module.RECORD_SECONDS = processes.SECONDS
-    attended.MAX_TOKENS = 1000  # a tiny model writes bytes that are no text, and many
+    report_sink.MAX_TOKENS = 1000  # a tiny model writes bytes that are no text, and many
     processes.run_train(arguments)
 
 
@@ -181,13 +181,6 @@ def test_histogram_of_lengths_has_every_sentence_and_few_bins():
         for length in lengths:
             expected[min(length // (edges[1] - edges[0]), len(expected) - 1)] += 1
         assert found[name] == expected
-
-
-def test_histogram_of_a_large_corpus_is_estimated(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("translate_ddp.training.run_facts.COUNTED_PAIRS", 100)
-    lengths = np.tile(np.array([1, 2, 2, 3, 3, 3, 3], dtype=np.int32), 100)
-    found = count_lengths(Lengths(lengths, lengths))
-    assert sum(found["source_lengths"]) == 700 and len(found["source_lengths"]) <= BINS
 
 
 @pytest.mark.parametrize(

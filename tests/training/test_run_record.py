@@ -106,8 +106,8 @@ def test_damaged_parts_are_skipped_and_reported(tmp_path: Path):
     assert [notice.text for notice in record.notices] == ["b"]
     assert not record.saved and not record.samples and record.validation is None
     named = "\n".join(record.problems)
-    assert "metrics.jsonl: 3 damaged lines were skipped" in named
-    assert "events.jsonl: 1 record was skipped, of another form" in named
+    assert "metrics.jsonl: skipped 3 damaged lines" in named
+    assert "events.jsonl: skipped 1 unreadable record" in named
     for file in ("samples.jsonl", "validation.json", "STATUS.json", "config.yaml"):
         assert file in named
 
@@ -134,9 +134,9 @@ def test_numbers_and_depths_beyond_those_of_python_are_damaged_parts(tmp_path: P
     assert record.notices == [Notice(2.0, 1, "a")] and len(record.samples) == 1
     assert not record.settings and not record.status and record.validation is None
     named = "\n".join(record.problems)
-    assert "metrics.jsonl: 1 damaged line was skipped" in named
-    assert "events.jsonl: 1 damaged line was skipped" in named
-    assert "events.jsonl: 6 records were skipped, of another form" in named
+    assert "metrics.jsonl: skipped 1 damaged line" in named
+    assert "events.jsonl: skipped 1 damaged line" in named
+    assert "events.jsonl: skipped 6 unreadable records" in named
     for name in ("samples.jsonl", "validation.json", "STATUS.json", "config.yaml"):
         assert name in named
     render_run(record, 10.0)
@@ -173,8 +173,8 @@ def test_files_without_names_and_values_are_reported(tmp_path: Path):
     assert not record.settings and not record.status and record.validation is None
     assert sorted(record.problems) == [
         "STATUS.json cannot be read: Is a directory",
-        "config.yaml was skipped: it holds no names and values",
-        "validation.json was skipped: it holds no names and values",
+        "config.yaml cannot be read: it holds no names and values",
+        "validation.json cannot be read: it holds no names and values",
     ]
 
 

@@ -36,7 +36,6 @@ from translate_ddp.runtime.launch import is_restart, launch_names, record_launch
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, Config, Precision
-from translate_ddp.training.attended import attention_of
 from translate_ddp.training.checkpoint import (
     CheckpointStore,
     CheckpointWriter,
@@ -63,7 +62,7 @@ from translate_ddp.training.identity import (
 from translate_ddp.training.logbook import ConsoleSink, JsonlSink, Logbook, read_records
 from translate_ddp.training.metrics import Metric
 from translate_ddp.training.optimizer import allocate_moments, build_optimizer
-from translate_ddp.training.report_sink import ReportSink
+from translate_ddp.training.report_sink import ReportSink, attention_of
 from translate_ddp.training.run_info import (
     NO_STEP_LEFT,
     describe_launch,

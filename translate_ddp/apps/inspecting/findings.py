@@ -27,7 +27,7 @@ MAX_OTHER_LETTERS = 0.05  # of a script that the language has not; Latin is in t
 MIN_VALIDATION_PAIRS = 100
 MIN_TRAINING_PAIRS = 500
 MAX_DAYS = 3
-MAX_UNKNOWN, MAX_BYTES = 0.005, 0.02  # shares of the tokens of validation
+MAX_UNKNOWN = 0.02  # of the tokens of validation
 
 # Dropped rows that point to a defect of the files: the share from which they do, and what to do.
 DROPPED = {
@@ -138,13 +138,12 @@ def _training(found: Inspection) -> Iterator[Problem]:
     for language, coverage in zip(
         found.config.corpus.languages, found.vocabulary.coverage, strict=True
     ):
-        advice = "Raise --vocab_size, or check the language of validation."
         if coverage.unknown > MAX_UNKNOWN:
-            text = f"{coverage.unknown:.1%} of the {language} tokens of validation are unknown"
-            yield Problem(text, f"Pass --tokenizer bpe. {advice}")
-        if coverage.bytes > MAX_BYTES:
-            share = f"{coverage.bytes:.1%} of the {language} tokens of validation"
-            yield Problem(f"{share} are parts of characters", advice)
+            yield Problem(
+                f"{coverage.unknown:.1%} of the {language} tokens of validation are unknown or"
+                " parts of characters",
+                "Pass --tokenizer bpe, raise --vocab_size, or check the language of validation.",
+            )
     days = (found.training_seconds or 0) / 86_400
     if days > MAX_DAYS:
         yield Problem(

@@ -33,15 +33,13 @@ VALIDATION_PAIRS = 10_000  # at most, in the coverage
 SIDES = range(2)
 BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")  # of SentencePiece
 ALL_REASONS = "no pair of the dataset is left"
-WARM_UP_STEPS = 5
 
 
 @dataclass(frozen=True)
 class Coverage:
     """Shares of the validation text of one side."""
 
-    unknown: float  # of tokens: [UNK]
-    bytes: float  # of tokens: a part of a character
+    unknown: float  # of tokens: [UNK], or a part of a character
     unseen: float  # of characters: not in the training sample
     unseen_characters: str  # the most frequent of them
 
@@ -244,15 +242,17 @@ def build_vocabulary(
 def _cover(lines: list[str], tokenizer: Tokenizer, seen: set[str]) -> Coverage:
     ids = np.concatenate([np.array(row, dtype=np.int64) for row in tokenizer.encode(lines)])
     pieces, names = tokenizer.pieces(range(len(tokenizer))), tokenizer.names
-    is_part = [
-        "\ufffd" in piece or BYTE_PIECE.fullmatch(name) is not None
-        for piece, name in zip(pieces, names, strict=True)
-    ]
+    is_unknown = np.array(
+        [
+            "\ufffd" in piece or BYTE_PIECE.fullmatch(name) is not None
+            for piece, name in zip(pieces, names, strict=True)
+        ]
+    )
+    is_unknown[UNK] = True
     characters = Counter("".join(lines))
     unseen = Counter({char: characters[char] for char in characters if char not in seen})
     return Coverage(
-        unknown=float((ids == UNK).mean()) if len(ids) else 0.0,
-        bytes=float(np.array(is_part)[ids].mean()) if len(ids) else 0.0,
+        unknown=float(is_unknown[ids].mean()) if len(ids) else 0.0,
         unseen=unseen.total() / max(characters.total(), 1),
         unseen_characters="".join(char for char, _ in unseen.most_common(10)),
     )
@@ -289,24 +289,22 @@ def measure_pace(
     data = PreparedData(dataset, dataset, [], [], vocabulary.tokenizer, {}, "", "", sizes, folder)
     model = build_model(config, data, world)
     optimizer_step = build_step(config, model, world)
-    lengths, tokens, taken, steps = Lengths.of(dataset), 0, 0.0, 0
-    began = before = time.monotonic()
-    total = max(round(seconds), 1)
+    lengths, tokens, steps = Lengths.of(dataset), 0, 0
+    passed, total = 0.0, max(round(seconds), 1)
     with Progress("Seconds of training steps", total, shown=shown, leave=False) as progress:
-        for number, step in enumerate(_endless_steps(config, data, world)):
-            optimizer_step(step, number).loss.item()  # waits for the device
-            duration, before = time.monotonic() - before, time.monotonic()
-            passed = before - began
+        endless = _endless_steps(config, data, world)
+        optimizer_step(next(endless), 0).loss.item()  # the first one also allocates and compiles
+        began = time.monotonic()
+        while not steps or passed < seconds:
+            step = next(endless)
+            steps += 1
+            optimizer_step(step, steps).loss.item()  # waits for the device
+            tokens += int((lengths.source + lengths.target)[step.rows].sum())
+            passed = time.monotonic() - began
             progress.advance(min(int(passed), total) - int(progress.n))
-            # Large models take few steps within the time; at least one after the first is timed.
-            if number >= WARM_UP_STEPS or number and passed >= seconds / 2:
-                tokens += int((lengths.source + lengths.target)[step.rows].sum())
-                taken, steps = taken + duration, steps + 1
-            if steps and passed >= seconds:
-                break
     threads = f"the CPU with {torch.get_num_threads()} threads"
     return Pace(
-        tokens / taken,
+        tokens / passed,
         steps,
         sum(parameter.numel() for parameter in model.parameters()),
         threads if device.type == "cpu" else describe_device(device),

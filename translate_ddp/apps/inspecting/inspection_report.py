@@ -144,13 +144,7 @@ def _lengths(found: Inspection) -> Iterator[Block]:
     rows.append([f"{languages[1]} / {languages[0]} characters", *_quantiles(ratios, ".2f")])
     yield Table("Quantiles of lengths", ["", *QUANTILES, "mean"], rows, has_numbers=True)
     if len(dataset):
-        longest = np.sort(np.maximum(*tokens))
-        limits = np.unique(np.linspace(1, longest[-1], 100).astype(int))
-        fitting = np.searchsorted(longest, limits, side="right") / len(longest)
-        shares = (100 * found.fit_share * fitting).tolist()
-        series = [Series("pairs", shares, limits.tolist())]
-        fit = lines("Pairs that fit, in percent", series, "--seq_len, in tokens")
-        yield Charts([_distribution(languages, tokens), fit])
+        yield Charts([_distribution(languages, tokens)])
 
 
 def _distribution(languages: Sequence[str], tokens: Sequence[np.ndarray]) -> Markup:
@@ -193,14 +187,14 @@ def _vocabulary(found: Inspection) -> Iterator[Block]:
     if vocabulary.is_trained:
         origin = f"{tokenizer.tokenizer}, trained on the same pairs"
     yield Paragraph(
-        untrusted(f"{len(vocabulary.tokenizer):,} tokens, {origin}. Unknown tokens, parts of ")
-        + "characters (bytes) and characters that training does not have are shares of validation."
+        untrusted(f"{len(vocabulary.tokenizer):,} tokens, {origin}. Unknown tokens (or parts ")
+        + "of characters) and characters that training does not have are shares of validation."
     )
     rows = []
     for side, language in enumerate(found.config.corpus.languages):
         coverage = vocabulary.coverage[side]
         has_words = separates_words(language) and len(vocabulary.dataset)
-        shares = (coverage.unknown, coverage.bytes, coverage.unseen)
+        shares = (coverage.unknown, coverage.unseen)
         rows.append(
             [
                 language,
@@ -210,7 +204,7 @@ def _vocabulary(found: Inspection) -> Iterator[Block]:
                 " ".join(map(visible, coverage.unseen_characters)),
             ]
         )
-    columns = ["tokens per word", "per character", "unknown", "bytes", "new characters", ""]
+    columns = ["tokens per word", "per character", "unknown", "new characters", ""]
     yield Table("Coverage of the vocabulary", ["", *columns], rows, has_numbers=True)
 
 

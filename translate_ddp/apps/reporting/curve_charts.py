@@ -1,18 +1,21 @@
 """The charts of the curves of runs, over steps and over time."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
 from translate_ddp.apps.reporting.page_template import untrusted
-from translate_ddp.apps.reporting.run_summary import Clock
+from translate_ddp.apps.reporting.run_summary import Summary
 from translate_ddp.apps.reporting.svg_charts import Limits, Mark, MarkKind, Series, lines
 from translate_ddp.run_record import Curve, RunRecord
 
 POINTS = 400  # of a line at most: a chart is about as many pixels wide
-MAX_OTHERS = 12  # charts of curves that PANELS does not have
+LINE_POINTS = 4 * POINTS  # of all lines of a chart that compares runs: the page is below 1 MB
+MAX_OTHERS, MAX_OTHERS_COMPARED = 12, 4  # charts of curves that PANELS does not have
+NO_CURVE = Curve(np.empty(0), np.empty(0), np.empty(0))
 X_DIGITS, Y_DIGITS = 8, 5  # significant ones in a chart: steps are exact
 FENCE = 3.0  # times the distance of the quartiles (Tukey, Exploratory Data Analysis, 1977)
 LEAST_GAIN = 2  # in the height of lines, for which the first values are not shown
@@ -66,98 +69,97 @@ PANELS = (
 NOT_SHOWN = ("epoch", "train/skipped_steps")
 
 
-def panels(names: Iterable[str], max_others: int = MAX_OTHERS) -> list[Panel]:
-    """The charts for curves of these names: those of PANELS, and one for each other curve."""
-    known = {name for panel in PANELS for name in panel.names} | set(NOT_SHOWN)
-    names = list(names)
+def panels(names: Collection[str], is_compared: bool = False) -> list[Panel]:
+    """The charts for curves of these names: those of PANELS, and one for each other curve.
+
+    Curves that are compared have a chart each.
+    """
     found = [panel for panel in PANELS if not panel.names.keys().isdisjoint(names)]
+    if is_compared:
+        found = [
+            replace(panel, title=f"{panel.title}: {label}", names={name: label})
+            if len(panel.names) > 1
+            else panel
+            for panel in found
+            for name, label in panel.names.items()
+            if name in names
+        ]
+    known = {name for panel in PANELS for name in panel.names} | set(NOT_SHOWN)
     others = [
         Panel(untrusted(name), {name: untrusted(name)}) for name in names if name not in known
     ]
-    return found + others[:max_others]
+    return found + others[: MAX_OTHERS_COMPARED if is_compared else MAX_OTHERS]
 
 
-@dataclass(frozen=True)
-class Line:
-    """A curve, the seconds of training until each of its points, and its name in the legend."""
-
-    name: str
-    curve: Curve
-    seconds: np.ndarray
-
-
-@dataclass(frozen=True)
-class Event:
-    """What a mark shows, and when it happened: the step, and the seconds of training until then."""
+class Event(NamedTuple):
+    """What a mark shows."""
 
     kind: MarkKind
     step: int
-    second: float
+    time: float
     text: str
 
 
-@dataclass(frozen=True)
-class CurveCharts:
-    """Draws the charts of a page, whose axes all end at the same step and at the same time."""
+def curve_charts(runs: Sequence[Summary]) -> list[tuple[Markup, Markup]]:
+    """Each chart over steps and over time; all end at the same step and at the same time.
 
-    last_step: float
-    last_second: float
-    events: Sequence[Event] = ()
-    points: int = POINTS  # of each line, about
-
-    def draw(self, title: str, shown: Sequence[Line], y_from_zero: bool) -> tuple[Markup, Markup]:
-        """The chart over steps and over time. A line without points keeps its colour free."""
-        unit, seconds = time_unit(self.last_second)
-        steps = [line.curve.steps for line in shown]
-        times = [line.seconds / seconds for line in shown]
-        step_marks = [Mark(each.step, each.kind, each.text) for each in self.events]
-        time_marks = [Mark(each.second / seconds, each.kind, each.text) for each in self.events]
-        within = visible_range((line.curve.values for line in shown), y_from_zero)
-
-        def chart(
-            xs: Sequence[np.ndarray], label: str, end: float, marks: Sequence[Mark]
-        ) -> Markup:
-            series = [
-                thin_series(line.name, x, line.curve.values, self.points)
-                for line, x in zip(shown, xs, strict=True)
-            ]
-            return lines(title, series, label, y_from_zero, marks, (0.0, end), within)
-
-        return (
-            chart(steps, "steps", self.last_step, step_marks),
-            chart(times, f"{unit} of training", self.last_second / seconds, time_marks),
-        )
+    The curves of a panel share a chart if there is one run, whose events are marked. Of several
+    runs, each curve has a chart with a line for each run, which keeps its colour free if a run
+    lacks the curve.
+    """
+    unit, length = time_unit(max(run.clock.total for run in runs))
+    over_steps = _charts_over("steps", runs, lambda run, steps, times: steps)
+    over_time = _charts_over(
+        f"{unit} of training", runs, lambda run, steps, times: run.clock.seconds(times) / length
+    )
+    return list(zip(over_steps, over_time, strict=True))
 
 
-def run_charts(record: RunRecord, clock: Clock) -> list[tuple[Markup, Markup]]:
-    """Each chart of a run over steps and over time."""
-    shown = {name: curve for name, curve in record.curves.items() if len(curve)}
-    last_step = max((float(curve.steps[-1]) for curve in shown.values()), default=0.0)
-    charts = CurveCharts(last_step, clock.total, run_events(record, clock))
-    found = []
-    for panel in panels(shown):
-        lines = [
-            Line(label, shown[name], clock.seconds(shown[name].times))
-            for name, label in panel.names.items()
-            if name in shown
+def _charts_over(
+    label: str, runs: Sequence[Summary], place: Callable[[Summary, Any, Any], Any]
+) -> list[Markup]:
+    """The charts over an axis, on which `place` is that of the steps and times of a run."""
+    is_compared = len(runs) > 1
+    points = LINE_POINTS // len(runs) if is_compared else POINTS
+    end = max(float(place(run, run.step, np.inf)) for run in runs)
+    events = [] if is_compared else run_events(runs[0].record)
+    marks = [
+        Mark(float(place(runs[0], step, time)), kind, text) for kind, step, time, text in events
+    ]
+    known = dict.fromkeys(
+        name for run in runs for name, curve in run.record.curves.items() if len(curve)
+    )
+    charts = []
+    for panel in panels(known, is_compared):
+        shown = [
+            (untrusted(run.name) or panel.names[name], run, run.record.curves.get(name, NO_CURVE))
+            for run in runs
+            for name in panel.names
+            if name in known
         ]
-        found.append(charts.draw(panel.title, lines, panel.y_from_zero))
-    return found
+        series = [
+            thin_series(name, place(run, curve.steps, curve.times), curve.values, points)
+            for name, run, curve in shown
+        ]
+        within = visible_range((curve.values for *_, curve in shown), panel.y_from_zero)
+        charts.append(
+            lines(panel.title, series, label, panel.y_from_zero, marks, (0.0, end), within)
+        )
+    return charts
 
 
-def run_events(record: RunRecord, clock: Clock) -> list[Event]:
+def run_events(record: RunRecord) -> list[Event]:
     """Where the run was resumed and where it skipped steps."""
     found = [
-        Event("resumed", launch.step, float(clock.seconds(launch.time)), f"step {launch.step:,}")
+        Event("resumed", launch.step, launch.time, f"step {launch.step:,}")
         for launch in record.launches
         if launch.step
     ]
     if skipped := record.curves.get("train/skipped_steps"):
-        counts, seconds = np.diff(skipped.values, prepend=0), clock.seconds(skipped.times)
+        counts = np.diff(skipped.values, prepend=0)
         for place in np.flatnonzero(counts > 0):
-            step = int(skipped.steps[place])
-            text = f"{counts[place]:.0f} until step {step:,}"
-            found.append(Event("skipped", step, float(seconds[place]), text))
+            step, time = int(skipped.steps[place]), float(skipped.times[place])
+            found.append(Event("skipped", step, time, f"{counts[place]:.0f} until step {step:,}"))
     return found
 
 
@@ -174,19 +176,18 @@ def visible_range(curves: Iterable[np.ndarray], y_from_zero: bool) -> Limits | N
     out is what is beyond Tukey's outer fences of its curve. They are left out only if that shows
     the others at least twice as large. Later values are never left out: a run may diverge.
     """
-    found = [finite for values in curves if len(finite := values[np.isfinite(values)])]
-    if not found:
-        return None
-    kept: list[np.ndarray] = []
-    for values in found:
-        first, third = np.percentile(values, (25, 75))
-        reach = FENCE * (third - first)
-        is_usual = (values >= first - reach) & (values <= third + reach)
-        kept.append(values[np.argmax(is_usual) :])
-    floor = [np.zeros(1)] if y_from_zero else []
-    everything, usual = np.concatenate(floor + found), np.concatenate(floor + kept)
-    gains = LEAST_GAIN * np.ptp(usual) <= np.ptp(everything)
-    return (float(usual.min()), float(usual.max())) if gains and np.ptp(usual) else None
+    full = [0.0] if y_from_zero else []
+    usual = list(full)
+    for values in curves:
+        finite = values[np.isfinite(values)]
+        if len(finite):
+            first, third = np.percentile(finite, (25, 75))
+            from_middle = np.abs(finite - (first + third) / 2)
+            kept = finite[np.argmax(from_middle <= (FENCE + 0.5) * (third - first)) :]
+            full += [finite.min(), finite.max()]
+            usual += [kept.min(), kept.max()]
+    gains = full and 0 < LEAST_GAIN * np.ptp(usual) <= np.ptp(full)
+    return (float(min(usual)), float(max(usual))) if gains else None
 
 
 def thin_series(name: str, x: np.ndarray, y: np.ndarray, count: int = POINTS) -> Series:

@@ -1,7 +1,8 @@
 """The report of one run as an HTML page."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from translate_ddp.apps.reporting.curve_charts import run_charts
+from translate_ddp.apps.reporting.curve_charts import curve_charts
 from translate_ddp.apps.reporting.page_template import (
     Block,
     Charts,
@@ -30,19 +31,16 @@ from translate_ddp.apps.reporting.page_template import (
     render_page,
     untrusted,
 )
-from translate_ddp.apps.reporting.run_summary import Summary, best_score, epoch_at, summarize
+from translate_ddp.apps.reporting.run_summary import Summary, last_score, scores_of, summarize
 from translate_ddp.apps.reporting.svg_charts import Bar, Series, bars, lines, shortened
 from translate_ddp.apps.reporting.translation_scores import few, marked, worst
 from translate_ddp.data.tokenizer import SPACE
 from translate_ddp.quantities import describe_seconds, number, size
 from translate_ddp.run_record import (
     REPORT_FILE,
-    Attention,
-    Curve,
     LastValidation,
     LaunchFacts,
     RunRecord,
-    SampleRows,
     read_run,
 )
 from translate_ddp.runtime.files import write_atomically
@@ -55,11 +53,29 @@ MAX_REASONS = 20  # of dropped rows
 MAX_SAMPLES = 5  # sentences
 VERSIONS = 10  # of a sentence's translation; one that stays the same for some time is one
 WORST = 10  # sentences
-MAX_ATTENTION = 3  # pictures
-MAX_TOKENS = 40  # of each side of a picture
 TOKEN_CHARACTERS = 16  # of a token at most
 OF_100 = ("BLEU", "chrf")  # scores from 0 to 100
+DEVICES = {"cuda": "GPU", "cpu": "CPU"}
 LABELS = {"loss": "loss (nats/token)", "chrf": "chrF", "cer": "CER", "wer": "WER"}
+# Fields of the last launch.
+DATA = {
+    "train_pairs": "training pairs",
+    "validation_pairs": "validation pairs",
+    "vocab_size": "vocabulary",
+}
+ENVIRONMENT = {
+    "preset": "preset",
+    "model": "model",
+    "parameters": "parameters",
+    "precision": "precision",
+    "version": "translate_ddp",
+    "torch": "torch",
+    "python": "Python",
+    "device": "device",
+    "world_size": "ranks",
+    "nodes": "nodes",
+    "threads": "threads of a rank",
+}
 RESUME = "The same command resumes from the last checkpoint."
 KILLED = "STATUS.json says that the run is running, but no process holds the folder."
 
@@ -76,34 +92,33 @@ def render_run(record: RunRecord, now: float) -> str:
 
     While the run goes on, browsers load it again once a minute.
     """
-    summary = summarize(record, now)
-    launch = summary.launch
-    parts = [f"{launch.model}, "] if launch.model else []
-    parts += [f"preset {launch.preset}. "] if launch.preset else []
-    of = f" of {summary.total_steps:,}" if summary.total_steps else ""
-    parts.append(f"As of {utc(now)} UTC: step {summary.step:,}{of}.")
+    run = summarize(record, now)
+    launch = run.launch
     languages = (untrusted(name or "?") for name in (launch.lang_src, launch.lang_tgt))
     return render_page(
         Page(
             title=f"{' to '.join(languages)}: {untrusted(' '.join(launch.datasets))}",
-            subtitle=untrusted("".join(parts)),
-            tiles=list(_tiles(summary)),
-            top=list(_top(summary, record)),
+            subtitle=f"As of {utc(now)} UTC: step {steps_text(run)}.",
+            tiles=list(_tiles(run)),
+            top=list(_top(run)),
             sections=[
-                Section("curves", "Scores and curves", list(_curves(record, summary))),
-                Section("samples", "Sentences at each validation", _samples(record)),
+                Section("curves", "Scores and curves", list(_curves(run))),
+                Section("samples", "Sentences at each validation", list(_samples(record))),
                 Section("validation", "Last validation", list(_validation(record.validation))),
                 Section("data", "Data", list(_data(launch))),
-                Section("settings", "Settings", list(_settings(record, launch))),
-                Section("environment", "Environment", list(_environment(launch))),
-                Section(
-                    "checkpoints", "Checkpoints", list(_checkpoints(record, launch.best_metric))
-                ),
-                Section("history", "History", list(_history(record, summary))),
+                Section("settings", "Settings", list(_settings(run))),
+                Section("environment", "Model and environment", list(_environment(launch))),
+                Section("checkpoints", "Checkpoints", list(_checkpoints(run))),
+                Section("history", "History", list(_history(run))),
             ],
-            is_loaded_again=summary.state == "running",
+            is_loaded_again=run.state == "running",
         )
     )
+
+
+def steps_text(run: Summary) -> str:
+    """`720 of 1,800`."""
+    return f"{run.step:,} of {run.total_steps:,}" if run.total_steps else f"{run.step:,}"
 
 
 def score_text(metric: str, value: float) -> str:
@@ -126,48 +141,48 @@ def utc(time: float) -> str:
 # --- state and progress ---
 
 
-def _tiles(summary: Summary) -> Iterator[tuple[str, str]]:
-    yield "state", summary.state
-    epochs = f" of {summary.launch.num_epochs}" if summary.launch.num_epochs else ""
-    yield "epoch", f"{number(round(summary.epoch, 2))}{epochs}"
-    yield "training time", describe_seconds(summary.clock.total)
-    if summary.seconds_left is not None:
-        yield "time left", f"about {describe_seconds(summary.seconds_left)}"
-    if summary.tokens_per_second is not None:
-        yield "recent tokens/s", number(summary.tokens_per_second)
-    for name, score in (("best", summary.best), ("last", summary.last)):
+def _tiles(run: Summary) -> Iterator[tuple[str, str]]:
+    yield "state", run.state
+    epochs = f" of {run.launch.num_epochs}" if run.launch.num_epochs else ""
+    yield "epoch", f"{number(round(run.epoch, 2))}{epochs}"
+    yield "training time", describe_seconds(run.clock.total)
+    if run.seconds_left is not None:
+        yield "time left", f"about {describe_seconds(run.seconds_left)}"
+    if run.tokens_per_second is not None:
+        yield "recent tokens/s", number(run.tokens_per_second)
+    for name, score in (("best", run.best), ("last", run.last)):
         if score is not None:
-            metric = summary.launch.best_metric
+            metric = run.launch.best_metric
             yield f"{name} {LABELS.get(metric, metric)}", score_text(metric, score.value)
 
 
-def _top(summary: Summary, record: RunRecord) -> Iterator[Block]:
+def _top(run: Summary) -> Iterator[Block]:
     """The progress, why the run does not go on, and problems of its record."""
-    if summary.seconds_left is not None:
+    if run.seconds_left is not None:
         progress = '<progress max="{}" value="{}" aria-label="Finished steps"></progress>'
-        yield Paragraph(Markup(progress).format(summary.total_steps, summary.step))
-    reason, problems = str(record.status.get("reason", "")), []
-    if summary.state == "finished" and reason:
+        yield Paragraph(Markup(progress).format(run.total_steps, run.step))
+    reason = str(run.record.status.get("reason", ""))
+    if run.state == "finished" and reason:
         yield Paragraph(f"It has finished early: {untrusted(reason)}.")
-    elif summary.state == "failed":
-        problems.append(f"The run has failed: {reason or 'no reason was recorded'}")
-    elif summary.state == "preempted":
-        problems.append(f"The run was stopped on request ({reason}). {RESUME}")
-    elif summary.state == "killed":
-        problems.append(f"{KILLED} {RESUME}")
-    if problems or record.problems:
-        yield Problems(list(map(Problem, problems + record.problems)))
+    ends = {
+        "failed": f"The run has failed: {reason or 'no reason was recorded'}",
+        "preempted": f"The run was stopped on request ({reason}). {RESUME}",
+        "killed": f"{KILLED} {RESUME}",
+    }
+    problems = [ends[run.state]] if run.state in ends else []
+    if problems := problems + run.record.problems:
+        yield Problems(list(map(Problem, problems)))
 
 
 # --- scores and curves ---
 
 
-def _curves(record: RunRecord, summary: Summary) -> Iterator[Block]:
-    scores = _scores(record, summary)
+def _curves(run: Summary) -> Iterator[Block]:
+    scores, validation = _scores(run), run.record.validation
     yield scores if scores.rows else Paragraph("There is no validation yet.")
-    if record.validation and record.validation.bleu_signature:
-        yield Paragraph(f"Signature of BLEU: {untrusted(record.validation.bleu_signature)}")
-    if charts := run_charts(record, summary.clock):
+    if validation and validation.bleu_signature:
+        yield Paragraph(f"Signature of BLEU: {untrusted(validation.bleu_signature)}")
+    if charts := curve_charts([run]):
         yield Curves(charts)
         yield Paragraph(
             "Losses of training are those of the steps since the point before. The training "
@@ -176,54 +191,58 @@ def _curves(record: RunRecord, summary: Summary) -> Iterator[Block]:
         )
 
 
-def _scores(record: RunRecord, summary: Summary) -> Table:
+def _scores(run: Summary) -> Table:
     """The scores at the best and the last validation, and those of the average."""
+    record, metric = run.record, run.launch.best_metric
     names = [each.name for each in METRICS if f"validation/{each.name}" in record.curves]
-    names.sort(
-        key=lambda name: name != summary.launch.best_metric
-    )  # the first one is seen on a phone
-    found = [("best", "validation", summary.best.step)] if summary.best else []
-    for title, group in (("last", "validation"), ("average", "validation_average")):
-        curves = [curve for name, curve in record.curves.items() if name.startswith(f"{group}/")]
-        step = max((int(curve.steps[-1]) for curve in curves if len(curve)), default=None)
-        found += [(title, group, step)] if step is not None else []
-    rows = []
-    for title, group, step in found:
-        epoch = number(round(epoch_at(record, step), 2))
-        cells = [_score_at(record, group, name, step) for name in names]
-        rows.append([f"{title}: epoch {epoch}", *cells])
+    names.sort(key=lambda name: name != metric)  # the first one is seen on a phone
+    average = last_score(record, f"validation_average/{metric}")
+    rows = [
+        [
+            f"{title}: epoch {epoch_text(record, score.step)}",
+            *(_score_at(record, f"{group}/{name}", score.step) for name in names),
+        ]
+        for title, group, score in (
+            ("best", "validation", run.best),
+            ("last", "validation", run.last),
+            ("average", "validation_average", average),
+        )
+        if score
+    ]
     columns = ["", *(LABELS.get(name, name) for name in names)]
     return Table("Scores of validations", columns, rows, has_numbers=True)
 
 
-def _score_at(record: RunRecord, group: str, name: str, step: int) -> str:
-    value = _value_at(record.curves.get(f"{group}/{name}"), step)
-    return "" if value is None else score_text(name, value)
+def _score_at(record: RunRecord, name: str, step: int) -> str:
+    """The score at this step; "" if there is none."""
+    values = (each.value for each in scores_of(record, name) if each.step == step)
+    return next((score_text(name.rpartition("/")[2], value) for value in values), "")
 
 
-def _value_at(curve: Curve | None, step: int) -> float | None:
-    """The value at this step; None if there is none."""
-    places = np.flatnonzero(curve.steps == step) if curve else []
-    return float(curve.values[places[0]]) if curve and len(places) else None
+def epoch_text(record: RunRecord, step: int) -> str:
+    """The epochs done at a step, as `2.5`; "0" if the record does not say."""
+    curve = record.curves.get("epoch")
+    return number(round(float(np.interp(step, curve.steps, curve.values)), 2)) if curve else "0"
 
 
 # --- translations ---
 
 
-def _samples(record: RunRecord) -> list[Block]:
+def _samples(record: RunRecord) -> Iterator[Block]:
     """The sentences of the last validation with their translations at all validations."""
     if not record.samples:
-        return []
+        return
     explanation = Markup(
         "From the oldest to the newest. <mark>Marked</mark>: words that differ from the reference. "
         "Of more than {0} different translations, {0} are shown, with the first and the last."
     )
     found = []
-    for source, reference, _ in record.samples[-1].rows[:MAX_SAMPLES]:
+    for place, (source, reference, _) in enumerate(record.samples[-1].rows[:MAX_SAMPLES]):
         translations = [
-            (validation.step, text)
-            for validation in record.samples
-            if (text := _translation(validation, source, reference)) is not None
+            (each.step, text)
+            for each in record.samples
+            for *sentence, text in each.rows[place : place + 1]
+            if sentence == [source, reference]
         ]
         groups = [list(same) for _, same in groupby(translations, key=itemgetter(1))]
         versions = [
@@ -231,18 +250,13 @@ def _samples(record: RunRecord) -> list[Block]:
             for same in few(groups, VERSIONS)
         ]
         found.append(Sample(source, reference, versions))
-    return [Paragraph(explanation.format(VERSIONS)), Samples(found)]
-
-
-def _translation(validation: SampleRows, source: str, reference: str) -> str | None:
-    """That of the first such sentence; None if there is none."""
-    found = (text for src, tgt, text in validation.rows if (src, tgt) == (source, reference))
-    return next(found, None)
+    yield Paragraph(explanation.format(VERSIONS))
+    yield Samples(found)
 
 
 def _steps_text(record: RunRecord, first: int, last: int) -> str:
     """`epoch 3`, `epoch 3 to 5`, or steps if the record has no epochs."""
-    epochs = [number(round(epoch_at(record, step), 2)) for step in (first, last)]
+    epochs = [epoch_text(record, step) for step in (first, last)]
     unit, ends = ("epoch", epochs) if "0" not in epochs else ("step", [f"{first:,}", f"{last:,}"])
     return f"{unit} {' to '.join(dict.fromkeys(ends))}"
 
@@ -251,17 +265,14 @@ def _validation(validation: LastValidation | None) -> Iterator[Block]:
     if validation is None:
         return
     yield Paragraph(f"Step {validation.step:,}, {len(validation.rows):,} sentences.")
-    complete = [each for each in validation.attention if _is_complete(each)]
-    if complete:
+    if validation.attention:
         yield Paragraph(
             "Attention: the weights of the source tokens (columns) for each predicted token "
             "(rows), the mean of all layers and heads. A dot (·) is a space."
         )
-        for each in complete[:MAX_ATTENTION]:
-            weights = [of_token[:MAX_TOKENS] for of_token in each.weights[:MAX_TOKENS]]
-            predicted = map(_token, each.predicted)
-            rows = list(zip(predicted, weights, strict=False))
-            yield HeatMap(each.sentence, list(map(_token, each.source[:MAX_TOKENS])), rows)
+    for each in validation.attention:
+        rows = list(zip(map(_token, each.predicted), each.weights, strict=False))
+        yield HeatMap(each.sentence, list(map(_token, each.source)), rows)
     if found := worst(validation.rows, WORST):
         samples = [
             Sample(src, tgt, [(f"chrF {each.score:.1f}", marked(tgt, text))])
@@ -272,11 +283,6 @@ def _validation(validation: LastValidation | None) -> Iterator[Block]:
         yield Details(summary, [Samples(samples)])
 
 
-def _is_complete(attention: Attention) -> bool:
-    is_square = all(len(weights) == len(attention.source) for weights in attention.weights)
-    return is_square and 0 < len(attention.weights) == len(attention.predicted)
-
-
 def _token(text: str) -> str:
     """The token, with a dot for the sign of a space, which fonts show as a thick line."""
     return shortened(untrusted(text), TOKEN_CHARACTERS).replace(SPACE, "·")
@@ -285,19 +291,23 @@ def _token(text: str) -> str:
 # --- facts ---
 
 
+def facts(launch: LaunchFacts, labels: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The labels and the values of these fields; those that are unknown are left out."""
+    values = {label: getattr(launch, name) for name, label in labels.items()}
+    return [
+        (label, f"{value:,}" if isinstance(value, int) else value)
+        for label, value in values.items()
+        if value
+    ]
+
+
 def _data(launch: LaunchFacts) -> Iterator[Block]:
     """Sizes of the corpus; nothing for a run that did not record them."""
     if not launch.train_pairs:
         return
-    yield Values(
-        [
-            ("training pairs", f"{launch.train_pairs:,}"),
-            ("validation pairs", f"{launch.validation_pairs:,}"),
-            ("dropped rows", f"{sum(launch.dropped.values()):,}"),
-            ("vocabulary", f"{launch.vocab_size:,} tokens"),
-            ("padding", f"{launch.padding:.1%} of the tokens of a step"),
-        ]
-    )
+    dropped = f"{sum(launch.dropped.values()):,}"
+    padding = f"{launch.padding:.1%} of the tokens of a step"
+    yield Values([*facts(launch, DATA), ("dropped rows", dropped), ("padding", padding)])
     charts = []
     if launch.dropped:
         counts = sorted(launch.dropped.items(), key=lambda each: -each[1])[:MAX_REASONS]
@@ -312,57 +322,40 @@ def _data(launch: LaunchFacts) -> Iterator[Block]:
     yield Charts(charts)
 
 
-def _settings(record: RunRecord, launch: LaunchFacts) -> Iterator[Block]:
+def _settings(run: Summary) -> Iterator[Block]:
     """The settings that differ from the preset, and those of config.yaml."""
-    if launch.changed:
+    if changed := run.launch.changed:
         yield Paragraph("Settings that differ from the preset:")
-        yield Values([(name, flag_text(value)) for name, value in launch.changed.items()])
-    if record.settings:
-        rows = [(name, flag_text(value) or "–") for name, value in record.settings.items()]
+        yield Values([(name, flag_text(value)) for name, value in changed.items()])
+    if settings := run.record.settings:
+        rows = [(name, flag_text(value) or "–") for name, value in settings.items()]
         yield Details("All settings, as in config.yaml", [Values(rows)])
 
 
 def _environment(launch: LaunchFacts) -> Iterator[Block]:
-    """Versions, precision and ranks of the last launch."""
-    programs = ("translate_ddp", launch.version), ("torch", launch.torch), ("Python", launch.python)
-    rows = [
-        ("model", f"{launch.parameters:,} parameters" if launch.parameters else ""),
-        ("precision", launch.precision),
-        ("versions", ", ".join(f"{name} {version}" for name, version in programs if version)),
-        ("ranks", ranks(launch) if launch.ranks else ""),
-        *(("", rank) for rank in launch.ranks[:MAX_ROWS]),
-    ]
-    if known := [(name, value) for name, value in rows if value]:
-        yield Values(known)
+    """Model, versions, precision and ranks of the last launch."""
+    if launch.ranks:
+        ranks = (("", rank) for rank in launch.ranks[:MAX_ROWS])
+        yield Values([*facts(launch, ENVIRONMENT), *ranks])
 
 
-def ranks(launch: LaunchFacts) -> str:
-    """`8 on 2 nodes`, `1`."""
-    nodes = f" on {launch.nodes:,} nodes" if launch.nodes > 1 else ""
-    return f"{launch.world_size:,}{nodes}"
-
-
-def _checkpoints(record: RunRecord, metric: str) -> Iterator[Block]:
+def _checkpoints(run: Summary) -> Iterator[Block]:
     """The files in the folder, the newest first."""
-    best = best_score(record, metric)
+    record, metric = run.record, run.launch.best_metric
+    found = filter(None, map(parse_name, record.folder.glob("*.pt")))
+    newest = sorted(found, key=lambda each: each.order, reverse=True)
     rows = []
-    for path in sorted(record.folder.glob("*.pt")):
-        if (found := parse_name(path)) is None:
-            continue
-        score = _score_at(record, "validation", metric, found.step)
-        is_best = best is not None and found.step == best.step and found.epoch is not None
-        shown = f"{score} (best)" if score and is_best else score
-        epoch = "" if found.epoch is None else str(found.epoch)
-        cells = [epoch, f"{found.step:,}", _file_size(path), shown, path.name]
-        rows.append((found.order, cells))
-    if not rows:
-        yield Paragraph("The folder has none.")
-        return
-    newest = [cells for _, cells in sorted(rows, reverse=True)[:MAX_ROWS]]
-    columns = ["epoch", "step", "size", LABELS.get(metric, metric), "file"]
-    yield Table("Checkpoints", columns, newest, short_columns=4)
-    if len(rows) > MAX_ROWS:
-        yield Paragraph(f"The newest {MAX_ROWS} of {len(rows):,}.")
+    for each in newest[:MAX_ROWS]:
+        score = _score_at(record, f"validation/{metric}", each.step)
+        if run.best and each.step == run.best.step and each.epoch is not None:
+            score += " (best)"
+        epoch = "" if each.epoch is None else str(each.epoch)
+        rows.append([epoch, f"{each.step:,}", _file_size(each.path), score, each.path.name])
+    if rows:
+        columns = ["epoch", "step", "size", LABELS.get(metric, metric), "file"]
+        yield Table("Checkpoints", columns, rows, short_columns=4)
+    if len(newest) > MAX_ROWS:
+        yield Paragraph(f"The newest {MAX_ROWS} of {len(newest):,}.")
 
 
 def _file_size(path: Path) -> str:
@@ -375,48 +368,45 @@ def _file_size(path: Path) -> str:
 # --- history ---
 
 
-def _history(record: RunRecord, summary: Summary) -> Iterator[Block]:
-    columns = ["start (UTC)", "from step", "ranks", "time", "end"]
+def _history(run: Summary) -> Iterator[Block]:
+    record = run.record
     if record.launches:
-        rows = _launches(record, summary)[-MAX_ROWS:]
-        yield Table("Launches", columns, rows, short_columns=4)
-        yield Paragraph(f"Cost: {_cost(record, summary.clock.of_launches)}.")
+        columns = ["start (UTC)", "from step", "ranks", "time", "end"]
+        yield Table("Launches", columns, _launches(run)[-MAX_ROWS:], short_columns=4)
+        yield Paragraph(f"Cost: {_cost(run)}.")
     # Of equal notices, the last one.
     once = sorted({each.text: each for each in record.notices}.values(), key=lambda each: each.time)
-    if once:
-        shown = once[-MAX_NOTICES:]
+    if shown := once[-MAX_NOTICES:]:
         of = f" of {len(once):,}" if len(once) > len(shown) else ""
         rows = [[utc(each.time), f"{each.step:,}", each.text.replace("\n", " ")] for each in shown]
         table = Table("Notices", ["time (UTC)", "step", "notice"], rows, short_columns=2)
         yield Details(f"The last {len(shown)}{of} notices", [table])
 
 
-def _launches(record: RunRecord, summary: Summary) -> list[list[str]]:
+def _launches(run: Summary) -> list[list[str]]:
     """When each launch began and how it ended."""
+    launches = run.record.launches
     rows = []
-    starts = [*(launch.time for launch in record.launches[1:]), float("inf")]
-    seconds = summary.clock.of_launches
-    for launch, next_start, length in zip(record.launches, starts, seconds, strict=True):
-        ends = [end for end in record.ends if launch.time <= end.time < next_start]
-        if ends:
-            ended = f"{ends[-1].state}: {ends[-1].reason}".removesuffix(": ")
-        elif launch is record.launches[-1]:
-            ended = summary.state
-        else:
-            ended = "without a record: killed, or its machine was lost"
-        device = {"cuda": "GPU", "cpu": "CPU"}.get(launch.device, launch.device)
-        where = f"{ranks(launch)} × {device}" if device else ranks(launch)
+    next_starts = [*(launch.time for launch in launches[1:]), float("inf")]
+    for launch, until, seconds in zip(launches, next_starts, run.clock.of_launches, strict=True):
+        ended = "without a record: killed, or its machine was lost"
+        if launch is launches[-1]:
+            ended = run.state
+        for end in run.record.ends:
+            if launch.time <= end.time < until:
+                ended = f"{end.state}: {end.reason}".removesuffix(": ")
+        nodes = f" on {launch.nodes:,} nodes" if launch.nodes > 1 else ""
+        where = f"{launch.world_size:,}{nodes} × {DEVICES.get(launch.device, launch.device)}"
         begun = [utc(launch.time), f"{launch.step:,}"]
-        rows.append([*begun, where, describe_seconds(length), ended])
+        rows.append([*begun, where, describe_seconds(seconds), ended])
     return rows
 
 
-def _cost(record: RunRecord, seconds: Sequence[float]) -> str:
+def _cost(run: Summary) -> str:
     """The core or GPU hours of all launches."""
-    hours: dict[str, float] = {}
-    for launch, length in zip(record.launches, seconds, strict=True):
+    hours: dict[str, float] = defaultdict(float)
+    for launch, seconds in zip(run.record.launches, run.clock.of_launches, strict=True):
         is_gpu = launch.device == "cuda"
         count = launch.world_size * (1 if is_gpu else launch.threads)
-        unit = "GPU" if is_gpu else "core"
-        hours[unit] = hours.get(unit, 0.0) + count * length / 3600
+        hours["GPU" if is_gpu else "core"] += count * seconds / 3600
     return " and ".join(f"{amount:,.3g} {unit} hours" for unit, amount in hours.items())

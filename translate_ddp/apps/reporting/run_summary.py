@@ -1,6 +1,7 @@
 """The main facts of a run: what it trains, its state, progress, time and scores."""
 
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,8 @@ class Score:
 class Summary:
     """The facts; those that the record does not hold are empty, 0 or None."""
 
+    record: RunRecord
+    name: str  # beside other runs
     launch: LaunchFacts  # the last one
     state: str  # as in STATUS.json, or killed, or unknown
     step: int
@@ -72,7 +75,7 @@ class Summary:
     last: Score | None
 
 
-def summarize(record: RunRecord, now: float) -> Summary:
+def summarize(record: RunRecord, now: float, name: str = "") -> Summary:
     """The facts at the time `now`."""
     launch, state = last_launch(record), run_state(record.folder, record.status)
     is_at_work = state == "running" and is_in_use(record.folder)
@@ -80,13 +83,14 @@ def summarize(record: RunRecord, now: float) -> Summary:
     logged = max(steps, default=0)
     # Not all steps are logged, but the run saved or stopped at some of them.
     later = [each.step for each in (*record.saved, *record.ends) if each.time >= launch.time]
-    step = max(logged, launch.step, *later, 0)
+    step = max(logged, launch.step, *later)
     epochs = record.curves.get("epoch")
     epoch = float(epochs.values[-1]) * step / max(logged, 1) if epochs else 0.0
-    has_all_epochs = epoch >= launch.num_epochs > 0
-    total = step if has_all_epochs else launch.total_steps  # the launch knew only an estimate
-    scores = record.curves.get(f"validation/{launch.best_metric}")
+    # The launch knew only an estimate.
+    total = step if epoch >= launch.num_epochs > 0 else launch.total_steps
     return Summary(
+        record=record,
+        name=name,
         launch=launch,
         state=state,
         step=step,
@@ -96,7 +100,7 @@ def summarize(record: RunRecord, now: float) -> Summary:
         seconds_left=_seconds_left(record, launch, step, total) if state == "running" else None,
         tokens_per_second=_recent(record.curves.get("train/tokens_per_second"), launch),
         best=best_score(record, launch.best_metric),
-        last=Score(float(scores.values[-1]), int(scores.steps[-1])) if scores else None,
+        last=last_score(record, f"validation/{launch.best_metric}"),
     )
 
 
@@ -123,22 +127,24 @@ def best_score(record: RunRecord, metric: str) -> Score | None:
 
     None without a finite one.
     """
-    curve = record.curves.get(f"validation/{metric}")
-    if curve is None or not np.isfinite(curve.values).any():
-        return None
-    higher = next((each.higher_is_better for each in METRICS if each.name == metric), True)
-    ranked = np.where(np.isfinite(curve.values), curve.values if higher else -curve.values, -np.inf)
-    of_epochs = np.isin(curve.steps, [each.step for each in record.saved if each.epoch is not None])
-    if (np.isfinite(ranked) & of_epochs).any():
-        ranked = np.where(of_epochs, ranked, -np.inf)
-    place = int(np.argmax(ranked))
-    return Score(float(curve.values[place]), int(curve.steps[place]))
+    scores = [each for each in scores_of(record, f"validation/{metric}") if isfinite(each.value)]
+    ends = {each.step for each in record.saved if each.epoch is not None}
+    scores = [each for each in scores if each.step in ends] or scores
+    is_lower_better = any(each.name == metric and not each.higher_is_better for each in METRICS)
+    best = min if is_lower_better else max
+    return best(scores, key=lambda each: each.value, default=None)
 
 
-def epoch_at(record: RunRecord, step: int) -> float:
-    """The epochs done at a step; 0.0 if the record does not say."""
-    curve = record.curves.get("epoch")
-    return float(np.interp(step, curve.steps, curve.values)) if curve else 0.0
+def last_score(record: RunRecord, name: str) -> Score | None:
+    """The last value of a curve; None without one."""
+    return next(reversed(scores_of(record, name)), None)
+
+
+def scores_of(record: RunRecord, name: str) -> list[Score]:
+    """The values of a curve."""
+    if (curve := record.curves.get(name)) is None:
+        return []
+    return list(map(Score, curve.values.tolist(), curve.steps.astype(int).tolist()))
 
 
 def _seconds_left(record: RunRecord, launch: LaunchFacts, step: int, total: int) -> float | None:

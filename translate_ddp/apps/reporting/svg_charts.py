@@ -11,6 +11,7 @@ import unicodedata
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -29,7 +30,6 @@ MAX_DECIMALS, MOST_WRITTEN = 6, 1e7  # of a tick; others are written as 1e+07
 MAX_DOTS = 12  # series with at most so many values have a dot at each
 NEAREST = 5  # marks of one kind that are nearer become one
 BETWEEN = "|"  # of the texts of values
-LARGEST = 1e300  # the differences of larger values are not finite
 FARTHEST = 1e5  # places outside of the chart: browsers draw with 32 bits
 CHARACTER_WIDTH, WIDE_CHARACTER = 6.5, 12.0  # about, of the font in charts.css
 LEGEND_ROW, LEGEND_CHARACTERS = 16, 44
@@ -86,10 +86,8 @@ def lines(
     The x axis covers at least `x_range`. The y axis covers only `y_within`, if that is given: lines
     leave the chart there, and a text states how far they go.
     """
-    shown = [_drawable(each) for each in series]
-    marks = [mark for mark in marks if is_drawable(mark.x)]
-    xs = [x for each in shown for x in each.x] + [mark.x for mark in marks] + [*x_range]
-    ys = [y for each in shown for y in each.y if is_drawable(y)] or [0.0]
+    xs = [x for each in series for x in each.x] + [mark.x for mark in marks] + [*x_range]
+    ys = [y for each in series for y in each.y if math.isfinite(y)] or [0.0]
     full = min([*ys, 0.0] if y_from_zero else ys), max(ys)
     kinds: list[MarkKind] = list(dict.fromkeys(mark.kind for mark in marks))
     # The title names the only line.
@@ -102,18 +100,18 @@ def lines(
     axes = Axes((min(xs, default=0), max(xs, default=0)), y_within or full, height)
     drawn = [legend, axes.draw(x_label), axes.draw_cut(full)]
     drawn += [_draw_marks(axes, kind, [m for m in marks if m.kind == kind]) for kind in kinds]
-    drawn.append(axes.window([_line(axes, n % COLORS, each) for n, each in enumerate(shown)]))
+    drawn.append(axes.window([_line(axes, n % COLORS, each) for n, each in enumerate(series)]))
     attributes = Markup(' data-points="{}" data-area="{} {}"').format(
         clean(x_label), axes.top, axes.bottom
     )
-    return _figure(title, _summary(x_label, shown), drawn, axes.height, attributes)
+    return _figure(title, _summary(x_label, series), drawn, axes.height, attributes)
 
 
 def bars(title: str, items: Iterable[Bar]) -> Markup:
     """A horizontal bar from zero to the value of each item, below its label."""
-    items = [bar for bar in items if is_drawable(bar.value)]
-    least = min([0.0, *(bar.value for bar in items)])
-    span = max([0.0, *(bar.value for bar in items)]) - least or 1
+    items = list(items)
+    values = [0.0, *(bar.value for bar in items)]
+    least, span = min(values), max(values) - min(values) or 1
     beside = max((_text_width(bar.text) for bar in items), default=0) + 10
     unit = max(WIDTH - beside, WIDTH / 2) / span
     shape = Markup(
@@ -136,27 +134,32 @@ def standalone(*charts: Markup) -> str:
 
     It has a background of its own, as its colours may be dark where the page around it is light.
     """
-    root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "group"})
-    ET.SubElement(root, "style").text = STYLE.read_text(encoding="utf-8")
-    ET.SubElement(root, "rect", {"class": "background", "width": "100%", "height": "100%"})
+    heading = Markup('<text class="heading" x="{}" y="{}">{}</text>')
     titles: list[str] = []
+    parts: list[Markup] = []
     y = MARGIN
     for title, drawing in map(ET.fromstring, charts):
-        heading = ET.SubElement(
-            root, "text", {"class": "heading", "x": f"{MARGIN}", "y": f"{y + 12}"}
-        )
-        heading.text = title.text or ""
-        titles.append(heading.text)
         height = int(drawing.get("viewBox", "").split()[3])
         drawing.attrib |= {"x": f"{MARGIN}", "y": f"{y + HEADING}", "height": f"{height}"}
         drawing.set("width", f"{WIDTH}")
-        root.append(drawing)
+        titles.append(title.text or "")
+        parts.append(heading.format(MARGIN, y + 12, titles[-1]))
+        parts.append(Markup(ET.tostring(drawing, encoding="unicode")))
         y += HEADING + height + MARGIN
-    root.set("aria-label", "; ".join(titles))
-    root.set("viewBox", f"0 0 {WIDTH + 2 * MARGIN} {y}")
-    root.set("width", f"{ZOOM * (WIDTH + 2 * MARGIN):.0f}")
-    root.set("height", f"{ZOOM * y:.0f}")
-    return ET.tostring(root, encoding="unicode") + "\n"
+    width = WIDTH + 2 * MARGIN
+    return Markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" role="group" aria-label="{}" '
+        'viewBox="0 0 {} {}" width="{:.0f}" height="{:.0f}"><style>{}</style>'
+        '<rect class="background" width="100%" height="100%"/>{}</svg>\n'
+    ).format(
+        "; ".join(titles),
+        width,
+        y,
+        ZOOM * width,
+        ZOOM * y,
+        STYLE.read_text("utf-8"),
+        Markup("").join(parts),
+    )
 
 
 # --- axes ---
@@ -210,11 +213,6 @@ class Axes:
         return Markup(
             '<svg class="window" y="{0}" width="{1}" height="{2}" viewBox="0 {0} {1} {2}">{3}</svg>'
         ).format(self.top - EDGE, WIDTH, PLOT_HEIGHT + 2 * EDGE, Markup("").join(drawn))
-
-
-def is_drawable(value: float) -> bool:
-    """Whether a value has a place: neither NaN nor infinite."""
-    return abs(value) < LARGEST
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -306,26 +304,12 @@ def _legend(entries: Sequence[tuple[Markup, str]]) -> tuple[Markup, float]:
 # --- parts of charts of lines ---
 
 
-def _drawable(series: Series) -> Series:
-    """Without points that have no x; y that have no place become NaN, which is a gap."""
-    points = [(x, y) for x, y in zip(series.x, series.y, strict=True) if is_drawable(x)]
-    ys = [y if is_drawable(y) else math.nan for _, y in points]
-    return Series(series.name, ys, [x for x, _ in points])
-
-
 def _line(axes: Axes, color: int, series: Series) -> Markup:
-    """The line, dots, and the texts of the values for `charts.js`."""
+    """The line, dots if there are few values, and the texts of the values for `charts.js`."""
     points = list(zip(series.x, series.y, strict=True))
-    places = [(axes.x(x), axes.y(y)) if is_drawable(y) else None for x, y in points]
-    drawn = [point for point in points if is_drawable(point[1])]
-    padded = [None, *places, None]
-    dotted = [
-        place
-        for before, place, after in zip(padded, places, padded[2:], strict=False)
-        if place and (len(drawn) <= MAX_DOTS or before is None is after)
-    ]
-    # A line of length 0 is a dot, as lines have round ends.
-    dots = "".join(f"{_path([place])}h0" for place in dotted)
+    places = [(axes.x(x), axes.y(y)) if math.isfinite(y) else None for x, y in points]
+    drawn = _finite(series)
+    dots = filter(None, places) if len(drawn) <= MAX_DOTS else ()
     return Markup(
         '<g class="color-{}"><title>{}</title>'
         '<path class="line" d="{}" data-x="{}" data-y="{}"/><path class="dots" d="{}"/></g>'
@@ -335,14 +319,21 @@ def _line(axes: Axes, color: int, series: Series) -> Markup:
         _path(places),
         BETWEEN.join(number(x) for x, _ in drawn),
         BETWEEN.join(number(y) for _, y in drawn),
-        dots,
+        "".join(_path([place]) for place in dots),
     )
 
 
+def _finite(series: Series) -> list[Place]:
+    return [point for point in zip(series.x, series.y, strict=True) if math.isfinite(point[1])]
+
+
 def _path(places: Sequence[Place | None]) -> str:
-    """The `d` of a path through the places; a None is a gap."""
+    """The `d` of a path through the places; a None is a gap.
+
+    Each part begins with a line of length 0, which is a dot, as lines have round ends.
+    """
     return "".join(
-        f"{'L' if before else 'M'}{place[0]:.1f} {place[1]:.1f}"
+        f"L{place[0]:.1f} {place[1]:.1f}" if before else f"M{place[0]:.1f} {place[1]:.1f}h0"
         for before, place in zip([None, *places], places, strict=False)
         if place
     )
@@ -352,7 +343,7 @@ def _summary(x_label: str, series: Sequence[Series]) -> str:
     """The first, last, lowest and highest value of each series."""
     parts = [f"Lines over {x_label}."]
     for each in series:
-        points = [(x, y) for x, y in zip(each.x, each.y, strict=True) if is_drawable(y)]
+        points = _finite(each)
         if not points:
             parts.append(f"{each.name}: no values.")
             continue
@@ -365,19 +356,14 @@ def _summary(x_label: str, series: Sequence[Series]) -> str:
 
 def _draw_marks(axes: Axes, kind: MarkKind, marks: Sequence[Mark]) -> Markup:
     """A vertical line for each mark of one kind; marks that are close to each other have one."""
-    groups: list[tuple[float, list[str]]] = []
-    for mark in sorted(marks, key=lambda mark: mark.x):
-        x = axes.x(mark.x)
-        if groups and x - groups[-1][0] < NEAREST:
-            groups[-1][1].append(mark.text)
-        else:
-            groups.append((x, [mark.text]))
     path = Markup(
         '<path class="mark {0}" data-at="{1:.1f}" d="M{1:.1f} {2}V{3}"><title>{4}</title></path>'
     )
     parts: list[Markup] = []
-    for x, texts in groups:
-        more = f" and {len(texts) - 1:,} more" if len(texts) > 1 else ""
-        name = clean(f"{kind}: {texts[0]}{more}")
-        parts.append(path.format(kind, x, axes.bottom, axes.top, name))
+    ordered = sorted(marks, key=lambda mark: mark.x)
+    for _, close in groupby(ordered, key=lambda mark: axes.x(mark.x) // NEAREST):
+        first, *others = close
+        more = f" and {len(others):,} more" if others else ""
+        name = clean(f"{kind}: {first.text}{more}")
+        parts.append(path.format(kind, axes.x(first.x), axes.bottom, axes.top, name))
     return Markup("").join(parts)
