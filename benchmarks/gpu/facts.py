@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import torch
 
@@ -24,11 +23,6 @@ DATA_SHEET_TFLOPS = {
     "RTX 4090": 165.0,
     "A10": 125.0,
 }
-# Needed by some parts of this benchmark, and by runs and tests of the project.
-OPTIONAL = (
-    "transformers accelerate triton pytest pytest_timeout xdist sacrebleu jiwer tqdm yaml datasets "
-    "wandb"
-).split()
 COPIED_BYTES = {"cuda": 2**30, "cpu": 2**26}
 DRIVER_FACTS = "driver_version,clocks.max.sm,power.limit"
 
@@ -40,10 +34,7 @@ def facts(setup: Setup) -> Iterator[Case]:
 
 
 def software() -> Measurement:
-    installed = [name for name in OPTIONAL if find_spec(name)]
     values = machine.facts() | {
-        "libraries installed": ", ".join(installed) or "none",
-        "libraries missing": ", ".join(n for n in OPTIONAL if n not in installed) or "none",
         "PYTORCH_ALLOC_CONF": os.environ.get("PYTORCH_ALLOC_CONF", "not set"),
     }
     return Measurement(values, {"table": "list"})

@@ -33,12 +33,12 @@ from benchmarks.common import (
     read_settings,
     select,
 )
-from benchmarks.corpus import Corpus
 from benchmarks.machine import facts
 from benchmarks.report import Row, write_report
 from benchmarks.rounds import run_once
 from benchmarks.time_to_quality.scoring import score_snapshots
 from benchmarks.training import write_task
+from benchmarks.workbench import Corpus
 from translate_ddp.apps.reporting.svg_charts import Series, lines, standalone
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.training.metrics import bleu_signature
