@@ -26,7 +26,6 @@ from benchmarks.report import Row, shown
 from translate_ddp.apps.reporting.svg_charts import Bar, bars, standalone
 
 SAMPLE_SECONDS = 0.5  # between two samples of the memory
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 Result = dict[str, Any]  # of one measurement
 
@@ -108,7 +107,7 @@ def run_once(
     line of stderr, or with another reason.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        peak_bytes, end, code = 0, time.monotonic() + timeout, None
+        peak_mib, end, code = 0.0, time.monotonic() + timeout, None
         environment = environment or os.environ | OFFLINE
         child = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=err)
         try:
@@ -117,7 +116,8 @@ def run_once(
                     code = child.wait(sample_seconds)
                 if code is None and time.monotonic() > end:
                     raise Failed(f"it took longer than {timeout:.0f} s")
-                peak_bytes = max(peak_bytes, sum(map(resident_bytes, descendants(child.pid))))
+                resident = (_read_mib(pid, "status", ["VmRSS"]) for pid in descendants(child.pid))
+                peak_mib = max(peak_mib, sum(resident))
                 watch(child.pid)
         finally:
             for pid in descendants(child.pid) if child.poll() is None else ():
@@ -128,7 +128,7 @@ def run_once(
             raise Failed(_last_line(err) or f"exit code {code}")
         with suppress(ValueError):
             if isinstance(result := json.loads(_last_line(out)), dict):
-                return result | {"peak_rss_mib": peak_bytes / 2**20}
+                return result | {"peak_rss_mib": peak_mib}
         raise Failed("its last line of output is not a JSON object")
 
 
@@ -145,14 +145,6 @@ def descendants(root: int) -> list[int]:
     for pid in found:  # the list grows during the loop
         found += children.get(pid, [])
     return found
-
-
-def resident_bytes(pid: int) -> int:
-    """Resident memory of a process; 0 if it has ended."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
-    except (OSError, IndexError):
-        return 0
 
 
 def _last_line(file: IO[str]) -> str:

@@ -44,7 +44,6 @@ class Training:
     meters: StepMeters
     world: World
     position: Position = field(default_factory=Position)
-    skipped_steps: int = 0  # up to the last log record
 
     @property
     def sampler(self) -> StepSampler:
@@ -56,7 +55,7 @@ class Training:
     def log(self) -> None:
         """Compute the values of a log record."""
         totals = self.meters.totals()
-        self.skipped_steps += sum(self.meters.take_skipped(0, len(self.meters.tokens)))
+        self.meters.take_skipped(0, len(self.meters.tokens))
         self.meters.means(totals)
         self.meters.clear()
 

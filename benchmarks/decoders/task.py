@@ -23,7 +23,13 @@ from translate_ddp.data.preparation import prepare
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import length_limit
-from translate_ddp.settings import CheckpointConfig, CorpusConfig, ModelConfig, TokenizerConfig
+from translate_ddp.settings import (
+    AugmentConfig,
+    CheckpointConfig,
+    CorpusConfig,
+    ModelConfig,
+    TokenizerConfig,
+)
 from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.training.open_checkpoint import saved_model
 from translate_ddp.training.state import RunState
@@ -167,8 +173,9 @@ def read_corpus(folder: Path, trained: Trained, count: int) -> tuple[Ids, list[s
     """The first `count` pairs of the run's validation set, then of its training set."""
     run = trained.config
     corpus, tokenizer = CorpusConfig.of(run["corpus"]), TokenizerConfig(**run["tokenizer"])
-    seq_len, perturb = run["batches"]["seq_len"], run.get("augment", {}).get("perturb", False)
-    data = load_prepared(prepare(corpus, tokenizer, seq_len, folder / "data", perturb))
+    seq_len, saved = run["batches"]["seq_len"], run.get("augment", {})
+    augment = AugmentConfig(saved.get("perturb", False), saved.get("bpe_dropout", 0.0))
+    data = load_prepared(prepare(corpus, tokenizer, seq_len, folder / "data", augment))
     parts = (data.validation, data.train)
     pairs = (part[row] for part in parts for row in range(len(part)))
     sources, targets = zip(*itertools.islice(pairs, count), strict=True)

@@ -9,14 +9,8 @@ from typing import Any, Literal
 
 from benchmarks.common import Values, as_flags
 
-CPU_SHAPE = {
-    "d_model": 64,
-    "num_heads": 4,
-    "d_ff": 128,
-    "num_encoder_layers": 1,
-    "num_decoder_layers": 1,
-    "seq_len": 64,
-}
+CPU_SHAPE = {"d_model": 64, "num_heads": 4, "d_ff": 128, "seq_len": 64}
+CPU_SHAPE |= {"num_encoder_layers": 1, "num_decoder_layers": 1}
 CPU_TOKENS_DIVISOR = 40  # a step of 25,000 tokens has 625 on a CPU
 STEP_TOKENS = 25_000  # the target tokens of a step of base and big
 

@@ -13,16 +13,8 @@ from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable
 from benchmarks.machine import matrix_peaks, seconds_of
 
 # Dense bf16 TFLOP/s of the data sheets; the first name contained in the GPU's name is used.
-DATA_SHEET_TFLOPS = {
-    "H200": 989.0,
-    "H100 PCIe": 756.0,
-    "H100": 989.0,
-    "A100": 312.0,
-    "L40S": 362.0,
-    "L4": 121.0,
-    "RTX 4090": 165.0,
-    "A10": 125.0,
-}
+DATA_SHEET_TFLOPS = {"H200": 989.0, "H100 PCIe": 756.0, "H100": 989.0, "A100": 312.0}
+DATA_SHEET_TFLOPS |= {"L40S": 362.0, "L4": 121.0, "RTX 4090": 165.0, "A10": 125.0}
 COPIED_BYTES = {"cuda": 2**30, "cpu": 2**26}
 DRIVER_FACTS = "driver_version,clocks.max.sm,power.limit"
 
@@ -35,7 +27,7 @@ def facts(setup: Setup) -> Iterator[Case]:
 
 def software() -> Measurement:
     values = machine.facts() | {
-        "PYTORCH_ALLOC_CONF": os.environ.get("PYTORCH_ALLOC_CONF", "not set"),
+        "PYTORCH_ALLOC_CONF": os.environ.get("PYTORCH_ALLOC_CONF", "not set")
     }
     return Measurement(values, {"table": "list"})
 

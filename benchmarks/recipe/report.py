@@ -65,6 +65,7 @@ def compare(system: Sequence[np.ndarray], baseline: Sequence[np.ndarray]) -> Dif
 
 
 TITLE = "Recipes on Multi30k en-de"
+DIFFERENCE = "Difference to {}, BLEU"
 NOTE = (
     "BLEU: mean over the seeds (least to most). Greedy and beam on validation with their best "
     "average and length penalty; test with the settings chosen on validation for each seed. "
@@ -97,7 +98,7 @@ def write_recipe_report(settings: RecipeReport) -> None:
         if name not in names:
             raise UserError(f"There is no record of {name!r}, only of {', '.join(names)}.")
     found = {name: compare_all(runs, name, settings) for name in settings.against}
-    charts = [bars(title(name), interval_bars(each)) for name, each in found.items()]
+    charts = [bars(DIFFERENCE.format(name), interval_bars(each)) for name, each in found.items()]
     records = [record for each in runs.values() for record in each]
     write_report(
         "recipe",
@@ -108,10 +109,6 @@ def write_recipe_report(settings: RecipeReport) -> None:
         notes=[NOTE, *comparisons(found), *origins(records)],
         figure=standalone(*charts) if charts else "",
     )
-
-
-def title(against: str) -> str:
-    return f"Difference to {against}, BLEU"
 
 
 def summary(records: Sequence[Record]) -> Values:
@@ -186,7 +183,7 @@ def comparisons(found: Mapping[str, Differences]) -> list[str]:
             Row(key, {k: v for split, d in splits.items() for k, v in shown_difference(split, d)})
             for key, splits in differences.items()
         ]
-        notes += [f"## {title(against)}", table(rows)]
+        notes += [f"## {DIFFERENCE.format(against)}", table(rows)]
     note = (
         f"Intervals of 95 % and two-sided p by paired bootstrap over the sentences, "
         f"{RESAMPLES:,} resamples, all seeds with the same sentences."

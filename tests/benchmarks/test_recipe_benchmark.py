@@ -16,14 +16,7 @@ from sacrebleu.significance import PairedTest
 
 from benchmarks.common import ROOT, as_flags
 from benchmarks.recipe import report, scoring
-from benchmarks.recipe.record import (
-    Record,
-    Scored,
-    Setting,
-    best,
-    load_records,
-    save_translations,
-)
+from benchmarks.recipe.record import Record, Scored, Setting, best, load_records, save_translations
 from benchmarks.recipe.report import RecipeReport, compare, sentence_counts, write_recipe_report
 from benchmarks.recipe.scoring import CONVENTIONS, TEST, read_lines
 from benchmarks.recipe.scoring import test_settings as settings_for_test

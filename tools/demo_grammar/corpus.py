@@ -7,14 +7,7 @@ from inspect import signature
 from itertools import cycle
 from types import ModuleType
 
-from tools.demo_grammar import (
-    dialogue,
-    english,
-    everyday,
-    fragments,
-    identity,
-    statements,
-)
+from tools.demo_grammar import dialogue, english, everyday, fragments, identity, statements
 from tools.demo_grammar.clauses import Pair, sentence
 from tools.demo_grammar.phrases import Phrase
 from tools.demo_grammar.sampling import Sampler
