@@ -20,6 +20,7 @@ from benchmarks.recipe.record import Record, Scored, Setting, best, load_records
 from benchmarks.recipe.report import RecipeReport, compare, sentence_counts, write_recipe_report
 from benchmarks.recipe.scoring import CONVENTIONS, TEST, read_lines
 from benchmarks.recipe.scoring import test_settings as settings_for_test
+from tests import faults
 from tests.helpers.commands import environment
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.errors import UserError
@@ -183,7 +184,7 @@ def test_recipe_is_trained_scored_and_recorded(tmp_path: Path):
         variables = environment() | changed
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=variables)
 
-    stopped = run(**{FAULT_VARIABLE: "batch:3=term"})
+    stopped = run(**{FAULT_VARIABLE: faults.request("term", "batch", time=3)})
     assert stopped.returncode == 2 and "train.py ended with code 3" in stopped.stderr
     assert not (tmp_path / "recipe").exists()
     done = run()

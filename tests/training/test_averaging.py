@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests import faults
 from tests.helpers.commands import translate_ddp
 from tests.helpers.faults import Run
 from tests.helpers.runs import (
@@ -177,11 +178,15 @@ def test_run_validates_its_average_once_and_its_weights_stay_the_same(
     assert records(run.folder) == before
 
 
-STOP = "validating:3=term validating:3=sleep:1"
+STOP = faults.several(
+    faults.request("term", "validating", time=3), faults.sleep(1, "validating", time=3)
+)
 
 
 # The eleventh checkpoint is that of the last epoch.
-@pytest.mark.parametrize("fault", ["validating:3=kill", "saving:11=kill", STOP])
+@pytest.mark.parametrize(
+    "fault", [faults.kill("validating", time=3), faults.kill("saving", time=11), STOP]
+)
 def test_average_is_logged_once_whatever_interrupts_it(run: Run, fault: str):
     straight, flags = run.copy("straight"), ["--average", "2"]
     straight.start(*flags).succeed()
@@ -191,7 +196,7 @@ def test_average_is_logged_once_whatever_interrupts_it(run: Run, fault: str):
     else:
         first.succeed()
         assert run.status["state"] == "preempted"
-    assert len(averages(run.folder)) == (fault == "saving:11=kill")
+    assert len(averages(run.folder)) == (fault == faults.kill("saving", time=11))
     assert epoch_file(run.folder, 1) and not list(run.folder.glob("tmodel_epoch_0002_*"))
     run.start(*flags).succeed()
     assert len(averages(run.folder)) == 1

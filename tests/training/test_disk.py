@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import checkpoints, last_state, tensors
@@ -18,9 +19,24 @@ from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore, CheckpointWriter
 
-SINGLE_FAILURES = ["saving:2=enospc", "writing:150=enospc", "syncing:2=eio", "renaming:2=eio"]
-SINGLE_FAILURES += ["saving:2=enospc saving:4=enospc saving:6=enospc"]  # never three in a row
-SINGLE_FAILURES += ["published:2=eio", "pruning:1=eio", "metrics:2-3=enospc"]
+SINGLE_FAILURES = [
+    faults.full_disk("saving", time=2),
+    faults.full_disk("writing", time=150),
+    faults.disk_error("eio", "syncing", time=2),
+    faults.disk_error("eio", "renaming", time=2),
+]
+SINGLE_FAILURES += [
+    faults.several(
+        faults.full_disk("saving", time=2),
+        faults.full_disk("saving", time=4),
+        faults.full_disk("saving", time=6),
+    )
+]  # never three in a row
+SINGLE_FAILURES += [
+    faults.disk_error("eio", "published", time=2),
+    faults.disk_error("eio", "pruning"),
+    faults.full_disk("metrics", time=2, until=3),
+]
 
 
 @pytest.mark.parametrize("fault", SINGLE_FAILURES)
@@ -33,13 +49,13 @@ def test_single_disk_failures_change_nothing(run: Run, fault: str):
 
 @pytest.mark.parametrize("save", [5, 10, 11])  # of epoch 1, the last step, epoch 2
 def test_a_failed_save_leaves_no_epoch_without_its_file(run: Run, save: int):
-    run.start(fault=f"saving:{save}=enospc").succeed()
+    run.start(fault=faults.full_disk("saving", time=save)).succeed()
     epochs = {name.split("_step")[0] for name in checkpoints(run.folder) if "epoch" in name}
     assert epochs == {"tmodel_epoch_0001", "tmodel_epoch_0002"}
 
 
 def test_three_failed_saves_in_a_row_end_the_run_with_the_error_of_the_disk(run: Run):
-    output = run.start(size=2, fault="syncing:2-4=enospc").fail()
+    output = run.start(size=2, fault=faults.full_disk("syncing", time=2, until=4)).fail()
     assert output.count("error: Could not save a checkpoint") == 1
     assert output.count("No space left on device") == 3 and "Traceback" not in output
     assert run.saved_steps == [4]
@@ -54,14 +70,14 @@ def test_three_failed_saves_in_a_row_end_the_run_with_the_error_of_the_disk(run:
 def test_disk_that_becomes_unwritable_ends_the_run_with_its_error(
     run: Run, error: str, message: str
 ):
-    output = run.start(fault=f"saving:2-4={error}").fail()
+    output = run.start(fault=faults.disk_error(error, "saving", time=2, until=4)).fail()
     assert output.count(message) == 3 and output.count("error: Could not save a checkpoint") == 1
     run.start().succeed()
     run.assert_uninterrupted()
 
 
 def test_failed_last_save_is_an_error(run: Run):
-    output = run.start("--max_steps", "8", fault="saving:2=enospc").fail()
+    output = run.start("--max_steps", "8", fault=faults.full_disk("saving", time=2)).fail()
     assert "error: Could not save a checkpoint" in output and "Finished" not in output
 
 
@@ -134,7 +150,7 @@ def test_checkpoint_is_renamed_after_its_content_and_its_metrics_are_synced(
 
 
 def test_weights_that_are_not_finite_are_not_saved(run: Run):
-    output = run.start(fault="updated:8=nan").fail()
+    output = run.start(fault=faults.nan("updated", time=8)).fail()
     assert output.count("error: The weights are not finite at step 8: it was not saved.") == 1
     assert run.saved_steps == [4]
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from config import parse, parse_with_names
+from tests import faults
 from tests.helpers import processes
 from tests.helpers.commands import translate_ddp
 from tests.helpers.faults import Run
@@ -105,7 +106,7 @@ def test_new_run_has_the_weights_and_the_loss_of_the_file(
 def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: Path):
     straight = Run(child.flags, tmp_path / "straight", child.uninterrupted, None)
     straight.start(size=2).succeed()
-    child.start(size=2, fault="batch:6=kill").kill_rest()
+    child.start(size=2, fault=faults.kill("batch", time=6)).kill_rest()
     file.unlink()
     output = child.start(size=2).succeed()
     assert f"Resuming from {child.folder}/tmodel_step_00000004-" in output

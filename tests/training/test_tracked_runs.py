@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from config import parse
+from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, records, status
@@ -132,7 +133,11 @@ def test_failing_run_reports_its_error_before_it_closes_wandb(tiny_run: list[str
     # Closing takes as long as a launcher waits before it kills the ranks.
     bounds = {"END_SECONDS": 1, "TEARDOWN_SECONDS": 0.5}
     with WandbServer("hangs after init") as server:
-        variables = {"WANDB_MODE": "online", "HOME": str(tmp_path), VARIABLE: "batch:5=raise"}
+        variables = {
+            "WANDB_MODE": "online",
+            "HOME": str(tmp_path),
+            VARIABLE: faults.error("batch", time=5),
+        }
         job = processes.start(train, tmp_path, 1, server.variables | variables, tiny_run, bounds)
         assert job.wait() == [1]
     output = job.text()

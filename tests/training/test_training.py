@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from config import parse
+from tests import faults
 from tests.helpers import processes
 from tests.helpers.corpora import write_parallel
 from tests.helpers.faults import Run
@@ -39,7 +40,7 @@ def test_bf16_with_muon_and_a_linear_schedule_trains_and_resumes_exactly(run: Ru
     chosen = ["--precision", "bf16", "--optimizer", "muon", "--schedule", "linear"]
     straight = run.copy("straight")
     assert "bf16" in straight.start(*chosen, size=2).succeed()
-    run.start(*chosen, size=2, fault="batch:8@0=kill").kill_rest()
+    run.start(*chosen, size=2, fault=faults.kill("batch", time=8, rank=0)).kill_rest()
     run.start(*chosen, size=2).succeed()
     assert_same_state(straight.folder, run.folder)
     assert losses(run.folder)[-1] < losses(run.folder)[0]
@@ -190,7 +191,7 @@ SIMCUT = ["--simcut", "3"]
 def test_killed_run_with_simcut_resumes_exactly(run: Run):
     straight = run.copy("straight")
     straight.start(*SIMCUT, size=2).succeed()
-    run.start(*SIMCUT, size=2, fault="batch:7@0=kill").kill_rest()
+    run.start(*SIMCUT, size=2, fault=faults.kill("batch", time=7, rank=0)).kill_rest()
     run.start(*SIMCUT, size=2).succeed()
     assert_same_run(straight.folder, run.folder)
     logged = [record for record in records(run.folder) if "train/loss" in record]
