@@ -79,7 +79,7 @@ def section(title: str, found: Sequence[Measurement]) -> Iterator[str]:
     yield from dict.fromkeys(m.raw["note"] for m in done if "note" in m.raw)
 
 
-MODULES = dict.fromkeys(("sweep", "compiled", "waits"), "training")  # the others have their own
+OF_TRAINING = ("sweep", "compiled", "waits")  # parts in the module of training
 
 
 def work(part: str, setup: Setup) -> None:
@@ -90,7 +90,8 @@ def work(part: str, setup: Setup) -> None:
     record = Record.load(setup.folder)
 
     def run_cases() -> Measurement:
-        module = importlib.import_module(f"benchmarks.gpu.{MODULES.get(part, part)}")
+        name = "training" if part in OF_TRAINING else part
+        module = importlib.import_module(f"benchmarks.gpu.{name}")
         for case in getattr(module, part)(setup):
             record.add(attempt(part, case, setup))
         return Measurement()
