@@ -49,26 +49,18 @@ def read_settings(
     Exits with code 2 and a message if the flags are unusable. Raises UserError if the results
     folder cannot be written to.
     """
-    return _with_folder(tyro.cli(settings, args=words, **_options(description)))
-
-
-def _options(description: str | None) -> dict[str, Any]:
     spec = sys.modules["__main__"].__spec__
     prog = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None
-    return {"prog": prog, "description": description, "use_underscores": True}
-
-
-def _with_folder(found: Parsed) -> Parsed:
-    """Creates the results folder if it is missing."""
+    found = tyro.cli(settings, args=words, prog=prog, description=description, use_underscores=True)
     if isinstance(found, Settings):
         try:
             found.results.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=found.results):
                 pass
         except OSError as error:
+            reason = error.strerror or error
             raise UserError(
-                f"Cannot write to {found.results}: {error.strerror or error}. "
-                "Choose another folder."
+                f"Cannot write to {found.results}: {reason}. Choose another folder."
             ) from None
     return found
 

@@ -18,23 +18,17 @@ from typing import Any
 
 import sacrebleu
 
-from benchmarks.charts import bar_figure
 from benchmarks.common import OWN, Settings, Values, module_command, read_settings, select
-from benchmarks.decoders.prepare import prepare_task, task_facts, train_demo
-from benchmarks.decoders.task import Ids
-from benchmarks.machine import default_device, facts_and_peaks
+from benchmarks.decoders.task import Ids, prepare_task, task_facts, train_demo
+from benchmarks.machine import facts_and_peaks
 from benchmarks.report import write_report
-from benchmarks.rounds import Outcome, Outcomes, raw, rows, run_rounds
+from benchmarks.rounds import Outcome, Outcomes, bar_figure, raw, rows, run_rounds
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import report_errors
-from translate_ddp.modeling.engine import default_max_tokens
 
 PACE = "sentences_per_second"
 BAR = "sentences/s"
 GENERATE = "transformers generate"
-# Tokens; results with the other sizes are compared with those of the first.
-BATCHES = (default_max_tokens(default_device()), 256, 1024, 8192, 1)
-ONE_BY_ONE = 100  # sentences
 TIMEOUT_SECONDS = 900
 TITLE = "Decoding with the same weights"
 NOTE = (
@@ -91,16 +85,6 @@ def contestants(beam_width: int) -> dict[str, list[str]]:
     }
 
 
-def by_batch() -> dict[str, list[str]]:
-    """The commands of our greedy search in fp32 with batches of several sizes."""
-    return {
-        f"in batches of {tokens:,} tokens" if tokens > 1 else "one by one": module_command(
-            "decoders.ours", {"max_tokens": tokens, "sentences": ONE_BY_ONE if tokens == 1 else 0}
-        )
-        for tokens in BATCHES
-    }
-
-
 def main() -> None:
     with report_errors(), tempfile.TemporaryDirectory() as folder:
         settings = read_settings(DecodingBenchmark, __doc__)
@@ -110,16 +94,15 @@ def main() -> None:
         texts = (settings.source, settings.reference, settings.sentences)
         trained, task, references = prepare_task(work, model_folder, *texts)
         outcomes, found = run(commands, work, settings.rounds)
-        batched = run(by_batch(), work, 1)
         further = partial(further_values, outcomes, found, trained.tokenizer, references)
         write_report(
             "decoding",
             TITLE,
             rows(outcomes, PACE, BAR, further),
             facts=facts_and_peaks() | task_facts(trained, task),
-            raw=raw(outcomes) | raw(batched[0]),
+            raw=raw(outcomes),
             folder=settings.results,
-            notes=[NOTE, independence(*batched)],
+            notes=[NOTE],
             figure=bar_figure(outcomes, PACE, BAR, TITLE),
         )
 
@@ -153,28 +136,12 @@ def further_values(
         values[f"x {GENERATE}"] = outcome.median(PACE) / outcomes[base].median(PACE)
     values["workers x threads"] = outcome.rounds[-1]["arrangement"]
     if own := found.get(f"{OWN} {search}, fp32"):
-        values["equal"] = f"{1 - differing(found[name], own) / len(own):.1%}"
+        equal = sum(a == b for a, b in zip(found[name], own, strict=True))
+        values["equal"] = f"{equal / len(own):.1%}"
     if references:
         texts = tokenizer.decode(found[name])
         values["BLEU"] = f"{sacrebleu.corpus_bleu(texts, [references]).score:.2f}"
     return values
-
-
-def differing(found: Ids, own: Ids) -> int:
-    return sum(a != b for a, b in zip(found, own, strict=False))
-
-
-def independence(outcomes: Outcomes, found: Mapping[str, Ids]) -> str:
-    """How many of our translations depend on the size of the batch."""
-    failed = [f"{OWN} {name} failed: {o.failure}" for name, o in outcomes.items() if o.failure]
-    if failed:
-        return failed[0]
-    (first, own), *others = found.items()
-    counts = [f"{differing(ids, own)} of {len(ids):,} {name}" for name, ids in others]
-    return (
-        f"Of the translations by {OWN} in fp32, greedy, {', '.join(counts)} differ from those "
-        f"{first}."
-    )
 
 
 if __name__ == "__main__":

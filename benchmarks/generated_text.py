@@ -5,11 +5,13 @@ long tail, as in text of the web. A target is its source word by word in another
 with a few words left out and a few inserted; numbers, addresses and emoji are equal on both sides.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 TYPES = 200_000  # different words of a language
 CHUNK_PAIRS = 10_000  # generated at once; another size gives another corpus
@@ -69,29 +71,25 @@ class Language:
         return rows.tobytes().translate(None, delete=b"\0").split(b"\n")[:-1]
 
 
-def generate(pairs: int, seed: int = 0, duplicates: float = 0.0) -> Iterator[tuple[Lines, Lines]]:
+def generate(pairs: int, seed: int = 0) -> Iterator[tuple[Lines, Lines]]:
     """Chunks of sources and targets, `pairs` in all; equal arguments give equal lines.
 
-    The share `duplicates` of the pairs are copies of pairs of the first chunk, of a few very often.
-    Of the others, one in a hundred thousand repeats by chance.
+    One pair in a hundred thousand repeats by chance.
     """
     source, target = invent_languages()
     draws = draws_by_frequency()
-    originals: tuple[Lines, Lines] = [], []
     for chunk, start in enumerate(range(0, pairs, CHUNK_PAIRS)):
         random = np.random.default_rng([seed, chunk])
-        rows = min(CHUNK_PAIRS, pairs - start)
-        copies = round(duplicates * (start + rows)) - round(duplicates * start)
-        copies = min(copies, rows - 1)
-        ours, theirs = _sentences(rows - copies, source, target, draws, random)
-        if chunk == 0:
-            originals = ours[:], theirs[:]
-        # Few of them very often: the cube of a uniform number is mostly small.
-        chosen = (random.random(copies) ** 3 * len(originals[0])).astype(np.int64)
-        order = random.permutation(rows).tolist()
-        for lines, copied in zip((ours, theirs), originals, strict=True):
-            lines += [copied[row] for row in chosen.tolist()]
-        yield [ours[row] for row in order], [theirs[row] for row in order]
+        yield _sentences(min(CHUNK_PAIRS, pairs - start), source, target, draws, random)
+
+
+def write_corpus(files: Sequence[Path], pairs: int) -> None:
+    """Write the sources and the targets to two files, with a progress bar. Raises OSError."""
+    source, target = files
+    with source.open("wb") as ours, target.open("wb") as theirs:
+        for sides in tqdm(generate(pairs), total=-(-pairs // CHUNK_PAIRS)):
+            for file, lines in zip((ours, theirs), sides, strict=True):
+                file.write(b"\n".join(lines) + b"\n")
 
 
 @cache

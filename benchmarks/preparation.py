@@ -1,10 +1,10 @@
-"""Preparation of corpora beside `datasets.map` and Eole: pairs per second, memory and disk.
+"""Preparation of corpora beside `datasets.map`: pairs per second, memory and disk.
 
     python -m benchmarks.preparation --pairs 100000 1000000
     python -m benchmarks.preparation --corpus data/train --lang_tgt de --only translate_ddp
 
 Each measurement is one process in new folders, also of its caches and temporary files. Without
---corpus, corpora are generated (`benchmarks.generate_corpus`). Rounds are interleaved. Contestants:
+--corpus, corpora are generated (`generated_text.py`). Rounds are interleaved. Contestants:
 `preparers/`. What is equal and what is not: `benchmarks/README.md`.
 """
 
@@ -20,20 +20,28 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.common import OWN, Settings, Values, module_command, read_settings, select
-from benchmarks.generate_corpus import GeneratedCorpus, write_corpus
+from benchmarks.generated_text import write_corpus
 from benchmarks.machine import facts
-from benchmarks.preparers.task import Task
+from benchmarks.preparers import Task
 from benchmarks.report import Row, short, write_report
-from benchmarks.rounds import Outcome, Outcomes, Result, interleave, raw, rows, run_once
-from benchmarks.usage import Usage, disk_mib
+from benchmarks.rounds import (
+    Outcome,
+    Outcomes,
+    Result,
+    Usage,
+    disk_mib,
+    interleave,
+    raw,
+    rows,
+    run_once,
+)
 from translate_ddp.errors import UserError, report_errors
 
 CONTESTANTS = {  # label -> module
     OWN: "preparers.ours",
     "datasets.map": "preparers.transformers_map",
-    "Eole build_vocab": "preparers.eole_vocab",
 }
-PEERS = ("datasets", "transformers", "eole")
+PEERS = ("datasets", "transformers")
 CACHES = ("home", "huggingface")  # below the folder of a measurement
 UNSET = ("TOKENIZERS_PARALLELISM", "HF_DATASETS_CACHE", "HF_HUB_CACHE")  # of the user
 SAMPLE_SECONDS = 0.2
@@ -64,8 +72,6 @@ class PreparationBenchmark(Settings):
     """Source language."""
     lang_tgt: str = "de"
     """Target language."""
-    duplicates: float = 0.05
-    """Share of generated pairs that are copies of others."""
     vocab_size: int = 16_000
     """Of the joint vocabulary, for all contestants."""
     tokenizer_pairs: int = 150_000
@@ -104,14 +110,13 @@ def provide_task(settings: PreparationBenchmark, pairs: int, work: Path) -> tupl
 
     Raises UserError if the given corpus cannot be read.
     """
-    prefix = Path(settings.corpus or work / f"{pairs}-{settings.duplicates:g}").absolute()
+    prefix = Path(settings.corpus or work / f"{pairs}-pairs").absolute()
     languages = settings.lang_src, settings.lang_tgt
-    generated = GeneratedCorpus(prefix, pairs or 1, settings.duplicates, 0, *languages)
-    if not settings.corpus and not all(file.exists() for file in generated.files):
-        write_corpus(generated)
     jsonl = work / f"{prefix.name}.jsonl"  # not beside a given corpus
     sizes = settings.vocab_size, settings.tokenizer_pairs, settings.processes
     task = Task(str(prefix), jsonl, work, *languages, *sizes)
+    if not settings.corpus and not all(file.exists() for file in task.files):
+        write_corpus(task.files, pairs)
     try:
         return task, write_jsonl(task)
     except (OSError, ValueError) as error:
@@ -166,7 +171,7 @@ def measure(module: str, task: Task, pairs: int, timeout: float, _: int) -> Resu
 
 def write_results(settings: PreparationBenchmark, outcomes: Mapping[int, Outcomes]) -> None:
     about = {
-        "corpus": short(settings.corpus) or f"generated, {settings.duplicates:.0%} copies",
+        "corpus": short(settings.corpus) or "generated",
         "vocabulary": f"{settings.vocab_size:,}",
         "tokenizers of peers": f"trained on {settings.tokenizer_pairs:,} pairs",
         "processes of peers": settings.processes,

@@ -21,10 +21,10 @@ class Vocabulary(Tokenizer):
         return self.size
 
 
-def random_pairs(count: int, vocabulary: int, length: int = 0) -> PreparedData:
-    """Pairs of independent sides with `length` tokens each, or, if 0, as long as real sentences."""
+def random_pairs(count: int, vocabulary: int) -> PreparedData:
+    """Pairs of independent sides, as long as real sentences."""
     random = np.random.default_rng(0)
-    lengths = [np.full(count, length)] * 2 if length else _real_lengths(count, random)
+    lengths = _real_lengths(count, random)
     source, target = (_rows(lengths_N, vocabulary, random) for lengths_N in lengths)
     return _training_data(source, target, vocabulary)
 

@@ -6,12 +6,13 @@ benchmark slows all of them.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +21,11 @@ from typing import IO, Any
 
 from tqdm import tqdm
 
-from benchmarks.common import OFFLINE, ROOT, Failed, Values, last_line
+from benchmarks.common import OFFLINE, OWN, ROOT, Failed, Values, last_line
 from benchmarks.report import Row, shown
+from translate_ddp.apps.reporting.svg_charts import Bar, bars, standalone
 
 SAMPLE_SECONDS = 0.5  # between two samples of the memory
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 Result = dict[str, Any]  # of one measurement
 
@@ -106,7 +107,7 @@ def run_once(
     line of stderr, or with another reason.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        peak_bytes, end, code = 0, time.monotonic() + timeout, None
+        peak_mib, end, code = 0.0, time.monotonic() + timeout, None
         environment = environment or os.environ | OFFLINE
         child = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=err)
         try:
@@ -115,7 +116,8 @@ def run_once(
                     code = child.wait(sample_seconds)
                 if code is None and time.monotonic() > end:
                     raise Failed(f"it took longer than {timeout:.0f} s")
-                peak_bytes = max(peak_bytes, sum(map(resident_bytes, descendants(child.pid))))
+                resident = (_read_mib(pid, "status", ["VmRSS"]) for pid in descendants(child.pid))
+                peak_mib = max(peak_mib, sum(resident))
                 watch(child.pid)
         finally:
             for pid in descendants(child.pid) if child.poll() is None else ():
@@ -126,7 +128,7 @@ def run_once(
             raise Failed(_last_line(err) or f"exit code {code}")
         with suppress(ValueError):
             if isinstance(result := json.loads(_last_line(out)), dict):
-                return result | {"peak_rss_mib": peak_bytes / 2**20}
+                return result | {"peak_rss_mib": peak_mib}
         raise Failed("its last line of output is not a JSON object")
 
 
@@ -145,14 +147,63 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def resident_bytes(pid: int) -> int:
-    """Resident memory of a process; 0 if it has ended."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
-    except (OSError, IndexError):
-        return 0
-
-
 def _last_line(file: IO[str]) -> str:
     file.seek(0)
     return last_line(file.read())
+
+
+def bar_figure(outcomes: Outcomes, key: str, label: str, title: str) -> str:
+    """A bar for each contestant, the median, with minimum and maximum as text."""
+    items = []
+    for name, outcome in outcomes.items():
+        if not outcome.failure:
+            values, length = outcome.all(key), outcome.median(key)
+            color = 0 if name.startswith(OWN) else 7
+            text = f"{shown(length)} ({shown(min(values))} to {shown(max(values))})"
+            items.append(Bar(name, length, text, color))
+    return standalone(bars(f"{title}, {label}", items))
+
+
+MIB = 2**20
+
+
+class Usage:
+    """The most of each quantity over all calls, in MiB.
+
+    `largest_rss_mib`: resident memory of the largest process, also between calls. `anonymous_mib`:
+    anonymous memory of all processes, which the kernel cannot drop; shared pages count once.
+    `disk_mib`: files below the folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.peaks = {"largest_rss_mib": 0.0, "anonymous_mib": 0.0, "disk_mib": 0.0}
+
+    def __call__(self, pid: int) -> None:
+        """Sample the process `pid` and its descendants."""
+        pids = descendants(pid)
+        found = {
+            "largest_rss_mib": max(_read_mib(pid, "status", ["VmHWM"]) for pid in pids),
+            "anonymous_mib": sum(
+                _read_mib(pid, "smaps_rollup", ["Pss_Anon", "Pss_Shmem"]) for pid in pids
+            ),
+            "disk_mib": disk_mib(self.folder),
+        }
+        self.peaks = {name: max(peak, found[name]) for name, peak in self.peaks.items()}
+
+
+def _read_mib(pid: int, file: str, names: Iterable[str]) -> float:
+    """The sum of these fields of a process; 0 if it has ended."""
+    with suppress(OSError):
+        fields = dict(re.findall(r"(\w+):\s+(\d+) kB", Path(f"/proc/{pid}/{file}").read_text()))
+        return sum(int(fields.get(name, 0)) for name in names) / 1024
+    return 0.0
+
+
+def disk_mib(folder: Path) -> float:
+    """The blocks of all files below a folder, which may change meanwhile."""
+    blocks = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            blocks += path.lstat().st_blocks
+    return blocks * 512 / MIB

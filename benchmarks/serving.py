@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import quantiles
 
 from benchmarks.common import ROOT, Failed, Settings, Values, as_flags, python, read_settings
-from benchmarks.decoders.prepare import train_demo
+from benchmarks.decoders.task import train_demo
 from benchmarks.machine import facts
 from benchmarks.report import write_report
 from benchmarks.rounds import Outcome, Result, interleave, raw, rows
@@ -40,6 +40,8 @@ class ServingBenchmark(Settings):
     """Folder of a run; '' trains one on the embedded demo first, about a minute."""
     source: str = ""
     """File of sentences, one per line; '': those of the embedded demo."""
+    target: str = "it"
+    """Language of the translations."""
     seconds: float = 20.0
     """Duration of a measurement."""
     warmup_seconds: float = 3.0
@@ -67,9 +69,7 @@ def server(model_folder: str) -> Iterator[int]:
             process.terminate()
 
 
-def measure(
-    port: int, target: str, clients: int, sentences: list[str], settings: ServingBenchmark
-) -> Result:
+def measure(port: int, clients: int, sentences: list[str], settings: ServingBenchmark) -> Result:
     """Requests per second, and percentiles of the latency in milliseconds."""
     numbers = count()
     start = time.perf_counter() + settings.warmup_seconds
@@ -81,7 +81,7 @@ def measure(
         connection = http.client.HTTPConnection("127.0.0.1", port)
         while (begin := time.perf_counter()) < end and not errors:
             q = sentences[next(numbers) % len(sentences)]
-            body = json.dumps({"q": q, "source": "auto", "target": target})
+            body = json.dumps({"q": q, "source": "auto", "target": settings.target})
             connection.request("POST", "/translate", body, HEADERS)
             response = connection.getresponse()
             answer = response.read()
@@ -103,15 +103,6 @@ def measure(
     return {"requests": len(latencies) / settings.seconds} | found
 
 
-def target_of(port: int) -> str:
-    """The target language of the server."""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    connection.request("GET", "/frontend/settings")
-    settings = json.loads(connection.getresponse().read())
-    connection.close()
-    return settings["language"]["target"]["code"]
-
-
 def latencies_of(name: str, outcome: Outcome) -> Values:
     return {f"{p}, ms": outcome.median(p) for p in ("p50", "p95", "p99")}
 
@@ -125,11 +116,8 @@ def main() -> None:
         else:
             sentences, _ = read_given_pairs("demo:validation", "", ("en", "it"))
         with server(model_folder) as port:
-            target = target_of(port)
             measures = {
-                f"{n} client{'s' * (n > 1)}": lambda _, n=n: measure(
-                    port, target, n, sentences, settings
-                )
+                f"{n} client{'s' * (n > 1)}": lambda _, n=n: measure(port, n, sentences, settings)
                 for n in CLIENTS
             }
             outcomes = interleave(measures, settings.rounds)

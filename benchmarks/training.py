@@ -18,21 +18,19 @@ from typing import Any
 
 import torch
 
-from benchmarks.charts import bar_figure
 from benchmarks.common import OWN, Values, module_command, read_settings, select
-from benchmarks.corpus import Corpus, CorpusSettings
 from benchmarks.machine import default_device, facts_and_peaks
 from benchmarks.report import write_report
-from benchmarks.rounds import Outcome, Outcomes, raw, rows, run_rounds
+from benchmarks.rounds import Outcome, Outcomes, bar_figure, raw, rows, run_rounds
 from benchmarks.trainers.task import Task
+from benchmarks.workbench import Corpus, CorpusSettings
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS
 from translate_ddp.errors import report_errors
 
-SEQ_LEN = 350  # the tutorial pads to it; for the others it is only a limit
+SEQ_LEN = 350  # a limit
 PACE = "target_tokens_per_second"
 BAR = "target tokens/s"
-TUTORIAL = "the tutorial's way"
 STARTUP_SECONDS = 180  # allowed in addition to the measured time
 TITLE = "Training throughput"
 NOTE = (
@@ -61,20 +59,17 @@ def contestants(seconds: float) -> dict[str, list[str]]:
     cores = len(os.sched_getaffinity(0))
     # One process, and one per GPU or two on CPU cores.
     one, most = {1}, {1, torch.cuda.device_count() or min(2, cores)}
-    fp32, both = ("fp32",), ("fp32", "bf16")
     # For epochs that go from long sentences to short ones: a short window measures the long ones.
     longer = {"seconds": 3 * seconds}
-    entries: list[tuple[str, str, tuple[str, ...], set[int], dict[str, Any]]] = [
-        (OWN, "ours", both, most, {}),
-        (f"{OWN}, batches of 8", "ours", both, one, {"batch_size": 8}),
-        ("transformers Seq2SeqTrainer", "transformers_trainer", both, most, longer),
-        ("Eole", "eole_train", both, one, {}),
-        (TUTORIAL, "tutorial", fp32, one, {}),
+    entries: list[tuple[str, str, set[int], dict[str, Any]]] = [
+        (OWN, "ours", most, {}),
+        ("transformers Seq2SeqTrainer", "transformers_trainer", most, longer),
+        ("Eole", "eole_train", one, {}),
     ]
     found, common = {}, {"seconds": seconds}
-    for trainer, module, precisions, worlds, further in entries:
+    for trainer, module, worlds, further in entries:
         for size in sorted(worlds):
-            for precision in precisions:
+            for precision in ("fp32", "bf16"):
                 threads = max(1, cores // size)
                 shape = {"precision": precision, "processes": size, "threads": threads}
                 command = module_command(f"trainers.{module}", common | shape | further, size)
@@ -151,9 +146,6 @@ def further_values(outcomes: Outcomes, name: str, outcome: Outcome) -> Values:
     values: Values = {}
     if best := best_peer(name, paces):
         values["x best peer"] = f"{paces[name] / best:.2f}"
-    for other, pace in paces.items():
-        if other.startswith(TUTORIAL):
-            values["x tutorial"] = f"{paces[name] / pace:.1f}"
     if "padding_share" in outcome.rounds[0]:
         values["padding"] = f"{outcome.median('padding_share'):.0%}"
     return values | {"peak RSS, MiB": outcome.median("peak_rss_mib")}

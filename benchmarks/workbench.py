@@ -10,15 +10,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.clock import Clock
+from benchmarks.common import Settings, as_flags
+from benchmarks.report import short
 from config import Config, parse
 from translate_ddp.data.batches import BatchLoader, Step, padding_share
-from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.dataset import PreparedData, load_prepared
 from translate_ddp.data.plan import StepSampler
+from translate_ddp.data.preparation import prepare
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.launch import is_first_process
 from translate_ddp.runtime.world import World, open_world
@@ -40,7 +44,6 @@ class Training:
     meters: StepMeters
     world: World
     position: Position = field(default_factory=Position)
-    skipped_steps: int = 0  # up to the last log record
 
     @property
     def sampler(self) -> StepSampler:
@@ -52,7 +55,7 @@ class Training:
     def log(self) -> None:
         """Compute the values of a log record."""
         totals = self.meters.totals()
-        self.skipped_steps += sum(self.meters.take_skipped(0, len(self.meters.tokens)))
+        self.meters.take_skipped(0, len(self.meters.tokens))
         self.meters.means(totals)
         self.meters.clear()
 
@@ -128,3 +131,50 @@ def run_clock(training: Training, steps: Iterator[np.ndarray], clock: Clock) -> 
 def decided(world: World, flag: bool) -> bool:
     """The flag of rank 0, on every rank: they all stop at the same step."""
     return bool(world.sum_(torch.tensor(int(world.is_main and flag))))
+
+
+@dataclass(frozen=True)
+class CorpusSettings(Settings):
+    dataset: str = "demo"
+    """As for train.py."""
+    validation: str = ""
+    """As for train.py."""
+    lang_src: str = "en"
+    """Source language."""
+    lang_tgt: str = "it"
+    """Target language."""
+    preset: str = "auto"
+    """Model and schedule, as for train.py."""
+
+    def flags(self, **further: Any) -> list[str]:
+        """Flags of train.py."""
+        names = ("dataset", "validation", "lang_src", "lang_tgt", "preset")
+        return as_flags({name: getattr(self, name) for name in names} | further)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A prepared corpus, and the configuration it was prepared with."""
+
+    config: Config
+    folder: Path
+    data: PreparedData
+
+    @classmethod
+    def prepare(cls, flags: list[str], folder: Path) -> "Corpus":
+        config = parse(flags)
+        seq_len, augment = config.batches.seq_len, config.augment
+        prepared = prepare(config.corpus, config.tokenizer, seq_len, folder, augment)
+        return cls(config, prepared, load_prepared(prepared))
+
+    def facts(self) -> dict[str, str]:
+        corpus, shape = self.config.corpus, self.config.model
+        return {
+            "corpus": f"{' '.join(map(short, corpus.dataset))} {'-'.join(corpus.languages)}, "
+            f"{len(self.data.train):,} pairs, {len(self.data.validation):,} for validation",
+            "vocabulary": f"{len(self.data.tokenizer):,}",
+            "model": f"{shape.num_encoder_layers}+{shape.num_decoder_layers} layers, "
+            f"width {shape.d_model}, {shape.num_heads} heads, feed-forward {shape.d_ff}, "
+            f"dropout {shape.dropout:g}",
+            "batch tokens": f"{self.config.batches.batch_tokens:,}",
+        }

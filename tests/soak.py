@@ -14,12 +14,15 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
 
+from tests import faults
 from tests.helpers import gpus as gpus  # hides them
 from tests.helpers import processes
 from tests.helpers.nodes import Nodes, move_to_node, two_nodes
@@ -28,13 +31,22 @@ from tests.helpers.tiny_run import TINY_RUN, write_corpus
 from translate_ddp.data.batches import Step
 from translate_ddp.runtime.fault_injection import VARIABLE
 
-FAULTS = {
-    "kill": ["batch", "loss", "gradients", "updated", "saving", "writing", "syncing", "renaming"],
-    "term": ["batch", "gradients", "writing", "published", "validating"],
-    "raise": ["batch", "gradients"],
-    "flip": ["updated"],
-    "enospc": ["saving", "writing", "metrics"],
-    "eio": ["syncing", "renaming", "published", "pruning"],
+FAULTS: dict[Callable[..., str], list[str]] = {
+    faults.kill: [
+        "batch",
+        "loss",
+        "gradients",
+        "updated",
+        "saving",
+        "writing",
+        "syncing",
+        "renaming",
+    ],
+    partial(faults.request, "term"): ["batch", "gradients", "writing", "published", "validating"],
+    faults.error: ["batch", "gradients"],
+    faults.flip_bit: ["updated"],
+    faults.full_disk: ["saving", "writing", "metrics"],
+    partial(faults.disk_error, "eio"): ["syncing", "renaming", "published", "pruning"],
 }
 LAUNCHES = ["same", "swapped", "requeued", "fewer ranks", "other flags", "damaged corpus"]
 NONFINITE_STEPS = 5, 40, 41  # their loss is not finite in every run
@@ -64,7 +76,7 @@ class Launcher:
         if launch == "requeued":
             agent, variables["SLURM_RESTART_COUNT"] = agent + 1, str(self.requeues + 1)
         if launch == "fewer ranks":  # other sums: it must end before its first step
-            self.places, variables[VARIABLE] = self.places[:2], "batch=kill"
+            self.places, variables[VARIABLE] = self.places[:2], faults.kill("batch")
         logs = self.folder / f"none_{agent}" / "attempt_0" / "0"
         logs.mkdir(parents=True, exist_ok=True)
         variables["TORCHELASTIC_ERROR_FILE"] = str(logs / "error.json")
@@ -111,10 +123,10 @@ def choose(generator: random.Random) -> str:
     action = generator.choice(list(FAULTS))
     point = generator.choice(FAULTS[action])
     # The same bit flip on every rank cannot be detected.
-    ranks = ["@0", "@1", "@2"] + [""] * (action != "flip")
+    ranks = [0, 1, 2] + [None] * (action != faults.flip_bit)
     most = {"writing": 400, "batch": 60, "loss": 60, "gradients": 60, "updated": 60}
     at = generator.randint(1, most.get(point, 8))
-    return f"{point}:{at}{generator.choice(ranks)}={action}"
+    return action(point, at, rank=generator.choice(ranks))
 
 
 def damage_corpus(model: Path, generator: random.Random) -> None:

@@ -6,8 +6,8 @@ from typing import Any, Literal
 import torch
 
 from benchmarks.common import read_settings
-from benchmarks.decoders.pegasus import to_pegasus
 from benchmarks.decoders.task import Decoder, Ids, Task, in_batches, limit_of, time_decoding
+from benchmarks.trainers.pegasus import to_pegasus
 from translate_ddp.data.batches import pad
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, PAD

@@ -18,10 +18,6 @@ from translate_ddp.settings import NBestConfig
 class Ours(Decoder):
     precision: Literal["fp32", "bf16"] = "fp32"
     """Of weights and layers."""
-    max_tokens: int = 0
-    """Source tokens of a batch; 1 is one sentence at a time, 0 the default of the device."""
-    sentences: int = 0
-    """Take only the first so many sentences of the task; 0 is all."""
 
 
 def main() -> None:
@@ -31,10 +27,10 @@ def main() -> None:
     trained = task.trained()
     trained.model.dtype = choose_dtype(settings.precision, trained.device)
     model = ready_to_decode(trained.model)
-    tokens = settings.max_tokens or default_max_tokens(trained.device)
+    tokens = default_max_tokens(trained.device)
     time_decoding(
         settings,
-        task.sources[: settings.sentences or None],
+        task.sources,
         lambda sources: translate(model, sources, settings.beam_width, tokens),
         arrangement=f"1 x {torch.get_num_threads()}",
     )

@@ -17,11 +17,9 @@ from dataclasses import dataclass
 
 from benchmarks.common import Settings, read_settings
 from benchmarks.gpu.case import PARTS, Measurement, PartName, Setup
-from benchmarks.gpu.record import Record
-from benchmarks.gpu.worker import work
+from benchmarks.gpu.record import Record, work
 from translate_ddp.errors import UserError, report_errors
 
-TESTS_SECONDS = 150.0  # reserved for the tests, if they are chosen
 CPU_SECONDS = 3600.0
 
 
@@ -57,9 +55,8 @@ def run(settings: GpuBenchmark) -> bool:
     Record(folder, is_test=settings.cpu).write()
     chosen: list[PartName] = [part for part in PARTS if not settings.only or part in settings.only]
     for part in chosen:
-        reserved = TESTS_SECONDS if part != "tests" and "tests" in chosen else 0.0
         _, needed, limit = PARTS[part]
-        left = end - reserved - time.monotonic()
+        left = end - time.monotonic()
         if left < needed and not settings.cpu:
             problem = Measurement(problem="no time left", status="skipped", part=part, name=part)
             Record.load(folder).add(problem)

@@ -9,18 +9,12 @@ from typing import Any, Literal
 
 from benchmarks.common import Values, as_flags
 
-CPU_SHAPE = {
-    "d_model": 64,
-    "num_heads": 4,
-    "d_ff": 128,
-    "num_encoder_layers": 1,
-    "num_decoder_layers": 1,
-    "seq_len": 64,
-}
+CPU_SHAPE = {"d_model": 64, "num_heads": 4, "d_ff": 128, "seq_len": 64}
+CPU_SHAPE |= {"num_encoder_layers": 1, "num_decoder_layers": 1}
 CPU_TOKENS_DIVISOR = 40  # a step of 25,000 tokens has 625 on a CPU
 STEP_TOKENS = 25_000  # the target tokens of a step of base and big
 
-PartName = Literal["facts", "training", "sweep", "peer", "decoding", "waits", "compiled", "tests"]
+PartName = Literal["facts", "training", "sweep", "peer", "decoding", "waits", "compiled"]
 # In the order in which they run: short and informative parts first. The title in the report, the
 # seconds that must be left for the part to start, and those after which it is stopped.
 PARTS: dict[PartName, tuple[str, float, float]] = {
@@ -31,7 +25,6 @@ PARTS: dict[PartName, tuple[str, float, float]] = {
     "decoding": ("Decoding beside transformers", 30, 150),
     "waits": ("Host waits in a training step", 10, 60),
     "compiled": ("Compiled training steps", 60, 300),
-    "tests": ("Tests on the GPU", 20, 300),
 }
 Status = Literal["done", "failed", "missing", "needs a GPU", "out of memory", "skipped"]
 
@@ -41,11 +34,10 @@ class Sizes:
     pairs: int = 400_000
     vocabulary: int = 32_000
     window_seconds: float = 5.0
-    profiled_steps: int = 3
     sentences: int = 1_000  # to translate
 
 
-CPU_SIZES = Sizes(4_000, 500, 0.4, 1, 200)
+CPU_SIZES = Sizes(4_000, 500, 0.4, 200)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import torch
 
@@ -14,21 +13,8 @@ from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable
 from benchmarks.machine import matrix_peaks, seconds_of
 
 # Dense bf16 TFLOP/s of the data sheets; the first name contained in the GPU's name is used.
-DATA_SHEET_TFLOPS = {
-    "H200": 989.0,
-    "H100 PCIe": 756.0,
-    "H100": 989.0,
-    "A100": 312.0,
-    "L40S": 362.0,
-    "L4": 121.0,
-    "RTX 4090": 165.0,
-    "A10": 125.0,
-}
-# Needed by some parts of this benchmark, and by runs and tests of the project.
-OPTIONAL = (
-    "transformers accelerate triton pytest pytest_timeout xdist sacrebleu jiwer tqdm yaml datasets "
-    "wandb"
-).split()
+DATA_SHEET_TFLOPS = {"H200": 989.0, "H100 PCIe": 756.0, "H100": 989.0, "A100": 312.0}
+DATA_SHEET_TFLOPS |= {"L40S": 362.0, "L4": 121.0, "RTX 4090": 165.0, "A10": 125.0}
 COPIED_BYTES = {"cuda": 2**30, "cpu": 2**26}
 DRIVER_FACTS = "driver_version,clocks.max.sm,power.limit"
 
@@ -40,11 +26,8 @@ def facts(setup: Setup) -> Iterator[Case]:
 
 
 def software() -> Measurement:
-    installed = [name for name in OPTIONAL if find_spec(name)]
     values = machine.facts() | {
-        "libraries installed": ", ".join(installed) or "none",
-        "libraries missing": ", ".join(n for n in OPTIONAL if n not in installed) or "none",
-        "PYTORCH_ALLOC_CONF": os.environ.get("PYTORCH_ALLOC_CONF", "not set"),
+        "PYTORCH_ALLOC_CONF": os.environ.get("PYTORCH_ALLOC_CONF", "not set")
     }
     return Measurement(values, {"table": "list"})
 

@@ -7,6 +7,7 @@ autocast, fused AdamW, gradients clipped at a norm of 1, the library's default a
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from torch import nn
 
 from benchmarks.clock import Clock
 from benchmarks.gpu.case import Case, Measurement, Setup, require
-from benchmarks.gpu.defaults import torch_defaults
 from benchmarks.gpu.steps import measure_steps, pace_values
 from benchmarks.machine import peak_mib, reset_peak
 from benchmarks.random_pairs import random_pairs
@@ -115,3 +115,30 @@ def step(model: Any, optimizer: torch.optim.Optimizer, on_host: Batch, smoothing
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad()
+
+
+def current() -> tuple[str, bool, bool]:
+    """The settings that `fix_cuda_kernels` of the project changes."""
+    cuda = torch.backends.cuda
+    reduction = bool(cuda.matmul.allow_bf16_reduced_precision_reduction)
+    return torch.get_float32_matmul_precision(), reduction, cuda.cudnn_sdp_enabled()
+
+
+DEFAULTS = current()  # imported before a part opens a trainer
+
+
+def choose(precision: str, reduction: bool, cudnn_sdp: bool) -> None:
+    torch.set_float32_matmul_precision(precision)
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = reduction
+    torch.backends.cuda.enable_cudnn_sdp(cudnn_sdp)
+
+
+@contextmanager
+def torch_defaults() -> Iterator[None]:
+    """Use the default settings within the block."""
+    before = current()
+    choose(*DEFAULTS)
+    try:
+        yield
+    finally:
+        choose(*before)

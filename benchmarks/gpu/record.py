@@ -1,19 +1,21 @@
 """The results of a run: gpu.json and gpu.md, rewritten after each measurement."""
 
+import dataclasses
+import importlib
 import json
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.gpu.case import PARTS, Measurement
+from benchmarks.gpu.case import PARTS, Case, Measurement, Setup, Status, Unavailable
 from benchmarks.report import Row, command_line, shown, table
 from translate_ddp.runtime.files import write_atomically
 
 TEST_NOTE = (
     "**A test of the benchmark on a CPU with tiny sizes: base and big are not the presets.**"
 )
-LINES_SHOWN = 40  # of the output of failed tests
 
 
 @dataclass
@@ -74,7 +76,51 @@ def section(title: str, found: Sequence[Measurement]) -> Iterator[str]:
     problems = [f"- {m.name}: {m.outcome}" for m in found if m.status != "done"]
     if problems:
         yield "\n".join(problems)
-    for m in found:
-        if m.status == "failed" and "output" in m.raw:
-            yield "\n".join(["```", *m.raw["output"].strip().splitlines()[-LINES_SHOWN:], "```"])
     yield from dict.fromkeys(m.raw["note"] for m in done if "note" in m.raw)
+
+
+OF_TRAINING = ("sweep", "compiled", "waits")  # parts in the module of training
+
+
+def work(part: str, setup: Setup) -> None:
+    """Run a part; the main function of its process."""
+    os.setsid()  # a process group of its own, to be killed as a whole
+    if setup.cpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before the first use of CUDA
+    record = Record.load(setup.folder)
+
+    def run_cases() -> Measurement:
+        name = "training" if part in OF_TRAINING else part
+        module = importlib.import_module(f"benchmarks.gpu.{name}")
+        for case in getattr(module, part)(setup):
+            record.add(attempt(part, case, setup))
+        return Measurement()
+
+    prepared = attempt(part, Case(part, run_cases, 0), setup)  # its cases catch their own errors
+    if prepared.status != "done":
+        record.add(prepared)
+
+
+def attempt(part: str, case: Case, setup: Setup) -> Measurement:
+    """The measurement of the case, or the reason why it is missing."""
+    if setup.left() < case.seconds and not setup.cpu:
+        found = Measurement(status="skipped", problem="no time left")
+    else:
+        begin = time.monotonic()
+        found = dataclasses.replace(without_errors(case.run), seconds=time.monotonic() - begin)
+    return dataclasses.replace(found, part=part, name=case.name)
+
+
+def without_errors(run: Callable[[], Measurement]) -> Measurement:
+    from translate_ddp.errors import first_line
+    from translate_ddp.runtime.device import OutOfMemory, is_out_of_memory
+
+    try:
+        return run()
+    except Unavailable as error:
+        return Measurement(status=error.status, problem=str(error))
+    except (Exception, SystemExit) as error:  # SystemExit is raised by the parser of flags
+        full = isinstance(error, Exception) and is_out_of_memory(error)
+        full |= isinstance(error, OutOfMemory)
+        status: Status = "out of memory" if full else "failed"
+        return Measurement(status=status, problem=f"{type(error).__name__}: {first_line(error)}")

@@ -3,7 +3,7 @@
 import statistics
 import time
 from collections.abc import Iterator
-from itertools import islice
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,13 @@ import torch
 from benchmarks import workbench
 from benchmarks.clock import Clock
 from benchmarks.common import Values
-from benchmarks.flops import step_flop
 from benchmarks.gpu.case import Measurement, Setup
 from benchmarks.gpu.facts import data_sheet_tflops
 from benchmarks.gpu.record import Record
 from benchmarks.machine import matrix_peaks, peak_mib, reset_peak, wait_for
 from benchmarks.random_pairs import random_pairs
-from benchmarks.step_parts import profile_steps
 from benchmarks.workbench import Training, open_training, precision, take_steps
-from translate_ddp.data.dataset import PreparedData
+from translate_ddp.modeling.transformer import Transformer
 
 UNTIMED_STEPS = 5
 UNTIMED_COMPILED_STEPS = 25  # during which graphs for further shapes are compiled
@@ -28,16 +26,16 @@ LAUNCHED_STEPS = 7
 FEW_SENTENCES = 8
 NOTE = (
     "Target tokens are real tokens, without padding; MFU (model FLOP utilisation) counts the "
-    "operations of real tokens on both sides, by `benchmarks/flops.py`. *host ms* is the time in "
+    "operations of real tokens on both sides, by `step_flop`. *host ms* is the time in "
     "which the Python thread launches a step on an idle device without waiting for it, unless the "
     "launch queue is full; *host ms, 8 sentences* is the same for a step that is too small to fill "
     "the queue. *waited ms* is the launch of a step and the wait for its end."
 )
 
 
-def measure_steps(setup: Setup, flags: list[str], data: PreparedData | None = None) -> Measurement:
+def measure_steps(setup: Setup, flags: list[str]) -> Measurement:
     """Pace, utilisation, host time and memory of the steps of train.py with these flags."""
-    data = data or random_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
+    data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
     untimed = UNTIMED_COMPILED_STEPS if "--compile" in flags else UNTIMED_STEPS
     with open_training(flags, data) as training:
         device = training.world.device
@@ -104,21 +102,40 @@ def graph_counts() -> Values:
     return {"graphs": int(graphs), "graph breaks": sum(breaks.values())}
 
 
-def kernel_groups(setup: Setup, flags: list[str]) -> Measurement:
-    """Shares of a step by group of kernels, by the parts of `step_parts`."""
-    data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
-    with open_training(flags, data) as training:
-        training.warm_up()
-        steps = take_steps(training)
-        for _ in islice(steps, UNTIMED_STEPS):
-            pass
-        wait_for(training.world.device)
-        parts = profile_steps(training, steps, setup.sizes.profiled_steps)
-    total = sum(part.seconds for part in parts.values())
-    shares: Values = {f"{name} %": 100 * part.seconds / total for name, part in parts.items()}
-    raw = {
-        "table": "kernel groups",
-        "parts": {name: vars(part) for name, part in parts.items()},
-        "note": "Kernel groups: shares of a profiled step; *host* is time without kernels.",
-    }
-    return Measurement(shares, raw)
+@dataclass(frozen=True)
+class StepFlop:
+    """FLOP of a step by part of the model."""
+
+    linear: float
+    attention: float
+    projection: float
+
+    @property
+    def total(self) -> float:
+        return self.linear + self.attention + self.projection
+
+
+def step_flop(model: Transformer, source_N: np.ndarray, target_N: np.ndarray) -> StepFlop:
+    """FLOP of a step over N pairs with these numbers of tokens, end markers included."""
+    source_weights, target_weights = matrix_weights(model)
+    source, target = source_N.astype(float), target_N.astype(float)
+    encoder = len(model.encoder_layers) * (source**2).sum()
+    decoder = len(model.decoder_layers) * (target**2 + target * source).sum()
+    return StepFlop(
+        linear=6 * (source_weights * source.sum() + target_weights * target.sum()),
+        attention=12 * model.d_model * (encoder + decoder),
+        projection=6 * model.embedding.weight.numel() * target.sum(),
+    )
+
+
+def matrix_weights(model: Transformer) -> tuple[int, int]:
+    """Number of matrix weights that multiply each source token, and each target token."""
+    source = target = 0
+    for name, parameter in model.named_parameters():
+        if parameter.ndim < 2 or parameter is model.embedding.weight:
+            continue
+        if name.startswith("encoder") or "cross_attention.key_value" in name:
+            source += parameter.numel()
+        else:
+            target += parameter.numel()
+    return source, target

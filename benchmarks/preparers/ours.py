@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.common import ROOT, as_flags, last_line, python, read_settings
-from benchmarks.preparers.task import Task
-from benchmarks.usage import disk_mib
+from benchmarks.preparers import Task
+from benchmarks.rounds import disk_mib
 from translate_ddp.data.prepared_folder import SUMMARY_FILE
 
 POLL_SECONDS = 0.05

@@ -14,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast  # pyright: ignore[reportMissingImports]
 
 from benchmarks.common import read_settings
-from benchmarks.preparers.task import Task
+from benchmarks.preparers import Task
 from translate_ddp.data.tokenizer import EOS, train_tokenizer
 from translate_ddp.settings import TokenizerConfig
 

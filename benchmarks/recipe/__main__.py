@@ -18,13 +18,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.common import ROOT, Settings, read_settings
-from benchmarks.corpus import Corpus
 from benchmarks.machine import facts
-from benchmarks.recipe.convention import CONVENTIONS, TEST, VALIDATION, Convention
 from benchmarks.recipe.record import Record, run_name, save_translations
 from benchmarks.recipe.report import RecipeReport, write_recipe_report
-from benchmarks.recipe.run import protocol_flags, train
-from benchmarks.recipe.scoring import Decoder, grid, score_all, test_settings
+from benchmarks.recipe.scoring import (
+    CONVENTIONS,
+    TEST,
+    VALIDATION,
+    Convention,
+    Decoder,
+    grid,
+    protocol_flags,
+    score_all,
+    test_settings,
+    train,
+)
+from benchmarks.workbench import Corpus
 from translate_ddp.errors import report_errors
 from translate_ddp.training.open_checkpoint import saved_model
 from translate_ddp.training.state import RunState

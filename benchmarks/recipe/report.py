@@ -6,16 +6,66 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import sacrebleu
+from sacrebleu.metrics.bleu import BLEU
 
 from benchmarks.common import Settings, Values
-from benchmarks.recipe.bootstrap import RESAMPLES, Difference, compare, sentence_counts
-from benchmarks.recipe.convention import CONVENTIONS, TEST, VALIDATION
 from benchmarks.recipe.record import Record, load_records
+from benchmarks.recipe.scoring import CONVENTIONS, TEST, VALIDATION
 from benchmarks.report import Row, table, write_report
 from translate_ddp.apps.reporting.svg_charts import Bar, bars, standalone
 from translate_ddp.errors import UserError
 
+RESAMPLES = 1000
+ORDERS = 4  # of n-grams
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean difference, the bounds of its 95 % interval, and a two-sided p-value."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+
+
+def sentence_counts(
+    metric: sacrebleu.BLEU, hypotheses: Sequence[str], references: Sequence[str]
+) -> np.ndarray:
+    """A row per sentence: matches and totals of each order, and both lengths. BLEU adds them."""
+    scores = [
+        metric.corpus_score([hypothesis], [[reference]])
+        for hypothesis, reference in zip(hypotheses, references, strict=True)
+    ]
+    return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores])
+
+
+def bleu_of(counts: np.ndarray) -> float:
+    """BLEU of summed rows of `sentence_counts`."""
+    matches, totals, (length, reference) = np.split(counts, (ORDERS, 2 * ORDERS))
+    return BLEU.compute_bleu(matches.tolist(), totals.tolist(), int(length), int(reference)).score
+
+
+def compare(system: Sequence[np.ndarray], baseline: Sequence[np.ndarray]) -> Difference:
+    """The difference of two systems, each given as the counts of every seed."""
+    sentences = len(system[0])
+    draws = np.random.default_rng(0).integers(sentences, size=(RESAMPLES, sentences))
+
+    def scores(seeds: Sequence[np.ndarray]) -> np.ndarray:
+        return np.mean([[bleu_of(s[rows].sum(0)) for rows in draws] for s in seeds], axis=0)
+
+    found = np.mean([bleu_of(s.sum(0)) for s in system])
+    mean = float(found - np.mean([bleu_of(s.sum(0)) for s in baseline]))
+    resampled = scores(system) - scores(baseline)
+    low, high = np.quantile(resampled, (0.025, 0.975))
+    # How often chance alone, the resamples around their mean, differs as much.
+    more = np.sum(np.abs(resampled - resampled.mean()) >= abs(mean))
+    return Difference(mean, float(low), float(high), float((more + 1) / (RESAMPLES + 1)))
+
+
 TITLE = "Recipes on Multi30k en-de"
+DIFFERENCE = "Difference to {}, BLEU"
 NOTE = (
     "BLEU: mean over the seeds (least to most). Greedy and beam on validation with their best "
     "average and length penalty; test with the settings chosen on validation for each seed. "
@@ -48,7 +98,7 @@ def write_recipe_report(settings: RecipeReport) -> None:
         if name not in names:
             raise UserError(f"There is no record of {name!r}, only of {', '.join(names)}.")
     found = {name: compare_all(runs, name, settings) for name in settings.against}
-    charts = [bars(title(name), interval_bars(each)) for name, each in found.items()]
+    charts = [bars(DIFFERENCE.format(name), interval_bars(each)) for name, each in found.items()]
     records = [record for each in runs.values() for record in each]
     write_report(
         "recipe",
@@ -59,10 +109,6 @@ def write_recipe_report(settings: RecipeReport) -> None:
         notes=[NOTE, *comparisons(found), *origins(records)],
         figure=standalone(*charts) if charts else "",
     )
-
-
-def title(against: str) -> str:
-    return f"Difference to {against}, BLEU"
 
 
 def summary(records: Sequence[Record]) -> Values:
@@ -137,7 +183,7 @@ def comparisons(found: Mapping[str, Differences]) -> list[str]:
             Row(key, {k: v for split, d in splits.items() for k, v in shown_difference(split, d)})
             for key, splits in differences.items()
         ]
-        notes += [f"## {title(against)}", table(rows)]
+        notes += [f"## {DIFFERENCE.format(against)}", table(rows)]
     note = (
         f"Intervals of 95 % and two-sided p by paired bootstrap over the sentences, "
         f"{RESAMPLES:,} resamples, all seeds with the same sentences."

@@ -24,21 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.common import (
-    OWN,
-    Failed,
-    Settings,
-    Values,
-    module_command,
-    read_settings,
-    select,
-)
-from benchmarks.corpus import Corpus
+from benchmarks.common import OWN, Failed, Settings, Values, module_command, read_settings, select
 from benchmarks.machine import facts
 from benchmarks.report import Row, write_report
 from benchmarks.rounds import run_once
 from benchmarks.time_to_quality.scoring import score_snapshots
 from benchmarks.training import write_task
+from benchmarks.workbench import Corpus
 from translate_ddp.apps.reporting.svg_charts import Series, lines, standalone
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.training.metrics import bleu_signature
@@ -199,16 +191,15 @@ def read_records(results: Path, protocol: Mapping[str, Any]) -> dict[str, dict[s
 def description(record: Mapping[str, Any], targets: Sequence[float]) -> Values:
     """The row of a contestant."""
     curve = record["curve"]
-    values: Values = {f"minutes to {bleu:g}": shown_minutes(curve, bleu) for bleu in targets}
+    reached = {bleu: minutes_to(curve, bleu) for bleu in targets}
+    values: Values = {
+        f"minutes to {bleu:g}": "-" if minutes is None else f"{minutes:.1f}"
+        for bleu, minutes in reached.items()
+    }
     best = max(curve, key=lambda point: point["bleu"])
     values |= {"best BLEU": f"{best['bleu']:.2f}", "at minute": f"{best['minutes']:.1f}"}
     values |= {"last BLEU": f"{curve[-1]['bleu']:.2f}", "steps": curve[-1]["steps"]}
     return values | {"processes x threads": record["processes x threads"]}
-
-
-def shown_minutes(curve: Curve, target: float) -> str:
-    reached = minutes_to(curve, target)
-    return "-" if reached is None else f"{reached:.1f}"
 
 
 def minutes_to(curve: Curve, target: float) -> float | None:

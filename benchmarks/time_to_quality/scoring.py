@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.corpus import Corpus
 from benchmarks.machine import default_device
 from benchmarks.time_to_quality.clock import list_snapshots
+from benchmarks.workbench import Corpus
 from translate_ddp.modeling.engine import TorchEngine, ready_to_decode
 from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.transformer import Transformer

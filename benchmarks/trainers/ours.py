@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 
 from benchmarks.clock import Clock
-from benchmarks.common import as_flags
 from benchmarks.trainers.task import read_flags
 from benchmarks.workbench import open_training, run_clock, take_steps
 from translate_ddp.data.dataset import load_prepared
@@ -18,9 +17,8 @@ from translate_ddp.data.dataset import load_prepared
 
 def main() -> None:
     flags, task = read_flags(__doc__)
-    settings = {"precision": flags.precision, "batch_size": flags.batch_size}
     data = load_prepared(Path(task.prepared))
-    with open_training([*task.flags, *as_flags(settings)], data) as training:
+    with open_training([*task.flags, "--precision", flags.precision], data) as training:
         torch.set_num_threads(flags.threads)
         training.warm_up()
         clock = Clock(flags.seconds)

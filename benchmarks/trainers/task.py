@@ -51,8 +51,6 @@ class Flags:
     """Number of processes."""
     threads: int = len(os.sched_getaffinity(0))
     """Of each process."""
-    batch_size: int = 0
-    """Sentences per process and step, for trainers with this choice; 0 counts tokens instead."""
 
 
 def read_flags(description: str | None) -> tuple[Flags, Task]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import faults
 from tests.helpers.file_translation import names, start
 from tests.helpers.processes import Job
 from translate_ddp.apps.commands.model_commands import write_rows
@@ -57,19 +58,21 @@ def test_file_has_a_translation_of_each_line(
 
 
 @pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize("fault", ["chunk:1", "chunk:2", "joined", "published"])
+@pytest.mark.parametrize(
+    ("point", "time"), [("chunk", 1), ("chunk", 2), ("joined", 1), ("published", 1)]
+)
 def test_killed_translation_continues_and_ends_as_the_uninterrupted_one(
-    translate: Callable[..., Job], trained: Path, place: Path, fault: str, size: int
+    translate: Callable[..., Job], trained: Path, place: Path, point: str, time: int, size: int
 ):
     flags = ["--format", "jsonl", "--n_best", "2"]
-    translate(*flags, size=size, fault=f"{fault}@0=kill").kill_rest()
-    assert (place / "out").exists() == (fault == "published")
+    translate(*flags, size=size, fault=faults.kill(point, time, rank=0)).kill_rest()
+    assert (place / "out").exists() == (point == "published")
     (partial,) = place.glob("out.*.partial")
     before = {path.name: path.stat().st_mtime_ns for path in partial.iterdir()}
     assert before
     # A second kill, on the way: the chunks of the first start are not computed again.
-    if fault == "chunk:1" and size == 1:
-        translate(*flags, fault="chunk:1=kill").kill_rest()
+    if (point, time, size) == ("chunk", 1, 1):
+        translate(*flags, fault=faults.kill("chunk")).kill_rest()
         after = {path.name: path.stat().st_mtime_ns for path in partial.iterdir()}
         assert len(after) == len(before) + 1 and before.items() <= after.items()
     printed = translate(*flags, size=size).succeed()
@@ -85,7 +88,13 @@ def test_stop_request_keeps_finished_chunks(
     translate: Callable[..., Job], trained: Path, place: Path
 ):
     # The supervisor's thread receives the signal while the main thread sleeps.
-    job = translate(fault="chunk:2=int chunk:2=sleep:2 chunk:3=raise")
+    job = translate(
+        fault=faults.several(
+            faults.request("int", "chunk", time=2),
+            faults.sleep(2, "chunk", time=2),
+            faults.error("chunk", time=3),
+        )
+    )
     assert job.wait() == [2]
     assert "error: Stopped (SIGINT) before" in job.text() and "Traceback" not in job.text()
     translate().succeed()
@@ -107,11 +116,11 @@ def test_stop_by_the_signal_of_another_rank_says_so(tmp_path: Path):
 def test_changed_input_weights_or_settings_do_not_use_the_finished_chunks(
     translate: Callable[..., Job], trained: Path, place: Path
 ):
-    translate(fault="chunk:2=kill").kill_rest()
+    translate(fault=faults.kill("chunk", time=2)).kill_rest()
     lines = ["fish", *LINES[1:]]
     (place / "in.en").write_text("".join(f"{line}\n" for line in lines))
     for flags in ([], ["--beam_width", "1"], ["--preload", "1"]):
-        translate(*flags, fault="chunk:2=kill").kill_rest()
+        translate(*flags, fault=faults.kill("chunk", time=2)).kill_rest()
     assert len(list(place.glob("out.*.partial"))) == 4
     printed = translate().succeed()
     assert "Continues: 8 of 15" in printed
@@ -129,7 +138,7 @@ def test_existing_output_is_not_overwritten(translate: Callable[..., Job], place
 
 
 def test_full_disk_keeps_finished_chunks(translate: Callable[..., Job], place: Path):
-    printed = translate(fault="joined=enospc").fail()
+    printed = translate(fault=faults.full_disk("joined")).fail()
     assert "cannot be written: No space left on device. Finished parts are kept" in printed
     (partial,) = place.glob("out.*.partial")
     assert not (place / "out").exists() and len(list(partial.glob("0*"))) == CHUNKS

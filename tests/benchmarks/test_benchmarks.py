@@ -16,14 +16,14 @@ import pytest
 import benchmarks
 from benchmarks import common, rounds
 from benchmarks.common import Failed, as_flags, last_line, read_settings, select
-from benchmarks.flops import step_flop
+from benchmarks.gpu.steps import step_flop
 from benchmarks.report import Row, command_line, table, write_report
 from benchmarks.training import best_peer
 from tests.helpers.models import VOCABULARY, small_model
 from translate_ddp.errors import UserError
 
 COMMANDS = (
-    "gpu.__main__ recipe.__main__ training decoding control_plane demo serving "
+    "gpu.__main__ recipe.__main__ training decoding demo serving "
     "time_to_quality.__main__ preparation".split()
 )
 PEERS = ("ctranslate2", "eole", "pyonmttok", "transformers")

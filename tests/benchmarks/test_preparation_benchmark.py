@@ -9,8 +9,7 @@ import pytest
 
 from benchmarks.preparation import PreparationBenchmark, measure, provide_task, rows_of
 from benchmarks.report import Row
-from benchmarks.rounds import Outcome, run_once
-from benchmarks.usage import Usage, disk_mib
+from benchmarks.rounds import Outcome, Usage, disk_mib, run_once
 from tests.helpers.corpora import write_parallel
 from translate_ddp.errors import UserError
 

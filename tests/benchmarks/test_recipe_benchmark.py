@@ -15,20 +15,12 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from benchmarks.common import ROOT, as_flags
-from benchmarks.recipe import bootstrap
-from benchmarks.recipe import run as recipe_run
-from benchmarks.recipe.bootstrap import compare, sentence_counts
-from benchmarks.recipe.convention import CONVENTIONS, TEST, read_lines
-from benchmarks.recipe.record import (
-    Record,
-    Scored,
-    Setting,
-    best,
-    load_records,
-    save_translations,
-)
-from benchmarks.recipe.report import RecipeReport, write_recipe_report
+from benchmarks.recipe import report, scoring
+from benchmarks.recipe.record import Record, Scored, Setting, best, load_records, save_translations
+from benchmarks.recipe.report import RecipeReport, compare, sentence_counts, write_recipe_report
+from benchmarks.recipe.scoring import CONVENTIONS, TEST, read_lines
 from benchmarks.recipe.scoring import test_settings as settings_for_test
+from tests import faults
 from tests.helpers.commands import environment
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.errors import UserError
@@ -84,7 +76,7 @@ def test_difference_is_that_of_the_mean_scores_over_seeds():
 
 
 def test_interval_is_that_of_resampled_texts(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bootstrap, "RESAMPLES", 30)
+    monkeypatch.setattr(report, "RESAMPLES", 30)
     references = sentences(12, 0)
     sides = [[damaged(references, s, seed) for seed in (1, 2)] for s in (0.2, 0.3)]
     found = compare(*([counts(texts, references) for texts in side] for side in sides))
@@ -161,12 +153,12 @@ def test_clock_adds_the_processes_of_a_run_and_failed_training_ends_the_benchmar
 ):
     clock = tmp_path / "seconds.txt"
     clock.write_text("100\n")
-    monkeypatch.setattr(recipe_run, "python", lambda _: [sys.executable, "-c", "exit(0)"])
-    recipe_run.train([], 1, clock)
+    monkeypatch.setattr(scoring, "python", lambda _: [sys.executable, "-c", "exit(0)"])
+    scoring.train([], 1, clock)
     assert 100 < float(clock.read_text()) < 200
-    monkeypatch.setattr(recipe_run, "python", lambda _: [sys.executable, "-c", "exit(3)"])
+    monkeypatch.setattr(scoring, "python", lambda _: [sys.executable, "-c", "exit(3)"])
     with pytest.raises(UserError, match=r"train.py ended with code 3"):
-        recipe_run.train([], 1, clock)
+        scoring.train([], 1, clock)
 
 
 def write_pairs(folder: Path) -> None:
@@ -192,7 +184,7 @@ def test_recipe_is_trained_scored_and_recorded(tmp_path: Path):
         variables = environment() | changed
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=variables)
 
-    stopped = run(**{FAULT_VARIABLE: "batch:3=term"})
+    stopped = run(**{FAULT_VARIABLE: faults.request("term", "batch", time=3)})
     assert stopped.returncode == 2 and "train.py ended with code 3" in stopped.stderr
     assert not (tmp_path / "recipe").exists()
     done = run()

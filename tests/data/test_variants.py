@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from config import parse
+from tests import faults
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, last_state
 from translate_ddp.data.batches import Batch, BatchLoader
@@ -98,7 +99,7 @@ def test_resume_after_kill_within_an_epoch_gives_same_weights(run: Run):
     run.flags += BOTH
     straight = run.copy("straight")
     straight.start(size=2).succeed()
-    run.start(size=2, fault="batch:7@0=kill").kill_rest()
+    run.start(size=2, fault=faults.kill("batch", time=7, rank=0)).kill_rest()
     assert 0 < last_state(run.folder)["position"]["step_in_epoch"]
     output = run.start(size=2).succeed()
     assert "Resuming from" in output and "Changed" not in output

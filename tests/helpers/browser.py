@@ -1,6 +1,5 @@
 """Drives a headless Chromium through the DevTools protocol over two pipes."""
 
-import base64
 import json
 import os
 import shutil
@@ -8,7 +7,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 from tests.helpers.processes import wait_until
@@ -100,10 +98,6 @@ class Browser:
     def text(self) -> str:
         """The visible text of the page."""
         return self.evaluate("document.body.innerText")
-
-    def screenshot(self, path: Path) -> None:
-        image = self.call("Page.captureScreenshot", captureBeyondViewport=False)
-        path.write_bytes(base64.b64decode(image["data"]))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests import faults
 from tests.helpers.commands import ROOT, environment
 from tests.helpers.faults import Run
 from tests.helpers.runs import checkpoints
@@ -181,7 +182,7 @@ def test_start_that_fails_early_does_not_use_up_the_preload_flag(finished: Run):
 
 def test_new_run_is_resumed_when_its_torchrun_starts_it_again(finished: Run):
     before = len(checkpoints(finished.folder))
-    finished.start("--preload", "", fault="batch:6=kill", **torchrun("a")).kill_rest()
+    finished.start("--preload", "", fault=faults.kill("batch", time=6), **torchrun("a")).kill_rest()
     saved = checkpoints(finished.folder)
     assert len(saved) < before
     for _ in range(2):

@@ -10,6 +10,7 @@ from subprocess import Popen
 
 import pytest
 
+from tests import faults
 from tests.helpers.commands import TORCHRUN, background, outputs_of
 from tests.helpers.faults import Run
 from tests.helpers.nodes import Agent, resume, state_of, two_nodes, wait_until_stopped
@@ -23,7 +24,7 @@ HANDLED = "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1,SIGUSR2"
 class Torchrun:
     """torchrun with two ranks, which the fault stops (SIGSTOP) in the middle of an epoch."""
 
-    def __init__(self, run: Run, *options: str, fault: str = "batch:6=stop") -> None:
+    def __init__(self, run: Run, *options: str, fault: str = faults.stop("batch", time=6)) -> None:
         words = [*TORCHRUN, "--nproc_per_node=2", *options, "train.py", *run.flags]
         self.process: Popen[str] = background(words, **{VARIABLE: fault})
         wait_until(lambda: len(self._children()) == 2 or self.process.poll() is not None)
@@ -97,7 +98,9 @@ def test_run_that_torchrun_restarted_ends_like_an_uninterrupted_one(run: Run):
     # A restart resumes from the latest checkpoint, whatever --preload is. And torchrun's store
     # still holds the results of the first start, which must not be read again.
     words = [*TORCHRUN, "--nproc_per_node=2", "--max-restarts=1", "train.py", *run.flags]
-    job = background([*words, "--preload", ""], **{VARIABLE: "gradients:7@1=kill"})
+    job = background(
+        [*words, "--preload", ""], **{VARIABLE: faults.kill("gradients", time=7, rank=1)}
+    )
     output, _ = job.communicate(timeout=SECONDS)
     assert job.returncode == 0 and output.count("Resuming from") == 1, output
     assert not list(run.folder.glob("earlier-*"))
@@ -106,7 +109,14 @@ def test_run_that_torchrun_restarted_ends_like_an_uninterrupted_one(run: Run):
 
 def test_sigterm_of_a_scheduler_soon_after_sigint_still_saves(run: Run, jobs: list[Torchrun]):
     # torchrun sends the ranks what a second Ctrl-C would cause; but it has no terminal.
-    jobs.append(job := Torchrun(run, fault="batch:6=stop syncing:2-9@0=sleep:3"))
+    jobs.append(
+        job := Torchrun(
+            run,
+            fault=faults.several(
+                faults.stop("batch", time=6), faults.sleep(3, "syncing", time=2, until=9, rank=0)
+            ),
+        )
+    )
     job.process.send_signal(signal.SIGINT)
     resume(*job.ranks)
     time.sleep(1.5)
@@ -182,7 +192,7 @@ def test_remaining_node_continues_like_one_process_from_the_same_checkpoint(
             tmp_path,
             nnodes="1:2",
             options=["--max-restarts=3"],
-            TRANSLATE_DDP_FAULT="batch:6=stop",
+            TRANSLATE_DDP_FAULT=faults.stop("batch", time=6),
         )
         wait_until(lambda: are_stopped(agents), lambda: agents[0].text)
         shutil.copytree(folder, copy)

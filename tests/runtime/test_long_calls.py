@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import faults
 from tests.helpers.corpora import corpus_of, numbered_pairs, read_corpus, write_parallel
 from tests.helpers.faults import Run
 from tests.helpers.states import make_state
@@ -79,7 +80,7 @@ def test_reading_and_cleaning_pairs_sends_heartbeats(tmp_path: Path):
 def test_hang_in_the_preparation_of_the_corpus_ends_the_run(run: Run, point: str, size: int):
     for path in (run.folder / "data").iterdir():
         path.rename(run.folder / path.name)
-    job = run.start(*SHORT_TIMEOUT, size=size, fault=f"{point}@0=hang")
+    job = run.start(*SHORT_TIMEOUT, size=size, fault=faults.hang(point, rank=0))
     assert job.wait() == [75] * size
     message = "error: Rank 0 hung at preparing the corpus: no progress for 3 s"
     assert job.text().count("error: ") == 1 and message in job.text()
@@ -89,7 +90,9 @@ def test_hang_in_the_preparation_of_the_corpus_ends_the_run(run: Run, point: str
 def test_save_that_takes_longer_than_the_timeout_is_no_hang(run: Run):
     # A checkpoint of a tiny run has about 400 writes: they take 6 s.
     flags = ["--max_steps", "4", "--validate_every", "0"]
-    output = run.start(*SHORT_TIMEOUT, *flags, fault="writing:1-1000=sleep:0.015").succeed()
+    output = run.start(
+        *SHORT_TIMEOUT, *flags, fault=faults.sleep(0.015, "writing", until=1000)
+    ).succeed()
     assert "Finished at epoch 1, step 4" in output
 
 

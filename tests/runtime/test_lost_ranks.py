@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import MANY_EPOCHS, Run
 
@@ -23,7 +24,7 @@ def assert_failed(run: Run, output: str, message: str, stacks: str) -> None:
 
 
 def test_killed_rank_is_named_with_step_and_phase(run: Run):
-    job = run.start(*MANY_EPOCHS, size=3, fault="batch:5@1=kill")
+    job = run.start(*MANY_EPOCHS, size=3, fault=faults.kill("batch", time=5, rank=1))
     assert sorted(job.wait()) == [-signal.SIGKILL, 75, 75]
     message = "Rank 1 is lost at step 5, computing gradients. Run the same command"
     assert_failed(run, job.text(), message, stacks="02")
@@ -33,10 +34,13 @@ def test_killed_rank_is_named_with_step_and_phase(run: Run):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("batch:6@1=hang", "Rank 1 hung at step 6, reading a batch"),
-        ("batch:6@1=stop", "Rank 1 is lost at step 6, computing gradients"),
-        ("validating@0=hang", "Rank 0 hung at step 15, validating"),
-        ("validating@1=stop --validate_on all", "Rank 1 is lost at step 15, validating"),
+        (faults.hang("batch", time=6, rank=1), "Rank 1 hung at step 6, reading a batch"),
+        (faults.stop("batch", time=6, rank=1), "Rank 1 is lost at step 6, computing gradients"),
+        (faults.hang("validating", rank=0), "Rank 0 hung at step 15, validating"),
+        (
+            faults.stop("validating", rank=1) + " --validate_on all",
+            "Rank 1 is lost at step 15, validating",
+        ),
     ],
 )
 def test_hanging_rank_ends_the_run_and_is_named(run: Run, fault: str, message: str):
@@ -54,7 +58,7 @@ def test_hanging_rank_ends_the_run_and_is_named(run: Run, fault: str, message: s
 
 def test_rank_stopped_while_it_waits_is_named_by_the_rank_that_works(run: Run):
     flags = [*MANY_EPOCHS, *SHORT_TIMEOUT]
-    job = run.start(*flags, size=2, fault="validating@0=sleep:1.5")
+    job = run.start(*flags, size=2, fault=faults.sleep(1.5, "validating", rank=0))
     job.signal_when(lambda: 15 in run.saved_steps, signal.SIGSTOP, rank=1)
     job.ranks[0].join(processes.SECONDS)
     job.ranks[1].kill()
@@ -68,10 +72,16 @@ def test_rank_stopped_while_it_waits_is_named_by_the_rank_that_works(run: Run):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("batch:5@1=raise", "Rank 1 failed at step 5, reading a batch"),
-        ("gradients:5@1=raise", "Rank 1 failed at step 5, computing gradients"),
-        ("validating@1=raise --validate_on all", "Rank 1 failed at step 15, validating"),
-        ("validating@0=raise", "Rank 0 failed at step 15, validating"),  # while rank 1 waits for it
+        (faults.error("batch", time=5, rank=1), "Rank 1 failed at step 5, reading a batch"),
+        (faults.error("gradients", time=5, rank=1), "Rank 1 failed at step 5, computing gradients"),
+        (
+            faults.error("validating", rank=1) + " --validate_on all",
+            "Rank 1 failed at step 15, validating",
+        ),
+        (
+            faults.error("validating", rank=0),
+            "Rank 0 failed at step 15, validating",
+        ),  # while rank 1 waits for it
     ],
 )
 def test_rank_that_raises_ends_the_run_and_is_named(run: Run, fault: str, message: str):
@@ -86,7 +96,11 @@ def test_rank_that_raises_ends_the_run_and_is_named(run: Run, fault: str, messag
 def test_validation_longer_than_every_timeout_is_no_hang(run: Run, long_validation: list[str]):
     # The timeout without progress is 3 s, that of a collective 6 s. The sixth batch stops the run,
     # after 7 s of validation.
-    fault = "validating:1-5@0=sleep:1.4 validating:6@0=term validating:6@0=sleep:1"
+    fault = faults.several(
+        faults.sleep(1.4, "validating", until=5, rank=0),
+        faults.request("term", "validating", time=6, rank=0),
+        faults.sleep(1, "validating", time=6, rank=0),
+    )
     flags = [*MANY_EPOCHS, *SHORT_TIMEOUT, *long_validation]
     output = run.start(*flags, size=2, fault=fault).succeed()
     assert "step 15, on request (SIGTERM), and saved" in output

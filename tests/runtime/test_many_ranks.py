@@ -1,11 +1,11 @@
 """The control plane makes the same few requests with any number of ranks, and prints once.
 
-A real store in one process, and threads as ranks: `benchmarks/control_plane.py`.
+A real store in one process, and threads as ranks: `tests/helpers/many_ranks.py`.
 """
 
 import pytest
 
-from benchmarks.control_plane import Simulation, simulate
+from tests.helpers.many_ranks import Simulation, simulate
 
 SIZE, LOST = 64, 32
 

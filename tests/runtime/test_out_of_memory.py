@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import faults
 from tests.helpers import processes
 from tests.helpers.models import decode, small_model
 from translate_ddp.data.batches import Step
@@ -20,10 +21,16 @@ PASS = r"a pass of (\d+) sentences of (\d+) source and (\d+) target tokens.* --m
 @pytest.mark.parametrize(
     ("fault", "where"),
     [
-        ("loss:1@1=oom", f"warming up, {PASS}"),
-        ("loss:6@1=oom", f"step 5, computing gradients, {PASS}"),
-        ("updated:5@1=oom", "step 5, updating weights: lower --max_tokens, choose a smaller"),
-        ("validating:1@0=oom", "step 15, validating: lower --max_tokens, choose a smaller"),
+        (faults.out_of_memory("loss", rank=1), f"warming up, {PASS}"),
+        (faults.out_of_memory("loss", time=6, rank=1), f"step 5, computing gradients, {PASS}"),
+        (
+            faults.out_of_memory("updated", time=5, rank=1),
+            "step 5, updating weights: lower --max_tokens, choose a smaller",
+        ),
+        (
+            faults.out_of_memory("validating", rank=0),
+            "step 15, validating: lower --max_tokens, choose a smaller",
+        ),
     ],
 )
 def test_out_of_memory_gives_one_message_with_the_phase(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.states import make_state
@@ -164,7 +165,9 @@ def move(folder: Path) -> Path:
 def test_a_run_whose_folder_is_gone_saves_everything_and_ends(
     run: Run, tmp_path: Path, lose: Callable[[Path], object], size: int
 ):
-    stop = {VARIABLE: "batch:19@0=stop"}  # after the saves of step 16 and of the first epoch
+    stop = {
+        VARIABLE: faults.stop("batch", time=19, rank=0)
+    }  # after the saves of step 16 and of the first epoch
     job = processes.train(run.flags, tmp_path, size, **stop)
     state = Path(f"/proc/{job.ranks[0].pid}/stat")
     processes.wait_until(lambda: state.read_text().rsplit(")", 1)[1].split()[0] == "T", job.text)

@@ -8,20 +8,43 @@ from contextlib import suppress
 
 import pytest
 
+from tests import faults
 from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import last_state
 
 STOPS = [
     # point and rank             ranks
-    ("batch:7@1=term", 2),
-    ("batch:7@0=usr1", 2),
-    ("gradients:7@1=int", 2),
-    ("writing:150=term", 1),
-    ("published:1=hup", 1),
-    ("validating:1@0=term validating:1@0=sleep:1", 2),
-    ("batch:7=term batch:8=term", 1),  # schedulers repeat signals
-    ("batch:7=int batch:7=sleep:1.2 batch:7=term", 1),  # and escalate them
-    ("batch:7=int batch:7=int", 1),  # one Ctrl-C, also forwarded by a parent process
+    (faults.request("term", "batch", time=7, rank=1), 2),
+    (faults.request("usr1", "batch", time=7, rank=0), 2),
+    (faults.request("int", "gradients", time=7, rank=1), 2),
+    (faults.request("term", "writing", time=150), 1),
+    (faults.request("hup", "published"), 1),
+    (
+        faults.several(
+            faults.request("term", "validating", rank=0), faults.sleep(1, "validating", rank=0)
+        ),
+        2,
+    ),
+    (
+        faults.several(
+            faults.request("term", "batch", time=7), faults.request("term", "batch", time=8)
+        ),
+        1,
+    ),  # schedulers repeat signals
+    (
+        faults.several(
+            faults.request("int", "batch", time=7),
+            faults.sleep(1.2, "batch", time=7),
+            faults.request("term", "batch", time=7),
+        ),
+        1,
+    ),  # and escalate them
+    (
+        faults.several(
+            faults.request("int", "batch", time=7), faults.request("int", "batch", time=7)
+        ),
+        1,
+    ),  # one Ctrl-C, also forwarded by a parent process
 ]
 
 
@@ -42,15 +65,16 @@ def test_signal_to_one_rank_saves_and_resume_gives_same_weights(run: Run, fault:
 def test_rank_that_waits_for_validation_can_stop_it(run: Run, long_validation: list[str]):
     # The signal reaches rank 1, which waits, while rank 0 validates for a minute.
     flags = [*MANY_EPOCHS, *long_validation]
-    job = run.start(*flags, size=2, fault="validating:1-1000@0=sleep:0.5")
+    job = run.start(*flags, size=2, fault=faults.sleep(0.5, "validating", until=1000, rank=0))
     job.signal_when(lambda: 15 in run.saved_steps, signal.SIGTERM, rank=1)
     assert "epoch 1, step 15, on request (SIGTERM), and saved" in job.succeed()
 
 
-@pytest.mark.parametrize("fault", ["tokenizing@0=term", "preparing@0=int"])
-def test_signal_before_the_first_step_exits_at_once(run: Run, fault: str):
+@pytest.mark.parametrize(("signal", "point"), [("term", "tokenizing"), ("int", "preparing")])
+def test_signal_before_the_first_step_exits_at_once(run: Run, signal: str, point: str):
     shutil.rmtree(run.folder / "data")
-    job = run.start(size=2, fault=f"{fault} {fault.split('=')[0]}=hang")
+    fault = faults.several(faults.request(signal, point, rank=0), faults.hang(point, rank=0))
+    job = run.start(size=2, fault=fault)
     assert job.wait() == [0, 0]
     assert job.text().count("Stopped before the first step (SIG") == 1
     assert run.status["state"] == "preempted"
@@ -58,7 +82,13 @@ def test_signal_before_the_first_step_exits_at_once(run: Run, fault: str):
     run.assert_uninterrupted(2)
 
 
-@pytest.mark.parametrize("fault", ["tokenizing@0=term tokenizing=hang", "batch:7@1=term"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        faults.several(faults.request("term", "tokenizing", rank=0), faults.hang("tokenizing")),
+        faults.request("term", "batch", time=7, rank=1),
+    ],
+)
 def test_exit_code_after_a_request_to_stop_can_be_chosen(run: Run, fault: str):
     shutil.rmtree(run.folder / "data")
     job = run.start(*MANY_EPOCHS, "--preempted_exit_code", "143", size=2, fault=fault)
@@ -70,7 +100,7 @@ def test_exit_code_after_a_request_to_stop_can_be_chosen(run: Run, fault: str):
 def test_signal_at_random_times_of_the_start_leaves_no_traceback(run: Run):
     generator = random.Random(1)
     begin = time.monotonic()
-    run.start(*MANY_EPOCHS, fault="batch:1=term").succeed()
+    run.start(*MANY_EPOCHS, fault=faults.request("term", "batch")).succeed()
     typical_seconds = time.monotonic() - begin  # of this machine, until the first step
     for _ in range(6):
         job = run.start(*MANY_EPOCHS)
@@ -83,7 +113,14 @@ def test_signal_at_random_times_of_the_start_leaves_no_traceback(run: Run):
 
 def test_stop_that_exceeds_the_grace_period_reports_the_phase(run: Run):
     grace = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "6.5"}
-    job = run.start(*MANY_EPOCHS, size=2, fault="batch:6@1=hang batch:6@0=term", **grace)
+    job = run.start(
+        *MANY_EPOCHS,
+        size=2,
+        fault=faults.several(
+            faults.hang("batch", time=6, rank=1), faults.request("term", "batch", time=6, rank=0)
+        ),
+        **grace,
+    )
     assert job.wait() == [75, 75]
     output = job.text()
     assert output.count("grace period of 1.5 s") == 1 and "exited without saving" in output
@@ -93,7 +130,7 @@ def test_stop_that_exceeds_the_grace_period_reports_the_phase(run: Run):
 
 
 def test_second_ctrl_c_exits_at_once(run: Run):
-    job = run.start(*MANY_EPOCHS, fault="batch:5=hang")
+    job = run.start(*MANY_EPOCHS, fault=faults.hang("batch", time=5))
     job.signal_when(lambda: 4 in run.saved_steps, signal.SIGINT)
     while job.ranks[0].is_alive():
         time.sleep(0.3)  # within a second, it may be the same Ctrl-C
@@ -110,7 +147,11 @@ def test_max_minutes_stops_like_a_signal(run: Run):
 
 
 def test_stop_after_a_failed_save_saves_again(run: Run):
-    fault = "syncing:2=enospc validating:1=term validating:1=sleep:1"
+    fault = faults.several(
+        faults.full_disk("syncing", time=2),
+        faults.request("term", "validating"),
+        faults.sleep(1, "validating"),
+    )
     output = run.start("--validate_every", "6", fault=fault).succeed()
     assert "step 6, on request (SIGTERM), and saved" in output
     assert run.saved_steps == [4, 6]

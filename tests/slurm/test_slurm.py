@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import faults
 from tests.helpers.nodes import resume
 from tests.helpers.runs import assert_same_run, status
 from tests.slurm.cluster import (
@@ -31,7 +32,7 @@ def nodes_are_idle(cluster: Cluster) -> None:
 
 def submit_and_stop(cluster: Cluster, folder: Path, flags: list[str]) -> tuple[BatchJob, list[int]]:
     """A job whose two ranks have stopped in the middle of an epoch, and their pids."""
-    job = submit(cluster, folder, flags, TRANSLATE_DDP_FAULT="batch:6=stop")
+    job = submit(cluster, folder, flags, TRANSLATE_DDP_FAULT=faults.stop("batch", time=6))
     poll(lambda: len(stopped_ranks(folder / "model")) == 2, job.explain)
     return job, stopped_ranks(folder / "model")
 

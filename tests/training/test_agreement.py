@@ -81,19 +81,6 @@ def test_new_run_on_one_rank_only_moves_no_file(finished: Run):
     assert checkpoints(finished.folder) == before
 
 
-def test_nodes_may_keep_their_files_in_different_places(
-    tiny_run: list[str], tmp_path: Path, corpus: str
-):
-    copied = tmp_path / "copy"
-    copied.mkdir()
-    for file in Path(corpus).parent.glob(f"{Path(corpus).name}*"):
-        (copied / file.name).write_bytes(file.read_bytes())
-    others = [*tiny_run, "--dataset", str(copied / Path(corpus).name), "--max_steps", "2"]
-    others += ["--model_folder", str(tmp_path / "disk1")]
-    with two_nodes() as nodes:
-        nodes.train([[*tiny_run, "--max_steps", "2"], others], tmp_path).succeed()
-
-
 def test_names_of_ranks():
     assert rank_names([3]) == "rank 3"
     assert rank_names([1, 2]) == "ranks 1, 2"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests import faults
 from tests.helpers.commands import translate_ddp
 from tests.helpers.faults import Run
 from tests.helpers.runs import (
@@ -24,7 +25,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.training.metrics import METRICS
-from translate_ddp.training.open_checkpoint import last_epochs
+from translate_ddp.training.open_checkpoint import average_weights, last_epochs
 from translate_ddp.translator import Translator
 
 LINES = ["sun moon river", "stone bird fish wolf tree"]
@@ -95,26 +96,16 @@ def test_weights_are_the_mean_of_the_epochs_up_to_the_selected_one(
 def test_missing_and_damaged_epochs_are_left_out_with_a_message(
     copied: Path, capsys: pytest.CaptureFixture[str]
 ):
-    missing, damaged = epoch_file(copied, 2), epoch_file(copied, 3)
-    missing.unlink()
+    damaged = epoch_file(copied, 3)
+    for missing in (1, 2):
+        epoch_file(copied, missing).unlink()
     damaged.write_bytes(damaged.read_bytes() + b"\0")
-    translator = Translator.open(str(copied), average=3)
-    assert_average(translator, copied, 4)  # not replaced by epoch 1
+    translator = Translator.open(str(copied), average=4)
+    assert_average(translator, copied, 4)
     first, second, last = capsys.readouterr().err.splitlines()
-    assert first == f"Not in the average: epochs 2, whose files are not in {copied}."
+    assert first == f"Not in the average: epochs 1, 2, whose files are not in {copied}."
     assert damaged.name in second and "it is damaged" in second
     assert last == "Averaged epochs: 4."
-
-
-def test_epochs_that_the_run_has_deleted_are_one_message(
-    copied: Path, capsys: pytest.CaptureFixture[str]
-):
-    for epoch in (1, 2):
-        epoch_file(copied, epoch).unlink()
-    assert_average(Translator.open(str(copied), average=4), copied, 3, 4)
-    first, last = capsys.readouterr().err.splitlines()
-    assert first == f"Not in the average: epochs 1, 2, whose files are not in {copied}."
-    assert last == "Averaged epochs: 3, 4."
 
 
 def test_files_of_another_run_and_of_other_folders_are_left_out(copied: Path, tmp_path: Path):
@@ -187,11 +178,15 @@ def test_run_validates_its_average_once_and_its_weights_stay_the_same(
     assert records(run.folder) == before
 
 
-STOP = "validating:3=term validating:3=sleep:1"
+STOP = faults.several(
+    faults.request("term", "validating", time=3), faults.sleep(1, "validating", time=3)
+)
 
 
 # The eleventh checkpoint is that of the last epoch.
-@pytest.mark.parametrize("fault", ["validating:3=kill", "saving:11=kill", STOP])
+@pytest.mark.parametrize(
+    "fault", [faults.kill("validating", time=3), faults.kill("saving", time=11), STOP]
+)
 def test_average_is_logged_once_whatever_interrupts_it(run: Run, fault: str):
     straight, flags = run.copy("straight"), ["--average", "2"]
     straight.start(*flags).succeed()
@@ -201,7 +196,7 @@ def test_average_is_logged_once_whatever_interrupts_it(run: Run, fault: str):
     else:
         first.succeed()
         assert run.status["state"] == "preempted"
-    assert len(averages(run.folder)) == (fault == "saving:11=kill")
+    assert len(averages(run.folder)) == (fault == faults.kill("saving", time=11))
     assert epoch_file(run.folder, 1) and not list(run.folder.glob("tmodel_epoch_0002_*"))
     run.start(*flags).succeed()
     assert len(averages(run.folder)) == 1
@@ -294,3 +289,16 @@ def test_unusable_output_or_selection_is_one_message(
     assert "Traceback" not in output
     assert [path.name for path in tmp_path.glob("*.pt")] == ["taken.pt"]
     assert (tmp_path / "taken.pt").read_text() == "precious"
+
+
+def test_mean_is_computed_in_double_precision():
+    # Summed in fp32, the ones vanish: 1e8 + 1 is 1e8.
+    models = [{"w": torch.tensor([value])} for value in (1e8, 1.0, 1.0, -1e8)]
+    mean = average_weights(models)["w"]
+    assert mean.dtype == torch.float32 and mean.item() == 0.5
+    assert [float(model["w"]) for model in models] == [1e8, 1.0, 1.0, -1e8]  # unchanged
+
+
+def test_weights_of_different_models_are_not_averaged():
+    with pytest.raises(UserError, match="not of the same model"):
+        average_weights([{"w": torch.zeros(2)}, {"w": torch.zeros(1)}])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests import faults
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, last_state, records, validations
 from translate_ddp.training.metrics import find_metric
@@ -60,7 +61,9 @@ def test_lower_patience_ends_a_resumed_run_after_its_epoch(run: Run):
     assert (position["epoch"], position["step_in_epoch"]) == (4, 0)
 
 
-@pytest.mark.parametrize("fault", ["batch:20=kill", "validating:3=kill"])
+@pytest.mark.parametrize(
+    "fault", [faults.kill("batch", time=20), faults.kill("validating", time=3)]
+)
 def test_killed_run_ends_after_the_same_epoch(run: Run, fault: str):
     straight = run.copy("straight")
     straight.start(*FLAGS).succeed()

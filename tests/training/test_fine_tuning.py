@@ -3,12 +3,14 @@
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from config import parse, parse_with_names
+from tests import faults
 from tests.helpers import processes
 from tests.helpers.commands import translate_ddp
 from tests.helpers.faults import Run
@@ -20,11 +22,13 @@ from tests.helpers.runs import (
     last_state,
     validations,
 )
+from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConfig
 from translate_ddp.training.checkpoint import load
-from translate_ddp.training.fine_tuning import adopt_settings
+from translate_ddp.training.fine_tuning import adopt_settings, describe_fit, describe_languages
 from translate_ddp.training.run import find_start
 from translate_ddp.translator import Translator
 
@@ -99,16 +103,10 @@ def test_new_run_has_the_weights_and_the_loss_of_the_file(
     assert code == 0 and f" loss {loss:.4g} " in text, text
 
 
-def test_run_learns_from_the_file_on(child: Run):
-    child.start("--num_epochs", "4", "--lr", "0.01", "--warmup_steps", "5").succeed()
-    losses = validations(child.folder, "loss")
-    assert len(losses) == 4 and losses[-1] < 0.8 * losses[0]
-
-
 def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: Path):
     straight = Run(child.flags, tmp_path / "straight", child.uninterrupted, None)
     straight.start(size=2).succeed()
-    child.start(size=2, fault="batch:6=kill").kill_rest()
+    child.start(size=2, fault=faults.kill("batch", time=6)).kill_rest()
     file.unlink()
     output = child.start(size=2).succeed()
     assert f"Resuming from {child.folder}/tmodel_step_00000004-" in output
@@ -269,3 +267,39 @@ def test_share_is_printed_at_the_start_of_a_run_only(child: Run, uninterrupted: 
     share = float(first.split("% of the corpus's")[0].split()[-1])
     assert 5 < share < 50  # the letters ß and ü
     assert "parts of characters" not in child.start().succeed()
+
+
+@pytest.mark.parametrize(
+    ("now", "message"),
+    [
+        ({}, []),
+        ({"lang_src": "it", "lang_tgt": "en"}, ["trained for en-it, this run is for it-en."]),
+        ({"bidirectional": True}, ["for en-it, this run is for en-it in both directions."]),
+    ],
+)
+def test_other_languages_and_directions_than_those_of_the_file_are_named(
+    trained: Path, now: dict[str, Any], message: list[str]
+):
+    state = Translator.open(str(trained)).state
+    corpus = replace(CorpusConfig.of(state.run.config["corpus"]), **now)
+    state.run.config["corpus"]["of_another_version"] = 1
+    found = describe_languages(corpus, state)
+    assert len(found) == len(message) and all(map(str.endswith, found, message))
+
+
+def fit(lines: list[str], tokenizer: Tokenizer) -> str:
+    side = Ragged.of(tokenizer.encode(lines))
+    return describe_fit(ParallelDataset(side, side), tokenizer)
+
+
+def test_share_of_unknown_characters_is_that_counted_by_hand():
+    config = TokenizerConfig(vocab_size=300)
+    tokenizer = train_tokenizer(["a a a a", "é é é é"], config)
+    # Both are one token each, as is the blank before one of them.
+    assert fit(["a é a"], tokenizer).startswith("0.0% of the corpus's ")
+    assert fit(["xyz"], tokenizer).endswith("A token has 1.0 characters on average.")
+    assert fit(["a a"], tokenizer).endswith("A token has 2.0 characters on average.")  # " a"
+    # U+5B57 has three bytes that no merge joins: 3 of 4 tokens on each side.
+    assert fit(["a字"], tokenizer).startswith("75.0% of the corpus's 8 tokens ")
+    words = train_tokenizer(["sun sun moon moon"], TokenizerConfig("word"))
+    assert fit(["sun moon tree sun"], words).startswith("25.0% of the corpus's 8 tokens ")

@@ -8,24 +8,25 @@ from typing import Any
 
 import pytest
 
+from tests import faults
 from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import assert_same_run, last_state, metrics
 
 KILLS = [
     # point and flags         ranks
-    ("batch:7@1=kill", 2),
-    ("loss:9@0=kill", 2),
-    ("gradients:7@0=kill", 2),
-    ("updated:6@1=kill", 2),
-    ("saving:1=kill", 1),
-    ("writing:150=kill", 1),
-    ("syncing:2=kill", 1),
-    ("renaming:2=kill", 1),
-    ("published:2=kill", 1),
-    ("pruning:1=kill", 1),
-    ("metrics:2=kill", 1),
-    ("validating:1@0=kill", 2),
-    ("validating:1@1=kill --validate_on all", 2),
+    (faults.kill("batch", time=7, rank=1), 2),
+    (faults.kill("loss", time=9, rank=0), 2),
+    (faults.kill("gradients", time=7, rank=0), 2),
+    (faults.kill("updated", time=6, rank=1), 2),
+    (faults.kill("saving"), 1),
+    (faults.kill("writing", time=150), 1),
+    (faults.kill("syncing", time=2), 1),
+    (faults.kill("renaming", time=2), 1),
+    (faults.kill("published", time=2), 1),
+    (faults.kill("pruning"), 1),
+    (faults.kill("metrics", time=2), 1),
+    (faults.kill("validating", rank=0), 2),
+    (faults.kill("validating", rank=1) + " --validate_on all", 2),
 ]
 
 
@@ -40,7 +41,7 @@ def test_resume_after_kill_gives_same_weights(run: Run, fault: str, size: int):
 @pytest.mark.parametrize("point", ["tokenizing", "preparing"])
 def test_restart_after_kill_during_data_preparation_gives_same_weights(run: Run, point: str):
     shutil.rmtree(run.folder / "data")
-    run.start(fault=f"{point}=kill").kill_rest()
+    run.start(fault=faults.kill(point)).kill_rest()
     run.start().succeed()
     run.assert_uninterrupted()
     assert [path.name[:6] for path in (run.folder / "data").iterdir()] == ["en-it-"]
@@ -71,7 +72,7 @@ def test_last_validation_is_recorded_after_a_kill_and_after_a_repeated_start(run
     flags = ["--max_steps", steps]
     straight = run.copy("straight")
     straight.start(*flags).succeed()
-    run.start(*flags, fault="validating=kill").kill_rest()
+    run.start(*flags, fault=faults.kill("validating")).kill_rest()
     for _ in range(2):
         run.start(*flags).succeed()
         assert_same_run(straight.folder, run.folder)
@@ -82,7 +83,7 @@ def test_restart_before_the_first_save_uses_the_preload_flag(run: Run, trained: 
     (epoch_1,) = trained.glob("tmodel_epoch_0001_*")
     launcher: dict[str, Any] = {"TORCHELASTIC_ERROR_FILE": "/tmp/run/attempt_0/0/error.json"}
     preload = ["--preload", str(epoch_1)]
-    run.start(*preload, fault="batch=kill", **launcher).kill_rest()
+    run.start(*preload, fault=faults.kill("batch"), **launcher).kill_rest()
     assert not run.saved_steps and (run.folder / ".launch").exists()
     output = run.start(*preload, **launcher).succeed()
     assert f"Resuming from {epoch_1}" in output

@@ -2,12 +2,15 @@
 
 import pytest
 
+from tests import faults
 from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import assert_same_run, last_state, losses, metrics
 from translate_ddp.training.checkpoint import outliers
 
 
-@pytest.mark.parametrize("fault", ["loss:6@1=nan", "gradients:5@1=nan"])
+@pytest.mark.parametrize(
+    "fault", [faults.nan("loss", time=6, rank=1), faults.nan("gradients", time=5, rank=1)]
+)
 def test_step_not_finite_on_one_rank_is_skipped_on_all(run: Run, fault: str):
     # The warm-up reaches the point of the loss once.
     output = run.start(size=2, fault=fault).succeed()
@@ -21,15 +24,12 @@ def test_step_not_finite_on_one_rank_is_skipped_on_all(run: Run, fault: str):
     assert all(isinstance(loss, float) for loss in losses(run.folder))
 
 
-def test_two_faults_of_one_point_are_both_applied(run: Run):
-    output = run.start(fault="gradients:3=nan gradients:5=nan").succeed()
-    assert "Skipped step 3" in output and "Skipped step 5" in output
-
-
 def test_skipped_step_is_counted_once_after_a_kill(run: Run):
     straight = run.copy("straight")
-    straight.start(fault="loss:6=nan").succeed()
-    run.start(fault="loss:6=nan batch:9=kill").kill_rest()
+    straight.start(fault=faults.nan("loss", time=6)).succeed()
+    run.start(
+        fault=faults.several(faults.nan("loss", time=6), faults.kill("batch", time=9))
+    ).kill_rest()
     run.start().succeed()
     assert_same_run(straight.folder, run.folder)
 
@@ -37,8 +37,12 @@ def test_skipped_step_is_counted_once_after_a_kill(run: Run):
 def test_stop_waits_for_a_finite_step(run: Run):
     # The state after a step that is not finite is not saved, that after the next finite one is.
     straight = run.copy("straight")
-    straight.start(fault="loss:6-8=nan").succeed()
-    output = run.start(fault="loss:6-8=nan batch:6=term").succeed()
+    straight.start(fault=faults.nan("loss", time=6, until=8)).succeed()
+    output = run.start(
+        fault=faults.several(
+            faults.nan("loss", time=6, until=8), faults.request("term", "batch", time=6)
+        )
+    ).succeed()
     assert "step 8, on request (SIGTERM), and saved" in output
     assert run.saved_steps == [4, 8]
     run.start().succeed()
@@ -47,21 +51,29 @@ def test_stop_waits_for_a_finite_step(run: Run):
 
 def test_an_epoch_that_ends_with_a_skipped_step_is_saved(run: Run):
     straight = run.copy("straight")
-    straight.start(fault="loss:16=nan").succeed()  # step 15, the last of the first epoch
-    run.start(fault="loss:16=nan batch:17=kill").kill_rest()
+    straight.start(
+        fault=faults.nan("loss", time=16)
+    ).succeed()  # step 15, the last of the first epoch
+    run.start(
+        fault=faults.several(faults.nan("loss", time=16), faults.kill("batch", time=17))
+    ).kill_rest()
     assert list(run.folder.glob("tmodel_epoch_0001_step_00000015-*.pt"))
     run.start("--preload", "best").succeed()
     assert_same_run(straight.folder, run.folder)
 
 
 def test_ten_nonfinite_steps_in_a_row_end_the_run_without_a_save(run: Run):
-    output = run.start(*MANY_EPOCHS, size=2, fault="loss:6-1000@1=nan").fail()
+    output = run.start(
+        *MANY_EPOCHS, size=2, fault=faults.nan("loss", time=6, until=1000, rank=1)
+    ).fail()
     assert output.count("error: Loss or gradient was not finite in 1") == 1
     assert run.saved_steps == [4]  # of the steps before
     assert run.status["state"] == "failed"
 
 
-@pytest.mark.parametrize("fault", ["updated:6@1=flip", "updated:8@1=nan"])
+@pytest.mark.parametrize(
+    "fault", [faults.flip_bit("updated", time=6, rank=1), faults.nan("updated", time=8, rank=1)]
+)
 def test_weights_that_differ_between_ranks_are_not_saved(run: Run, fault: str):
     output = run.start(size=3, fault=fault).fail()
     message = "error: Weights or optimizer of rank 1 differ from those of the other ranks at step 8"
@@ -72,7 +84,7 @@ def test_weights_that_differ_between_ranks_are_not_saved(run: Run, fault: str):
 
 
 def test_of_two_ranks_neither_is_blamed(run: Run):
-    output = run.start(size=2, fault="updated:6@1=flip").fail()
+    output = run.start(size=2, fault=faults.flip_bit("updated", time=6, rank=1)).fail()
     message = "error: Weights or optimizer of ranks 0, 1 differ from each other at step 8"
     assert output.count(message) == 1
 

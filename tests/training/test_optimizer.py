@@ -21,7 +21,6 @@ from translate_ddp.training.optimizer import (
     learning_rate,
 )
 from translate_ddp.training.run_info import describe_rate
-from translate_ddp.training.state import Position
 
 
 def add(meters: StepMeters, step: int, loss: float, nll: float, skipped: float = 0.0) -> None:
@@ -93,10 +92,6 @@ def test_warm_up_of_a_linear_schedule_takes_a_fifth_of_the_training_at_most():
     # That of a schedule without an end stays as it is set.
     endless = replace(config, schedule="inverse_sqrt")
     assert learning_rate(49, endless, 0.9) == 1.0
-
-
-def test_finished_part_is_that_of_the_position():
-    assert Position(epoch=3, step_in_epoch=5).epochs_done(10) / 4 == 0.875
 
 
 def test_learning_rate_warms_up_linearly_then_decays_with_the_inverse_square_root():

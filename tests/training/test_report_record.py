@@ -13,6 +13,7 @@ import pytest
 import torch
 from markupsafe import escape
 
+from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import checkpoints, records, validations
@@ -107,7 +108,10 @@ def test_page_of_a_finished_run_has_its_state_and_its_sentences(run: Run):
         assert str(escape(source)) in html and str(escape(reference)) in html
 
 
-@pytest.mark.parametrize("fault", ["record:5=kill", "record:6=kill", "validating:1=kill"])
+@pytest.mark.parametrize(
+    "fault",
+    [faults.kill("record", time=5), faults.kill("record", time=6), faults.kill("validating")],
+)
 def test_run_killed_at_a_record_ends_with_the_samples_of_an_undisturbed_one(run: Run, fault: str):
     straight = run.copy("straight")
     start(straight).succeed()
@@ -124,7 +128,7 @@ def test_run_killed_at_a_record_ends_with_the_samples_of_an_undisturbed_one(run:
 
 
 def test_full_disk_for_the_record_changes_no_number_of_the_run(run: Run):
-    output = start(run, fault="record:1-999=enospc").succeed()
+    output = start(run, fault=faults.full_disk("record", until=999)).succeed()
     run.assert_uninterrupted()
     assert output.count("Could not write the record of the report") == 1
     assert not (run.folder / "events.jsonl").exists()
@@ -133,7 +137,7 @@ def test_full_disk_for_the_record_changes_no_number_of_the_run(run: Run):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_failure_of_a_rank_is_on_the_last_page(run: Run, rank: int):
     # With rank 1, the watchdog thread of rank 0 ends its process.
-    assert 1 in start(run, size=2, fault=f"batch:5@{rank}=raise").wait()
+    assert 1 in start(run, size=2, fault=faults.error("batch", time=5, rank=rank)).wait()
     [end] = read_run(run.folder).ends
     assert end.state == "failed" and f"Rank {rank} failed at step 5" in end.reason
     assert page(run.folder) == {"event": "end", **asdict(end)}

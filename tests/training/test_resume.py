@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from config import Config
+from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
@@ -211,7 +212,7 @@ def test_run_that_goes_back_archives_what_followed_and_gets_a_new_id(finished: R
     other.start("--preload", str(epoch_1)).succeed()
     assert run_id(other.folder) != first and run_id(folder) == first
 
-    job = finished.start("--preload", "1", fault="batch=kill")
+    job = finished.start("--preload", "1", fault=faults.kill("batch"))
     job.kill_rest()
     archive = folder / "earlier-001"
     assert f"Moved files that are not part of this run to {archive}" in job.text()

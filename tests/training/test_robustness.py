@@ -4,11 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from translate_ddp.training.robustness import (
-    describe_robustness,
-    frequent_words,
-    repeats_itself,
-)
+from translate_ddp.training.robustness import describe_robustness, frequent_words, repeats_itself
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests import faults
 from tests.helpers import processes
 from tests.helpers.nodes import Nodes, two_nodes
 from tests.helpers.runs import assert_same_run
@@ -172,7 +173,7 @@ def test_nodes_that_share_a_disk_prepare_and_verify_the_corpus_once(
         [*TINY_RUN, "--model_folder", str(tmp_path / "model"), "--dataset", dataset]
         for dataset in (corpus, str(tmp_path / "copy" / "train"))
     ]
-    fault = "tokenizing@1=raise"
+    fault = faults.error("tokenizing", rank=1)
     nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT=fault).succeed()
     assert len(list((tmp_path / "model" / "data").iterdir())) == 1
 

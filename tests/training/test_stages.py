@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from config import parse
+from tests import faults
 from tests.helpers.mixes import run_with, write_settings
 from tests.helpers.runs import assert_same_run, last_state, records
 from translate_ddp.errors import UserError
@@ -68,7 +69,7 @@ def test_killed_run_ends_like_the_uninterrupted_one(
 ):
     run = run_with(tmp_path, stages=STAGES)
     first = next(r["step"] for r in records(straight) if "validation/loss" in r)
-    run.start(*LINEAR, fault=f"batch:{first + after_first_epoch}=kill").kill_rest()
+    run.start(*LINEAR, fault=faults.kill("batch", time=first + after_first_epoch)).kill_rest()
     run.start(*LINEAR).succeed()
     assert_same_run(straight, run.folder)
 

@@ -1,17 +1,11 @@
 """The schema of a checkpoint: names in the file, and what is rejected by name."""
 
-import ast
 import re
-from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import translate_ddp
-from config import Config
-from tests.helpers.commands import ROOT
 from tests.helpers.states import make_state
 from translate_ddp import __version__
 from translate_ddp.errors import UserError
@@ -93,26 +87,3 @@ def test_wrong_type_is_one_message_with_the_file(part: str, value: Any):
     with pytest.raises(UserError) as raised:
         RunState.from_dict(make_state().to_dict() | {part: value}, "x.pt")
     assert re.fullmatch(r"x\.pt is an incomplete checkpoint: .+\.", str(raised.value))
-
-
-def string_constants(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
-
-
-def test_only_state_knows_the_keys():
-    file = make_state().to_dict()
-    nested = (file["position"], file["run"], file["run"]["identity"], file["log_offset"])
-    keys = set().union(file, *nested)
-    # These name something else, too: settings, and what is logged or printed.
-    keys -= {part.name for part in fields(Config)}
-    keys -= {"best_metric", "config", "epoch", "global_step", "identity", "sha256", "size"}
-    keys -= {"format", "version"}  # of exported folders, too
-    assert {"log_offset", "step_in_epoch", "best_score", "history", "meters"} <= keys
-    package = Path(translate_ddp.__file__).parent
-    modules = [*package.rglob("*.py"), ROOT / "train.py", ROOT / "config.py"]
-    for module in modules:
-        if module != package / "training/state.py":
-            known = keys.intersection(string_constants(module))
-            assert not known, f"{module} knows {known}"

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from importlib.util import find_spec
@@ -75,16 +74,6 @@ def failures(output: bytes) -> list[str]:
     return [line for line in output.decode().splitlines() if line.startswith("trackio stopped")]
 
 
-@needs_trackio
-def test_trackio_that_does_not_start_costs_one_message(tmp_path: Path):
-    # trackio rejects a server without a token.
-    variables = trackio_environment(tmp_path, TRACKIO_SERVER_URL="http://127.0.0.1:9")
-    output = run_child(child(tmp_path, LOG_ONE_STEP, TRACKIO), variables).stdout
-    [message] = failures(output)
-    assert "write token" in message and message.endswith("metrics.jsonl has every record")
-    assert steps(tmp_path / "run") == [30]
-
-
 @pytest.mark.parametrize(
     ("failing", "body", "reason"),
     [
@@ -115,18 +104,6 @@ def test_call_of_trackio_that_fails_costs_one_message(
     assert message.startswith(f"trackio stopped ({reason})")
     assert failing != "init" or b"status: ." in output.stdout
     assert steps(tmp_path / "run") == [10, 20, 30, 40, 50]
-
-
-@needs_trackio
-def test_folder_that_trackio_cannot_write_costs_one_warning(tmp_path: Path):
-    (tmp_path / "trackio").write_text("a file in its place")
-    command = child(tmp_path, LOG_ONE_STEP, TRACKIO)
-    ended = subprocess.run(command, env=trackio_environment(tmp_path), capture_output=True)
-    assert ended.returncode == 0
-    assert ended.stderr.count(b"UserWarning: trackio failed to flush metric logs") == 1
-    assert ended.stderr.count(b"Warning") == 1
-    assert failures(ended.stdout) == []
-    assert steps(tmp_path / "run") == [30]
 
 
 @needs_trackio

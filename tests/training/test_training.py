@@ -4,21 +4,34 @@ import json
 import os
 import re
 import resource
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from config import parse
+from tests import faults
 from tests.helpers import processes
+from tests.helpers.corpora import write_parallel
 from tests.helpers.faults import Run
-from tests.helpers.runs import assert_same_state, last_state, losses, metrics, records
+from tests.helpers.runs import (
+    assert_same_run,
+    assert_same_state,
+    last_state,
+    losses,
+    metrics,
+    records,
+)
 from translate_ddp.data.batches import Step
 from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS
 from translate_ddp.progress import Progress
 from translate_ddp.quantities import describe_seconds
+from translate_ddp.runtime.world import World
 from translate_ddp.training.metrics import METRICS
+from translate_ddp.training.run import build_loader, prepare_data
 from translate_ddp.training.run_info import describe_ranks
 from translate_ddp.training.trainer import Trainer
 
@@ -27,7 +40,7 @@ def test_bf16_with_muon_and_a_linear_schedule_trains_and_resumes_exactly(run: Ru
     chosen = ["--precision", "bf16", "--optimizer", "muon", "--schedule", "linear"]
     straight = run.copy("straight")
     assert "bf16" in straight.start(*chosen, size=2).succeed()
-    run.start(*chosen, size=2, fault="batch:8@0=kill").kill_rest()
+    run.start(*chosen, size=2, fault=faults.kill("batch", time=8, rank=0)).kill_rest()
     run.start(*chosen, size=2).succeed()
     assert_same_state(straight.folder, run.folder)
     assert losses(run.folder)[-1] < losses(run.folder)[0]
@@ -114,21 +127,13 @@ def test_ranks_and_micro_batches_change_no_loss_and_each_sentence_is_seen_once(
     assert max(number for _, _, number, _ in seen) > 0
 
 
-def test_sixteen_ranks_have_a_line_each():
-    ranks = [f"node{rank // 8}: cuda:{rank % 8} (NVIDIA H100)" for rank in range(16)]
-    lines = describe_ranks(ranks)
+def test_up_to_sixteen_ranks_have_a_line_each_and_more_a_line_per_host():
+    ranks = [f"node{rank // 8}: cuda:{rank % 8} (NVIDIA H100)" for rank in range(24)]
+    lines = describe_ranks(ranks[:16])
     assert len(lines) == 16
     assert lines[0] == "rank 0  node0: cuda:0 (NVIDIA H100)"
     assert lines[15] == "rank 15  node1: cuda:7 (NVIDIA H100)"
-
-
-def test_more_ranks_have_a_line_per_host():
-    ranks = [f"node{rank // 8}: cuda:{rank % 8} (NVIDIA H100)" for rank in range(24)]
-    assert describe_ranks(ranks) == [
-        "8 ranks  node0: cuda (NVIDIA H100)",
-        "8 ranks  node1: cuda (NVIDIA H100)",
-        "8 ranks  node2: cuda (NVIDIA H100)",
-    ]
+    assert describe_ranks(ranks) == [f"8 ranks  node{n}: cuda (NVIDIA H100)" for n in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -178,3 +183,44 @@ def test_preset_is_chosen_by_the_number_of_pairs_and_kept_on_resume(run: Run):
         assert "preset  small" in output
         assert last_state(run.folder)["run"]["config"]["run"]["preset"] == "small"
     assert "Resuming from" in output
+
+
+SIMCUT = ["--simcut", "3"]
+
+
+def test_killed_run_with_simcut_resumes_exactly(run: Run):
+    straight = run.copy("straight")
+    straight.start(*SIMCUT, size=2).succeed()
+    run.start(*SIMCUT, size=2, fault=faults.kill("batch", time=7, rank=0)).kill_rest()
+    run.start(*SIMCUT, size=2).succeed()
+    assert_same_run(straight.folder, run.folder)
+    logged = [record for record in records(run.folder) if "train/loss" in record]
+    assert logged and all(record["train/divergence"] > 0 for record in logged)
+
+
+def test_first_record_with_simcut_has_only_steps_with_it(run: Run):
+    run.start("--max_steps", "4").succeed()  # the last record is of step 3
+    each = run.copy("each")
+    shutil.copytree(run.folder, each.folder, dirs_exist_ok=True)
+    each.start(*SIMCUT, "--max_steps", "6", "--log_every", "1").succeed()
+    of_each = [record.get("train/divergence") for record in records(each.folder)]
+    fifth, sixth = filter(None, of_each)
+    run.start(*SIMCUT, "--max_steps", "6").succeed()
+    of_both = [record.get("train/divergence") for record in records(run.folder)]
+    (mean,) = filter(None, of_both)
+    assert min(fifth, sixth) <= mean <= max(fifth, sixth)
+
+
+def test_micro_batch_with_simcut_holds_half_of_the_pairs(tmp_path: Path):
+    corpus = write_parallel(tmp_path / "train", [(f"one {n}", f"eins {n}") for n in range(100)])
+    flags = ["--dataset", corpus, "--lang_src", "en", "--lang_tgt", "de", "--preset", "tiny"]
+    flags += ["--max_tokens", "300", "--seq_len", "100", "--validation", "10"]
+    flags += ["--model_folder", str(tmp_path / "model")]
+    most = []
+    for further in ([], SIMCUT):
+        config = parse([*flags, *further])
+        data = prepare_data(config, tmp_path / "data", World())
+        loader = build_loader(config, data, World())
+        passes = [batch.source_BS for step in loader for batch in step.micro_batches]
+        most.append(max(source.numel() for source in passes))
+    assert 150 < most[0] <= 300 and most[1] <= 150

@@ -7,8 +7,8 @@ stative verbs), `will` the futuro. Italian subject pronouns are dropped.
 from dataclasses import dataclass
 
 from tools.demo_grammar import english, italian
-from tools.demo_grammar.agreement import Agreement, Tense
 from tools.demo_grammar.phrases import EMPTY, Nominal, Phrase, join, join_words
+from tools.demo_grammar.tables import Agreement, Tense
 
 Pair = tuple[str, str]  # an English sentence and its Italian translation
 

@@ -7,16 +7,7 @@ from inspect import signature
 from itertools import cycle
 from types import ModuleType
 
-from tools.demo_grammar import (
-    compounds,
-    dialogue,
-    english,
-    everyday,
-    fragments,
-    identity,
-    questions,
-    statements,
-)
+from tools.demo_grammar import dialogue, english, everyday, fragments, identity, statements
 from tools.demo_grammar.clauses import Pair, sentence
 from tools.demo_grammar.phrases import Phrase
 from tools.demo_grammar.sampling import Sampler
@@ -42,8 +33,6 @@ def _patterns(module: ModuleType) -> tuple[Pattern, ...]:
 # Short sentences are drawn more often than long ones.
 PATTERNS: tuple[Pattern, ...] = (
     *_patterns(statements),
-    *_patterns(questions),
-    *_patterns(compounds),
     *_patterns(everyday) * 3,
     *_patterns(identity) * 2,
     *_patterns(dialogue) * 2,

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from tools.demo_grammar import frames, italian
-from tools.demo_grammar.agreement import Agreement, Tense
 from tools.demo_grammar.clauses import NOT, Clause, Pair, Verb, sentence
 from tools.demo_grammar.english import verb_group
 from tools.demo_grammar.lexicon import nouns
@@ -18,7 +17,7 @@ from tools.demo_grammar.phrases import (
     noun_phrase,
 )
 from tools.demo_grammar.sampling import Sampler
-from tools.demo_grammar.tables import load
+from tools.demo_grammar.tables import Agreement, Tense, load
 
 _WORDS = load("function_words.toml")
 OBJECT_PRONOUNS = {

@@ -5,8 +5,7 @@ Of verbs of several words ("look for") the first one is inflected.
 
 import re
 
-from tools.demo_grammar.agreement import Agreement, Tense
-from tools.demo_grammar.tables import load
+from tools.demo_grammar.tables import Agreement, Tense, load
 
 VOWELS = "aeiou"
 FORMS = load("english.toml")

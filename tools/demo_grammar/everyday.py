@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from tools.demo_grammar import frames, italian
 from tools.demo_grammar.clauses import Pair, sentence
-from tools.demo_grammar.lexicon import LOCALITIES, PLACES, phrases
-from tools.demo_grammar.names import COUNTRIES, city_phrases
+from tools.demo_grammar.lexicon import COUNTRIES, LOCALITIES, PLACES, city_phrases, phrases
 from tools.demo_grammar.phrases import EMPTY, NUMBERS, Phrase, join, noun_phrase
 from tools.demo_grammar.sampling import Sampler
 from tools.demo_grammar.tables import load, variants

@@ -2,8 +2,7 @@
 
 from tools.demo_grammar import frames, lexicon
 from tools.demo_grammar.clauses import Pair, capitalized
-from tools.demo_grammar.lexicon import ADJECTIVES, NOUNS, nouns
-from tools.demo_grammar.names import CITIES, city_phrases
+from tools.demo_grammar.lexicon import ADJECTIVES, CITIES, NOUNS, city_phrases, nouns
 from tools.demo_grammar.phrases import NUMBERS, Nominal, Noun, conjoined, noun_phrase
 from tools.demo_grammar.sampling import DeterminerSet, Sampler
 from tools.demo_grammar.tables import entries

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from tools.demo_grammar.clauses import Verb
-from tools.demo_grammar.lexicon import WORDS, nouns, phrases, places
-from tools.demo_grammar.names import Locality
+from tools.demo_grammar.lexicon import WORDS, Locality, nouns, phrases, places
 from tools.demo_grammar.phrases import Noun, Place
 from tools.demo_grammar.tables import Entry, entries
 

@@ -1,7 +1,6 @@
 """Sentence patterns that say who or what somebody or something is; each docstring is an example."""
 
 from tools.demo_grammar import frames, italian
-from tools.demo_grammar.agreement import Agreement, Tense
 from tools.demo_grammar.clauses import BE, Clause, Pair, Verb, sentence
 from tools.demo_grammar.english import verb_group
 from tools.demo_grammar.lexicon import ADJECTIVES, ADJECTIVES_OF, NOUNS, nouns
@@ -15,6 +14,7 @@ from tools.demo_grammar.phrases import (
     predicative,
 )
 from tools.demo_grammar.sampling import NOT_OWNED, Sampler, weighted_determiners
+from tools.demo_grammar.tables import Agreement, Tense
 
 DESCRIBED = tuple(n for n in NOUNS.values() if len(ADJECTIVES_OF[n]) > 2 and n.kind != "family")
 STATES = [a for a in ADJECTIVES_OF[NOUNS["cook"]] if a.english not in ("good", "beautiful")]

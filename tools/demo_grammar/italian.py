@@ -7,8 +7,7 @@ of all others the passato prossimo.
 import re
 from typing import Literal
 
-from tools.demo_grammar.agreement import Agreement, Gender, Tense
-from tools.demo_grammar.tables import load
+from tools.demo_grammar.tables import Agreement, Gender, Tense, load
 
 VOWELS = "aeiouàèéìòù"
 FORMS = load("italian.toml")

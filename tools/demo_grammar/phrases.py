@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tools.demo_grammar import english, italian
-from tools.demo_grammar.agreement import Agreement, Gender, Number
-from tools.demo_grammar.tables import load
+from tools.demo_grammar.tables import Agreement, Gender, Number, load
 
 
 @dataclass(frozen=True)

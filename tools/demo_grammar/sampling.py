@@ -5,12 +5,19 @@ from random import Random
 from typing import Literal
 
 from tools.demo_grammar import english, lexicon, phrases
-from tools.demo_grammar.agreement import Number, Tense
 from tools.demo_grammar.clauses import BE, NEVER, NOT, Clause, Pair, Verb, sentence
 from tools.demo_grammar.frames import JOURNEYS, Frame
-from tools.demo_grammar.lexicon import ADJECTIVES_OF, nouns
-from tools.demo_grammar.names import CITIES, NAMES, Locality, invented, invented_person
+from tools.demo_grammar.lexicon import (
+    ADJECTIVES_OF,
+    CITIES,
+    NAMES,
+    Locality,
+    invented,
+    invented_person,
+    nouns,
+)
 from tools.demo_grammar.phrases import EMPTY, NUMBERS, POSSESSIVES, Nominal, Noun, Phrase, Place
+from tools.demo_grammar.tables import Number, Tense
 
 PEOPLE, FAMILY = nouns("people"), nouns("family")
 OWNERS = tuple(noun for noun in FAMILY if "singular" in noun.numbers)

@@ -1,11 +1,22 @@
-"""Sentence patterns of one clause, mostly statements; each docstring is an example."""
+"""Sentence patterns of one clause, questions, and two clauses; each docstring is an example."""
 
 from dataclasses import replace
 
 from tools.demo_grammar import frames, phrases
-from tools.demo_grammar.clauses import BE, NOT, Clause, Pair, Verb, sentence
-from tools.demo_grammar.lexicon import ADJECTIVES_OF, MANNER, NOUNS, nouns
-from tools.demo_grammar.phrases import EMPTY, Nominal, Noun, Phrase, predicative, prepositional
+from tools.demo_grammar.clauses import BE, NOT, WHO, Clause, Pair, Verb, sentence
+from tools.demo_grammar.lexicon import ADJECTIVES, ADJECTIVES_OF, MANNER, NOUNS, nouns
+from tools.demo_grammar.phrases import (
+    AND,
+    EMPTY,
+    Nominal,
+    Noun,
+    Phrase,
+    join,
+    noun_phrase,
+    predicative,
+    prepositional,
+    pronoun_for,
+)
 from tools.demo_grammar.sampling import Sampler
 
 MODALS = Verb("can", "potere"), Verb("must", "dovere"), Verb("want to", "volere")
@@ -152,3 +163,138 @@ def existence(draw: Sampler) -> Pair:
     there = Nominal("there", "", found.agreement)
     clause = Clause(there, Verb("be", "esserci"), draw.tense(), (found, draw.spot()))
     return draw.ask_or_state(clause, 0.35)
+
+
+# "What do you speak?" is not said.
+ASKED = tuple(f for f in frames.WITH_INANIMATE_OBJECT if f.verb.english != "speak")
+
+
+def _with_time(draw: Sampler, phrase: Phrase, clause: Clause) -> Pair:
+    return sentence(draw.with_time(phrase, clause, in_front=False), "?")
+
+
+def yes_or_no(draw: Sampler) -> Pair:
+    """Did the engineer visit the museum yesterday?"""
+    frame = draw.choice((*frames.TRANSITIVE, *frames.INTRANSITIVE))
+    complements = (*draw.object_of(frame, "negatable"), *draw.location(frame, 0.4))
+    clause = Clause(draw.subject(), frame.verb, draw.tense(frame.verb), complements)
+    if draw.maybe(0.2):
+        clause = draw.journey()
+    return _with_time(draw, clause.question(), clause)
+
+
+def where(draw: Sampler) -> Pair:
+    """Where did you buy these shoes?"""
+    frame = draw.choice(frames.LOCATED)
+    # A subject after the Italian verb would be next to the object, so it must be a pronoun then.
+    subject = draw.pronoun() if frame.objects else draw.subject()
+    objects = draw.object_of(frame, "negatable")
+    clause = Clause(subject, frame.verb, draw.tense(frame.verb), objects)
+    return _with_time(draw, clause.question(Phrase("where", "dove"), inverted=True), clause)
+
+
+def when(draw: Sampler) -> Pair:
+    """When will the actors arrive in Rome?"""
+    clause = draw.journey()
+    if draw.maybe(0.4):
+        frame = draw.choice(frames.TRANSITIVE_ACTIONS)
+        clause = draw.clause(frame, draw.pronoun(), draw.tense(frame.verb))
+    return sentence(clause.question(Phrase("when", "quando"), inverted=True), "?")
+
+
+def why(draw: Sampler) -> Pair:
+    """Why did the child sell his bicycle?"""
+    frame = draw.choice(frames.ACTIONS)
+    clause = draw.clause(frame, draw.subject(), draw.tense(frame.verb))
+    return sentence(clause.question(Phrase("why", "perché")), "?")
+
+
+def what(draw: Sampler) -> Pair:
+    """How many oranges do you eat every day?"""
+    frame = draw.choice(ASKED)
+    noun = draw.choice(frame.objects)
+    word = Phrase("what", "che cosa")
+    if "plural" in noun.numbers and draw.maybe(0.6):
+        word = noun_phrase(noun, "which", draw.choice(noun.numbers))
+        if draw.maybe(0.6):
+            word = noun_phrase(noun, "how many", "plural")
+    location = draw.location(frame, 0.5)
+    tense = (
+        "progressive"
+        if frame in frames.PROGRESSIVE and draw.maybe(0.25)
+        else draw.tense(frame.verb)
+    )
+    clause = Clause(draw.subject(), frame.verb, tense, location)
+    return _with_time(draw, clause.question(word, inverted=True), clause)
+
+
+def who(draw: Sampler) -> Pair:
+    """Who opened the window this morning?"""
+    if draw.maybe(0.35):
+        frame = draw.choice(frames.WITH_HUMAN_OBJECT)
+        location = draw.location(frame, 0.8)
+        clause = Clause(draw.pronoun(), frame.verb, draw.tense(frame.verb), location)
+        return _with_time(draw, clause.question(WHO, inverted=True), clause)
+    frame = draw.choice((*frames.TRANSITIVE, *frames.INTRANSITIVE))
+    clause = draw.clause(frame, WHO, draw.tense(frame.verb))
+    return _with_time(draw, clause.statement(), clause)
+
+
+STRANGERS = nouns("person")
+MEETING = frames.select(frames.TRANSITIVE, "know", "see", "meet", "help", "talk to", "wait for")
+RELATIVE = (*frames.ACTIONS, *frames.select(frames.INTRANSITIVE, "live"))
+
+
+def reason(draw: Sampler) -> Pair:
+    """The girls drink some water because they are thirsty."""
+    frame = draw.choice(frames.REASONS)
+    tense = "past" if draw.maybe(0.45) else "present"
+    clause = draw.clause(frame, draw.subject(), tense)
+    conjunction = Phrase("because", "perché")
+    if tense == "present" and draw.maybe(0.4):
+        conjunction = Phrase("when", "quando")
+    person, feeling = pronoun_for(clause.subject), draw.choice(frame.notes)
+    if feeling in ADJECTIVES:
+        cause = Clause(person, BE, tense, (predicative(ADJECTIVES[feeling], person),))
+    else:
+        cause = Clause(person, frames.FEEL, tense, (frames.FEELINGS[feeling],))
+    return sentence(join(clause.statement(), conjunction, cause.statement()))
+
+
+def two_people(draw: Sampler) -> Pair:
+    """My father drinks some wine and Maria cleans the window."""
+    first, second = draw.sample(frames.ACTIONS, 2)
+    tense = draw.tense(first.verb, second.verb)
+    one = draw.clause(first, draw.subject(), tense)
+    other = draw.clause(second, draw.person(), tense)
+    return sentence(join(one.statement(), AND, other.statement()))
+
+
+def contrast(draw: Sampler) -> Pair:
+    """I drink some water but Anna drinks some wine."""
+    frame = draw.choice(frames.TRANSITIVE_ACTIONS)
+    tense = draw.tense(frame.verb)
+    one = draw.clause(frame, draw.subject(), tense)
+    other = draw.clause(frame, draw.person(), tense)
+    while other.complements == one.complements:
+        other = draw.clause(frame, draw.person(), tense)
+    return sentence(join(one.statement(), Phrase("but", "ma"), other.statement()))
+
+
+def two_actions(draw: Sampler) -> Pair:
+    """The boy closed the door and opened the window."""
+    first, second = draw.sample(frames.ACTIONS, 2)
+    subject, tense = draw.subject(), draw.tense(first.verb, second.verb)
+    one = draw.clause(first, subject, tense)
+    other = draw.clause(second, subject, tense)
+    return sentence(join(one.statement(), AND, other.predicate()))
+
+
+def relative_clause(draw: Sampler) -> Pair:
+    """I know the woman who works at the hospital."""
+    relative_frame = draw.choice(RELATIVE)
+    person = draw.nominal(STRANGERS, "definite", described=0.0)
+    relative = draw.clause(relative_frame, person, draw.tense(relative_frame.verb)).relative()
+    verb = draw.choice(MEETING).verb
+    met = prepositional("", verb.preposition, relative)
+    return sentence(Clause(draw.subject(), verb, draw.tense(verb), (met,)).statement())

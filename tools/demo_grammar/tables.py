@@ -1,10 +1,31 @@
-"""Reads the TOML files beside this one, which hold the words and the irregular forms."""
+"""The grammatical features of words, and the TOML files with words and irregular forms."""
 
 import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+Gender = Literal["m", "f"]
+Number = Literal["singular", "plural"]
+Person = Literal[1, 2, 3]
+# The last three occur in short sentences only: is eating, has eaten, is going to eat.
+Tense = Literal["present", "past", "future", "progressive", "perfect", "intention"]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Number, person and Italian gender of a noun phrase; English uses number and person only."""
+
+    gender: Gender
+    number: Number
+    person: Person = 3
+
+    @property
+    def slot(self) -> int:
+        """Index in a conjugation table: 0 to 5 for I, you, he, we, you all, they."""
+        return self.person - 1 + (3 if self.number == "plural" else 0)
+
 
 _ENTRY = re.compile(r"([^=]+)=([^:>@]+)(?::([^>@]+))?(?:>([^@]+))?(?:@(.+))?")
 
@@ -43,8 +64,3 @@ def variants(table: str) -> list[tuple[list[str], str]]:
         in_english, _, in_italian = line.partition("=")
         read.append(([text.strip() for text in in_english.split("|")], in_italian.strip()))
     return read
-
-
-def rows(table: str) -> list[list[str]]:
-    """The rows of a table without `=`: words separated by blanks; `_` stands for a blank."""
-    return [[word.replace("_", " ") for word in row.split()] for row in table.split(",")]

@@ -5,8 +5,7 @@ import pytest
 from tools.demo_grammar import phrases
 from tools.demo_grammar.clauses import BE, NEVER, NOT, WHO, Clause, Verb, sentence
 from tools.demo_grammar.frames import FEEL
-from tools.demo_grammar.lexicon import ADJECTIVES, LOCALITIES, NOUNS
-from tools.demo_grammar.names import NAMES
+from tools.demo_grammar.lexicon import ADJECTIVES, LOCALITIES, NAMES, NOUNS
 from tools.demo_grammar.phrases import PRONOUNS, Nominal, Phrase, join, noun_phrase, predicative
 
 MARIA, ANNA, MARCO = (

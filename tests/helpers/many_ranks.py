@@ -6,7 +6,6 @@ groups. The ranks meet, exchange heartbeats, lose one rank at once, and end. Tim
 """
 
 import os
-import sys
 import threading
 import time
 from collections import Counter
@@ -20,10 +19,6 @@ from unittest.mock import patch
 
 import torch.distributed as dist
 
-from benchmarks.common import Settings as CommonSettings
-from benchmarks.common import read_settings
-from benchmarks.report import Row, write_report
-from translate_ddp.errors import report_errors
 from translate_ddp.runtime import peers, supervisor
 from translate_ddp.runtime.launch import Launch
 from translate_ddp.runtime.peers import Meeting, Peers
@@ -35,17 +30,6 @@ TIMEOUT_SECONDS = 600.0
 TIMEOUT = timedelta(seconds=TIMEOUT_SECONDS)
 # What ranks exchange all the time; the rest of the requests at the end belongs to the verdict.
 BEAT = {"set heartbeat", "multi_get termination"}
-NOTE = (
-    "Counted with a real store and threads as ranks. A heartbeat of a rank comes every 0.5 s, with "
-    "more than 250 ranks every size / 500 s. A gloo process group, which this simulation does "
-    "not have, opens a descriptor more for each other rank (counted with 2 to 16 ranks)."
-)
-
-
-@dataclass(frozen=True)
-class Settings(CommonSettings):
-    ranks: tuple[int, ...] = (3, 128, 512)
-    """Numbers of ranks to simulate."""
 
 
 class CountingStore(dist.Store):
@@ -200,30 +184,3 @@ def ended_processes(seconds: float) -> Iterator[tuple[list[str], list[int]]]:
         patch.object(supervisor, "CHECK_SECONDS", seconds),
     ):
         yield messages, codes
-
-
-def row(size: int) -> Row:
-    found = simulate(size)
-    *_, last = found.ranks
-    values: dict[str, str | float] = {
-        "requests to meet: rank 0": found.ranks[0].first.counts.total(),
-        "another rank": last.first.counts.total(),
-        "requests of a heartbeat": max(rank.heartbeat.total() for rank in found.ranks),
-        "requests of the end": max(rank.verdict.total() for rank in found.ranks),
-        "messages": sum(message.startswith("error: ") for message in found.messages),
-        "descriptors of a rank": found.descriptors / 2 / size,
-    }
-    return Row(f"{size:,} ranks", values)
-
-
-def main() -> None:
-    with report_errors():
-        settings = read_settings(Settings, __doc__)
-        sys.setswitchinterval(0.5)  # thousands of threads that wait would wake every 5 ms
-        rows = [row(size) for size in settings.ranks]
-        title = "The control plane of many ranks, simulated"
-        write_report("control_plane", title, rows, folder=settings.results, notes=[NOTE])
-
-
-if __name__ == "__main__":
-    main()
