@@ -187,12 +187,7 @@ def test_quotas_of_a_container_and_its_parents_limit_the_cores(
     own.write_text("0::/kubepods/pod7/container\n")
     assert list(cpu_quotas(groups, own)) == [6.0, 2.5]
 
-    (groups / "cpu/batch").mkdir(parents=True)  # version 1
-    (groups / "cpu/batch/cpu.cfs_quota_us").write_text("150000\n")
-    (groups / "cpu/batch/cpu.cfs_period_us").write_text("100000\n")
-    own.write_text("4:memory:/batch\n3:cpu,cpuacct:/batch\n")
-    assert list(cpu_quotas(groups, own)) == [1.5]
-    (groups / "cpu/batch/cpu.cfs_quota_us").write_text("-1\n")
+    own.write_text("4:memory:/batch\n3:cpu,cpuacct:/batch\n")  # version 1 has other files
     assert list(cpu_quotas(groups, own)) == []
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16))
