@@ -14,14 +14,16 @@ from translate_ddp.modeling.search import SearchState
 from translate_ddp.runtime.device import OutOfMemory, is_out_of_memory
 from translate_ddp.training.step import OptimizerStep
 
-PASS = r"a pass of (\d+) sentences of (\d+) source and (\d+) target tokens.* --max_tokens (\d+)"
+MICRO_BATCH = (
+    r"a micro-batch of (\d+) sentences of (\d+) source and (\d+) target tokens.* --max_tokens (\d+)"
+)
 
 
 @pytest.mark.parametrize(
     ("fault", "where"),
     [
-        ("loss:1@1=oom", f"warming up, {PASS}"),
-        ("loss:6@1=oom", f"step 5, computing gradients, {PASS}"),
+        ("loss:1@1=oom", f"warming up, {MICRO_BATCH}"),
+        ("loss:6@1=oom", f"step 5, computing gradients, {MICRO_BATCH}"),
         ("updated:5@1=oom", "step 5, updating weights: lower --max_tokens, choose a smaller"),
         ("validating:1@0=oom", "step 15, validating: lower --max_tokens, choose a smaller"),
     ],
@@ -34,9 +36,9 @@ def test_out_of_memory_gives_one_message_with_the_phase(
     assert output.count("error: ") == 1 and "Traceback" not in output
     match = re.search(f"error: Out of memory on cpu, {where}", output)
     assert match, output
-    if PASS in where:
+    if MICRO_BATCH in where:
         rows, source, target, advised = map(int, match.groups())
-        assert advised == rows * max(source, target) // 2  # which gives more passes
+        assert advised == rows * max(source, target) // 2  # which gives more micro-batches
 
 
 def test_decoding_halves_batches_that_do_not_fit(monkeypatch: pytest.MonkeyPatch):

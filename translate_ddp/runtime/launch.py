@@ -95,8 +95,6 @@ def _read_torchrun(environment: Mapping[str, str]) -> Launch:
     )
     if launch.rank >= launch.size:
         raise _unusable(f"RANK={launch.rank} is not below WORLD_SIZE={launch.size}.")
-    if not launch.local_size:
-        raise _unusable("LOCAL_WORLD_SIZE is 0.")
     if launch.size > 1:
         _number(environment, "MASTER_PORT")
         if not environment.get("MASTER_ADDR"):
@@ -129,10 +127,8 @@ def _slurm_local_size(environment: Mapping[str, str]) -> int:
 
 def first_slurm_host(nodelist: str) -> str:
     """The first host of a list such as `gpu[07-09,12],big1`."""
-    match = re.match(r"([^\[,]+)(?:\[([0-9]+))?", nodelist)
-    if match is None:
-        raise UserError(f"SLURM_STEP_NODELIST contains no host: {nodelist!r}.")
-    return match[1] + (match[2] or "")
+    prefix, number = re.findall(r"([^\[,]*)(?:\[([0-9]+))?", nodelist)[0]
+    return prefix + number
 
 
 def launch_names(environment: Mapping[str, str], *, earlier: bool = False) -> list[str]:
