@@ -183,5 +183,5 @@ def test_nodes_that_share_a_disk_prepare_and_verify_the_corpus_once(
     flags = [[*words, "--model_folder", str(tmp_path / "again")] for words in flags]
     job = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT=fault)
     job.succeed()
-    assert job.text().count("is damaged: train.src.tokens.npy differs") == 1
+    assert job.text().count("is damaged: train.src.tokens.npy") == 1
     assert_same_run(tmp_path / "model", tmp_path / "again")

@@ -127,9 +127,9 @@ class World:
                 outcome = work()
             except (UserError, Stopped) as error:
                 outcome = error
+        self.supervisor.enter_phase(phase)  # again: this rank waits for those that work
         # Collectives, whose timeout is longer than any work. The store dies with torchrun, but the
         # ranks must still be able to save.
-        self.supervisor.enter_phase(phase)  # again: this rank has done its work, and waits
         results: list[Any]
         if len(ranks) == 1:
             results = [self.broadcast(outcome, ranks[0])]
