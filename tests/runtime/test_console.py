@@ -70,32 +70,25 @@ THREE_STEPS = """
 """
 
 
-def test_closed_stdout_does_not_end_the_run(tmp_path: Path):
-    # `train.py | head -1`: also the flush at exit must not turn the exit code into 120.
+@pytest.mark.parametrize(
+    ("is_full", "message"),
+    [
+        (True, b"Nothing more is printed to standard output: No space left on device.\n"),
+        (False, b""),  # `train.py | head -1`: nor may the flush at exit make the exit code 120
+    ],
+)
+def test_full_or_closed_stdout_does_not_end_the_run(tmp_path: Path, is_full: bool, message: bytes):
     read_end, write_end = os.pipe()
     os.close(read_end)
-    try:
-        ended = subprocess.run(
-            child(tmp_path, THREE_STEPS),
-            env=environment(tmp_path),
-            stdout=write_end,
-            stderr=subprocess.PIPE,
-        )
-    finally:
-        os.close(write_end)
-    assert (ended.returncode, ended.stderr) == (0, b"")
-    assert len(records(tmp_path / "run")) == 3
-
-
-def test_full_disk_behind_stdout_is_reported_once_and_does_not_end_the_run(tmp_path: Path):
-    with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            child(tmp_path, THREE_STEPS),
-            env=environment(tmp_path),
-            stdout=full,
-            stderr=subprocess.PIPE,
-        )
-    message = b"Nothing more is printed to standard output: No space left on device.\n"
+    stdout = os.open("/dev/full", os.O_WRONLY) if is_full else os.dup(write_end)
+    os.close(write_end)
+    ended = subprocess.run(
+        child(tmp_path, THREE_STEPS),
+        env=environment(tmp_path),
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+    )
+    os.close(stdout)
     assert (ended.returncode, ended.stderr) == (0, message)
     assert len(records(tmp_path / "run")) == 3
 

@@ -15,14 +15,19 @@ from translate_ddp.modeling.search import SearchState
 from translate_ddp.runtime.device import OutOfMemory, is_out_of_memory
 from translate_ddp.training.step import OptimizerStep
 
-PASS = r"a pass of (\d+) sentences of (\d+) source and (\d+) target tokens.* --max_tokens (\d+)"
+MICRO_BATCH = (
+    r"a micro-batch of (\d+) sentences of (\d+) source and (\d+) target tokens.* --max_tokens (\d+)"
+)
 
 
 @pytest.mark.parametrize(
     ("fault", "where"),
     [
-        (faults.out_of_memory("loss", rank=1), f"warming up, {PASS}"),
-        (faults.out_of_memory("loss", time=6, rank=1), f"step 5, computing gradients, {PASS}"),
+        (faults.out_of_memory("loss", rank=1), f"warming up, {MICRO_BATCH}"),
+        (
+            faults.out_of_memory("loss", time=6, rank=1),
+            f"step 5, computing gradients, {MICRO_BATCH}",
+        ),
         (
             faults.out_of_memory("updated", time=5, rank=1),
             "step 5, updating weights: lower --max_tokens, choose a smaller",
@@ -41,9 +46,9 @@ def test_out_of_memory_gives_one_message_with_the_phase(
     assert output.count("error: ") == 1 and "Traceback" not in output
     match = re.search(f"error: Out of memory on cpu, {where}", output)
     assert match, output
-    if PASS in where:
+    if MICRO_BATCH in where:
         rows, source, target, advised = map(int, match.groups())
-        assert advised == rows * max(source, target) // 2  # which gives more passes
+        assert advised == rows * max(source, target) // 2  # which gives more micro-batches
 
 
 def test_decoding_halves_batches_that_do_not_fit(monkeypatch: pytest.MonkeyPatch):

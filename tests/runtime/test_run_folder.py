@@ -60,12 +60,6 @@ def test_error_before_the_training_keeps_the_status_of_an_ended_run(
     assert json.loads(path.read_text())["reason"] == "last"
 
 
-def test_mistyped_dataset_leaves_a_finished_run_finished(finished: Run):
-    before = finished.status
-    finished.start("--dataset", "absent/corpus").fail()
-    assert finished.status == before
-
-
 def test_first_start_that_fails_has_a_status(run: Run):
     output = run.start("--dataset", "absent/corpus").fail()
     assert run.status["state"] == "failed" and run.status["reason"] in output
@@ -92,17 +86,8 @@ def test_lock_is_never_written_through_a_symbolic_link(tmp_path: Path):
     assert victim.read_text() == "precious"
 
 
-@pytest.mark.parametrize("data", ["perché\n", b"\x00\xff"])
-def test_file_is_replaced_and_nothing_else_is_left(tmp_path: Path, data: str | bytes):
-    path = tmp_path / "STATUS.json"
-    path.write_text("old and longer than the new content")
-    write_atomically(path, data)
-    assert path.read_bytes() == (data.encode() if isinstance(data, str) else data)
-    assert list(tmp_path.iterdir()) == [path]
-
-
 @pytest.mark.parametrize("call", ["fsync", "rename"])
-def test_file_is_unchanged_if_the_disk_refuses(
+def test_file_is_replaced_or_unchanged_if_the_disk_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ):
     def refuse(*_: object) -> None:
@@ -113,7 +98,11 @@ def test_file_is_unchanged_if_the_disk_refuses(
     monkeypatch.setattr(os, call, refuse)
     with pytest.raises(OSError, match="No space left on device"):
         write_atomically(path, "new")
-    assert path.read_text() == "old"
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    monkeypatch.undo()
+    for data in ("è\n", b"\x00\xff"):
+        write_atomically(path, data)
+        assert path.read_bytes() == (data.encode() if isinstance(data, str) else data)
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -153,14 +142,12 @@ def move(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("lose", "size"),
     [
-        (shutil.rmtree, 1),
         (shutil.rmtree, 2),
-        (move, 1),
         (lambda folder: move(folder).with_name(folder.name).mkdir(), 1),
         (lambda folder: shutil.copytree(move(folder), folder), 1),
         (lambda folder: (folder / ".lock").unlink(), 1),  # a second run could write to it
     ],
-    ids=["deleted", "deleted, two ranks", "moved", "made anew", "copied", "only its lock"],
+    ids=["deleted", "made anew", "copied", "only its lock"],
 )
 def test_a_run_whose_folder_is_gone_saves_everything_and_ends(
     run: Run, tmp_path: Path, lose: Callable[[Path], object], size: int
@@ -221,13 +208,6 @@ def test_token_is_in_a_closed_and_synced_file_when_the_lock_is_held(
     assert calls == ["fsync", "rename, open: False"]
     assert json.loads((tmp_path / ".holder").read_text())["token"] == "mine"
     assert (tmp_path / ".lock").read_bytes() == b""
-
-
-def test_second_node_of_a_start_finds_the_lock_held_by_its_own_run(tmp_path: Path):
-    first, second = (RunFolder(str(tmp_path), "mine") for _ in range(2))
-    assert first.lock(rank=8) == 8
-    assert second.lock(rank=16) == 8
-    assert first.is_mine() and second.is_mine()
 
 
 @pytest.mark.parametrize(

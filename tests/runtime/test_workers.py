@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,15 +52,22 @@ def test_items_are_read_as_results_are_taken():
     assert len(taken) < 30
 
 
-def test_an_exception_of_the_function_is_raised_and_ends_the_workers():
-    with pytest.raises(UserError, match="number 17 is unusable"):
-        list(map_in_processes(fail, range(40), processes=2))
+@pytest.mark.parametrize(
+    ("function", "error", "text"),
+    [
+        (fail, UserError, "number 17 is unusable"),
+        (fail_with_unpicklable_error, RuntimeError, "Unpicklable: 17 and 2"),
+        (kill_itself, UserError, r"worker process .* has ended \(signal 9\)"),
+        (exit_with_message, UserError, r"\(exit code 3\). Its own messages"),
+        (return_unpicklable, UserError, r"\(exit code 1\). Its own messages"),
+    ],
+)
+def test_an_exception_or_a_lost_worker_is_raised_and_ends_the_workers(
+    function: Callable[[int], object], error: type[Exception], text: str
+):
+    with pytest.raises(error, match=text):
+        list(map_in_processes(function, range(40), processes=2))
     assert not workers_of(os.getpid())
-
-
-def test_a_killed_worker_is_an_error_that_names_the_signal():
-    with pytest.raises(UserError, match=r"worker process .* has ended \(signal 9\)"):
-        list(map_in_processes(kill_itself, range(40), processes=2))
 
 
 def test_workers_end_with_a_killed_parent():
@@ -89,17 +96,6 @@ def test_workers_end_without_a_message_when_their_parent_is_killed_at_any_time()
         assert (ended.returncode, ended.stderr) == (-signal.SIGKILL, b"")  # at the end of workers
 
 
-def test_an_exception_that_cannot_be_pickled_is_raised_with_its_text():
-    with pytest.raises(RuntimeError, match="Unpicklable: 17 and 2"):
-        list(map_in_processes(fail_with_unpicklable_error, range(40), processes=2))
-
-
-def test_a_result_that_cannot_be_pickled_ends_the_worker(capfd: pytest.CaptureFixture[str]):
-    with pytest.raises(UserError, match=r"\(exit code 1\). Its own messages"):
-        list(map_in_processes(return_unpicklable, range(40), processes=2))
-    assert "pickle" in capfd.readouterr().err
-
-
 def test_an_exception_of_the_items_or_of_the_caller_ends_the_workers():
     def items() -> Iterator[str]:
         yield from ["x" * 1_000_000] * 20  # the pipes are full
@@ -114,20 +110,20 @@ def test_an_exception_of_the_items_or_of_the_caller_ends_the_workers():
     assert not workers_of(os.getpid())
 
 
-def test_a_worker_that_exits_is_an_error_that_names_the_code():
-    with pytest.raises(UserError, match=r"\(exit code 3\). Its own messages"):
-        list(map_in_processes(exit_with_message, range(40), processes=2))
-
-
 def test_processes_that_cannot_be_started_are_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "executable", "/absent/python")
     with pytest.raises(UserError, match=r"cannot be started: No such file.* ulimit"):
         list(map_in_processes(process_of, range(40), processes=2))
 
 
-def test_workers_may_write_any_amount_to_stderr(capfd: pytest.CaptureFixture[str]):
-    assert list(map_in_processes(fill_stderr, range(8), processes=2)) == list(range(8))
-    assert len(capfd.readouterr().err) == 1_600_000
+@pytest.mark.parametrize(
+    ("function", "printed"), [(print_and_return, "printed\n"), (fill_stderr, "x" * 200_000)]
+)
+def test_output_of_the_function_is_printed_and_does_not_mix_with_results(
+    capfd: pytest.CaptureFixture[str], function: Callable[[int], int], printed: str
+):
+    assert list(map_in_processes(function, range(8), processes=2)) == list(range(8))
+    assert capfd.readouterr().err == 8 * printed
 
 
 @pytest.mark.parametrize("flags", [[], ["-I"], ["-P"]])
@@ -143,11 +139,6 @@ def test_workers_import_the_modules_of_this_process(tmp_path: Path, flags: list[
     command = [sys.executable, *flags, "-c", code]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (ended.stdout, ended.stderr) == ("40\n", "")
-
-
-def test_output_of_the_function_does_not_mix_with_results(capfd: pytest.CaptureFixture[str]):
-    assert list(map_in_processes(print_and_return, range(8), processes=2)) == list(range(8))
-    assert capfd.readouterr().err.count("printed") == 8
 
 
 def workers_of(pid: int) -> list[int]:

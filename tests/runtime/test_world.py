@@ -12,7 +12,7 @@ import torch
 from config import parse
 from tests.helpers import processes
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.world import World, number_nodes, open_world
+from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import DistributedConfig
 from translate_ddp.training.run import build_loader, build_model, build_step, prepare_data
 from translate_ddp.training.run_info import unused_gpus
@@ -65,7 +65,7 @@ def save_results(folder: str) -> None:
             "broadcast": world.broadcast({"from": world.rank} if world.rank == 1 else None, 1),
             "broadcast_": world.broadcast_(torch.full((2,), world.rank), source=2).tolist(),
             "on_main": world.on_main("slow work", slow),
-            "on_each_node": world.on_each_node("work", lambda: world.rank),
+            "on_one": world.on_ranks([2], "work", lambda: world.rank),
             "on_each_rank": world.on_each_rank("work", lambda: world.rank),
             "node": (world.is_node_leader, world.node_index),
             "threads": torch.get_num_threads(),
@@ -89,31 +89,25 @@ def test_collectives_of_three_ranks(tmp_path: Path):
         assert results["gather"] == ["", "rank 1 è qui", "rank 2 è qui" * 2]
         assert results["broadcast"] == {"from": 1} and results["broadcast_"] == [2, 2]
         assert results["on_main"] == {"rank": 0}
-        assert results["on_each_node"] == [0]
+        assert results["on_one"] == [2]
         assert results["on_each_rank"] == [0, 1, 2]
         assert results["node"] == (rank == 0, 0)
         assert results["error"] == "wrong"
         assert results["threads"] == max(1, len(os.sched_getaffinity(0)) // 3)
 
 
-def create_file_in_order(folder: str) -> None:
-    """Each of three ranks is a node. All share a disk, on which the second one finds the file."""
-    os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"] = "0", "1"
+def check_nodes() -> None:
+    """Three ranks on two nodes, whose numbers are not in the order of ranks."""
+    rank = int(os.environ["RANK"])
+    os.environ["GROUP_RANK"] = "101"[rank]  # as of srun --distribution=cyclic
     with open_world(DistributedConfig()) as world:
-        path = Path(folder) / "created"
-
-        def create() -> list[Any]:
-            existed = path.exists()
-            path.touch()
-            return [world.rank, existed]
-
-        results = world.on_main_then_each_node("creating a file", create)
-        assert results == [[0, False], [1, True], [2, True]], results
-        assert (world.is_node_leader, world.node_index) == (True, world.rank)
+        assert (world.node_leaders, world.node_index) == ((0, 1), rank % 2)
+        assert world.is_node_leader == (rank < 2)
+        assert world.on_ranks(world.node_leaders, "work", lambda: world.rank) == [0, 1]
 
 
-def test_work_on_rank_0_is_done_before_that_of_other_nodes(tmp_path: Path):
-    processes.start(create_file_in_order, tmp_path, 3, None, str(tmp_path)).succeed()
+def test_nodes_are_numbered_by_their_first_ranks(tmp_path: Path):
+    processes.start(check_nodes, tmp_path, 3).succeed()
 
 
 def test_single_process_needs_no_launcher_and_no_group():
@@ -122,7 +116,7 @@ def test_single_process_needs_no_launcher_and_no_group():
         assert world.sum_(torch.tensor(5)).item() == 5
         assert world.gather("text") == [world.broadcast("text", 0)] == ["text"]
         assert world.on_main("work", lambda: 7) == 7
-        assert world.on_main_then_each_node("work", lambda: 7) == [7]
+        assert world.on_ranks(world.disk_leaders, "work", lambda: 7) == [7]
 
 
 def test_process_that_leaves_gpus_idle_prints_the_command_that_uses_them(
@@ -138,18 +132,3 @@ def test_process_that_leaves_gpus_idle_prints_the_command_that_uses_them(
     )
     assert unused_gpus(World(size=4, device=gpu)) is None
     assert unused_gpus(World()) is None
-
-
-@pytest.mark.parametrize(
-    ("places", "nodes"),
-    [
-        ([(0, None), (1, None), (0, None)], (0, 0, 1)),  # no numbers: ranks of a node are in a row
-        ([(0, 0), (0, 1), (1, 0), (1, 1)], (0, 1, 0, 1)),  # srun --distribution=cyclic
-        ([(0, 1), (1, 1), (0, 0)], (0, 0, 1)),  # nodes are numbered by their first ranks
-    ],
-)
-def test_nodes_of_ranks(places: list[tuple[int, int | None]], nodes: tuple[int, ...]):
-    assert number_nodes(places) == nodes
-    world = World(rank=1, size=len(places), nodes=nodes)
-    assert world.node_index == nodes[1]
-    assert [nodes[leader] for leader in world.node_leaders] == [0, 1]

@@ -15,7 +15,7 @@ from tests.helpers.runs import assert_same_run
 from tests.helpers.states import make_state
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.world import World, open_world
+from translate_ddp.runtime.world import open_world
 from translate_ddp.settings import CheckpointConfig, DistributedConfig
 from translate_ddp.training import checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore, verify
@@ -184,10 +184,5 @@ def test_nodes_that_share_a_disk_prepare_and_verify_the_corpus_once(
     flags = [[*words, "--model_folder", str(tmp_path / "again")] for words in flags]
     job = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT=fault)
     job.succeed()
-    assert job.text().count("is damaged: train.src.tokens.npy differs") == 1
+    assert job.text().count("is damaged: train.src.tokens.npy") == 1
     assert_same_run(tmp_path / "model", tmp_path / "again")
-
-
-def test_world_of_one_process_has_one_disk():
-    world = World()
-    assert world.on_each_disk("work", lambda: 7) == [7] == world.on_nodes([0], "work", lambda: 7)

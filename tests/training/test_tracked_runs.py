@@ -80,7 +80,7 @@ def test_tracker_config_holds_what_was_resolved_and_no_path(tmp_path: Path):
     flags += ["--config", str(yaml), "--num_encoder_layers", "1", "--num_decoder_layers", "1"]
     settings = parse([*flags, "--preset", "small"])
     model = Transformer(settings.model, 300, dtype=torch.bfloat16)
-    world = World(0, 8, torch.device("cuda"), nodes=(0, 0, 0, 0, 1, 1, 1, 1))
+    world = World(0, 8, torch.device("cuda"), node_leaders=(0, 4))
 
     config = tracker_config(settings.to_dict(), model, world)
     attention, feed_forward, norm = 4 * 16 * 16 + 2 * 16, 2 * 16 * 32 + 32 + 16, 2 * 16

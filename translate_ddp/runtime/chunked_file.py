@@ -8,17 +8,24 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
-from translate_ddp.runtime.files import check_new, explain_write_errors, write_atomically
-from translate_ddp.runtime.long_calls import heartbeat
+from translate_ddp.runtime.files import (
+    SyncedFile,
+    check_new,
+    explain_write_errors,
+    write_atomically,
+)
 from translate_ddp.runtime.world import World
 
 KEY_CHARACTERS = 12
+ADVICE = (
+    "Finished parts are kept: run the same command again to continue, with the --output in a "
+    "folder that all processes share."
+)
 
 
 class ChunkedFile:
@@ -49,7 +56,7 @@ class ChunkedFile:
         def on_this_rank() -> None:
             for chunk in self.of_this_rank(missing):
                 data = work(chunk)
-                with self._explain_write_errors():
+                with explain_write_errors(self.output, ADVICE):
                     write_atomically(self._path(chunk), data)
                 fault_point("chunk")
 
@@ -66,52 +73,37 @@ class ChunkedFile:
         self.world.on_main("joining chunks", self._publish)
 
     def _missing(self) -> list[int]:
-        missing = [chunk for chunk in range(self.count) if not self._path(chunk).exists()]
-        if not self._is_published(missing):
+        if not self._is_published():
             check_new(self.output)
-        with self._explain_write_errors():
+        with explain_write_errors(self.output, ADVICE):
             self.folder.mkdir(exist_ok=True)
-        return missing
+        return [chunk for chunk in range(self.count) if not self._path(chunk).exists()]
 
-    def _is_published(self, missing: list[int]) -> bool:
+    def _is_published(self) -> bool:
         """Whether the output has all chunks, so that only the folder is left to delete."""
-        if missing or not (self.folder.is_dir() and self.output.exists()):
+        if not (self.folder.is_dir() and self.output.exists()):
             return False
-        sizes = (self._path(chunk).stat().st_size for chunk in range(self.count))
-        return self.output.stat().st_size == sum(sizes)
+        sizes = [path.stat().st_size for path in self.folder.glob("[0-9]*")]
+        return len(sizes) == self.count and self.output.stat().st_size == sum(sizes)
 
     def _publish(self) -> None:
-        if self.output.exists():
-            if not self._is_published([]):
-                raise UserError(
-                    f"{self.output} was made by another program meanwhile: delete it and run the "
-                    f"same command again. The finished parts are kept in {self.folder}."
-                )
-        else:
+        if not self.output.exists():
             joined = self.folder / f"joined-{os.getpid()}"
-            with self._explain_write_errors():
-                with joined.open("wb") as file:
+            with explain_write_errors(self.output, ADVICE):
+                joined.unlink(missing_ok=True)
+                with SyncedFile(joined) as file:
                     for chunk in range(self.count):
                         file.write(self._path(chunk).read_bytes())
-                        heartbeat()
-                    file.flush()
-                    os.fsync(file.fileno())
+                    file.sync()
                 fault_point("joined")
                 joined.rename(self.output)
+        elif not self._is_published():
+            raise UserError(
+                f"{self.output} was made by another program meanwhile: delete it and run the "
+                f"same command again. The finished parts are kept in {self.folder}."
+            )
         fault_point("published")
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _path(self, chunk: int) -> Path:
         return self.folder / f"{chunk:08d}"
-
-    @contextmanager
-    def _explain_write_errors(self) -> Iterator[None]:
-        advice = "Finished parts are kept: run the same command again to continue."
-        with explain_write_errors(self.output, advice):
-            try:
-                yield
-            except FileNotFoundError as error:
-                raise UserError(
-                    f"{error.filename} does not exist. The folder of --output must be on a disk"
-                    " that all processes share, and not be used by another run of this command."
-                ) from error

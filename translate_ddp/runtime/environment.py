@@ -181,22 +181,12 @@ def usable_cores() -> int:
 def cpu_quotas(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> Iterator[float]:
-    """CPU limits of this process's control group and its parents, in cores.
-
-    cgroup v2 has `QUOTA PERIOD` or `max PERIOD` in `cpu.max`; v1 has a file for each number.
-    """
-    lines = own.read_text().splitlines() if own.exists() else []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        is_v2 = not controllers
-        if not is_v2 and "cpu" not in controllers.split(","):
-            continue
-        names = ["cpu.max"] if is_v2 else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
-        group = (root if is_v2 else root / "cpu") / path.lstrip("/")
-        for folder in (group, *group.parents):
-            with suppress(OSError, ValueError):  # no such files, or `max`
-                quota, period = " ".join((folder / name).read_text() for name in names).split()
-                if int(quota) > 0:
-                    yield int(quota) / int(period)
-            if folder == root:
-                break
+    """CPU limits of this process's control group (cgroup v2) and its parents, in cores."""
+    with suppress(OSError):
+        for line in own.read_text().splitlines():
+            if line.startswith("0::/"):
+                group = root / line.removeprefix("0::/")
+                for folder in (group, *group.parents):
+                    with suppress(OSError, ValueError):  # no such file, or no limit: `max PERIOD`
+                        quota, period = (folder / "cpu.max").read_text().split()
+                        yield int(quota) / int(period)

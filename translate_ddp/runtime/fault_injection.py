@@ -42,15 +42,12 @@ POINTS = (
 
 FAULT = re.compile(
     r"(?P<point>\w+)(:(?P<first>\d+)(-(?P<last>\d+))?)?(@(?P<rank>\d+))?"
-    r"=(?P<action>\w+?)(:(?P<seconds>[\d.]+))?"
+    r"=(?P<action>\w+)(:(?P<seconds>[\d.]+))?"
 )
-ERRORS = {name.lower(): number for number, name in errno.errorcode.items()}
-SIGNALS = {number.name[3:].lower(): number for number in signal.Signals}
-ACTIONS = ("raise", "oom", "hang", "sleep", "nan", "flip", *ERRORS, *SIGNALS)
 
 
 class Fault(NamedTuple):
-    """A fault from the `first` to the `last` time that a point is reached.
+    """A fault when a point is reached for one of these `times`.
 
     `action` is a signal to this process (kill, stop, term), an error of the operating system
     (enospc, eio), raise, oom (out of memory), hang, sleep:SECONDS or, at points with tensors, nan
@@ -58,8 +55,7 @@ class Fault(NamedTuple):
     """
 
     point: str
-    first: int
-    last: int
+    times: range
     action: str
     seconds: float
 
@@ -72,15 +68,15 @@ def configure_faults(text: str, rank: int) -> None:
     """Set the faults that `text` has for this rank. Raises UserError if its syntax is wrong."""
     for word in text.split():
         match = FAULT.fullmatch(word)
-        if match is None or match["point"] not in POINTS or match["action"] not in ACTIONS:
+        if match is None or match["point"] not in POINTS:
             raise UserError(
                 f"{VARIABLE} has {word!r}: use point[:first[-last]][@rank]=action, where point "
                 f"is one of {', '.join(POINTS)}."
             )
         if int(match["rank"] or rank) == rank:
             first, seconds = int(match["first"] or 1), float(match["seconds"] or 1e6)
-            last = int(match["last"] or first)
-            _faults.append(Fault(match["point"], first, last, match["action"], seconds))
+            times = range(first, int(match["last"] or first) + 1)
+            _faults.append(Fault(match["point"], times, match["action"], seconds))
 
 
 def fault_point(point: str, tensors: "Iterable[Tensor]" = ()) -> None:
@@ -90,26 +86,26 @@ def fault_point(point: str, tensors: "Iterable[Tensor]" = ()) -> None:
     _counts[point] += 1
     held = list(tensors)
     for fault in _faults:
-        if fault.point == point and fault.first <= _counts[point] <= fault.last:
+        if fault.point == point and _counts[point] in fault.times:
             _apply(fault, held)
 
 
 def _apply(fault: Fault, tensors: "list[Tensor]") -> None:
-    action = fault.action
-    if action in SIGNALS:
-        os.kill(os.getpid(), SIGNALS[action])
-    elif action in ERRORS:
-        raise OSError(ERRORS[action], os.strerror(ERRORS[action]))
-    elif action in ("hang", "sleep"):
+    action, text = fault.action, f"injected fault at {fault.point!r}"
+    if action in ("hang", "sleep"):
         time.sleep(fault.seconds)
     elif action == "raise":
-        raise RuntimeError(f"injected fault at {fault.point!r}")
+        raise RuntimeError(text)
     elif action == "nan":
         for tensor in tensors:
             tensor.data.fill_(float("nan"))
-    else:
+    elif action in ("oom", "flip"):
         import torch  # here: commands that need no torch have fault points
 
         if action == "oom":
-            raise torch.OutOfMemoryError(f"injected fault at {fault.point!r}")
+            raise torch.OutOfMemoryError(text)
         tensors[0].data.view(torch.int32).view(-1)[:1].bitwise_xor_(1 << 20)
+    elif number := getattr(errno, action.upper(), None):
+        raise OSError(number, os.strerror(number))
+    else:
+        os.kill(os.getpid(), signal.Signals[f"SIG{action.upper()}"])

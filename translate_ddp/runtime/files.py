@@ -171,10 +171,6 @@ def publish(output: Path, write: Callable[[Path], T]) -> T:
 
 def write_new(output: Path, data: bytes) -> None:
     """Write the file as a whole. Raises UserError if it exists, or if that fails."""
-
-    def write(partial: Path) -> None:
-        with SyncedFile(partial) as file:
-            file.write(data)
-            file.sync()
-
-    publish(output, write)
+    check_new(output)
+    with explain_write_errors(output):
+        write_atomically(output, data)

@@ -31,7 +31,7 @@ class Launch:
     size: int = 1
     local_rank: int = 0
     local_size: int = 1
-    node: int | None = None  # the launcher's number of this node; None: not known
+    node: int = 0  # an id of this rank's node
     restarts: int = 0
     under_torchrun: bool = False
 
@@ -80,12 +80,14 @@ def is_first_process(environment: Mapping[str, str]) -> bool:
 
 
 def _read_torchrun(environment: Mapping[str, str]) -> Launch:
+    rank, local_rank = _number(environment, "RANK"), _number(environment, "LOCAL_RANK", 0)
     launch = Launch(
-        rank=_number(environment, "RANK"),
+        rank=rank,
         size=_number(environment, "WORLD_SIZE"),
-        local_rank=_number(environment, "LOCAL_RANK", 0),
+        local_rank=local_rank,
         local_size=_number(environment, "LOCAL_WORLD_SIZE", 1),
-        node=_number(environment, "GROUP_RANK") if "GROUP_RANK" in environment else None,
+        # Of launchers that number no nodes, the ranks of a node follow each other.
+        node=_number(environment, "GROUP_RANK", rank - local_rank),
         # Slurm requeues a job with the same command; torchrun's count then starts at 0 again.
         restarts=_number(environment, "TORCHELASTIC_RESTART_COUNT", 0)
         + _number(environment, "SLURM_RESTART_COUNT", 0),
@@ -93,8 +95,6 @@ def _read_torchrun(environment: Mapping[str, str]) -> Launch:
     )
     if launch.rank >= launch.size:
         raise _unusable(f"RANK={launch.rank} is not below WORLD_SIZE={launch.size}.")
-    if not launch.local_size:
-        raise _unusable("LOCAL_WORLD_SIZE is 0.")
     if launch.size > 1:
         _number(environment, "MASTER_PORT")
         if not environment.get("MASTER_ADDR"):
@@ -127,15 +127,23 @@ def _slurm_local_size(environment: Mapping[str, str]) -> int:
 
 def first_slurm_host(nodelist: str) -> str:
     """The first host of a list such as `gpu[07-09,12],big1`."""
-    match = re.match(r"([^\[,]+)(?:\[([0-9]+))?", nodelist)
-    if match is None:
-        raise UserError(f"SLURM_STEP_NODELIST contains no host: {nodelist!r}.")
-    return match[1] + (match[2] or "")
+    prefix, number = re.findall(r"([^\[,]*)(?:\[([0-9]+))?", nodelist)[0]
+    return prefix + number
 
 
-def launch_names(environment: Mapping[str, str]) -> list[str]:
-    """The names of the torchrun and of the Slurm job that started this process, if any."""
-    return [*_torchrun_name(environment), *_slurm_starts(environment)[-1:]]
+def launch_names(environment: Mapping[str, str], *, earlier: bool = False) -> list[str]:
+    """The names of the torchrun and of the start of a Slurm job that started this process, if any.
+
+    `earlier`: of the starts of that job before this one.
+    """
+    # A folder that each torchrun makes for itself; `--log-dir=/dev/null` unsets it.
+    folder = re.match("(.+)/attempt_", environment.get("TORCHELASTIC_ERROR_FILE", ""))
+    names = [f"torchrun with logs in {folder[1]}"] if folder else []
+    if job := environment.get("SLURM_JOB_ID"):
+        restarts = int(environment.get("SLURM_RESTART_COUNT") or 0)
+        starts = range(restarts) if earlier else [restarts]
+        names += [f"start {n} of Slurm job {job}" for n in starts]
+    return names
 
 
 def is_restart(environment: Mapping[str, str], folder: Path) -> bool:
@@ -147,24 +155,9 @@ def is_restart(environment: Mapping[str, str], folder: Path) -> bool:
         begun = json.loads((folder / LAUNCH_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    earlier = [*_torchrun_name(environment), *_slurm_starts(environment)[:-1]]
-    return not set(begun).isdisjoint(earlier)
+    return not set(begun).isdisjoint(launch_names(environment, earlier=True))
 
 
 def record_launch(folder: Path, names: Iterable[str]) -> None:
     """Record that these launchers have begun the run in the folder. Raises OSError."""
     write_atomically(folder / LAUNCH_FILE, json.dumps(sorted(names)))
-
-
-def _torchrun_name(environment: Mapping[str, str]) -> list[str]:
-    # A folder that each torchrun makes for itself; `--log-dir=/dev/null` unsets it.
-    folder = re.match("(.+)/attempt_", environment.get("TORCHELASTIC_ERROR_FILE", ""))
-    return [f"torchrun with logs in {folder[1]}"] if folder else []
-
-
-def _slurm_starts(environment: Mapping[str, str]) -> list[str]:
-    """The starts of this Slurm job so far, this one last; empty outside of Slurm."""
-    if "SLURM_JOB_ID" not in environment:
-        return []
-    restarts = int(environment.get("SLURM_RESTART_COUNT") or 0)
-    return [f"start {n} of Slurm job {environment['SLURM_JOB_ID']}" for n in range(restarts + 1)]

@@ -7,10 +7,9 @@ method makes more requests with more ranks.
 import json
 import os
 import socket
-import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -30,6 +29,7 @@ T = TypeVar("T")
 
 MIN_RENDEZVOUS_SECONDS = 60.0  # in which launchers start processes, whatever the timeout is
 NOTICE_SECONDS = 10.0  # until a rank prints which ranks it waits for
+WAIT_SECONDS = 5.0  # of one request to the store for a key that another rank will write
 CONFIRMATION_SECONDS = 0.5  # until rank 0 looks for requests that replaced older ones
 HEARTBEAT_SECONDS = 0.5  # between the heartbeats of a rank, with few ranks
 HEARTBEATS_PER_SECOND = 500  # that the store receives at most, with many ranks
@@ -54,15 +54,14 @@ class Heartbeat:
 
     number: int  # another one in each heartbeat of a rank
     phases: int  # entered so far
-    is_waiting: bool  # for the work of another rank
     idle: float  # seconds without progress; 0 in a phase without timeout
     where: str
 
 
 def slowest(heartbeats: dict[int, Heartbeat]) -> list[int]:
     """The ranks that the others wait for."""
-    progress = {rank: (beat.phases, beat.is_waiting) for rank, beat in heartbeats.items()}
-    return [rank for rank, value in progress.items() if value == min(progress.values())]
+    fewest = min(heartbeat.phases for heartbeat in heartbeats.values())
+    return [rank for rank, heartbeat in heartbeats.items() if heartbeat.phases == fewest]
 
 
 class Peers:
@@ -137,14 +136,8 @@ def meet(launch: Launch, timeout_minutes: float) -> tuple[dist.Store, Peers]:
     meeting = Meeting(launch, max(60 * timeout_minutes, MIN_RENDEZVOUS_SECONDS))
     # torchrun serves a store of its own, which it keeps over all restarts.
     has_agents_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    notice = threading.Timer(NOTICE_SECONDS, meeting.print_notice)
-    notice.daemon = True
-    notice.start()
-    try:
-        store = meeting.connect(is_server=launch.rank == 0 and not has_agents_store)
-        name = meeting.agree_on_name(store)
-    finally:
-        notice.cancel()
+    store = meeting.connect(is_server=launch.rank == 0 and not has_agents_store)
+    name = meeting.agree_on_name(store)
     # A request that waits for its reply blocks its connection.
     peers = Peers(dist.PrefixStore(f"{name}/peers", meeting.connect()), launch.rank, launch.size)
     return dist.PrefixStore(name, store), peers
@@ -156,51 +149,28 @@ class Meeting:
     def __init__(self, launch: Launch, timeout_seconds: float) -> None:
         self.launch, self.timeout_seconds = launch, timeout_seconds
         self.host, self.port = address(os.environ)
-        self._deadline = time.monotonic() + timeout_seconds
-        others = range(1, launch.size) if launch.rank == 0 else [0]
-        self._awaited = rank_names(others)
-        self._problem = ""
-
-    def print_notice(self) -> None:
-        """Print for whom this rank waits, once for the ranks of a node."""
-        if self.launch.local_rank == 0:
-            why = f" ({self._problem})" if self._problem else ""
-            where = f"{self.host}:{self.port}"
-            print_line(f"Rank {self.launch.rank} waits at {where} for {self._awaited}{why}.")
+        self._started_at, self._has_notice = time.monotonic(), False
+        self._problem = ""  # of the last attempt to connect
 
     def connect(self, is_server: bool = False) -> dist.Store:
         """A connection to the store; `is_server`: this process serves it. Raises UserError."""
-        timeout, host = timedelta(seconds=self.timeout_seconds), self.host
+        if not is_server:  # torch's own attempts print raw lines, and end long after the timeout
+            self._await(self._is_served, lambda: "rank 0")
         try:
-            if is_server:
-                host = "localhost"
-            else:
-                self._wait_for_server()
             return dist.TCPStore(
-                host, self.port, is_master=is_server, wait_for_workers=False, timeout=timeout
+                "localhost" if is_server else self.host,
+                self.port,
+                is_master=is_server,
+                wait_for_workers=False,
+                timeout=timedelta(seconds=self.timeout_seconds),
             )
-        except (OSError, dist.DistError) as error:
+        except dist.DistError as error:
             raise UserError(
                 f"Rank {self.launch.rank} cannot connect to {self.host}:{self.port}: "
                 f"{first_line(error)}. Check the address, free the port, or choose another with "
                 "MASTER_ADDR, MASTER_PORT or torchrun's --rdzv-endpoint.",
                 this_rank_only=self.launch.local_rank == 0 < self.launch.rank,
             ) from error
-
-    def _wait_for_server(self) -> None:
-        """Wait until a process serves the store. Raises OSError if none does.
-
-        torch's own connection attempts print raw lines, and end long after the timeout.
-        """
-        while True:
-            try:
-                socket.create_connection((self.host, self.port), timeout=NOTICE_SECONDS).close()
-                return
-            except OSError as error:
-                if time.monotonic() > self._deadline:
-                    raise
-                self._problem = error.strerror or first_line(error)
-            time.sleep(0.2)
 
     def agree_on_name(self, store: dist.Store) -> str:
         """A name that all ranks of this start share, and no rank of an earlier one.
@@ -209,42 +179,60 @@ class Meeting:
         new random key, and rank 0 replies until all have confirmed. Raises UserError if a rank does
         not come in time.
         """
-        rank, size = self.launch.rank, self.launch.size
-        if rank == 0:
-            name = uuid.uuid4().hex
-            create_keys(dist.PrefixStore(f"{name}/peers", store), size)
-            self._reply(store, name, range(1, size))
+        rank, size, own = self.launch.rank, self.launch.size, uuid.uuid4().hex
+        if rank != 0:
+            store.set(f"request/{rank}", own)
+            self._await(lambda: _wait(store, [f"reply/{own}"], WAIT_SECONDS), lambda: "rank 0")
+            name = store.get(f"reply/{own}").decode()
+            store.set(f"{name}/confirmed/{rank}", "")
             return name
-        mine = uuid.uuid4().hex
-        store.set(f"request/{rank}", mine)
-        if not _wait(store, [f"reply/{mine}"], self._deadline - time.monotonic()):
-            raise self._absent("Rank 0", this_rank_only=self.launch.local_rank == 0)
-        name = store.get(f"reply/{mine}").decode()
-        store.set(f"{name}/confirmed/{rank}", "")
-        return name
+        create_keys(dist.PrefixStore(f"{own}/peers", store), size)
+        requests = [f"request/{n}" for n in range(1, size)]
+        confirmations = [f"{own}/confirmed/{n}" for n in range(1, size)]
 
-    def _reply(self, store: dist.Store, name: str, ranks: Sequence[int]) -> None:
-        requests = [f"request/{rank}" for rank in ranks]
-        confirmations = [f"{name}/confirmed/{rank}" for rank in ranks]
-        while ranks and (left := self._deadline - time.monotonic()) > 0:
-            if _wait(store, requests, min(left, NOTICE_SECONDS / 2)):
-                replies = [f"reply/{request.decode()}" for request in store.multi_get(requests)]
-                store.multi_set(replies, [name] * len(replies))  # pyright: ignore
-                if _wait(store, confirmations, CONFIRMATION_SECONDS):
-                    return
-            self._awaited = rank_names(
-                [n for n, key in zip(ranks, confirmations, strict=True) if not store.check([key])]
+        def have_confirmed() -> bool:
+            if not _wait(store, requests, WAIT_SECONDS):
+                return False
+            replies = [f"reply/{request.decode()}" for request in store.multi_get(requests)]
+            store.multi_set(replies, [own] * len(replies))  # pyright: ignore
+            return _wait(store, confirmations, CONFIRMATION_SECONDS)
+
+        def absent() -> str:
+            return rank_names(
+                [n for n, key in enumerate(confirmations, start=1) if not store.check([key])]
             )
-        if ranks:
-            raise self._absent(self._awaited.capitalize())
 
-    def _absent(self, names: str, this_rank_only: bool = False) -> UserError:
-        return UserError(
-            f"{names} of {self.launch.size} ranks did not come to {self.host}:{self.port} within "
-            f"{self.timeout_seconds:g} s: check that every node was started, with the same number "
-            "of nodes and the same address.",
-            this_rank_only,
-        )
+        self._await(have_confirmed, absent)
+        return own
+
+    def _is_served(self) -> bool:
+        try:
+            socket.create_connection((self.host, self.port), timeout=NOTICE_SECONDS).close()
+            self._problem = ""
+        except OSError as error:
+            self._problem = f" ({error.strerror or first_line(error)})"
+            time.sleep(0.2)
+        return not self._problem
+
+    def _await(self, have_come: Callable[[], bool], names: Callable[[], str]) -> None:
+        """Call it until it returns True, and print who is awaited, once for the ranks of a node.
+
+        Raises UserError after the timeout.
+        """
+        place, rank = f"{self.host}:{self.port}", self.launch.rank
+        is_first = self.launch.local_rank == 0
+        while not have_come():
+            seconds = time.monotonic() - self._started_at
+            if seconds > self.timeout_seconds:
+                raise UserError(
+                    f"{names().capitalize()} of {self.launch.size} ranks did not come to {place} "
+                    f"within {self.timeout_seconds:g} s{self._problem}: check that every node was "
+                    "started, with the same number of nodes and the same address.",
+                    this_rank_only=is_first and rank > 0,
+                )
+            if seconds > NOTICE_SECONDS and is_first and not self._has_notice:
+                print_line(f"Rank {rank} waits at {place} for {names()}{self._problem}.")
+                self._has_notice = True
 
 
 def address(environment: "os._Environ[str] | dict[str, str]") -> tuple[str, int]:

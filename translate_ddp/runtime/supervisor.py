@@ -81,7 +81,7 @@ class Supervisor:
         self._started_at, self._stop_at = time.monotonic(), float("inf")
         self._stop_requested_at, self._interrupted_at = 0.0, float("inf")
         self._phase, self._step, self._phases = "starting", 0, 0
-        self._has_timeout, self._is_waiting = True, False
+        self._has_timeout = True
         self._heartbeat_numbers = itertools.count()
         self._termination: Termination | None = None  # claimed by another rank
         self._actions: list[tuple[AtEnd, float, bool]] = []
@@ -95,18 +95,6 @@ class Supervisor:
         self._phase, self._phases, self._has_timeout = phase, self._phases + 1, has_timeout
         self._step = self._step if step is None else step
         heartbeat()
-
-    def heartbeat(self) -> None:
-        """Record progress within a long phase."""
-        heartbeat()
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Within it, the main thread waits for work of other ranks, which may take any time."""
-        self._is_waiting = True
-        heartbeat()
-        yield
-        self._is_waiting = False
 
     @property
     def where(self) -> str:
@@ -262,7 +250,7 @@ class Supervisor:
 
     def _next_heartbeat(self) -> Heartbeat:
         number, idle = next(self._heartbeat_numbers), self._idle_seconds()
-        return Heartbeat(number, self._phases, self._is_waiting, idle, self.where)
+        return Heartbeat(number, self._phases, idle, self.where)
 
     def _survey(self) -> tuple[str, dict[int, Heartbeat]]:
         """Which rank or store is lost, "" if none is; the last heartbeat of each rank."""

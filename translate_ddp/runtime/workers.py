@@ -13,15 +13,14 @@ import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import chain, islice
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.environment import usable_cores
-from translate_ddp.runtime.long_calls import heartbeat
+from translate_ddp.runtime.long_calls import BackgroundThread, heartbeat
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -44,44 +43,35 @@ def map_in_processes(
     """
     stream = iter(items)
     first = list(islice(stream, FEW_ITEMS))
-    processes = processes or usable_cores()
-    if len(first) < FEW_ITEMS or processes < 2:
-        for item in chain(first, stream):
+    stream, count = chain(first, stream), processes or usable_cores()
+    if len(first) < FEW_ITEMS or count < 2:
+        for item in stream:
             heartbeat()
             yield function(item)
         return
-    idle: SimpleQueue[Worker] = SimpleQueue()
     workers: list[Worker] = []
     pending: deque[Future[T]] = deque()
-
-    def apply(item: S) -> T:
-        worker = idle.get()
-        try:
-            return worker.apply(item)
-        finally:
-            idle.put(worker)
-
-    threads = ThreadPoolExecutor(processes, thread_name_prefix="worker")
     try:
-        for _ in range(processes):
+        for _ in range(count):
             workers.append(Worker(function))
-            idle.put(workers[-1])
-        for item in chain(first, stream):
+        for number, item in enumerate(stream):
             heartbeat()
-            pending.append(threads.submit(apply, item))
-            if len(pending) >= processes * (1 + AHEAD):
+            pending.append(workers[number % count].submit(item))
+            if len(pending) >= count * (1 + AHEAD):
                 yield pending.popleft().result()
         while pending:
             heartbeat()
             yield pending.popleft().result()
     finally:
         for worker in workers:
-            worker.kill()  # before the threads end, which wait for it
-        threads.shutdown(cancel_futures=True)
+            worker.kill()
 
 
 class Worker:
-    """One process. It ends when its stdin is closed, as also happens when this process dies."""
+    """One process, and a thread that waits for its results.
+
+    The process ends when its stdin is closed, as also happens when this process dies.
+    """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         try:
@@ -98,40 +88,46 @@ class Worker:
                 f"A worker process that prepares the corpus cannot be started: {error.strerror}."
                 " Use fewer cores, as with taskset, or raise the limits that ulimit -a shows."
             ) from error
-        # It is sent with the first item, so that all processes start at the same time.
-        self._unsent: list[object] = [function]
+        self._thread = BackgroundThread("worker", stop_after_error=True)
+        self._thread.submit(lambda: self._send(function))  # it may be larger than the pipe
 
-    def apply(self, item: object) -> Any:
-        """The function's result. Raises its exception, or UserError if the process has died."""
-        inlet, outlet = self._process.stdin, self._process.stdout
-        assert inlet is not None and outlet is not None
+    def submit(self, item: object) -> Future[Any]:
+        """The function's result or exception, or a UserError if the process has died."""
+        return self._thread.submit(lambda: self._apply(item))
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._thread.close(timeout=10)
+        with suppress(OSError), self._process:  # part of an item was not sent yet
+            pass
+
+    def _apply(self, item: object) -> Any:
+        assert self._process.stdout is not None
         try:
-            for value in (*self._unsent, item):
-                pickle.dump(value, inlet, pickle.HIGHEST_PROTOCOL)
-            inlet.flush()
-            self._unsent.clear()
-            result, error = pickle.load(outlet)
-        except (OSError, EOFError, pickle.UnpicklingError) as ended:
-            raise UserError(
-                f"A worker process that prepares the corpus has ended ({self._end()}). Its own "
-                "messages, if any, are above. If the machine is short of memory, free some or use "
-                "fewer cores, as with taskset."
-            ) from ended
+            self._send(item)
+            result, error = pickle.load(self._process.stdout)
+        except (EOFError, pickle.UnpicklingError) as ended:
+            raise self._ended() from ended
         if error is not None:
             raise error
         return result
 
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):  # of a part of an item that was not sent yet
-                    pipe.close()
+    def _send(self, value: object) -> None:
+        assert self._process.stdin is not None
+        try:
+            pickle.dump(value, self._process.stdin, pickle.HIGHEST_PROTOCOL)
+            self._process.stdin.flush()
+        except OSError as ended:
+            raise self._ended() from ended
 
-    def _end(self) -> str:
+    def _ended(self) -> UserError:
         code = self._process.wait()
-        return f"exit code {code}" if code >= 0 else f"signal {-code}"
+        return UserError(
+            "A worker process that prepares the corpus has ended "
+            f"({f'exit code {code}' if code >= 0 else f'signal {-code}'}). Its own messages, if "
+            "any, are above. If the machine is short of memory, free some or use fewer cores, as "
+            "with taskset."
+        )
 
 
 def serve() -> None:

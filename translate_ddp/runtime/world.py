@@ -4,7 +4,6 @@ With one process every collective is the identity, so no caller checks for other
 `World(rank=3, size=8)` is a plain value, with which sharding is tested without processes.
 """
 
-import itertools
 import os
 import resource
 from collections.abc import Callable, Iterator, Sequence
@@ -48,18 +47,14 @@ class World:
     size: int = 1
     device: torch.device = torch.device("cpu")
     backend: str = "none"
-    nodes: tuple[int, ...] = ()  # the node of each rank; () if there is one
+    node_index: int = 0  # of this rank's node
+    node_leaders: tuple[int, ...] = (0,)  # the first rank of each node
     disk_holders: tuple[int, ...] = (0,)  # for each node, the rank that locked its model folder
     supervisor: Supervisor = field(default_factory=Supervisor, repr=False, compare=False)
 
     @property
     def is_main(self) -> bool:
         return self.rank == 0
-
-    @property
-    def node_leaders(self) -> tuple[int, ...]:
-        """The first rank of every node."""
-        return tuple(map(self.nodes.index, range(max(self.nodes) + 1))) if self.nodes else (0,)
 
     @property
     def is_node_leader(self) -> bool:
@@ -69,11 +64,6 @@ class World:
     def disk_leaders(self) -> tuple[int, ...]:
         """A rank of every disk that holds a model folder."""
         return tuple(sorted(set(self.disk_holders)))
-
-    @property
-    def node_index(self) -> int:
-        """The index of this rank's node in the results of `on_each_node`."""
-        return self.nodes[self.rank] if self.nodes else 0
 
     def sum_(self, tensor: Tensor) -> Tensor:
         """Replace the tensor by its elementwise sum over all ranks; return it."""
@@ -120,49 +110,32 @@ class World:
         It must show progress (`heartbeat`) within the supervisor's timeout. The other ranks wait as
         long as it does. A `UserError` or `Stopped` of rank 0 is raised on every rank.
         """
-        return self._on_ranks((0,), phase, work)[0]
+        return self.on_ranks((0,), phase, work)[0]
 
     def on_each_rank(self, phase: str, work: Callable[[], T]) -> list[T]:
         """As `on_main`, on every rank: the results in the order of ranks."""
-        return self._on_ranks(tuple(range(self.size)), phase, work)
+        return self.on_ranks(range(self.size), phase, work)
 
-    def on_each_node(self, phase: str, work: Callable[[], T]) -> list[T]:
-        """As `on_main`, on the first rank of every node; the results in the order of nodes."""
-        return self._on_ranks(self.node_leaders, phase, work)
-
-    def on_nodes(self, nodes: Sequence[int], phase: str, work: Callable[[], T]) -> list[T]:
-        """As `on_each_node`, on these nodes only."""
-        return self._on_ranks(tuple(self.node_leaders[node] for node in nodes), phase, work)
-
-    def on_each_disk(self, phase: str, work: Callable[[], T]) -> list[T]:
-        """As `on_each_node`, on one node of every disk that holds a model folder."""
-        return self._on_ranks(self.disk_leaders, phase, work)
-
-    def on_main_then_each_node(self, phase: str, work: Callable[[], T]) -> list[T]:
-        """As `on_each_node`, but rank 0 first: nodes that share its disk find its work done."""
-        results = self._on_ranks((0,), phase, work)
-        others = tuple(rank for rank in self.node_leaders if rank != 0)
-        return results + (self._on_ranks(others, phase, work) if others else [])
-
-    def _on_ranks(self, ranks: tuple[int, ...], phase: str, work: Callable[[], T]) -> list[T]:
+    def on_ranks(self, ranks: Sequence[int], phase: str, work: Callable[[], T]) -> list[T]:
+        """As `on_main`, on these ranks: the results in their order."""
         self.supervisor.enter_phase(phase)
         if self.backend == "none":  # one process, or a plain value
-            return [work()]
+            return [work()] if ranks else []
         outcome = None
         if self.rank in ranks:
             try:
                 outcome = work()
             except (UserError, Stopped) as error:
                 outcome = error
+        self.supervisor.enter_phase(phase)  # again: this rank waits for those that work
         # Collectives, whose timeout is longer than any work. The store dies with torchrun, but the
         # ranks must still be able to save.
         results: list[Any]
-        with self.supervisor.waiting():
-            if ranks == (0,):
-                results = [self.broadcast(outcome, source=0)]
-            else:
-                outcomes = self.gather(outcome)
-                results = [outcomes[rank] for rank in ranks]
+        if len(ranks) == 1:
+            results = [self.broadcast(outcome, ranks[0])]
+        else:
+            outcomes = self.gather(outcome)
+            results = [outcomes[rank] for rank in ranks]
         self.supervisor.enter_phase(f"after {phase}")
         for result in results:
             if isinstance(result, UserError):
@@ -216,22 +189,16 @@ def _join(world: World, launch: Launch, backend: str, timeout_minutes: float) ->
         timeout=NEVER,
         device_id=world.device if has_nccl else None,
     )
-    world = replace(world, backend=backend.split(":")[-1])
-    world = replace(world, nodes=number_nodes(world.gather((launch.local_rank, launch.node))))
-    return replace(world, disk_holders=world.node_leaders)
-
-
-def number_nodes(places: Sequence[tuple[int, int | None]]) -> tuple[int, ...]:
-    """The node of each rank, numbered by first ranks, from its local rank and launcher's number.
-
-    Where the launcher numbers no nodes, the ranks of a node follow each other.
-    """
-    begun = itertools.accumulate(local == 0 for local, _ in places)
-    keys = [
-        number if node is None else node for number, (_, node) in zip(begun, places, strict=True)
-    ]
-    order = list(dict.fromkeys(keys))
-    return tuple(map(order.index, keys))
+    nodes = world.gather(launch.node)
+    order = list(dict.fromkeys(nodes))  # that of their first ranks
+    leaders = tuple(map(nodes.index, order))
+    return replace(
+        world,
+        backend=backend.split(":")[-1],
+        node_index=order.index(launch.node),
+        node_leaders=leaders,
+        disk_holders=leaders,
+    )
 
 
 def raise_descriptor_limit() -> None:

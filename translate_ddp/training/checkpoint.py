@@ -434,21 +434,22 @@ def find_on_nodes(
         except UserError as error:
             return _Selection([], str(error))
 
-    found = world.on_each_node(phase, look)
+    found = world.on_ranks(world.node_leaders, phase, look)
     listed = [(file, node) for node, each in enumerate(found) for file in each.files]
     listed.sort(key=lambda each: each[0].order, reverse=True)
     damaged: dict[tuple[Path, int], str] = {}  # file and its disk -> problem
     for checkpoint, node in listed:
         path, disk = checkpoint.path, world.disk_holders[node]
+        owner = [world.node_leaders[node]]
         if (path, disk) in damaged:
             continue
         try:
-            world.on_nodes([node], f"verifying {path.name}", partial(verify, path))
+            world.on_ranks(owner, f"verifying {path.name}", partial(verify, path))
         except UserError as error:
             if str(error) != MISSING:
                 damaged[path, disk] = str(error)
             continue
-        (state,) = world.on_nodes([node], "reading the checkpoint", partial(_load_values, path))
+        (state,) = world.on_ranks(owner, "reading the checkpoint", partial(_load_values, path))
         messages = skipped([(path, problem) for (path, _), problem in damaged.items()])
         return FoundCheckpoint(path, node, len(found) == 1, state, messages)
     problem = next((each.problem for each in found if each.problem), "")
@@ -484,7 +485,7 @@ def load_into(
                 f"The checkpoint {found.path} does not fit this model: {first_line(error)}"
             ) from error
 
-    world.on_nodes([found.node], "loading the checkpoint", read)
+    world.on_ranks([owner], "loading the checkpoint", read)
     tensors = list(model.state_dict().values())
     if optimizer is not None:
         tensors += moments_of(optimizer)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.long_calls import heartbeat
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import ModelConfig
 from translate_ddp.training.checkpoint import MISSING, CheckpointStore, DamagedFile, load, verify
@@ -111,7 +112,7 @@ def average_run(
         def models() -> Iterator[Mapping[str, Tensor]]:
             for checkpoint in used:
                 yield weights_in(checkpoint)
-                world.supervisor.heartbeat()
+                heartbeat()
             if ends_epoch:
                 yield model.state_dict()
 

@@ -143,10 +143,9 @@ def lock_run_folder(path: str, world: World) -> tuple[RunFolder, World]:
     """
     token = world.on_main("creating the lock's token", lambda: uuid.uuid4().hex)
     folder = RunFolder(path, token)
+    phase, lock = "locking the model folder", lambda: folder.lock(world.rank)
     # Rank 0 first: nodes that share its disk then find the lock held by their own run.
-    holders = world.on_main_then_each_node(
-        "locking the model folder", lambda: folder.lock(world.rank)
-    )
+    holders = [world.on_main(phase, lock), *world.on_ranks(world.node_leaders[1:], phase, lock)]
     world.supervisor.at_end(lambda end: folder.write_status(end.status, end.message), seconds=5.0)
     return folder, replace(world, disk_holders=tuple(holders))
 
@@ -197,7 +196,8 @@ def find_start(settings: CheckpointConfig, world: World) -> Start:
 
 def is_restarted(folder: Path, world: World) -> bool:
     """Whether the launcher restarts the run in the folder, according to any node."""
-    return any(world.on_each_node("looking for a restart", lambda: is_restart(os.environ, folder)))
+    phase, work = "looking for a restart", lambda: is_restart(os.environ, folder)
+    return any(world.on_ranks(world.node_leaders, phase, work))
 
 
 def find_preload(store: CheckpointStore, preload: str, world: World) -> Start:
@@ -286,7 +286,7 @@ def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = ""
         digests = data.fingerprint, data.validation_fingerprint, data.variants_fingerprint
         return [path.name, "".join(digests)]
 
-    prepared = world.on_each_disk("preparing the corpus", prepare_here)
+    prepared = world.on_ranks(world.disk_leaders, "preparing the corpus", prepare_here)
 
     if len({digest for _, digest in prepared}) > 1:
         raise UserError("The nodes read different data: give all of them the same files.")
@@ -309,7 +309,8 @@ def identify(config: Config, data: PreparedData, start: Start, world: World) -> 
         check_same_run(state, identity, settings)
         history = [*state.run.history, start.found.path.name]  # it does not hold its own name
         state.run.history = history
-    moved = world.on_each_disk("archiving files", lambda: store.archive(history))
+    archive = lambda: store.archive(history)  # noqa: E731
+    moved = world.on_ranks(world.disk_leaders, "archiving files", archive)
     start.messages += [f"Moved files that are not part of this run to {to}." for to in moved if to]
     record_begin(store.folder, world)
 
@@ -341,7 +342,7 @@ def record_begin(folder: Path, world: World) -> None:
         with explain_write_errors(folder):
             record_launch(folder, names)
 
-    world.on_each_disk("recording the launch", work)
+    world.on_ranks(world.disk_leaders, "recording the launch", work)
 
 
 def describe_initial_weights(config: Config, data: PreparedData, start: Start) -> list[str]:

@@ -15,6 +15,7 @@ from translate_ddp.errors import Stopped
 from translate_ddp.modeling.engine import Engine, TorchEngine, ignore
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.fault_injection import fault_point
+from translate_ddp.runtime.long_calls import heartbeat
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import GREEDY, NBestConfig, ValidateOn
 from translate_ddp.text import normalize
@@ -137,7 +138,7 @@ class Validator:
         total = len(data.rows_of(world, self.on))
 
         def on_batch(_: int) -> None:
-            supervisor.heartbeat()
+            heartbeat()
             if supervisor.stop_reason is not None:
                 raise Stopped  # the resumed run validates again
 

@@ -28,6 +28,7 @@ from translate_ddp.errors import Stopped, UserError
 from translate_ddp.progress import Progress
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.launch import read_launch
+from translate_ddp.runtime.long_calls import heartbeat
 from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import (
     CheckpointConfig,
@@ -279,7 +280,7 @@ def write_rows(output: Path, rows: Rows, world: World, label: str) -> None:
 
     def on_done(rows: int) -> None:
         progress.advance(rows)
-        world.supervisor.heartbeat()
+        heartbeat()
         if world.supervisor.stop_reason is not None:
             raise Stopped
 
