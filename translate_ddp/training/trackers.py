@@ -12,6 +12,7 @@ import os
 import shlex
 import shutil
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -54,7 +55,7 @@ def open_trackers(
     return sinks
 
 
-class TrackerSink(Sink):
+class TrackerSink(Sink, ABC):
     """Logs to one run of a tracker. Subclasses start it, and know its peculiarities."""
 
     name = ""  # of the tracker, in messages
@@ -73,9 +74,9 @@ class TrackerSink(Sink):
         for step, scalars in history:
             self.log(step, scalars)
 
+    @abstractmethod
     def start(self) -> Any:
         """The started run; sets `status`."""
-        raise NotImplementedError
 
     def check(self) -> None:
         """Raise an error if a record would be lost."""
@@ -84,9 +85,9 @@ class TrackerSink(Sink):
         """The values as the tracker stores them."""
         return dict(values)
 
+    @abstractmethod
     def log_table(self, run: Any, step: int, table: Callable[[Any], object]) -> None:
         """Log samples; `table` makes a table of a library."""
-        raise NotImplementedError
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         values = self.point(step, scalars)
