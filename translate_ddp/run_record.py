@@ -6,9 +6,9 @@
     validation.json  all translations of the last validation, and the attention of a few
     STATUS.json      the state of the run; config.yaml: its settings
 
-A run writes them (`training/sinks`), and `read_run` reads them for reports: also those of a run
-that is writing them, that failed, or whose disk was full. Lines and files that are damaged or
-absent are skipped and reported.
+A run writes them (`training/logbook.py` and `report_sink.py`), and `read_run` reads them for
+reports: also those of a run that is writing them, that failed, or whose disk was full. Lines and
+files that are damaged or absent are skipped and reported.
 """
 
 import json
