@@ -316,4 +316,4 @@ def _scores(verification: Verification) -> str:
     if not verification.scores:
         return "Not measured."
     scores = with_units(verification.scores)
-    return f"{scores} (greedy; signature of BLEU: {verification.bleu_signature})."
+    return f"Greedy: {scores}. BLEU signature: {verification.bleu_signature}"
