@@ -132,7 +132,6 @@ USED_BY_THE_PATH = {
     "data.tokenizer": "text to token ids",
     "modeling.fused_losses": "a faster equal of the plain loss",
     "modeling.kernels": "faster equals of plain PyTorch",
-    "training.attended": "attention, for the report",
     "training.checkpoint_name": "what a file name holds",
     "training.fine_tuning": "settings of --init_from",
     "training.identity": "what must stay the same",

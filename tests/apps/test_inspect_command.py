@@ -84,9 +84,7 @@ def test_bad_input_ends_with_code_2_and_one_message(corpus: Path, tmp_path: Path
     assert (corpus / "train.en").read_text().count("\n") == 300
 
 
-@pytest.mark.parametrize(
-    "module", ["data.corpus.store_selection", "apps.inspecting.inspection.encode"]
-)
+@pytest.mark.parametrize("module", ["data.corpus.np.save", "apps.inspecting.inspection.encode"])
 def test_a_full_disk_names_the_variable_of_the_temporary_folder(
     module: str,
     corpus: Path,
