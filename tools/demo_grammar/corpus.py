@@ -3,13 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from inspect import signature
 from itertools import cycle
-from types import ModuleType
 
-from tools.demo_grammar import dialogue, english, everyday, fragments, identity, statements
-from tools.demo_grammar.clauses import Pair, sentence
-from tools.demo_grammar.phrases import Phrase
+from tools.demo_grammar import english, everyday, short, statements
+from tools.demo_grammar.phrases import Pair, Phrase, sentence
 from tools.demo_grammar.sampling import Sampler
 
 NUM_TRAIN, NUM_VALIDATION, NUM_TEST = 35_000, 500, 500
@@ -19,25 +16,14 @@ SEED = 2017
 Pattern = Callable[[Sampler], Pair]
 
 
-def _patterns(module: ModuleType) -> tuple[Pattern, ...]:
-    """The functions of a module that draw a pair, in the order of their definition."""
-    return tuple(
-        function
-        for name, function in vars(module).items()
-        if getattr(function, "__module__", "") == module.__name__
-        and not name.startswith("_")
-        and "draw" in signature(function).parameters
-    )
-
-
 # Short sentences are drawn more often than long ones.
 PATTERNS: tuple[Pattern, ...] = (
-    *_patterns(statements),
-    *_patterns(everyday) * 3,
-    *_patterns(identity) * 2,
-    *_patterns(dialogue) * 2,
-    *_patterns(fragments) * 2,
-    *(fragments.listed,) * 5,  # single words need more repetitions than those of sentences
+    *statements.PATTERNS,
+    *everyday.PATTERNS * 3,
+    *short.IDENTITIES * 2,
+    *short.DIALOGUE * 2,
+    *short.FRAGMENTS * 2,
+    *(short.listed,) * 5,  # single words need more repetitions than those of sentences
 )
 
 
@@ -65,7 +51,7 @@ def fixed_pairs() -> list[Pair]:
     in lower and upper case: it is learned by heart, which takes more repetitions than there are
     epochs.
     """
-    words = fragments.single_words()
+    words = short.single_words()
     italian_of = dict(words)
     italian_of |= dict(sentence(Phrase(*pair)) for pair in words)
     for in_english, in_italian in everyday.fixed_pairs():

@@ -71,6 +71,11 @@ def contracted(sentence: str, verb_first: bool) -> str:
     return sentence
 
 
+def be(agreement: Agreement) -> str:
+    """The present of `be`: am, is, are."""
+    return FORMS["be"]["present"].split()[agreement.slot]
+
+
 def verb_group(verb: str, tense: Tense, agreement: Agreement, do: bool) -> tuple[str, str]:
     """Auxiliary and main part: ("", "eats"), ("does", "eat"), ("will", "eat"), ("is", "").
 
@@ -82,8 +87,7 @@ def verb_group(verb: str, tense: Tense, agreement: Agreement, do: bool) -> tuple
     if tense == "perfect":
         return "has" if is_third_singular else "have", participle(verb)
     if tense in ("progressive", "intention"):
-        be, _ = verb_group("be", "present", agreement, do)
-        return be, gerund(verb) if tense == "progressive" else f"going to {verb}"
+        return be(agreement), gerund(verb) if tense == "progressive" else f"going to {verb}"
     if verb == "be":
         return FORMS["be"][tense].split()[agreement.slot], ""
     if verb in FORMS["modals"]:

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Callable
 
-from tools.demo_grammar import frames, italian
-from tools.demo_grammar.clauses import Pair, sentence
+from tools.demo_grammar import italian, lexicon
 from tools.demo_grammar.lexicon import COUNTRIES, LOCALITIES, PLACES, city_phrases, phrases
-from tools.demo_grammar.phrases import EMPTY, NUMBERS, Phrase, join, noun_phrase
+from tools.demo_grammar.phrases import EMPTY, NUMBERS, Pair, Phrase, join, noun_phrase, sentence
 from tools.demo_grammar.sampling import Sampler
 from tools.demo_grammar.tables import load, variants
 
@@ -45,7 +44,7 @@ def fixed_pairs() -> list[Pair]:
         *(sentence(phrase, mark) for phrase in exclaimed for mark in ("!", ".")),
         *(sentence(phrase) for phrase in dict.fromkeys(stated)),
         *(sentence(phrase, "?") for phrase in QUESTIONS),
-        *((phrase.english, phrase.italian) for phrase in ORDERED),
+        *(phrase.pair for phrase in ORDERED),
     ]
 
 
@@ -55,7 +54,7 @@ def _entry_of(name: str) -> Callable[[Sampler], Phrase]:
 
 
 def _action(draw: Sampler) -> Phrase:
-    frame = draw.choice(frames.ACTIONS)
+    frame = draw.choice(lexicon.ACTIONS)
     complements = draw.object_of(frame, "negatable") or draw.location(frame, 0.7)
     return join(frame.verb, *complements)
 
@@ -178,3 +177,9 @@ def weather(draw: Sampler) -> Pair:
     place = city_phrases(draw.city())["at"] if draw.maybe(0.6) else EMPTY
     day = TODAY if draw.maybe(0.6) else EMPTY
     return sentence(join(report, place, day))
+
+
+PATTERNS = (
+    *(greeting, exchange, self_introduction, opened_statement),
+    *(opened_question, filled_statement, filled_question, weather),
+)

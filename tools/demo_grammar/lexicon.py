@@ -1,9 +1,10 @@
-"""The nouns, places, names, adjectives and adverbials of words.toml, and which fit together."""
+"""The nouns, places, names, adjectives, adverbials and verbs of words.toml, and which fit."""
 
+from dataclasses import dataclass
 from random import Random
 
 from tools.demo_grammar import italian
-from tools.demo_grammar.phrases import NUMBERS, Adjective, Nominal, Noun, Phrase, Place
+from tools.demo_grammar.phrases import NUMBERS, Adjective, Nominal, Noun, Phrase, Place, Verb
 from tools.demo_grammar.tables import Agreement, Entry, Gender, Number, entries, load
 
 _TABLE = load("names.toml")
@@ -24,31 +25,22 @@ CITIES = (
 )
 
 
+def _locality(name: str, italian_at: str, italian_from: str) -> Locality:
+    """A place with the prepositions of each direction: "in Spain", "dalla Spagna"."""
+    at, to = Phrase(f"in {name}", italian_at), Phrase(f"to {name}", italian_at)
+    return {"at": at, "to": to, "reaching": at, "from": Phrase(f"from {name}", italian_from)}
+
+
 def city_phrases(city: Phrase) -> Locality:
-    """The city with the preposition of each direction: "in Rome", "a Roma"."""
-    at = Phrase(f"in {city.english}", italian.contract("a", city.italian))
-    origin = Phrase(f"from {city.english}", italian.contract("da", city.italian))
-    return {
-        "at": at,
-        "to": Phrase(f"to {city.english}", at.italian),
-        "reaching": at,
-        "from": origin,
-    }
+    in_italian = (italian.contract(preposition, city.italian) for preposition in ("a", "da"))
+    return _locality(city.english, *in_italian)
 
 
 def country_phrases(entry: Entry) -> Locality:
-    """The country with the preposition of each direction: "from Spain", "dalla Spagna"."""
     name, gender = entry.italian.split()
     assert gender in _GENDERS, f"The entry {entry.italian!r} has no gender."
     definite = italian.prepend("the", name, Agreement(gender, "singular"))
-    at = Phrase(f"in {entry.english}", f"in {name}")
-    origin = Phrase(f"from {entry.english}", italian.contract("da", definite))
-    return {
-        "at": at,
-        "to": Phrase(f"to {entry.english}", at.italian),
-        "reaching": at,
-        "from": origin,
-    }
+    return _locality(entry.english, f"in {name}", italian.contract("da", definite))
 
 
 COUNTRIES = {
@@ -102,14 +94,14 @@ def _place(entry: Entry) -> Place:
     return Place(_noun(entry, "place"), english_at, italian_at, italian_to, bool(bare))
 
 
-def _locality(table: str) -> Locality:
+def _fixed(table: str) -> Locality:
     at, to, origin = phrases(table)
     return {"at": at, "to": to, "reaching": at, "from": origin}
 
 
 PLACES = {entry.english: _place(entry) for entry in entries(WORDS["places"])}
 LOCALITIES = {
-    **{name: _locality(table) for name, table in WORDS["localities"].items()},
+    **{name: _fixed(table) for name, table in WORDS["localities"].items()},
     **{city.english: city_phrases(city) for city in CITIES},
     **COUNTRIES,
 }
@@ -158,3 +150,60 @@ SPOTS = [
     (Phrase(entry.english, entry.italian), nouns(*entry.objects))
     for entry in entries(WORDS["adverbials"]["spots"])
 ]
+
+HUMAN_KINDS = {
+    "person",
+    "acquaintance",
+    "family",
+    "spouse",
+}  # asked for with `who`, not with `what`
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A verb with the objects and the places that fit it; no objects if it is intransitive."""
+
+    verb: Verb
+    objects: tuple[Noun, ...]
+    places: tuple[Place | Locality, ...]
+    notes: tuple[str, ...]  # the direction of a journey, or the reasons of an action
+
+
+def _frame(entry: Entry) -> Frame:
+    infinitive, _, preposition = entry.italian.partition(" ")
+    verb = Verb(entry.english, infinitive, preposition)
+    notes = tuple(note.replace("_", " ") for note in entry.notes)
+    return Frame(verb, nouns(*entry.objects), places(*entry.places), notes)
+
+
+def select(frames: tuple[Frame, ...], *verbs: str) -> tuple[Frame, ...]:
+    """The frames of the given English verbs."""
+    return tuple(frame for frame in frames if frame.verb.english in verbs)
+
+
+def _with_direct_objects(frames: tuple[Frame, ...], human: bool) -> tuple[Frame, ...]:
+    """The frames whose objects are all human, or all not, and take no preposition."""
+    return tuple(
+        frame
+        for frame in frames
+        if not frame.verb.preposition
+        and all((noun.kind in HUMAN_KINDS) == human for noun in frame.objects)
+    )
+
+
+_FRAMES = {
+    name: tuple(_frame(entry) for entry in entries(table)) for name, table in WORDS["verbs"].items()
+}
+TRANSITIVE, INTRANSITIVE = _FRAMES["transitive"], _FRAMES["intransitive"]
+GIVING, BENEFICIAL, ANIMAL = _FRAMES["giving"], _FRAMES["beneficial"], _FRAMES["animal"]
+JOURNEYS, REASONS = _FRAMES["journeys"], _FRAMES["reasons"]
+TRANSITIVE_ACTIONS = tuple(frame for frame in TRANSITIVE if not frame.verb.stative)
+ACTIONS = (*TRANSITIVE_ACTIONS, *(frame for frame in INTRANSITIVE if not frame.verb.stative))
+_NOT_PROGRESSIVE = {"see", "understand", "wear", "stay"}
+PROGRESSIVE = tuple(frame for frame in ACTIONS if frame.verb.english not in _NOT_PROGRESSIVE)
+LOCATED = tuple(frame for frame in ACTIONS if frame.places)
+WITH_HUMAN_OBJECT = _with_direct_objects(TRANSITIVE_ACTIONS, human=True)
+WITH_INANIMATE_OBJECT = _with_direct_objects(TRANSITIVE_ACTIONS, human=False)
+ANYWHERE = places("destinations", "cities", "countries", "home")
+FEEL = Verb("be", "avere")  # hungry, afraid: avere fame, avere paura
+FEELINGS = {phrase.english: phrase for phrase in phrases(WORDS["feelings"]["with_avere"])}

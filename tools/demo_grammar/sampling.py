@@ -5,18 +5,33 @@ from random import Random
 from typing import Literal
 
 from tools.demo_grammar import english, lexicon, phrases
-from tools.demo_grammar.clauses import BE, NEVER, NOT, Clause, Pair, Verb, sentence
-from tools.demo_grammar.frames import JOURNEYS, Frame
 from tools.demo_grammar.lexicon import (
     ADJECTIVES_OF,
     CITIES,
+    JOURNEYS,
     NAMES,
+    Frame,
     Locality,
     invented,
     invented_person,
     nouns,
 )
-from tools.demo_grammar.phrases import EMPTY, NUMBERS, POSSESSIVES, Nominal, Noun, Phrase, Place
+from tools.demo_grammar.phrases import (
+    BE,
+    EMPTY,
+    NEVER,
+    NOT,
+    NUMBERS,
+    POSSESSIVES,
+    Clause,
+    Nominal,
+    Noun,
+    Pair,
+    Phrase,
+    Place,
+    Verb,
+    sentence,
+)
 from tools.demo_grammar.tables import Number, Tense
 
 PEOPLE, FAMILY = nouns("people"), nouns("family")
@@ -135,9 +150,9 @@ class Sampler(Random):
     def pronoun(self) -> Nominal:
         return self.choices(tuple(phrases.PRONOUNS.values()), (4, 4, 3, 3, 3, 1, 3))[0]
 
-    def subject(self) -> Nominal:
-        """A pronoun, name or noun phrase for a person."""
-        return self.pronoun() if self.maybe(0.55) else self.person()
+    def subject(self, pronoun: float = 0.55) -> Nominal:
+        """A pronoun, name or noun phrase for a person; `pronoun` is the probability of one."""
+        return self.pronoun() if self.maybe(pronoun) else self.person()
 
     def object_of(self, frame: Frame, allowed: DeterminerSet) -> tuple[Phrase, ...]:
         """An object of the verb; nothing if it is intransitive."""

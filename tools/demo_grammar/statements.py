@@ -2,25 +2,31 @@
 
 from dataclasses import replace
 
-from tools.demo_grammar import frames, phrases
-from tools.demo_grammar.clauses import BE, NOT, WHO, Clause, Pair, Verb, sentence
+from tools.demo_grammar import lexicon, phrases
 from tools.demo_grammar.lexicon import ADJECTIVES, ADJECTIVES_OF, MANNER, NOUNS, nouns
 from tools.demo_grammar.phrases import (
     AND,
+    BE,
     EMPTY,
+    NOT,
+    WHO,
+    Clause,
     Nominal,
     Noun,
+    Pair,
     Phrase,
+    Verb,
     join,
     noun_phrase,
     predicative,
     prepositional,
     pronoun_for,
+    sentence,
 )
 from tools.demo_grammar.sampling import Sampler
 
 MODALS = Verb("can", "potere"), Verb("must", "dovere"), Verb("want to", "volere")
-HANDLING = frames.select(frames.TRANSITIVE, "look for", "find", "lose", "take", "forget")
+HANDLING = lexicon.select(lexicon.TRANSITIVE, "look for", "find", "lose", "take", "forget")
 ANIMALS = nouns("animals")
 SMALL_THINGS = nouns("things", "book", "letter", "press", "clothing")
 POSSESSIONS = nouns("pet", "vehicle", "instrument", "tool", "luggage")
@@ -39,14 +45,14 @@ def _with_complement(clause: Clause, complement: Phrase) -> Clause:
 
 def transitive_action(draw: Sampler) -> Pair:
     """The old doctor did not read the letter in the garden yesterday."""
-    frame = draw.choice(frames.TRANSITIVE)
+    frame = draw.choice(lexicon.TRANSITIVE)
     clause = draw.clause(frame, draw.subject(), draw.any_tense(), negated=0.2)
     return sentence(draw.statement(clause))
 
 
 def intransitive_action(draw: Sampler) -> Pair:
     """My sister walks slowly in the park with her son."""
-    frame = draw.choice(frames.INTRANSITIVE)
+    frame = draw.choice(lexicon.INTRANSITIVE)
     clause = draw.clause(frame, draw.subject(), draw.any_tense(), negated=0.2)
     if frame.verb.english in ("work", "walk", "dance", "swim", "run") and draw.maybe(0.4):
         clause = replace(clause, complements=(draw.choice(MANNER), *clause.complements))
@@ -66,9 +72,12 @@ def journey(draw: Sampler) -> Pair:
 def giving(draw: Sampler) -> Pair:
     """We will show the new bicycle to Marco."""
     if draw.maybe(0.6):
-        frame, receiver = draw.choice(frames.GIVING), prepositional("to", "a", draw.person())
+        frame, receiver = draw.choice(lexicon.GIVING), prepositional("to", "a", draw.person())
     else:
-        frame, receiver = draw.choice(frames.BENEFICIAL), prepositional("for", "per", draw.person())
+        frame, receiver = (
+            draw.choice(lexicon.BENEFICIAL),
+            prepositional("for", "per", draw.person()),
+        )
     clause = draw.clause(frame, draw.subject(), draw.any_tense(), negated=0.15)
     return sentence(draw.statement(_with_complement(clause, receiver)))
 
@@ -91,13 +100,13 @@ def putting(draw: Sampler) -> Pair:
 def animal_action(draw: Sampler) -> Pair:
     """Some white cats slept in the garden last week."""
     subject = draw.nominal(ANIMALS, "any", described=0.4)
-    clause = draw.clause(draw.choice(frames.ANIMAL), subject, draw.any_tense())
+    clause = draw.clause(draw.choice(lexicon.ANIMAL), subject, draw.any_tense())
     return sentence(draw.statement(clause))
 
 
 def modal(draw: Sampler) -> Pair:
     """The children want to eat an orange in the kitchen."""
-    verb, frame = draw.choice(MODALS), draw.choice(frames.ACTIONS)
+    verb, frame = draw.choice(MODALS), draw.choice(lexicon.ACTIONS)
     negation = draw.negation(0.25)
     complements = (frame.verb, *draw.object_of(frame, "negatable"), *draw.location(frame, 0.5))
     clause = Clause(draw.subject(), verb, "present", complements, negation)
@@ -150,7 +159,7 @@ def location(draw: Sampler) -> Pair:
     if draw.maybe(0.6):
         subject, place = draw.nominal(SMALL_THINGS, "definite"), draw.spot()
     else:
-        subject, place = draw.subject(), draw.place(frames.ANYWHERE, "at")
+        subject, place = draw.subject(), draw.place(lexicon.ANYWHERE, "at")
     clause = Clause(subject, BE, draw.any_tense(), (place,), draw.negation(0.15))
     if clause.adverb != NOT and draw.maybe(0.25):
         return sentence(clause.question(), "?")
@@ -166,7 +175,7 @@ def existence(draw: Sampler) -> Pair:
 
 
 # "What do you speak?" is not said.
-ASKED = tuple(f for f in frames.WITH_INANIMATE_OBJECT if f.verb.english != "speak")
+ASKED = tuple(f for f in lexicon.WITH_INANIMATE_OBJECT if f.verb.english != "speak")
 
 
 def _with_time(draw: Sampler, phrase: Phrase, clause: Clause) -> Pair:
@@ -175,7 +184,7 @@ def _with_time(draw: Sampler, phrase: Phrase, clause: Clause) -> Pair:
 
 def yes_or_no(draw: Sampler) -> Pair:
     """Did the engineer visit the museum yesterday?"""
-    frame = draw.choice((*frames.TRANSITIVE, *frames.INTRANSITIVE))
+    frame = draw.choice((*lexicon.TRANSITIVE, *lexicon.INTRANSITIVE))
     complements = (*draw.object_of(frame, "negatable"), *draw.location(frame, 0.4))
     clause = Clause(draw.subject(), frame.verb, draw.tense(frame.verb), complements)
     if draw.maybe(0.2):
@@ -185,7 +194,7 @@ def yes_or_no(draw: Sampler) -> Pair:
 
 def where(draw: Sampler) -> Pair:
     """Where did you buy these shoes?"""
-    frame = draw.choice(frames.LOCATED)
+    frame = draw.choice(lexicon.LOCATED)
     # A subject after the Italian verb would be next to the object, so it must be a pronoun then.
     subject = draw.pronoun() if frame.objects else draw.subject()
     objects = draw.object_of(frame, "negatable")
@@ -197,14 +206,14 @@ def when(draw: Sampler) -> Pair:
     """When will the actors arrive in Rome?"""
     clause = draw.journey()
     if draw.maybe(0.4):
-        frame = draw.choice(frames.TRANSITIVE_ACTIONS)
+        frame = draw.choice(lexicon.TRANSITIVE_ACTIONS)
         clause = draw.clause(frame, draw.pronoun(), draw.tense(frame.verb))
     return sentence(clause.question(Phrase("when", "quando"), inverted=True), "?")
 
 
 def why(draw: Sampler) -> Pair:
     """Why did the child sell his bicycle?"""
-    frame = draw.choice(frames.ACTIONS)
+    frame = draw.choice(lexicon.ACTIONS)
     clause = draw.clause(frame, draw.subject(), draw.tense(frame.verb))
     return sentence(clause.question(Phrase("why", "perché")), "?")
 
@@ -221,7 +230,7 @@ def what(draw: Sampler) -> Pair:
     location = draw.location(frame, 0.5)
     tense = (
         "progressive"
-        if frame in frames.PROGRESSIVE and draw.maybe(0.25)
+        if frame in lexicon.PROGRESSIVE and draw.maybe(0.25)
         else draw.tense(frame.verb)
     )
     clause = Clause(draw.subject(), frame.verb, tense, location)
@@ -231,23 +240,23 @@ def what(draw: Sampler) -> Pair:
 def who(draw: Sampler) -> Pair:
     """Who opened the window this morning?"""
     if draw.maybe(0.35):
-        frame = draw.choice(frames.WITH_HUMAN_OBJECT)
+        frame = draw.choice(lexicon.WITH_HUMAN_OBJECT)
         location = draw.location(frame, 0.8)
         clause = Clause(draw.pronoun(), frame.verb, draw.tense(frame.verb), location)
         return _with_time(draw, clause.question(WHO, inverted=True), clause)
-    frame = draw.choice((*frames.TRANSITIVE, *frames.INTRANSITIVE))
+    frame = draw.choice((*lexicon.TRANSITIVE, *lexicon.INTRANSITIVE))
     clause = draw.clause(frame, WHO, draw.tense(frame.verb))
     return _with_time(draw, clause.statement(), clause)
 
 
 STRANGERS = nouns("person")
-MEETING = frames.select(frames.TRANSITIVE, "know", "see", "meet", "help", "talk to", "wait for")
-RELATIVE = (*frames.ACTIONS, *frames.select(frames.INTRANSITIVE, "live"))
+MEETING = lexicon.select(lexicon.TRANSITIVE, "know", "see", "meet", "help", "talk to", "wait for")
+RELATIVE = (*lexicon.ACTIONS, *lexicon.select(lexicon.INTRANSITIVE, "live"))
 
 
 def reason(draw: Sampler) -> Pair:
     """The girls drink some water because they are thirsty."""
-    frame = draw.choice(frames.REASONS)
+    frame = draw.choice(lexicon.REASONS)
     tense = "past" if draw.maybe(0.45) else "present"
     clause = draw.clause(frame, draw.subject(), tense)
     conjunction = Phrase("because", "perché")
@@ -257,13 +266,13 @@ def reason(draw: Sampler) -> Pair:
     if feeling in ADJECTIVES:
         cause = Clause(person, BE, tense, (predicative(ADJECTIVES[feeling], person),))
     else:
-        cause = Clause(person, frames.FEEL, tense, (frames.FEELINGS[feeling],))
+        cause = Clause(person, lexicon.FEEL, tense, (lexicon.FEELINGS[feeling],))
     return sentence(join(clause.statement(), conjunction, cause.statement()))
 
 
 def two_people(draw: Sampler) -> Pair:
     """My father drinks some wine and Maria cleans the window."""
-    first, second = draw.sample(frames.ACTIONS, 2)
+    first, second = draw.sample(lexicon.ACTIONS, 2)
     tense = draw.tense(first.verb, second.verb)
     one = draw.clause(first, draw.subject(), tense)
     other = draw.clause(second, draw.person(), tense)
@@ -272,7 +281,7 @@ def two_people(draw: Sampler) -> Pair:
 
 def contrast(draw: Sampler) -> Pair:
     """I drink some water but Anna drinks some wine."""
-    frame = draw.choice(frames.TRANSITIVE_ACTIONS)
+    frame = draw.choice(lexicon.TRANSITIVE_ACTIONS)
     tense = draw.tense(frame.verb)
     one = draw.clause(frame, draw.subject(), tense)
     other = draw.clause(frame, draw.person(), tense)
@@ -283,7 +292,7 @@ def contrast(draw: Sampler) -> Pair:
 
 def two_actions(draw: Sampler) -> Pair:
     """The boy closed the door and opened the window."""
-    first, second = draw.sample(frames.ACTIONS, 2)
+    first, second = draw.sample(lexicon.ACTIONS, 2)
     subject, tense = draw.subject(), draw.tense(first.verb, second.verb)
     one = draw.clause(first, subject, tense)
     other = draw.clause(second, subject, tense)
@@ -298,3 +307,20 @@ def relative_clause(draw: Sampler) -> Pair:
     verb = draw.choice(MEETING).verb
     met = prepositional("", verb.preposition, relative)
     return sentence(Clause(draw.subject(), verb, draw.tense(verb), (met,)).statement())
+
+
+PATTERNS = (
+    *(
+        transitive_action,
+        intransitive_action,
+        journey,
+        giving,
+        possessive_object,
+        putting,
+        animal_action,
+        modal,
+    ),
+    *(having, quality, comparison, location, existence, yes_or_no, where),
+    *(when, why, what, who, reason, two_people, contrast),
+    *(two_actions, relative_clause),
+)

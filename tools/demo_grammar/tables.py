@@ -34,7 +34,7 @@ _ENTRY = re.compile(r"([^=]+)=([^:>@]+)(?::([^>@]+))?(?:>([^@]+))?(?:@(.+))?")
 class Entry:
     """One entry of a table: `english = italian : notes > objects @ places`."""
 
-    english: str  # `_` stands for a blank
+    english: str  # `_` stands for a space
     italian: str
     notes: tuple[str, ...]
     objects: tuple[str, ...]
