@@ -1,14 +1,14 @@
-"""Minutes of training until a validation BLEU, beside other trainers.
+"""Minutes of training until a validation BLEU, beside transformers.
 
     python -m benchmarks.time_to_quality --minutes 60 --results RESULTS -- \\
         --dataset multi30k/train --validation multi30k/val --lang_tgt de --preset small
     python -m benchmarks.time_to_quality --minutes 0.2 --every 0.1 --learning_rates 3e-3  # a trial
 
 What follows `--` are flags of train.py: all of them but the optimizer hold for ours; corpus,
-vocabulary, model, batch_tokens, label smoothing and warm-up for all. Ours trains with Muon and with
-AdamW, the others with Adam. Each contestant trains with each learning rate for the same time. Its
-weights are saved every few minutes and scored afterwards, all by one greedy decoder and sacreBLEU
-(cased, 13a). Start-up, the first step, saving and scoring are not counted.
+vocabulary, model, batch_tokens, label smoothing and warm-up for both. Ours trains with Muon and
+with AdamW, transformers with AdamW. Each contestant trains with each learning rate for the same
+time. Its weights are saved every few minutes and scored afterwards, all by one greedy decoder and
+sacreBLEU (cased, 13a). Start-up, the first step, saving and scoring are not counted.
 
 A contestant is recorded when it is scored, and not trained again by a later call. A BLEU that is
 not reached is a result. What is equal and what is not: `benchmarks/README.md`.
@@ -28,7 +28,7 @@ from benchmarks.common import OWN, Failed, Settings, Values, module_command, rea
 from benchmarks.machine import facts
 from benchmarks.report import Row, write_report
 from benchmarks.rounds import run_once
-from benchmarks.time_to_quality.scoring import score_snapshots
+from benchmarks.time_to_quality.snapshots import score_snapshots
 from benchmarks.training import write_task
 from benchmarks.workbench import Corpus
 from translate_ddp.apps.reporting.svg_charts import Series, lines, standalone
@@ -36,9 +36,7 @@ from translate_ddp.errors import UserError, report_errors
 from translate_ddp.training.metrics import bleu_signature
 
 OPTIMIZERS = {f"{OWN} with Muon": "muon", f"{OWN} with AdamW": "adamw"}  # of ours
-TRANSFORMERS, EOLE = "transformers Seq2SeqTrainer", "Eole"
-MODULES = dict.fromkeys(OPTIMIZERS, "ours")
-MODULES |= {TRANSFORMERS: "transformers_side", EOLE: "eole_side"}
+MODULES = dict.fromkeys(OPTIMIZERS, "ours") | {"transformers Seq2SeqTrainer": "transformers_side"}
 STARTUP_SECONDS = 300
 PROTOCOL = ("minutes", "every", "precision")  # settings that all records must share
 TITLE = "Training time until a validation BLEU"
@@ -57,11 +55,11 @@ class TimeToQuality(Settings):
     every: float = 2.0
     """Minutes of training between two scores."""
     learning_rates: tuple[float, ...] = (1e-3, 2e-3, 4e-3)
-    """Peak learning rates, the same for each side."""
+    """Peak learning rates, the same for both sides."""
     targets: tuple[float, ...] = (33.0, 36.0)
     """BLEU scores to reach."""
     processes: int = min(2, len(os.sched_getaffinity(0)))
-    """Processes of ours and of transformers; Eole runs as one."""
+    """Processes of each side."""
     precision: Literal["fp32", "bf16"] = "bf16"
     """Of matrix products, of all sides."""
     work: Path = Path("weights/time_to_quality")
@@ -111,7 +109,7 @@ def measure(name: str, settings: TimeToQuality, corpus: Corpus, work: Path) -> d
     side, rate = name.split(", lr ")
     folder = work / record_path(work, name).stem
     done = folder / "done"
-    processes = 1 if side == EOLE else settings.processes
+    processes = settings.processes
     threads = max(1, len(os.sched_getaffinity(0)) // processes)
     if not done.exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -167,7 +165,7 @@ def write(
 
 
 def read_records(results: Path, protocol: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The records by name: by side, then by learning rate.
+    """The records by name: by side, ours first, then by learning rate.
 
     Raises UserError if one is of another protocol.
     """
@@ -180,12 +178,9 @@ def read_records(results: Path, protocol: Mapping[str, Any]) -> dict[str, dict[s
                 f"{record['name']} in {results} has {name} {record[name]}, not {protocol[name]}: "
                 "choose another folder as --results, or the recorded flags."
             )
-
-    def order(record: dict[str, Any]) -> tuple[int, float]:
-        side, rate = record["name"].split(", lr ")
-        return list(MODULES).index(side), float(rate)
-
-    return {record["name"]: record for record in sorted(records, key=order)}
+    records.sort(key=lambda record: float(record["name"].split(", lr ")[1]))
+    records.sort(key=lambda record: record["name"].split(", lr ")[0], reverse=True)  # ours first
+    return {record["name"]: record for record in records}
 
 
 def description(record: Mapping[str, Any], targets: Sequence[float]) -> Values:

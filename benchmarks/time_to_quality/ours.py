@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.common import as_flags
-from benchmarks.time_to_quality.clock import SnapshotClock, read_contestant
+from benchmarks.time_to_quality.snapshots import SnapshotClock, read_contestant
 from benchmarks.workbench import decided, open_training, take_steps
 from translate_ddp.data.dataset import load_prepared
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.common import ROOT, as_flags
+from benchmarks.common import ROOT, Failed, as_flags
 from benchmarks.time_to_quality import __main__ as main_module
-from benchmarks.time_to_quality import clock as clock_module
+from benchmarks.time_to_quality import snapshots
 from benchmarks.time_to_quality.__main__ import (
     TimeToQuality,
     description,
@@ -21,27 +21,24 @@ from benchmarks.time_to_quality.__main__ import (
     read_records,
     run,
 )
-from benchmarks.time_to_quality.clock import Contestant, SnapshotClock, list_snapshots
-from benchmarks.time_to_quality.conversion import Names, to_ours
-from benchmarks.time_to_quality.scoring import POSITIONS, build_model
+from benchmarks.time_to_quality.snapshots import Contestant, SnapshotClock, their_name, to_ours
 from benchmarks.trainers.task import Task
 from tests.helpers.commands import environment
-from tests.helpers.models import VOCABULARY, random_ids
+from tests.helpers.models import VOCABULARY
 from tests.helpers.tiny_run import TINY_RUN, write_corpus
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.transformer import Attention, Transformer, sinusoids
+from translate_ddp.modeling.transformer import Attention, Transformer
 from translate_ddp.settings import ModelConfig
 
 SHAPE = ModelConfig(d_model=16, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, d_ff=32)
 TASK = Task("cpu", "", [], 1, VOCABULARY, 1, 1, 1, 0.1, SHAPE)
-NAMES = Names({"feed_forward": "mlp"}, keys="k", values="v")
 
 
 def test_clock_excludes_the_first_step_and_its_snapshots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     now = 0.0
-    monkeypatch.setattr(clock_module.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(snapshots.time, "perf_counter", lambda: now)
     clock = SnapshotClock(Contestant(work=tmp_path, snapshots=tmp_path, seconds=10.0, every=4.0))
 
     def weights() -> dict[str, torch.Tensor]:
@@ -54,62 +51,48 @@ def test_clock_excludes_the_first_step_and_its_snapshots(
         now += seconds
         over.append(clock.step(weights))
     assert over == [False, False, False, False, True]
-    taken = [(seconds, steps) for seconds, steps, _ in list_snapshots(tmp_path)]
-    assert taken == [(6.0, 3), (9.0, 4), (12.0, 5)]
+    taken = [path.stem.split("-") for path in sorted(tmp_path.iterdir())]
+    assert [(float(seconds), int(steps)) for seconds, steps in taken] == [(6, 3), (9, 4), (12, 5)]
 
 
-def with_biases(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Weights as of another program: other names, keys and values apart and with biases."""
+def pegasus_weights() -> dict[str, torch.Tensor]:
+    """Random weights by the names of Pegasus, with biases of keys and values."""
     theirs = {}
-    for name, tensor in state.items():
-        other = name.replace("feed_forward", "mlp")
+    for name, tensor in Transformer(SHAPE, VOCABULARY).state_dict().items():
         if "key_value" in name:
-            for part, matrix in zip("kv", tensor.chunk(2), strict=True):
-                theirs[other.replace("key_value", part)] = matrix
-                theirs[other.replace("key_value.weight", f"{part}.bias")] = torch.randn(16)
+            for part, matrix in zip(("k_proj", "v_proj"), tensor.chunk(2), strict=True):
+                theirs[their_name(name.replace("key_value", part))] = matrix
+                bias = name.replace("key_value.weight", f"{part}.bias")
+                theirs[their_name(bias)] = torch.randn(16)
         else:
-            theirs[other] = torch.randn_like(tensor)
+            theirs[their_name(name)] = torch.randn_like(tensor)
     return theirs
 
 
 def test_converted_attention_computes_what_attention_with_biases_does():
     torch.manual_seed(0)
-    theirs = with_biases(Transformer(SHAPE, VOCABULARY).state_dict())
-    found = to_ours(theirs, NAMES, TASK)
+    theirs = pegasus_weights()
+    found = to_ours(theirs, TASK)
     assert found.keys() == Transformer(SHAPE, VOCABULARY).state_dict().keys()
-    assert (
-        found["encoder_layers.0.feed_forward.up.weight"] is theirs["encoder_layers.0.mlp.up.weight"]
-    )
-    prefix = "decoder_layers.0.cross_attention."
+    up = "encoder_layers.0.feed_forward.up.weight"
+    assert found[up] is theirs["model.encoder.layers.0.fc1.weight"]
+    prefix = "model.decoder.layers.0.encoder_attn."
     expected = nn.MultiheadAttention(16, 2, batch_first=True)
-    parts = [theirs[f"{prefix}{part}.weight"] for part in ("query", "k", "v")]
-    biases = [theirs[f"{prefix}{part}.bias"] for part in ("query", "k", "v")]
+    projections = [f"{prefix}{part}_proj" for part in "qkv"]
     expected.load_state_dict(
         {
-            "in_proj_weight": torch.cat(parts),
-            "in_proj_bias": torch.cat(biases),
-            "out_proj.weight": theirs[f"{prefix}out.weight"],
-            "out_proj.bias": theirs[f"{prefix}out.bias"],
+            "in_proj_weight": torch.cat([theirs[f"{name}.weight"] for name in projections]),
+            "in_proj_bias": torch.cat([theirs[f"{name}.bias"] for name in projections]),
+            "out_proj.weight": theirs[f"{prefix}out_proj.weight"],
+            "out_proj.bias": theirs[f"{prefix}out_proj.bias"],
         }
     )
-    ours = Attention(SHAPE)
-    state = {n.removeprefix(prefix): t for n, t in found.items() if n.startswith(prefix)}
+    ours, own = Attention(SHAPE), "decoder_layers.0.cross_attention."
+    state = {n.removeprefix(own): t for n, t in found.items() if n.startswith(own)}
     ours.load_state_dict(state)
     x_BTD, memory_BMD = torch.randn(2, 3, 16), torch.randn(2, 5, 16)
     actual_BTD = ours(x_BTD, *ours.keys_values(memory_BMD))
     torch.testing.assert_close(actual_BTD, expected(x_BTD, memory_BMD, memory_BMD)[0])
-
-
-def test_positions_of_another_program_replace_ours():
-    weights = Transformer(SHAPE, VOCABULARY).state_dict()
-    ours = build_model(weights, SHAPE, VOCABULARY, torch.float32).eval()
-    source, target = random_ids(2, 6), random_ids(2, 5)
-    own = {POSITIONS: sinusoids(0, 10, 16, torch.device("cpu"))}
-    same = build_model(weights | own, SHAPE, VOCABULARY, torch.float32).eval()
-    torch.testing.assert_close(same(source, target), ours(source, target))
-    shifted = {POSITIONS: own[POSITIONS].flip(0)}
-    other = build_model(weights | shifted, SHAPE, VOCABULARY, torch.float32).eval()
-    assert not torch.allclose(other(source, target), ours(source, target), atol=1e-2)
 
 
 CURVE = [
@@ -176,17 +159,15 @@ def test_contestant_is_trained_scored_and_recorded_once(
 def test_ours_trains_with_the_optimizer_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    commands: list[list[str]] = []
+    optimizers: dict[str, str] = {}
 
     def train(command: list[str], limit: float) -> None:
-        commands.append(command)
-        Path(command[command.index("--snapshots") + 1]).mkdir(parents=True)
+        flags = dict(zip(command, command[1:], strict=False))
+        optimizers[Path(flags["--snapshots"]).name] = flags["--optimizer"]
+        raise Failed("not trained")
 
     monkeypatch.setattr(main_module, "run_once", train)
-    monkeypatch.setattr(main_module, "score_snapshots", lambda folder, corpus: CURVE)
-    settings = TimeToQuality(
-        results=tmp_path, work=tmp_path / "work", learning_rates=(0.002,), only=("translate_ddp",)
-    )
+    settings = TimeToQuality(tmp_path, learning_rates=(2,), work=tmp_path, only=("translate_ddp",))
     run(settings, [*TINY_RUN, "--dataset", write_corpus(tmp_path)])
-    optimizers = [command[command.index("--optimizer") + 1] for command in commands]
-    assert optimizers == ["muon", "adamw"]
+    name = "translate_ddp-with-{}-lr-2"
+    assert optimizers == {name.format("Muon"): "muon", name.format("AdamW"): "adamw"}
