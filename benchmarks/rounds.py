@@ -28,6 +28,9 @@ from translate_ddp.apps.reporting.svg_charts import Bar, bars, standalone
 SAMPLE_SECONDS = 0.5  # between two samples of the memory
 
 Result = dict[str, Any]  # of one measurement
+# By name of a result: the file of /proc and the fields that are summed over all processes.
+Memory = Mapping[str, tuple[str, Sequence[str]]]
+RESIDENT: dict[str, tuple[str, Sequence[str]]] = {"peak_rss_mib": ("status", ("VmRSS",))}
 
 
 @dataclass
@@ -96,18 +99,17 @@ def run_once(
     command: Sequence[str],
     timeout: float,
     environment: Mapping[str, str] | None = None,
-    watch: Callable[[int], object] = lambda pid: None,
+    memory: Memory = RESIDENT,
     sample_seconds: float = SAMPLE_SECONDS,
 ) -> Result:
-    """The JSON object in the last line of stdout, with `peak_rss_mib` added.
+    """The JSON object in the last line of stdout, with the peak of each kind of memory in MiB.
 
-    The command runs in the root of the repository. The memory is the sum over its processes, so
-    pages that two of them share count twice. `environment` replaces that of this process without
-    network, and `watch` is called with the process at every sample. Raises Failed with the last
-    line of stderr, or with another reason.
+    The command runs in the root of the repository. Resident memory is the sum over its processes,
+    so pages that two of them share count twice. `environment` replaces that of this process
+    without network. Raises Failed with the last line of stderr, or with another reason.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        peak_mib, end, code = 0.0, time.monotonic() + timeout, None
+        peaks, end, code = dict.fromkeys(memory, 0.0), time.monotonic() + timeout, None
         environment = environment or os.environ | OFFLINE
         child = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=err)
         try:
@@ -116,9 +118,10 @@ def run_once(
                     code = child.wait(sample_seconds)
                 if code is None and time.monotonic() > end:
                     raise Failed(f"it took longer than {timeout:.0f} s")
-                resident = (_read_mib(pid, "status", ["VmRSS"]) for pid in descendants(child.pid))
-                peak_mib = max(peak_mib, sum(resident))
-                watch(child.pid)
+                pids = descendants(child.pid)
+                for name, (file, fields) in memory.items():
+                    found = sum(_read_mib(pid, file, fields) for pid in pids)
+                    peaks[name] = max(peaks[name], found)
         finally:
             for pid in descendants(child.pid) if child.poll() is None else ():
                 with suppress(ProcessLookupError):
@@ -128,7 +131,7 @@ def run_once(
             raise Failed(_last_line(err) or f"exit code {code}")
         with suppress(ValueError):
             if isinstance(result := json.loads(_last_line(out)), dict):
-                return result | {"peak_rss_mib": peak_mib}
+                return result | peaks
         raise Failed("its last line of output is not a JSON object")
 
 
@@ -164,34 +167,6 @@ def bar_figure(outcomes: Outcomes, key: str, label: str, title: str) -> str:
     return standalone(bars(f"{title}, {label}", items))
 
 
-MIB = 2**20
-
-
-class Usage:
-    """The most of each quantity over all calls, in MiB.
-
-    `largest_rss_mib`: resident memory of the largest process, also between calls. `anonymous_mib`:
-    anonymous memory of all processes, which the kernel cannot drop; shared pages count once.
-    `disk_mib`: files below the folder.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.peaks = {"largest_rss_mib": 0.0, "anonymous_mib": 0.0, "disk_mib": 0.0}
-
-    def __call__(self, pid: int) -> None:
-        """Sample the process `pid` and its descendants."""
-        pids = descendants(pid)
-        found = {
-            "largest_rss_mib": max(_read_mib(pid, "status", ["VmHWM"]) for pid in pids),
-            "anonymous_mib": sum(
-                _read_mib(pid, "smaps_rollup", ["Pss_Anon", "Pss_Shmem"]) for pid in pids
-            ),
-            "disk_mib": disk_mib(self.folder),
-        }
-        self.peaks = {name: max(peak, found[name]) for name, peak in self.peaks.items()}
-
-
 def _read_mib(pid: int, file: str, names: Iterable[str]) -> float:
     """The sum of these fields of a process; 0 if it has ended."""
     with suppress(OSError):
@@ -206,4 +181,4 @@ def disk_mib(folder: Path) -> float:
     for path in folder.rglob("*"):
         with suppress(OSError):
             blocks += path.lstat().st_blocks
-    return blocks * 512 / MIB
+    return blocks * 512 / 2**20
