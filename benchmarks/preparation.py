@@ -52,9 +52,9 @@ SIZES = {  # column -> key
 MEMORY = RESIDENT | {"anonymous_mib": ("smaps_rollup", ("Pss_Anon", "Pss_Shmem"))}
 NOTE = (
     "Seconds are from launch until the data is on disk, and until the record of the first step. "
-    "All processes: peak of their resident memory. Anonymous: peak of their anonymous memory, which "
-    "the kernel cannot drop, with shared pages counted once. Left: what stays on purpose; in caches: "
-    "what stays in HOME and HF_HOME."
+    "All processes: peak of their resident memory. Anonymous: peak of their anonymous memory, "
+    "which the kernel cannot drop, with shared pages counted once. Left: what stays on purpose; "
+    "in caches: what stays in HOME and HF_HOME."
 )
 
 

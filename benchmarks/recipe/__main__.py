@@ -26,8 +26,8 @@ from benchmarks.recipe.scoring import (
     TEST,
     VALIDATION,
     Convention,
-    Decoder,
     grid,
+    open_average,
     protocol_flags,
     score_all,
     test_settings,
@@ -35,7 +35,6 @@ from benchmarks.recipe.scoring import (
 )
 from benchmarks.workbench import Corpus
 from translate_ddp.errors import report_errors
-from translate_ddp.training.open_checkpoint import saved_model
 from translate_ddp.training.state import RunState
 
 REPORTED = ("model", "loss", "optimizer", "batches", "tokenizer", "train")  # parts of a config
@@ -90,9 +89,8 @@ def run_recipe(settings: RecipeBenchmark, flags: list[str]) -> None:
     all_flags = protocol_flags(convention, settings.corpus.absolute(), folder, settings.seed)
     all_flags += flags
     train(all_flags, settings.processes, clock)
-    decoder = Decoder(folder)
-    described = describe(decoder.translator(1).state, all_flags, folder)
-    scores = score(decoder, settings, convention, stem)
+    described = describe(open_average(folder, 1).state, all_flags, folder)
+    scores = score(folder, settings, convention, stem)
     record = Record(
         name=settings.name,
         convention=settings.convention,
@@ -109,12 +107,12 @@ def run_recipe(settings: RecipeBenchmark, flags: list[str]) -> None:
 
 
 def score(
-    decoder: Decoder, settings: RecipeBenchmark, convention: Convention, stem: str
+    model_folder: Path, settings: RecipeBenchmark, convention: Convention, stem: str
 ) -> dict[str, Any]:
     """The scored part of a record. Test is decoded with settings chosen on validation."""
     tried = grid(settings.averages, settings.beam_width, settings.length_penalties)
     texts = convention.read(settings.corpus, VALIDATION)
-    validation, found = score_all(decoder, tried, convention, texts)
+    validation, found = score_all(model_folder, tried, convention, texts)
     for scored in validation:
         print(f"{VALIDATION}, {scored.setting}: BLEU {scored.bleu:.2f}")
     wanted = test_settings(validation, settings.beam_width)
@@ -123,7 +121,7 @@ def score(
     test = {}
     if settings.test:
         texts = convention.read(settings.corpus, TEST)
-        scores, found = score_all(decoder, list(wanted.values()), convention, texts)
+        scores, found = score_all(model_folder, list(wanted.values()), convention, texts)
         test = dict(zip(wanted, scores, strict=True))
         sha256[TEST] = save_translations(folder, stem, TEST, found[chosen])
     return {"validation": validation, "chosen": chosen, "test": test, "sha256": sha256}
@@ -132,23 +130,18 @@ def score(
 def describe(state: RunState, flags: Sequence[str], folder: Path) -> dict[str, Any]:
     """The part of a record that describes model, training and machine."""
     corpus = Corpus.prepare(list(flags), folder / "data")
-    model = saved_model(state, len(corpus.data.tokenizer))
     records = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     epochs = json.loads(records[-1])["epoch"]
     an_epoch = int((corpus.data.train.target.lengths + 1).sum())
+    found = {name: state.environment[name] for name in ("precision", "threads")}
+    found |= {"processes": state.environment["world_size"], "commit": commit()}
     return {
         "config": {part: state.run.config[part] for part in REPORTED},
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters": sum(tensor.numel() for tensor in state.model.values()),
         "steps": state.position.global_step,
         "epochs": epochs,
         "target_tokens": round(epochs * an_epoch),
-        "facts": facts()
-        | {
-            "precision": state.environment["precision"],
-            "threads": state.environment["threads"],
-            "processes": state.environment["world_size"],
-            "commit": commit(),
-        },
+        "facts": facts() | found,
     }
 
 

@@ -1,7 +1,7 @@
 """Tables and a figure of all records: scores by recipe, and differences to some of them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,19 @@ from translate_ddp.errors import UserError
 
 RESAMPLES = 1000
 ORDERS = 4  # of n-grams
+TITLE = "Recipes on Multi30k en-de"
+NOTE = (
+    "BLEU: mean over the seeds (least to most). Greedy and beam on validation with their best "
+    "average and length penalty; test with the settings chosen on validation for each seed. "
+    "Tokens: target tokens seen, end markers included. Minutes: of the training, validations "
+    "included. tok: `.lc.norm.tok`, tokens as given; raw: cased, detokenised, 13a. Protocol: "
+    "`docs/recipe.md`."
+)
+INTERVALS = (
+    f"Intervals of 95 % and two-sided p by paired bootstrap over the sentences, {RESAMPLES:,} "
+    "resamples, all seeds with the same sentences."
+)
+Runs = dict[tuple[str, str], list[Record]]  # (convention, name) -> records by seed
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,10 @@ class Difference:
     low: float
     high: float
     p: float
+
+    def shown(self) -> Values:
+        interval = f"{self.low:+.2f} to {self.high:+.2f}"
+        return {"BLEU": f"{self.mean:+.2f}", "95 %": interval, "p": f"{self.p:.3f}"}
 
 
 def sentence_counts(
@@ -64,19 +81,6 @@ def compare(system: Sequence[np.ndarray], baseline: Sequence[np.ndarray]) -> Dif
     return Difference(mean, float(low), float(high), float((more + 1) / (RESAMPLES + 1)))
 
 
-TITLE = "Recipes on Multi30k en-de"
-DIFFERENCE = "Difference to {}, BLEU"
-NOTE = (
-    "BLEU: mean over the seeds (least to most). Greedy and beam on validation with their best "
-    "average and length penalty; test with the settings chosen on validation for each seed. "
-    "Tokens: target tokens seen, end markers included. Minutes: of the training, validations "
-    "included. tok: `.lc.norm.tok`, tokens as given; raw: cased, detokenised, 13a. Protocol: "
-    "`docs/recipe.md`."
-)
-Runs = dict[tuple[str, str], list[Record]]  # (convention, name) -> records by seed
-Differences = dict[str, dict[str, Difference]]  # "convention, name" -> split -> difference
-
-
 @dataclass(frozen=True)
 class RecipeReport(Settings):
     corpus: Path = Path("multi30k")
@@ -98,15 +102,23 @@ def write_recipe_report(settings: RecipeReport) -> None:
         if name not in names:
             raise UserError(f"There is no record of {name!r}, only of {', '.join(names)}.")
     found = {name: compare_all(runs, name, settings) for name in settings.against}
-    charts = [bars(DIFFERENCE.format(name), interval_bars(each)) for name, each in found.items()]
-    records = [record for each in runs.values() for record in each]
+    notes, charts = [NOTE], []
+    for name, differences in found.items():
+        title = f"Difference to {name}, BLEU"
+        rows = [Row(label, difference.shown()) for label, difference in differences.items()]
+        notes += [f"## {title}", table(rows), INTERVALS]
+        drawn = [
+            Bar(label, d.mean, "{BLEU} ({95 %})".format(**d.shown()), int(label.endswith(TEST)))
+            for label, d in differences.items()
+        ]
+        charts.append(bars(title, drawn))
     write_report(
         "recipe",
         TITLE,
         [Row(f"{convention}, {name}", summary(each)) for (convention, name), each in runs.items()],
         folder=settings.results,
-        raw={name: as_values(each) for name, each in found.items()},
-        notes=[NOTE, *comparisons(found), *origins(records)],
+        raw={name: {key: vars(d) for key, d in each.items()} for name, each in found.items()},
+        notes=[*notes, *origins([record for each in runs.values() for record in each])],
         figure=standalone(*charts) if charts else "",
     )
 
@@ -144,19 +156,16 @@ def over_seeds(
     return mean if least == most else f"{mean} ({least} to {most})"
 
 
-def compare_all(runs: Runs, against: str, settings: RecipeReport) -> Differences:
-    """The differences of all recipes to `against`, on each split that both have translated."""
-    found: Differences = {}
+def compare_all(runs: Runs, against: str, settings: RecipeReport) -> dict[str, Difference]:
+    """By recipe and split: the difference to `against`, where both have translated the split."""
+    found = {}
     for (convention, name), records in runs.items():
-        baseline = runs.get((convention, against), [])
-        if name == against or not baseline:
-            continue
-        splits = {}
+        baseline = runs.get((convention, against), []) if name != against else []
         for split in (VALIDATION, TEST):
             sides = [[r for r in side if split in r.sha256] for side in (records, baseline)]
             if all(sides):
-                splits[split] = compare(*(count(side, split, settings) for side in sides))
-        found[f"{convention}, {name}"] = splits
+                difference = compare(*(count(side, split, settings) for side in sides))
+                found[f"{convention}, {name}, {split}"] = difference
     return found
 
 
@@ -169,36 +178,6 @@ def count(records: Sequence[Record], split: str, settings: RecipeReport) -> list
     return [sentence_counts(metric, r.translations(folder, split), references) for r in records]
 
 
-def as_values(differences: Differences) -> dict[str, dict[str, dict[str, float]]]:
-    return {key: {s: vars(d) for s, d in found.items()} for key, found in differences.items()}
-
-
-def comparisons(found: Mapping[str, Differences]) -> list[str]:
-    """A table for each recipe that others are compared with, as notes of the report."""
-    if not found:
-        return []
-    notes = []
-    for against, differences in found.items():
-        rows = [
-            Row(key, {k: v for split, d in splits.items() for k, v in shown_difference(split, d)})
-            for key, splits in differences.items()
-        ]
-        notes += [f"## {DIFFERENCE.format(against)}", table(rows)]
-    note = (
-        f"Intervals of 95 % and two-sided p by paired bootstrap over the sentences, "
-        f"{RESAMPLES:,} resamples, all seeds with the same sentences."
-    )
-    return [*notes, note]
-
-
-def shown_difference(split: str, found: Difference) -> list[tuple[str, str]]:
-    return [
-        (split, f"{found.mean:+.2f}"),
-        (f"{split}, 95 %", f"{found.low:+.2f} to {found.high:+.2f}"),
-        (f"{split}, p", f"{found.p:.3f}"),
-    ]
-
-
 def origins(records: Sequence[Record]) -> list[str]:
     """Signatures, machines and versions of the records."""
     signatures = dict.fromkeys(f"{r.convention}: `{r.signature}`" for r in records)
@@ -208,17 +187,3 @@ def origins(records: Sequence[Record]) -> list[str]:
         "; ".join(f"{name}: {found[name]}" for name in names if name in found) for found in facts
     )
     return [f"Signatures: {', '.join(signatures)}."] + [f"Trained on: {m}." for m in machines]
-
-
-def interval_bars(differences: Differences) -> list[Bar]:
-    """A bar for each recipe and split, with its 95 % interval."""
-    return [
-        Bar(
-            f"{name}, {split}",
-            d.mean,
-            f"{d.mean:+.2f} ({d.low:+.2f} to {d.high:+.2f})",
-            color=int(split == TEST),
-        )
-        for name, splits in differences.items()
-        for split, d in splits.items()
-    ]

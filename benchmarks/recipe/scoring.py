@@ -1,11 +1,13 @@
 """Decoding settings chosen on validation, and the scores of the chosen ones."""
 
 import gzip
+import itertools
 import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import sacrebleu
@@ -26,7 +28,6 @@ TRAIN, VALIDATION, TEST = "train", "val", "test_2016_flickr"
 class Convention:
     """Which files of the folder are read, and how sacreBLEU tokenises."""
 
-    name: str
     ending: str
     tokenize: str
 
@@ -51,10 +52,7 @@ class Convention:
         return str(metric.get_signature())
 
 
-CONVENTIONS = {
-    "tok": Convention("tok", ".lc.norm.tok", "none"),
-    "raw": Convention("raw", "", "13a"),
-}
+CONVENTIONS = {"tok": Convention(".lc.norm.tok", "none"), "raw": Convention("", "13a")}
 
 
 def read_lines(path: str) -> list[str]:
@@ -69,39 +67,28 @@ def read_lines(path: str) -> list[str]:
 Texts = Sequence[str]
 
 
-class Decoder:
-    """Translates with the checkpoints of a run; keeps the translator of the last average."""
+@lru_cache(maxsize=1)  # settings come in the order of their averages
+def open_average(folder: Path, average: int) -> Translator:
+    return Translator.open(str(folder), average=average)
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._average, self._translator = 0, None
 
-    def translator(self, average: int) -> Translator:
-        if self._translator is None or average != self._average:
-            self._translator = Translator.open(str(self.folder), average=average)
-            self._average = average
-        return self._translator
-
-    def translate(self, setting: Setting, sources: Texts) -> list[str]:
-        """Each line as one sentence, as in training; `Translator.translate` would split it."""
-        translator = self.translator(setting.average)
-        found = translator.engine.translate(
-            translator.tokenizer.encode([normalize(text) for text in sources]),
-            # Greedy search ignores the length penalty.
-            NBestConfig(setting.beam_width, setting.length_penalty or 0.0),
-        )
-        return translator.tokenizer.decode([best.ids for best, *_ in found])
+def decode(folder: Path, setting: Setting, sources: Texts) -> list[str]:
+    """Each line as one sentence, as in training; `Translator.translate` would split it."""
+    translator = open_average(folder, setting.average)
+    found = translator.engine.translate(
+        translator.tokenizer.encode([normalize(text) for text in sources]),
+        # Greedy search ignores the length penalty.
+        NBestConfig(setting.beam_width, setting.length_penalty or 0.0),
+    )
+    return translator.tokenizer.decode([best.ids for best, *_ in found])
 
 
 def score_all(
-    decoder: Decoder,
-    settings: Sequence[Setting],
-    convention: Convention,
-    texts: tuple[Texts, Texts],
+    folder: Path, settings: Sequence[Setting], convention: Convention, texts: tuple[Texts, Texts]
 ) -> tuple[list[Scored], dict[Setting, list[str]]]:
     """The score and the translations of each setting, in order; a setting is decoded once."""
     sources, references = texts
-    found = {setting: decoder.translate(setting, sources) for setting in dict.fromkeys(settings)}
+    found = {setting: decode(folder, setting, sources) for setting in dict.fromkeys(settings)}
     scores = {setting: convention.bleu(lines, references) for setting, lines in found.items()}
     return [Scored(setting, scores[setting]) for setting in settings], found
 
@@ -109,13 +96,10 @@ def score_all(
 def grid(
     averages: Sequence[int], beam_width: int, length_penalties: Sequence[float]
 ) -> list[Setting]:
-    """Every setting that is tried on validation."""
-    beams = [
-        Setting(average, beam_width, penalty)
-        for average in averages
-        for penalty in length_penalties
-    ]
-    return [Setting(average, 1) for average in averages] + beams
+    """Every setting that is tried on validation, greedy search first."""
+    greedy = [Setting(average, 1) for average in averages]
+    beams = itertools.product(averages, [beam_width], length_penalties)
+    return greedy + [Setting(*beam) for beam in beams]
 
 
 def test_settings(validation: Sequence[Scored], beam_width: int) -> dict[str, Setting]:
