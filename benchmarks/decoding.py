@@ -42,8 +42,7 @@ class DecodingBenchmark(Settings):
     model_folder: str = ""
     """Folder of the checkpoints; '' trains the embedded demo first, about a minute."""
     source: str = ""
-    """File with one sentence per line; '' takes the validation and then the training sentences
-    of the model."""
+    """File with one sentence per line; '' takes the validation sentences of the embedded demo."""
     reference: str = ""
     """File of their translations, for BLEU."""
     sentences: int = 1000

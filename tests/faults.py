@@ -5,66 +5,32 @@ a rank reaches the point; with `time=3` the third time, with `until=5` also at e
 the fifth. It occurs on every rank, or with `rank=1` on rank 1 only.
 """
 
-
-def kill(at: str, time: int = 1, **where: int | None) -> str:
-    """SIGKILL: the process ends at once."""
-    return _fault("kill", at, time, **where)
+from functools import partial
 
 
-def stop(at: str, time: int = 1, **where: int | None) -> str:
-    """SIGSTOP: no thread of the process runs on, as on a machine that is lost."""
-    return _fault("stop", at, time, **where)
+def _fault(
+    action: str, at: str, time: int = 1, *, until: int | None = None, rank: int | None = None
+) -> str:
+    times = f"{time}" if until is None else f"{time}-{until}"
+    return f"{at}:{times}{'' if rank is None else f'@{rank}'}={action}"
 
 
-def request(signal: str, at: str, time: int = 1, **where: int | None) -> str:
-    """A signal that asks the run to stop: term, int, hup or usr1."""
-    return _fault(signal, at, time, **where)
-
-
-def hang(at: str, time: int = 1, **where: int | None) -> str:
-    """The thread waits without an end."""
-    return _fault("hang", at, time, **where)
+kill = partial(_fault, "kill")  # SIGKILL: the process ends at once
+stop = partial(_fault, "stop")  # SIGSTOP: no thread runs on, as on a machine that is lost
+hang = partial(_fault, "hang")  # the thread waits without an end
+error = partial(_fault, "raise")  # a RuntimeError
+out_of_memory = partial(_fault, "oom")
+full_disk = partial(_fault, "enospc")
+nan = partial(_fault, "nan")  # all values of the tensors at this point become NaN
+flip_bit = partial(_fault, "flip")  # one bit of the first tensor at this point is inverted
+request = _fault  # of a signal that asks the run to stop: term, int, hup or usr1
+disk_error = _fault  # an error of the operating system by its name: eio, erofs, eacces
 
 
 def sleep(seconds: float, at: str, time: int = 1, **where: int | None) -> str:
     return _fault(f"sleep:{seconds:g}", at, time, **where)
 
 
-def error(at: str, time: int = 1, **where: int | None) -> str:
-    """A RuntimeError."""
-    return _fault("raise", at, time, **where)
-
-
-def out_of_memory(at: str, time: int = 1, **where: int | None) -> str:
-    return _fault("oom", at, time, **where)
-
-
-def full_disk(at: str, time: int = 1, **where: int | None) -> str:
-    return _fault("enospc", at, time, **where)
-
-
-def disk_error(name: str, at: str, time: int = 1, **where: int | None) -> str:
-    """An error of the operating system by its name: eio, erofs, eacces."""
-    return _fault(name, at, time, **where)
-
-
-def nan(at: str, time: int = 1, **where: int | None) -> str:
-    """All values of the tensors at this point become NaN."""
-    return _fault("nan", at, time, **where)
-
-
-def flip_bit(at: str, time: int = 1, **where: int | None) -> str:
-    """One bit of the first tensor at this point is inverted."""
-    return _fault("flip", at, time, **where)
-
-
 def several(*faults: str) -> str:
     """All of these faults."""
     return " ".join(faults)
-
-
-def _fault(
-    action: str, at: str, time: int, *, until: int | None = None, rank: int | None = None
-) -> str:
-    times = f"{time}" if until is None else f"{time}-{until}"
-    return f"{at}:{times}{'' if rank is None else f'@{rank}'}={action}"

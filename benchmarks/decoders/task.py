@@ -4,7 +4,6 @@ The folder of a task holds the checkpoint's path and the sources as token ids. L
 tokenization and one warm-up call are not timed.
 """
 
-import itertools
 import json
 import subprocess
 import time
@@ -17,19 +16,11 @@ from typing import Any
 from benchmarks.common import ROOT, as_flags, python
 from benchmarks.machine import default_device, wait_for
 from benchmarks.report import short
-from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.inputs import read_given_pairs
-from translate_ddp.data.preparation import prepare
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import length_limit
-from translate_ddp.settings import (
-    AugmentConfig,
-    CheckpointConfig,
-    CorpusConfig,
-    ModelConfig,
-    TokenizerConfig,
-)
+from translate_ddp.settings import CheckpointConfig, CorpusConfig, ModelConfig
 from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.training.open_checkpoint import saved_model
 from translate_ddp.training.state import RunState
@@ -153,34 +144,16 @@ def prepare_task(
 ) -> tuple[Trained, Task, list[str]]:
     """The model, the task, which is saved in `work`, and the references, if there are any.
 
-    The sentences are those of the file `source`, or, if '', of the corpus of the training run.
+    The sentences are those of the file `source`, or, if '', of the embedded demo.
     """
     checkpoint, _ = CheckpointStore(CheckpointConfig(str(model_folder))).find("latest")
-    task = Task(work, str(checkpoint.path.absolute()), [])
-    trained = task.trained()
-    if source:
-        pairs = read_given_pairs(source, reference or source, ("src", "tgt"))
-        sources = trained.tokenizer.encode(pairs[0])
-        references = pairs[1] if reference else []
-    else:
-        sources, references = read_corpus(model_folder, trained, sentences)
-    task.sources.extend(sources[:sentences])
+    path = checkpoint.path.absolute()
+    trained = Trained(load(path))
+    given = source or "demo:validation", reference or source, ("en", "it")
+    sources, references = read_given_pairs(*given)
+    task = Task(work, str(path), trained.tokenizer.encode(sources[:sentences]))
     task.save()
-    return trained, task, references[:sentences]
-
-
-def read_corpus(folder: Path, trained: Trained, count: int) -> tuple[Ids, list[str]]:
-    """The first `count` pairs of the run's validation set, then of its training set."""
-    run = trained.config
-    corpus, tokenizer = CorpusConfig.of(run["corpus"]), TokenizerConfig(**run["tokenizer"])
-    seq_len, saved = run["batches"]["seq_len"], run.get("augment", {})
-    augment = AugmentConfig(saved.get("perturb", False), saved.get("bpe_dropout", 0.0))
-    data = load_prepared(prepare(corpus, tokenizer, seq_len, folder / "data", augment))
-    parts = (data.validation, data.train)
-    pairs = (part[row] for part in parts for row in range(len(part)))
-    sources, targets = zip(*itertools.islice(pairs, count), strict=True)
-    references = trained.tokenizer.decode([ids.tolist() for ids in targets])
-    return [ids.tolist() for ids in sources], references
+    return trained, task, references[:sentences] if reference or not source else []
 
 
 def task_facts(trained: Trained, task: Task) -> dict[str, Any]:
