@@ -32,16 +32,7 @@ from translate_ddp.data.batches import Step
 from translate_ddp.runtime.fault_injection import VARIABLE
 
 FAULTS: dict[Callable[..., str], list[str]] = {
-    faults.kill: [
-        "batch",
-        "loss",
-        "gradients",
-        "updated",
-        "saving",
-        "writing",
-        "syncing",
-        "renaming",
-    ],
+    faults.kill: "batch loss gradients updated saving writing syncing renaming".split(),
     partial(faults.request, "term"): ["batch", "gradients", "writing", "published", "validating"],
     faults.error: ["batch", "gradients"],
     faults.flip_bit: ["updated"],
