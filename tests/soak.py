@@ -14,7 +14,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +31,7 @@ from tests.helpers.tiny_run import TINY_RUN, write_corpus
 from translate_ddp.data.batches import Step
 from translate_ddp.runtime.fault_injection import VARIABLE
 
-FAULTS: dict[Callable[..., str], list[str]] = {
+FAULTS: dict[Callable[..., str], Sequence[str]] = {
     faults.kill: "batch loss gradients updated saving writing syncing renaming".split(),
     partial(faults.request, "term"): ["batch", "gradients", "writing", "published", "validating"],
     faults.error: ["batch", "gradients"],
