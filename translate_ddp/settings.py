@@ -247,8 +247,8 @@ class TokenizerConfig:
     tokenizer: Literal["bpe", "sentencepiece", "sentencepiece_bpe", "word"] = setting(
         "bpe", data=True
     )
-    """bpe: byte-level BPE, of any text, in Unicode NFC with single blanks and no invisible
-    characters; sentencepiece: unigram, sentencepiece_bpe: BPE, both with an extra; word: words,
+    """bpe: byte-level BPE, of any text, in Unicode NFC with single spaces and no invisible
+    characters; sentencepiece: unigram, sentencepiece_bpe: BPE, both need a library; word: words,
     rare ones are [UNK]."""
     vocab_size: int = setting(4000, data=True)
     """Maximum vocabulary size, joint for both languages."""

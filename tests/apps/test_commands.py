@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.helpers.commands import translate_ddp
-from tests.helpers.runs import last_state, steps, validations
+from tests.helpers.runs import last_state, steps
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.apps.commands import model_commands, translate
 from translate_ddp.errors import UserError
@@ -39,19 +39,6 @@ def test_translate_prints_a_translation_of_each_argument(
     code, output = translate_ddp(tmp_path, "translate", *LINES, *flags)
     translations = Translator.open(str(trained)).translate(LINES, beam_width)
     assert (code, output) == (0, "".join(f"{line}\n" for line in translations))
-
-
-def test_validate_reports_input_as_people_type_it(trained: Path, tmp_path: Path):
-    flags = ["--preload", "1", "--model_folder", str(trained), "--perturbed"]
-    code, output = translate_ddp(tmp_path, "validate", *flags)
-    assert code == 0, output
-    *_, unchanged, lower, upper, no_end, words = output.splitlines()
-    score = f"cer {validations(trained, 'cer')[0]:.4g} "
-    assert unchanged.startswith("unchanged: ") and score in unchanged
-    assert lower.startswith("lower case: ") and score in lower  # as the corpus is
-    assert upper.startswith("upper case: ") and score not in upper
-    assert no_end.startswith("no end punctuation: ") and score in no_end
-    assert " single words: " in words and "repeat themselves" in words
 
 
 def test_check_lists_every_checkpoint_and_finds_damage(trained: Path, tmp_path: Path):

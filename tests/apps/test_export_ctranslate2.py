@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from tests.helpers.commands import translate_ddp
-from tests.helpers.exports import flipped, trained_model, validation_set
+from tests.helpers.exports import trained_model, validation_set
 from translate_ddp.apps.commands.export import export
 from translate_ddp.apps.exporting import ctranslate2_export
 from translate_ddp.apps.exporting.ctranslate2_export import write_files
-from translate_ddp.apps.exporting.trained_model import NotTheSame, verify_equal
+from translate_ddp.apps.exporting.trained_model import NotTheSame
 from translate_ddp.data.tokenizer import PAD, SOS, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
@@ -204,15 +204,6 @@ def test_float16_is_not_verified_without_a_gpu(
     assert verification.notes == ["float16 was written, not verified: it needs a GPU"]
     assert len(verification.lines) == 2 and not verification.scores
     assert len(Translator.open(str(tmp_path / "half")).translate(LINES)) == len(LINES)
-
-
-def test_folder_with_any_flipped_weight_is_rejected(trained: Path, tmp_path: Path):
-    model, sentences = trained_model(trained), validation_set(trained)
-    for name in model.state.model:
-        write_files(tmp_path, flipped(model, name), "float32")
-        engine = CTranslate2Engine(tmp_path, model.positions, 1, "float32", "cpu")
-        with pytest.raises(NotTheSame, match="sentence"):
-            verify_equal(model.engine(), engine, sentences)
 
 
 def test_wrong_position_beyond_the_sentences_of_the_run_is_rejected(

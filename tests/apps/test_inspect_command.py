@@ -40,7 +40,7 @@ def test_inspect_prints_a_report_and_writes_only_the_page(
     code, output = translate_ddp(tmp_path_factory.mktemp("output"), "inspect", *flags)
     assert code == 0, output
     assert "294 training pairs, 6 validation pairs" in output
-    assert "tiny; --preset auto would choose small" in output
+    assert "tiny; --preset auto chooses small" in output
     assert "Estimate for one process on" in output and "400 tokens, bpe, trained" in output
     html = page.read_text()
     assert html.startswith("<!doctype html>") and f"Wrote {page}." in output
@@ -75,8 +75,6 @@ def test_bad_input_ends_with_code_2_and_one_message(corpus: Path, tmp_path: Path
         (["--dataset", str(tmp_path / "nowhere")], "nowhere"),
         (["--dataset", str(tmp_path / "empty"), "--lang_tgt", "de"], "0 usable pairs"),
         ([*data, "--html", str(corpus / "train.en")], "exists and is no page"),
-        ([*data, "--html", str(corpus / "no" / "page.html")], "there is no folder"),
-        ([*data, "--html", str(corpus)], "is a folder"),
         ([*data, "--seconds", "-1"], "seconds must be at least 0"),
     ):
         code, output = translate_ddp(tmp_path / "output", "inspect", *flags)
@@ -85,20 +83,20 @@ def test_bad_input_ends_with_code_2_and_one_message(corpus: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("module", ["data.corpus.np.save", "apps.inspecting.inspection.encode"])
-def test_a_full_disk_names_the_variable_of_the_temporary_folder(
+def test_a_full_disk_names_the_temporary_folder(
     module: str,
     corpus: Path,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     temporary = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     monkeypatch.setattr(f"translate_ddp.{module}", fail)
     config = InspectConfig(CorpusConfig((str(corpus / "train"),), lang_tgt="de"), seconds=0)
-    with pytest.raises(UserError, match="No space left on device.* Set TMPDIR"):
+    with pytest.raises(UserError, match=f"{temporary}.*No space left on device"):
         run(config)
     assert not list(temporary.iterdir())
 

@@ -1,14 +1,10 @@
 """The command `report`: which page it writes where, and its errors."""
 
-import errno
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import translate_ddp
 from tests.helpers.records import write_run
-from translate_ddp.apps.commands import command_line
 from translate_ddp.apps.commands.command_line import parse
 from translate_ddp.apps.commands.report import MAX_RUNS, ReportConfig, run
 from translate_ddp.errors import UserError
@@ -67,7 +63,6 @@ def test_a_file_that_is_no_page_of_ours_is_not_replaced(runs: list[str], content
     [
         (["nowhere"], "There is no folder nowhere"),
         (["one/metrics.jsonl"], "one/metrics.jsonl is a file: pass its folder, .*/one$"),
-        (["one", "./one"], "given twice"),
         (["."], r"\. holds no metrics.jsonl: pass the --model_folder"),
         (["one", "two", "--output", "one"], "--output one is a folder"),
         (["one", "--output", "no/x.html"], "there is no folder no"),
@@ -81,26 +76,3 @@ def test_bad_input_is_one_message_and_writes_nothing(
     with pytest.raises(UserError, match=message):
         report(*words)
     assert sorted(Path().rglob("*")) == before
-
-
-def test_a_page_that_cannot_be_written_leaves_the_old_one(
-    runs: list[str], monkeypatch: pytest.MonkeyPatch
-):
-    def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    report("one", "--output", "x.html")
-    old = Path("x.html").read_text()
-    monkeypatch.setattr(command_line, "write_atomically", fail)
-    with pytest.raises(UserError, match="x.html cannot be written: No space left"):
-        report("one", "--output", "x.html")
-    assert Path("x.html").read_text() == old
-
-
-def test_the_command_prints_one_line_and_errors_end_with_code_2(runs: list[str], tmp_path: Path):
-    folder = str(tmp_path / "one")
-    code, output = translate_ddp(tmp_path / "output", "report", folder)
-    assert (code, output.strip()) == (0, f"Wrote {folder}/report.html.")
-    code, output = translate_ddp(tmp_path / "output", "report", str(tmp_path))
-    assert code == 2 and f"error: {tmp_path} holds no metrics.jsonl" in output
-    assert "Traceback" not in output

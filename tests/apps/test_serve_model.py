@@ -146,20 +146,6 @@ def test_file_that_is_no_model_is_reported_and_not_used(first_epoch: Path, repor
     assert model.translator is translator and len(reports) == 1
 
 
-def test_model_of_other_languages_is_not_used(
-    first_epoch: Path, model: ServedModel, reports: list[str]
-):
-    translator = model.translator
-    (path,) = first_epoch.glob("*.pt")
-    other = Translator.open(str(path))
-    other.lang_tgt = "de"
-    model._open = lambda: other
-    path.touch()
-    check_twice(model)
-    assert model.translator is translator
-    assert "it translates en to de, not en to it" in reports[0]
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_command_serves_until_a_signal(trained: Path, tmp_path: Path, number: int):
     port = free_port()

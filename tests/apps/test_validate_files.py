@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -184,19 +183,15 @@ def run_in(folder: Path, words: tuple[str, ...]) -> None:
 
 def test_nothing_is_written_to_the_current_folder(trained: Path, tmp_path: Path):
     (first,) = trained.glob("tmodel_epoch_0001_*")
-    copy = tmp_path / "elsewhere" / "copy.pt"  # without the prepared data
-    for name in ("elsewhere", "here", "temporary"):
+    for name in ("here", "temporary"):
         (tmp_path / name).mkdir()
-    shutil.copy(first, copy)
     before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
     loss = f"loss {validations(trained, 'loss')[0]:.4g} "
-    for path in (first, copy):
-        for flag in ("--preload", "--model_folder"):
-            words = ("validate", flag, str(path))
-            job = processes.start(run_in, tmp_path / "printed", 1, None, tmp_path, words)
-            assert loss in job.succeed()
+    for flag in ("--preload", "--model_folder"):
+        words = ("validate", flag, str(first))
+        job = processes.start(run_in, tmp_path / "printed", 1, None, tmp_path, words)
+        assert loss in job.succeed()
     assert os.listdir(tmp_path / "here") == os.listdir(tmp_path / "temporary") == []
-    assert os.listdir(copy.parent) == ["copy.pt"]
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
 
 

@@ -4,8 +4,8 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from translate_ddp.apps.inspecting.findings import find_problems
 from translate_ddp.apps.inspecting.inspection import Inspection, inspect
+from translate_ddp.apps.inspecting.inspection_report import find_problems
 from translate_ddp.apps.reporting.page_template import Problem
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.presets import with_values
@@ -47,9 +47,7 @@ def inspected(
         **{"lang_src": languages[0], "lang_tgt": languages[1]},
     }
     config = with_values(Config(), values | settings)
-    return inspect(
-        config.corpus, lambda _: (config, "small"), folder / "work", seconds, shown=False
-    )
+    return inspect(config.corpus, lambda _: (config, "small"), folder / "work", seconds)
 
 
 def problem(found: Inspection, text: str) -> Problem:

@@ -24,7 +24,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """The text, with one blank between words and elements."""
+        """The text, with one space between words and elements."""
         return " ".join(" ".join(self.parts).split())
 
 

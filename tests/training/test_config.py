@@ -264,7 +264,7 @@ def output_of_wrong(
         ("dataset: {corpus: a.tsv}", "dataset must have one plain value or a list of them, not"),
         ("dataset: [{path: a.tsv}]", "dataset must have one plain value or a list of them, not"),
         ("lr: 1\nseed: 3\nlr: 2", "holds lr twice"),
-        ("config: base.yaml", "a file cannot name another file"),
+        ("config: base.yaml", "there is no setting 'config'"),
         ("batch_siz: 3", "no setting .batch_siz."),
         ("a: {", "not YAML"),
         ("just words", "name: value"),

@@ -12,6 +12,7 @@ from translate_ddp.apps.commands.command_line import check_page, given_flags, wr
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.presets import choose_preset, with_preset
+from translate_ddp.runtime.files import explain_write_errors
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.settings import (
     BatchConfig,
@@ -28,7 +29,7 @@ from translate_ddp.settings import (
 class InspectConfig:
     """Describe a corpus before training: rows, defects, vocabulary, preset, training time.
 
-    Without --vocab_size and --batch_tokens, they are those of the preset.
+    Without --vocab_size and --batch_tokens, the preset's values are used.
     """
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
@@ -63,15 +64,8 @@ def run(config: InspectConfig) -> None:
     existing_size(config.tokenizer, config.corpus.language_pair, "vocab_size" in given)
     choose = partial(choose_settings, config, given)
     with tempfile.TemporaryDirectory(prefix="translate_ddp-inspect-") as folder:
-        try:
+        with explain_write_errors(f"The temporary folder {folder}", "Set TMPDIR to another disk."):
             found = inspect(config.corpus, choose, Path(folder), config.seconds)
-        except (UserError, OSError) as error:
-            if isinstance(error, UserError) and folder not in str(error):
-                raise
-            raise UserError(
-                f"The temporary folder {folder} cannot be used: {error} Set TMPDIR to a folder on "
-                "a disk with more space."
-            ) from error
         for line in report_lines(found):
             print_line(line)
         if page is not None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple, Protocol, TypeVar
 
 from translate_ddp import __version__
@@ -16,13 +15,10 @@ from translate_ddp.apps.commands.command_line import silence
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.dataset import (
     ParallelDataset,
-    PreparedData,
     Ragged,
     find_prepared,
-    load_prepared,
 )
 from translate_ddp.data.inputs import read_given_pairs
-from translate_ddp.data.preparation import prepare
 from translate_ddp.data.readers.streams import compression_of
 from translate_ddp.errors import Stopped, UserError
 from translate_ddp.progress import Progress
@@ -32,7 +28,6 @@ from translate_ddp.runtime.long_calls import heartbeat
 from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import (
     CheckpointConfig,
-    CorpusConfig,
     DistributedConfig,
     Quoting,
     SourceOptions,
@@ -42,14 +37,12 @@ from translate_ddp.settings import (
 from translate_ddp.text import normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_name import is_word
-from translate_ddp.training.fine_tuning import store_tokenizer
 from translate_ddp.training.open_checkpoint import OpenedCheckpoint, open_checkpoint
 from translate_ddp.training.validation import ValidationSet
 from translate_ddp.translator import Translator
 
 T = TypeVar("T")
 STDOUT = ("", "-", "/dev/stdout")  # values of --output
-PASS_FILES = "pass --source and --reference"
 ROWS = 1000  # of a chunk: read and computed together
 TIMEOUT_MINUTES = 60.0  # without progress; a large input takes minutes to read
 DECIMALS = 6  # of log-probabilities: fewer differ between machines
@@ -139,53 +132,30 @@ class PairsConfig:
         return Pairs(sources, references, languages)
 
     def read_for(self, translator: Translator, saved: SavedModel) -> Pairs:
-        """The given pairs, or those of the model's training. Raises UserError."""
+        """The given pairs, or the validation set of the model's training. Raises UserError."""
         if self.source:
             return self.read((translator.lang_src, translator.lang_tgt))
         return from_training(saved, translator)
 
 
 def from_training(saved: SavedModel, translator: Translator) -> Pairs:
-    """The validation set of the training run: that beside its checkpoints, or prepared again.
+    """The validation set of the training run, which is beside its checkpoints.
 
-    Raises UserError if the corpus has changed since.
+    Raises UserError if it is not there.
     """
-    if not translator.has_state:
-        raise UserError(
-            f"An exported model has no validation set: {PASS_FILES}, or validate the run with "
-            "--compare and the exported folder."
-        )
-    run = translator.state.run
-    fingerprints = run.identity.data_fingerprints
     folder = saved.path.parent if saved.path.is_file() else saved.path
-    data = find_prepared(folder / "data", *fingerprints)
-    with TemporaryDirectory() if data is None else nullcontext("") as temporary:
-        data = data or prepare_again(translator, Path(temporary))
-        found = data.fingerprint, data.validation_fingerprint
-        if not all(map(str.startswith, found, fingerprints)):
-            raise UserError(
-                f"The corpus {' '.join(run.config['corpus']['dataset'])} has changed since the "
-                f"checkpoint was trained: {PASS_FILES}."
-            )
-        sources, references = data.validation_sources, data.validation_references
-        languages = translator.lang_src, translator.lang_tgt
-        if translator.lang_src != run.config["corpus"]["lang_src"]:  # the other direction
-            sources, references = references, sources
-        return Pairs(sources, references, languages)
-
-
-def prepare_again(translator: Translator, folder: Path) -> PreparedData:
-    """The corpus of the training run, encoded by the tokenizer of the model, in `folder`."""
-    config = translator.state.run.config
-    try:
-        corpus = CorpusConfig.of(config["corpus"])
-        tokenizer = store_tokenizer(translator.tokenizer.text, folder, corpus.language_pair)
-        path = prepare(corpus, tokenizer, config["batches"]["seq_len"], folder, shown=False)
-    except (TypeError, UserError) as error:  # TypeError: of a setting of another version
+    data = None
+    if translator.has_state:
+        data = find_prepared(folder / "data", *translator.state.run.identity.data_fingerprints)
+    if data is None:
         raise UserError(
-            f"The corpus of the training cannot be read here: {PASS_FILES}.\n{error}"
-        ) from error
-    return load_prepared(path)
+            f"The validation set of the training is not in {folder / 'data'}: pass --source and "
+            "--reference. To score an exported model on it, pass the run and --compare."
+        )
+    sources, references = data.validation_sources, data.validation_references
+    languages = translator.lang_src, translator.lang_tgt
+    is_reverse = languages[0] != translator.state.run.config["corpus"]["lang_src"]
+    return Pairs(*((references, sources) if is_reverse else (sources, references)), languages)
 
 
 def check_one_process(

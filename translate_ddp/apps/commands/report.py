@@ -42,8 +42,6 @@ def _folders(names: Sequence[str]) -> list[Path]:
     folders = list(map(run_folder, names))
     if not 1 <= len(folders) <= MAX_RUNS:
         raise UserError(f"report takes 1 to {MAX_RUNS} folders, but was given {len(folders)}.")
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise UserError("A folder is given twice: pass it once.")
     return folders
 
 

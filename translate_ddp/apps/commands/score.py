@@ -63,7 +63,7 @@ class ScoredPairs:
         return len(self.pairs.sources)
 
     def lines(self, part: range, on_done: Callable[[int], None] = ignore) -> list[str]:
-        """An object of each pair: its texts, log-probability and mean, and those of its tokens."""
+        """An object of each pair: its texts, tokens, log-probabilities, their sum and mean."""
         texts = [side[part.start : part.stop] for side in self.pairs[:2]]
         sources = self.translator.encode_sources(texts[0])
         targets = self.translator.tokenizer.encode(texts[1])

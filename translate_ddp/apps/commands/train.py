@@ -8,15 +8,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence, Set
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from translate_ddp import __version__
-from translate_ddp.apps.commands.command_line import expand_home, given_flags, silence
+from translate_ddp.apps.commands.command_line import expand_home, given_flags
+from translate_ddp.apps.commands.command_line import parse as parse_flags
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.presets import PRESETS, choose_preset, with_values
 from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
@@ -89,15 +87,8 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
         flags = expand_home(as_flags(Path(chosen.config), settings)) + flags
         chosen = _read_choices(flags)
     preset = choose_preset(chosen.preset, tuple(chosen.dataset))
-    with nullcontext() if prints else silence():
-        config = tyro.cli(
-            Config,
-            args=flags,
-            default=with_values(Config(), PRESETS.get(preset, PRESETS["small"])),
-            prog="train.py",
-            config=(tyro.conf.OmitArgPrefixes,),
-            use_underscores=True,
-        )
+    usual = with_values(Config(), PRESETS.get(preset, PRESETS["small"]))
+    config = parse_flags(Config, flags, "train.py", prints, usual)
     find_metric(config.train.best_metric, config.corpus.lang_tgt)
     config = replace(config, run=replace(config.run, preset=preset))
     given = given_flags(flags)
@@ -155,33 +146,31 @@ def read_yaml(path: Path) -> Settings:
     names = [name.value for name, _ in nodes.value]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise UserError(f"--config {path} holds {', '.join(sorted(repeated))} twice.")
-    if "config" in settings:
-        raise UserError(f"--config {path} holds config: a file cannot name another file.")
     return settings
 
 
 def as_flags(path: Path, settings: Settings) -> list[str]:
     """The settings of a file as flags. Raises UserError if one is unknown or no plain value."""
-    defaults = {name: each.default for name, each in all_settings().items()}
+    defaults = {name: each.default for name, each in all_settings().items() if name != "config"}
     flags: list[str] = []
     for name, value in settings.items():
         if name not in defaults:
             raise UserError(f"--config {path}: there is no setting {name!r}; see --help.")
         if name in NESTED:
             continue
-        values = [value] if isinstance(value, str) else value
-        if isinstance(defaults[name], tuple) and all_text(values):  # a flag with several values
-            flags += [f"--{name}", *values]
-            continue
-        if not isinstance(value, str):
-            several = " or a list of them" if isinstance(defaults[name], tuple) else ""
+        has_several = isinstance(defaults[name], tuple)
+        values = value if has_several and isinstance(value, list) else [value]
+        if not all_text(values):
+            several = " or a list of them" if has_several else ""
             raise UserError(
                 f"--config {path}: {name} must have one plain value{several}, not {value}."
             )
-        if isinstance(defaults[name], bool):  # a flag without a value
-            if value.lower() not in ("true", "false"):
+        if has_several:
+            flags += [f"--{name}", *values]
+        elif isinstance(defaults[name], bool):  # a flag without a value
+            if str(value).lower() not in ("true", "false"):
                 raise UserError(f"--config {path}: {name} must be true or false, not {value}.")
-            flags.append(f"--{name}" if value.lower() == "true" else f"--no_{name}")
+            flags.append(f"--{name}" if str(value).lower() == "true" else f"--no_{name}")
         else:
             flags.append(f"--{name}={value}")  # one argument: a value may begin with a dash
     return flags

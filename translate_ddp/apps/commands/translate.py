@@ -174,12 +174,9 @@ def typed_lines(translator: Translator) -> Iterator[str]:
     with suppress(ImportError):
         import readline  # noqa: F401  (`input` then edits and recalls lines)
     print(f"Type a text in {translator.lang_src}. Ctrl-D ends.", file=sys.stderr)
-    while True:
-        prompt = f"{translator.lang_src}-{translator.lang_tgt}> "
-        if not sys.stdout.isatty():  # there `input` would write the prompt to the output
-            print(prompt, end="", file=sys.stderr, flush=True)
-            prompt = ""
-        try:
+    # `input` would write the prompt to an output that is not a terminal.
+    prompt = f"{translator.lang_src}-{translator.lang_tgt}> " if sys.stdout.isatty() else ""
+    with suppress(EOFError):
+        while True:
             yield input(prompt)
-        except EOFError:
-            return print(file=sys.stderr)
+    print(file=sys.stderr)

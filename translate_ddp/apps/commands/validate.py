@@ -1,8 +1,10 @@
 """`python -m translate_ddp validate`: the scores of a model, or of existing translations."""
 
+import re
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,7 @@ from translate_ddp.apps.commands.model_commands import (
     to_bytes,
 )
 from translate_ddp.console import print_line
+from translate_ddp.data.augmentation import END_PUNCTUATION, remove_end_punctuation
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.readers.streams import spooled
 from translate_ddp.errors import UserError
@@ -25,7 +28,7 @@ from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.runtime.files import check_new, write_new
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import NBestConfig, SearchConfig
-from translate_ddp.text import normalize
+from translate_ddp.text import lower, normalize, separates_words, upper
 from translate_ddp.training.logbook import Logbook, sample_lines, shown_samples
 from translate_ddp.training.metrics import (
     SLOW_METRICS,
@@ -35,10 +38,21 @@ from translate_ddp.training.metrics import (
     score_texts,
     with_units,
 )
-from translate_ddp.training.robustness import describe_robustness
 from translate_ddp.training.validation import samples_of, validate
 from translate_ddp.translator import Translator
 
+# Functions of a source and its language.
+VARIANTS: dict[str, Callable[[str, str], str]] = {
+    "unchanged": lambda text, _: text,
+    "lower case": lower,
+    "upper case": upper,
+    "no end punctuation": lambda text, _: remove_end_punctuation(text),
+}
+FREQUENT_WORDS = 200  # of the sources, each translated alone
+PUNCTUATION = END_PUNCTUATION + ",:()[]\"'‘’“”„«»¿¡"  # around a word
+MORE_CHARACTERS = 30  # than a single word: a longer translation of it is hardly one
+REPEATED_WORDS = re.compile(r"(?<!\S)(\S+(?: \S+){0,3})(?: \1){2}(?!\S)")
+REPEATED_CHARACTERS = re.compile(r"(.{1,12})\1{4}")
 BOOTSTRAP = "sacreBLEU's bootstrap (1,000 samples)"
 
 
@@ -47,7 +61,7 @@ class ValidateConfig(PairsConfig):
     """Score a model, or existing translations, on a validation set with every metric."""
 
     hypothesis: str = ""
-    """File of translations to score instead of those of a model."""
+    """File of translations to score, instead of a model's translations."""
     lang_src: str = ""
     """Source language with --hypothesis and --source: names the column of a table."""
     lang_tgt: str = ""
@@ -115,8 +129,7 @@ def run(config: ValidateConfig) -> None:
         write_new(Path(config.output), to_bytes(system.predictions))
     if config.perturbed and translator is not None:
         whole = partial(translator.translate, report=lambda text, message: None, split="none")
-        translate = partial(whole, **asdict(config.search))
-        for line in describe_robustness(translate, *pairs):
+        for line in describe_perturbed(partial(whole, **asdict(config.search)), pairs):
             print_line(line)
     if baseline is not None:
         for line in describe_comparison(system, baseline, pairs):
@@ -124,7 +137,7 @@ def run(config: ValidateConfig) -> None:
 
 
 def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
-    """A model's translations, if the path is a folder or a checkpoint; else those in the file."""
+    """A model's translations, if the path is a folder or a checkpoint; else the file's."""
     if Path(path).is_dir() or zipfile.is_zipfile(spooled(Path(path))):
         translator = Translator.open(path)
         if translator.is_bidirectional and translator.lang_tgt != pairs.languages[1]:
@@ -135,7 +148,7 @@ def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
 
 
 def from_hypothesis(path: str, pairs: Pairs) -> System:
-    """Existing translations. Raises UserError if they are not those of the pairs."""
+    """Existing translations. Raises UserError if their number is not that of the pairs."""
     lang_tgt = pairs.languages[1]
     predictions = list(map(normalize, read_texts(Path(path), "tgt", lang_tgt)))
     if len(predictions) != len(pairs.references):
@@ -202,3 +215,59 @@ def describe_comparison(system: System, baseline: System, pairs: Pairs) -> Itera
         for name, each in found.items()
     )
     yield f"Difference to {baseline.name}, by {BOOTSTRAP}, paired: {', '.join(shown)}"
+
+
+# --- input as people type it ---
+
+
+def describe_perturbed(
+    translate: Callable[[Sequence[str]], list[str]], pairs: Pairs
+) -> Iterator[str]:
+    """A line for each kind of input, with the scores against the unchanged references.
+
+    Single words have no references. Two shares of their translations are reported: they repeat
+    themselves, or are more than `MORE_CHARACTERS` longer than the word. Languages without spaces
+    between words have no line of single words.
+    """
+    sources, references, (lang_src, lang_tgt) = pairs
+
+    def repeating(sources: Sequence[str], predictions: Sequence[str]) -> str:
+        """The share of predictions that repeat themselves where their source does not."""
+        count = sum(
+            repeats_itself(new, lang_tgt) and not repeats_itself(old, lang_src)
+            for old, new in zip(sources, predictions, strict=True)
+        )
+        return f"{count / max(len(predictions), 1):.1%} repeat themselves"
+
+    for name, change in VARIANTS.items():
+        changed = [change(source, lang_src) for source in sources]
+        predictions = translate(changed)
+        scores = with_units(score_texts(changed, predictions, references, lang_tgt))
+        yield f"{name}: {scores}, {repeating(changed, predictions)}"
+    if separates_words(lang_src):
+        words = frequent_words(sources, lang_src)
+        predictions = translate(words)
+        sizes = zip(map(len, words), map(len, predictions), strict=True)
+        share = sum(new > old + MORE_CHARACTERS for old, new in sizes) / max(len(words), 1)
+        yield (
+            f"{len(words)} single words: {repeating(words, predictions)}, "
+            f"{share:.1%} more than {MORE_CHARACTERS} characters longer"
+        )
+
+
+def frequent_words(sources: Sequence[str], language: str) -> list[str]:
+    """The most frequent words of the sources between spaces, in lower case, without numbers."""
+    words = (word.strip(PUNCTUATION) for line in sources for word in lower(line, language).split())
+    counts = Counter(word for word in words if any(map(str.isalpha, word)))
+    return [word for word, _ in counts.most_common(FREQUENT_WORDS)]
+
+
+def repeats_itself(text: str, language: str) -> bool:
+    """Whether up to four words occur three times in a row, as in "no no no".
+
+    In languages without spaces between words, in which tripled characters may be words: up to
+    twelve characters, five times in a row.
+    """
+    if separates_words(language):
+        return REPEATED_WORDS.search(" ".join(text.split())) is not None
+    return REPEATED_CHARACTERS.search("".join(text.split())) is not None

@@ -48,7 +48,7 @@ from translate_ddp.settings import ModelConfig, NBestConfig, SearchConfig
 from translate_ddp.text import INVISIBLE, SPACES, base_language, normalize, prefix_of
 
 # Text that a tokenizer could take for special tokens, or normalize in another way.
-ODD_TEXTS = ["[EOS]", "a [EOS] b [PAD] [SOS] [UNK]", " two  blanks\tand\na line ", "e\u0301", "😀"]
+ODD_TEXTS = ["[EOS]", "a [EOS] b [PAD] [SOS] [UNK]", " two  spaces\tand\na line ", "e\u0301", "😀"]
 NAMES = {  # our part of a name -> theirs; norms first: their names contain other keys
     "self_attention_norm": "self_attn_layer_norm",
     "cross_attention_norm": "encoder_attn_layer_norm",
@@ -83,7 +83,7 @@ ROLES = {"pad_token": PAD, "unk_token": UNK, "bos_token": SOS, "eos_token": EOS}
 def write_huggingface(
     folder: Path, model: TrainedModel, sentences: Sentences, name: str
 ) -> Verification:
-    """Make the folder, and verify that it is the same model. `name` is that in its card.
+    """Make the folder, and verify that it is the same model. Its card has this `name`.
 
     Raises NotTheSame if it is not, UserError if a library is not installed.
     """
@@ -205,7 +205,7 @@ def tokenizer_config(tokenizer: Tokenizer, seq_len: int) -> dict[str, Any]:
 def special_names(tokenizer: Tokenizer) -> list[str]:
     """The names of ids 0 to 3 in tokenizer.json.
 
-    A unigram model of `tokenizers` finds every name in the text, those of special tokens, too. A
+    A unigram model of `tokenizers` finds every name in the text, also of special tokens. A
     name with spaces is never found, since spaces are replaced in its text.
     """
     if tokenizer.is_sentencepiece:

@@ -1,9 +1,10 @@
 """Reads a corpus as training does, and collects what is known of it before training."""
 
 import re
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -12,16 +13,15 @@ import numpy as np
 import torch
 
 from translate_ddp.apps.inspecting.text_statistics import TextStatistics, measure
+from translate_ddp.console import print_line
 from translate_ddp.data.batches import Step, padding_share
 from translate_ddp.data.corpus import CleanedCorpus, NoUsablePairs, Report, clean_corpus
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, TrainingPairs
 from translate_ddp.data.mix import Mix
-from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.preparation import Encoder, TaggedCorpus, encode
 from translate_ddp.data.selection import smallest
 from translate_ddp.data.tokenizer import UNK, Tokenizer, build_tokenizer
-from translate_ddp.progress import Progress
 from translate_ddp.runtime.device import choose_device, describe_device, fix_cuda_kernels
 from translate_ddp.runtime.launch import ONE_PROCESS
 from translate_ddp.runtime.world import World
@@ -32,7 +32,7 @@ SAMPLE_PAIRS = 200_000
 VALIDATION_PAIRS = 10_000  # at most, in the coverage
 SIDES = range(2)
 BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")  # of SentencePiece
-ALL_REASONS = "no pair of the dataset is left"
+ALL_REASONS = "no pair of a dataset is left"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What is known of a corpus. Texts, vocabulary and plan are those of the sample."""
+    """What is known of a corpus. Texts, vocabulary and plan are of the sample."""
 
     config: Config
     suggested_preset: str
@@ -120,29 +120,28 @@ def inspect(
     settings: Callable[[int], tuple[Config, str]],
     folder: Path,
     seconds: float,
-    shown: bool = True,
 ) -> Inspection:
     """Inspect a corpus; all files are written below `folder`.
 
-    `settings` returns those for a number of training pairs, and the name of the suggested preset.
+    `settings` returns the settings for a number of training pairs, and the suggested preset.
     `seconds` bounds the measured training steps; 0: none. Raises UserError if the corpus cannot be
     read, or the disk is full.
     """
-    cleaned = clean_corpus(corpus, folder, shown, reported=False)
+    cleaned = clean_corpus(corpus, folder, shown=True, reported=False)
     pairs = sum(cleaned.sizes)
     config, suggested = settings(pairs)
-    strict = strict_losses(cleaned, corpus, folder / "strict", shown)
+    strict = strict_losses(cleaned, corpus, folder / "strict")
     is_chosen = smallest(cleaned.hashes, np.asarray(cleaned.is_train), SAMPLE_PAIRS)
     sampled = int(is_chosen.sum())
-    texts = measure(cleaned.batches(is_chosen), sampled, shown)
-    vocabulary = build_vocabulary(cleaned, is_chosen, texts, config, folder, shown)
+    texts = measure(cleaned.batches(is_chosen), sampled)
+    vocabulary = build_vocabulary(cleaned, is_chosen, texts, config, folder)
     epoch = pace = None
     if len(vocabulary.dataset):
         sizes = cleaned.sizes * (2 if corpus.bidirectional else 1)
         drawn = sum(Mix.of(config.mix, sizes, config.train.num_epochs).counts(0))
         fitting = round(drawn * len(vocabulary.dataset) / sampled)
         epoch = plan_first_epoch(vocabulary.dataset, fitting, config)
-        pace = measure_pace(vocabulary, config, folder, seconds, shown) if seconds else None
+        pace = measure_pace(vocabulary, config, folder, seconds) if seconds else None
     return Inspection(
         config,
         suggested,
@@ -157,55 +156,24 @@ def inspect(
     )
 
 
-def strict_losses(
-    cleaned: CleanedCorpus, config: CorpusConfig, folder: Path, shown: bool
-) -> Report | None:
-    """What `--clean strict` would drop of the kept pairs, all datasets together.
+def strict_losses(cleaned: CleanedCorpus, config: CorpusConfig, folder: Path) -> Report | None:
+    """What `--clean strict` would drop besides what is dropped, all datasets together.
 
-    None if it is used. The kept pairs of each dataset are written below `folder`, which is created,
-    and are cleaned again.
+    None if it is used. The corpus is cleaned again, below `folder`.
     """
     if config.clean == "strict":
         return None
-    folder.mkdir()
-    write_pairs(folder / "validation", config.languages, [cleaned.validation()])
-    config = replace(
-        config,
-        validation=str(folder / "validation"),
-        clean="strict",
-        tags=(),
-        src_column="",
-        tgt_column="",
-    )
-    number, total = np.cumsum(cleaned.is_train), Report("--clean strict")
-    for end, size in zip(np.cumsum(cleaned.sizes), cleaned.sizes, strict=True):
-        if not size:
-            continue
-        is_chosen = cleaned.is_train & (number > end - size) & (number <= end)
-        path = folder / f"dataset-{end}"
-        write_pairs(path, config.languages, cleaned.batches(is_chosen))
-        try:
-            kept = clean_corpus(
-                replace(config, dataset=(str(path),)), folder, shown, reported=False
-            )
-            report = kept.reports[0]
-        except NoUsablePairs:
-            report = Report("", size, dropped={ALL_REASONS: size}, examples={ALL_REASONS: []})
-        total.rows += size
-        for reason, dropped in report.dropped.items():
-            total.drop(reason, dropped, report.examples[reason])
+    total = Report("--clean strict", rows=sum(cleaned.sizes))
+    try:
+        strict = clean_corpus(replace(config, clean="strict"), folder, shown=True, reported=False)
+    except NoUsablePairs:
+        total.drop(ALL_REASONS, total.rows, [])
+        return total
+    for _, before, after in zip(config.dataset, cleaned.reports, strict.reports, strict=False):
+        for reason, rows in after.dropped.items():
+            more = max(0, rows - before.dropped.get(reason, 0))
+            total.drop(reason, more, after.examples[reason])
     return total
-
-
-def write_pairs(path: Path, languages: tuple[str, str], batches: Iterable[list[Pair]]) -> None:
-    """Write parallel files, `path.en` and `path.de`."""
-    with (
-        open(f"{path}.{languages[0]}", "w", encoding="utf-8") as sources,
-        open(f"{path}.{languages[1]}", "w", encoding="utf-8") as targets,
-    ):
-        for batch in batches:
-            sources.writelines(f"{source}\n" for source, _ in batch)
-            targets.writelines(f"{target}\n" for _, target in batch)
 
 
 def build_vocabulary(
@@ -214,7 +182,6 @@ def build_vocabulary(
     texts: TextStatistics,
     config: Config,
     folder: Path,
-    shown: bool,
 ) -> Vocabulary:
     """The vocabulary for the marked pairs. Nothing is written but below `folder`.
 
@@ -229,7 +196,7 @@ def build_vocabulary(
     tokenizer = build_tokenizer(lines, settings, languages)
     encoder = Encoder(tokenizer.text, config.batches.seq_len)
     stem = folder / "sample"
-    fits = encode(tagged.pairs(is_chosen), len(texts), encoder, stem, shown)
+    fits = encode(tagged.pairs(is_chosen), len(texts), encoder, stem, shown=True)
     dataset = ParallelDataset.open(stem)
     validation = corpus.validation()[:VALIDATION_PAIRS]
     source, target = (
@@ -240,19 +207,14 @@ def build_vocabulary(
 
 
 def _cover(lines: list[str], tokenizer: Tokenizer, seen: set[str]) -> Coverage:
-    ids = np.concatenate([np.array(row, dtype=np.int64) for row in tokenizer.encode(lines)])
-    pieces, names = tokenizer.pieces(range(len(tokenizer))), tokenizer.names
-    is_unknown = np.array(
-        [
-            "\ufffd" in piece or BYTE_PIECE.fullmatch(name) is not None
-            for piece, name in zip(pieces, names, strict=True)
-        ]
-    )
+    pieces = zip(tokenizer.pieces(range(len(tokenizer))), tokenizer.names, strict=True)
+    is_unknown = ["\ufffd" in piece or bool(BYTE_PIECE.fullmatch(name)) for piece, name in pieces]
     is_unknown[UNK] = True
+    tokens = [is_unknown[i] for row in tokenizer.encode(lines) for i in row]
     characters = Counter("".join(lines))
     unseen = Counter({char: characters[char] for char in characters if char not in seen})
     return Coverage(
-        unknown=float(is_unknown[ids].mean()) if len(ids) else 0.0,
+        unknown=sum(tokens) / max(len(tokens), 1),
         unseen=unseen.total() / max(characters.total(), 1),
         unseen_characters="".join(char for char, _ in unseen.most_common(10)),
     )
@@ -267,16 +229,14 @@ def plan_first_epoch(dataset: ParallelDataset, pairs: int, config: Config) -> Ep
     return Epoch(steps, round(tokens * factor), padding)
 
 
-def measure_pace(
-    vocabulary: Vocabulary, config: Config, folder: Path, seconds: float, shown: bool
-) -> Pace:
+def measure_pace(vocabulary: Vocabulary, config: Config, folder: Path, seconds: float) -> Pace:
     """The pace of training steps of one process, measured for about so many seconds.
 
     A step has at most the tokens of one micro-batch, so that it ends soon; the pace is per token.
     """
     fix_cuda_kernels()
     device, _ = choose_device(ONE_PROCESS, config.distributed)
-    world, batches = World(device=device), config.batches
+    world, batches, dataset = World(device=device), config.batches, vocabulary.dataset
     size = min(batches.batch_tokens, config.micro_batch_tokens(device.type))
     config = replace(
         config,
@@ -284,24 +244,20 @@ def measure_pace(
         batches=replace(batches, batch_tokens=size),
         checkpoint=replace(config.checkpoint, model_folder=str(folder)),
     )
-    dataset = vocabulary.dataset
     sizes = [len(dataset)]
     data = PreparedData(dataset, dataset, [], [], vocabulary.tokenizer, {}, "", "", sizes, folder)
     model = build_model(config, data, world)
     optimizer_step = build_step(config, model, world)
-    lengths, tokens, steps = Lengths.of(dataset), 0, 0
-    passed, total = 0.0, max(round(seconds), 1)
-    with Progress("Seconds of training steps", total, shown=shown, leave=False) as progress:
-        endless = _endless_steps(config, data, world)
-        optimizer_step(next(endless), 0).loss.item()  # the first one also allocates and compiles
-        began = time.monotonic()
-        while not steps or passed < seconds:
-            step = next(endless)
-            steps += 1
-            optimizer_step(step, steps).loss.item()  # waits for the device
-            tokens += int((lengths.source + lengths.target)[step.rows].sum())
-            passed = time.monotonic() - began
-            progress.advance(min(int(passed), total) - int(progress.n))
+    lengths, endless = Lengths.of(dataset), _endless_steps(config, data, world)
+    print_line(f"Measuring training steps for {seconds:g} s.", sys.stderr)
+    optimizer_step(next(endless), 0).loss.item()  # the first one also allocates and compiles
+    began, passed, tokens, steps = time.monotonic(), 0.0, 0, 0
+    while not steps or passed < seconds:
+        step = next(endless)
+        steps += 1
+        optimizer_step(step, steps).loss.item()  # waits for the device
+        tokens += int((lengths.source + lengths.target)[step.rows].sum())
+        passed = time.monotonic() - began
     threads = f"the CPU with {torch.get_num_threads()} threads"
     return Pace(
         tokens / passed,

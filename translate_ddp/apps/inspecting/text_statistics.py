@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -99,10 +99,9 @@ class TextStatistics:
 
 def measure_batch(pairs: list[Pair]) -> TextStatistics:
     """The statistics of a batch, in a worker process."""
-    shape = len(pairs), 2
     result = TextStatistics(
-        characters=_numbers((len(text) for pair in pairs for text in pair), np.int32, shape),
-        words=_numbers((len(text.split()) for pair in pairs for text in pair), np.int32, shape),
+        characters=_numbers([len(text) for pair in pairs for text in pair]),
+        words=_numbers([len(text.split()) for pair in pairs for text in pair]),
         counts=(Counter(), Counter()),
     )
     for pair in pairs:
@@ -111,39 +110,37 @@ def measure_batch(pairs: list[Pair]) -> TextStatistics:
         places = [find_defects(text) for text in pair]
         for name in places[0] | places[1]:
             result.defects[name] += 1
-            example = shortened((_from(pair[0], places[0], name), _from(pair[1], places[1], name)))
-            _add(result.examples.setdefault(name, []), [example])
+            if len(examples := result.examples.setdefault(name, [])) < EXAMPLES:
+                source, target = map(partial(_from, name), pair, places)
+                examples.append(shortened((source, target)))
     return result
 
 
-def measure(batches: Iterable[list[Pair]], total: int, shown: bool) -> TextStatistics:
+def measure(batches: Iterable[list[Pair]], total: int) -> TextStatistics:
     """The statistics of all pairs of the batches. `total` is their number."""
     parts: list[TextStatistics] = []
-    result = measure_batch([])
-    with Progress("Reading texts", total, shown=shown, leave=False) as progress:
+    with Progress("Reading texts", total, leave=False) as progress:
         for part in map_in_processes(measure_batch, batches):
             progress.advance(len(part))
-            for side in SIDES:
-                result.counts[side].update(part.counts[side])
-            result.defects.update(part.defects)
-            for name, examples in part.examples.items():
-                _add(result.examples.setdefault(name, []), examples)
             parts.append(part)
-    for name in ("characters", "words"):
-        arrays = [getattr(part, name) for part in [result, *parts]]
-        setattr(result, name, np.concatenate(arrays))
-    return result
+    source, target = (sum((part.counts[side] for part in parts), Counter()) for side in SIDES)
+    return TextStatistics(
+        characters=np.concatenate([part.characters for part in parts]),
+        words=np.concatenate([part.words for part in parts]),
+        counts=(source, target),
+        defects=sum((part.defects for part in parts), Counter()),
+        examples={
+            name: [pair for part in parts for pair in part.examples.get(name, [])][:EXAMPLES]
+            for name in DEFECTS
+        },
+    )
 
 
-def _from(text: str, places: dict[str, int], name: str) -> str:
+def _from(name: str, text: str, places: dict[str, int]) -> str:
     """The text, from a little before the defect if it has that."""
     start = places.get(name, 0) - CONTEXT_CHARACTERS
     return f"…{text[start:]}" if start > 0 else text
 
 
-def _add(examples: list[Pair], new: list[Pair]) -> None:
-    examples += new[: EXAMPLES - len(examples)]
-
-
-def _numbers(values: Iterable[int], dtype: type, shape: tuple[int, int]) -> np.ndarray:
-    return np.fromiter(values, dtype=dtype, count=shape[0] * shape[1]).reshape(shape)
+def _numbers(values: list[int]) -> np.ndarray:
+    return np.array(values, dtype=np.int32).reshape(-1, len(SIDES))

@@ -1,6 +1,7 @@
 """The charts of the curves of runs, over steps and over time."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,7 +18,6 @@ LINE_POINTS = 4 * POINTS  # of all lines of a chart that compares runs: the page
 MAX_OTHERS, MAX_OTHERS_COMPARED = 12, 4  # charts of curves that PANELS does not have
 NO_CURVE = Curve(np.empty(0), np.empty(0), np.empty(0))
 X_DIGITS, Y_DIGITS = 8, 5  # significant ones in a chart: steps are exact
-FENCE = 3.0  # times the distance of the quartiles (Tukey, Exploratory Data Analysis, 1977)
 LEAST_GAIN = 2  # in the height of lines, for which the first values are not shown
 
 
@@ -70,7 +70,7 @@ NOT_SHOWN = ("epoch", "train/skipped_steps")
 
 
 def panels(names: Collection[str], is_compared: bool = False) -> list[Panel]:
-    """The charts for curves of these names: those of PANELS, and one for each other curve.
+    """The charts for curves of these names: of PANELS, and one for each other curve.
 
     Curves that are compared have a chart each.
     """
@@ -141,7 +141,7 @@ def _charts_over(
             thin_series(name, place(run, curve.steps, curve.times), curve.values, points)
             for name, run, curve in shown
         ]
-        within = visible_range((curve.values for *_, curve in shown), panel.y_from_zero)
+        within = visible_range([curve.values for *_, curve in shown], panel.y_from_zero)
         charts.append(
             lines(panel.title, series, label, panel.y_from_zero, marks, (0.0, end), within)
         )
@@ -169,25 +169,22 @@ def time_unit(seconds: float) -> tuple[str, int]:
     return next((unit for unit in units if seconds >= 3 * unit[1]), ("seconds", 1))
 
 
-def visible_range(curves: Iterable[np.ndarray], y_from_zero: bool) -> Limits | None:
-    """The range of the values without the first ones that are far out; None if all are shown.
+def visible_range(curves: Sequence[np.ndarray], y_from_zero: bool) -> Limits | None:
+    """The range of the values without the first tenth of each curve; None if all are shown.
 
-    A run begins with a loss of 9 and a word error rate of 3, and these would flatten the rest. Far
-    out is what is beyond Tukey's outer fences of its curve. They are left out only if that shows
-    the others at least twice as large. Later values are never left out: a run may diverge.
+    A run begins with a loss of 9 and a word error rate of 3, which would flatten the rest. They are
+    left out only if that shows the others at least twice as large.
     """
-    full = [0.0] if y_from_zero else []
-    usual = list(full)
-    for values in curves:
-        finite = values[np.isfinite(values)]
-        if len(finite):
-            first, third = np.percentile(finite, (25, 75))
-            from_middle = np.abs(finite - (first + third) / 2)
-            kept = finite[np.argmax(from_middle <= (FENCE + 0.5) * (third - first)) :]
-            full += [finite.min(), finite.max()]
-            usual += [kept.min(), kept.max()]
-    gains = full and 0 < LEAST_GAIN * np.ptp(usual) <= np.ptp(full)
-    return (float(min(usual)), float(max(usual))) if gains else None
+    limits: list[Limits] = []
+    for left_out in (0, 1):
+        parts = [values[math.ceil(left_out * len(values) / 10) :] for values in curves]
+        shown = np.concatenate([[0.0] * y_from_zero, *parts])
+        shown = shown[np.isfinite(shown)]
+        if not len(shown):
+            return None
+        limits.append((float(shown.min()), float(shown.max())))
+    full, later = map(np.ptp, limits)
+    return limits[1] if 0 < LEAST_GAIN * later <= full else None
 
 
 def thin_series(name: str, x: np.ndarray, y: np.ndarray, count: int = POINTS) -> Series:

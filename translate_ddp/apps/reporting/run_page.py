@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
@@ -185,14 +185,14 @@ def _curves(run: Summary) -> Iterator[Block]:
     if charts := curve_charts([run]):
         yield Curves(charts)
         yield Paragraph(
-            "Losses of training are those of the steps since the point before. The training "
+            "Losses of training are means over the steps since the point before. The training "
             "objective includes label smoothing and regularisation, the others do not. Pauses "
             "between launches are not part of the time."
         )
 
 
 def _scores(run: Summary) -> Table:
-    """The scores at the best and the last validation, and those of the average."""
+    """The scores at the best and the last validation, and of the average."""
     record, metric = run.record, run.launch.best_metric
     names = [each.name for each in METRICS if f"validation/{each.name}" in record.curves]
     names.sort(key=lambda name: name != metric)  # the first one is seen on a phone
@@ -246,7 +246,7 @@ def _samples(record: RunRecord) -> Iterator[Block]:
         ]
         groups = [list(same) for _, same in groupby(translations, key=itemgetter(1))]
         versions = [
-            (_steps_text(record, same[0][0], same[-1][0]), marked(reference, same[0][1]))
+            (f"epoch {' to '.join(_epochs(record, same))}", marked(reference, same[0][1]))
             for same in few(groups, VERSIONS)
         ]
         found.append(Sample(source, reference, versions))
@@ -254,11 +254,9 @@ def _samples(record: RunRecord) -> Iterator[Block]:
     yield Samples(found)
 
 
-def _steps_text(record: RunRecord, first: int, last: int) -> str:
-    """`epoch 3`, `epoch 3 to 5`, or steps if the record has no epochs."""
-    epochs = [epoch_text(record, step) for step in (first, last)]
-    unit, ends = ("epoch", epochs) if "0" not in epochs else ("step", [f"{first:,}", f"{last:,}"])
-    return f"{unit} {' to '.join(dict.fromkeys(ends))}"
+def _epochs(record: RunRecord, same: Sequence[tuple[int, str]]) -> list[str]:
+    """The first and the last epoch of a translation, given its steps; once if they are equal."""
+    return list(dict.fromkeys(epoch_text(record, same[place][0]) for place in (0, -1)))
 
 
 def _validation(validation: LastValidation | None) -> Iterator[Block]:
@@ -292,7 +290,7 @@ def _token(text: str) -> str:
 
 
 def facts(launch: LaunchFacts, labels: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The labels and the values of these fields; those that are unknown are left out."""
+    """The labels and the values of the known fields among these."""
     values = {label: getattr(launch, name) for name, label in labels.items()}
     return [
         (label, f"{value:,}" if isinstance(value, int) else value)
@@ -313,17 +311,24 @@ def _data(launch: LaunchFacts) -> Iterator[Block]:
         counts = sorted(launch.dropped.items(), key=lambda each: -each[1])[:MAX_REASONS]
         items = [Bar(untrusted(why), count, f"{count:,}") for why, count in counts]
         charts.append(bars("Dropped rows", items))
-    edges = launch.length_edges
-    sides = (launch.lang_src, launch.source_lengths), (launch.lang_tgt, launch.target_lengths)
-    if len(edges) > 1 and all(len(counts) == len(edges) - 1 for _, counts in sides):
-        series = [Series(untrusted(name), counts, edges[:-1]) for name, counts in sides]
-        label = "tokens with [EOS]; the last point: also longer ones"
-        charts.append(lines("Training sentences by length", series, label))
+    if launch.length_edges:
+        charts.append(length_chart((launch.lang_src, launch.lang_tgt), vars(launch)))
     yield Charts(charts)
 
 
+def length_chart(languages: tuple[str, str], histogram: Mapping[str, Any]) -> Markup:
+    """The number of training sentences by their tokens, given the fields of `LaunchFacts`."""
+    counts = histogram["source_lengths"], histogram["target_lengths"]
+    starts = histogram["length_edges"][:-1]
+    series = [
+        Series(untrusted(name), each, starts) for name, each in zip(languages, counts, strict=True)
+    ]
+    label = "tokens with [EOS]; the last point: also longer ones"
+    return lines("Training sentences by length", series, label)
+
+
 def _settings(run: Summary) -> Iterator[Block]:
-    """The settings that differ from the preset, and those of config.yaml."""
+    """The settings that differ from the preset, and all settings of config.yaml."""
     if changed := run.launch.changed:
         yield Paragraph("Settings that differ from the preset:")
         yield Values([(name, flag_text(value)) for name, value in changed.items()])

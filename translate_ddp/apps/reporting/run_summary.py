@@ -59,7 +59,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Summary:
-    """The facts; those that the record does not hold are empty, 0 or None."""
+    """The facts; facts that the record does not hold are empty, 0 or None."""
 
     record: RunRecord
     name: str  # beside other runs
@@ -108,12 +108,12 @@ def last_launch(record: RunRecord) -> LaunchFacts:
     """The last launch; what the settings hold of it for a run with --no_report."""
     if record.launches:
         return record.launches[-1]
-    settings = {"best_metric": "BLEU"} | record.settings
     names = ("lang_src", "lang_tgt", "preset", "best_metric")
-    known: dict[str, Any] = {name: str(settings[name]) for name in names if name in settings}
-    dataset = settings.get("dataset")
-    datasets = list(map(str, dataset)) if isinstance(dataset, list) else []
-    return LaunchFacts(time=0.0, step=0, datasets=datasets, **known)
+    settings = {"best_metric": "BLEU"} | record.settings
+    known: dict[str, Any] = {name: str(settings.get(name, "")) for name in names}
+    if isinstance(datasets := settings.get("dataset"), list):
+        known["datasets"] = list(map(str, datasets))
+    return LaunchFacts(time=0.0, step=0, **known)
 
 
 def run_state(folder: Path, status: dict[str, Any]) -> str:

@@ -1,9 +1,9 @@
 """Charts as inline SVG with a text alternative: lines and bars.
 
-Places are in the units of the drawing's `viewBox`, from its upper left corner. Colours are those of
-`charts.css`, so charts follow the light and dark form of the page. All text is escaped. Values that
-are not finite have no place and are left out. A chart is complete without scripts; `charts.js`
-shows the values of lines at the pointer.
+Places are in the units of the drawing's `viewBox`, from its upper left corner. `charts.css`
+has the colours, so charts follow the light and dark form of the page. All text is escaped. Values
+that are not finite have no place and are left out. A chart is complete without scripts;
+`charts.js` shows the values of lines at the pointer.
 """
 
 import math
@@ -26,7 +26,6 @@ LEFT, TOP, RIGHT, BOTTOM = 52, 8, 10, 40  # margins around the area of the value
 EDGE = 4  # lines at the end of the y axis keep their width and dots
 COLORS = 8
 TICKS = 5
-MAX_DECIMALS, MOST_WRITTEN = 6, 1e7  # of a tick; others are written as 1e+07
 MAX_DOTS = 12  # series with at most so many values have a dot at each
 NEAREST = 5  # marks of one kind that are nearer become one
 BETWEEN = "|"  # of the texts of values
@@ -83,12 +82,12 @@ def lines(
 ) -> Markup:
     """A line for each series, with gaps at values that are not finite.
 
-    The x axis covers at least `x_range`. The y axis covers only `y_within`, if that is given: lines
-    leave the chart there, and a text states how far they go.
+    The x axis covers at least `x_range`. The y axis covers only `y_within`, if that is given, and
+    lines leave the chart there.
     """
     xs = [x for each in series for x in each.x] + [mark.x for mark in marks] + [*x_range]
     ys = [y for each in series for y in each.y if math.isfinite(y)] or [0.0]
-    full = min([*ys, 0.0] if y_from_zero else ys), max(ys)
+    y_limits = y_within or (min([*ys, 0.0] if y_from_zero else ys), max(ys))
     kinds: list[MarkKind] = list(dict.fromkeys(mark.kind for mark in marks))
     # The title names the only line.
     named = enumerate(series) if len(series) > 1 else ()
@@ -97,8 +96,8 @@ def lines(
     swatch = Markup('<path class="mark {}" d="M14 2V-11"/>')
     entries += [(swatch.format(kind), kind) for kind in kinds]
     legend, height = _legend(entries)
-    axes = Axes((min(xs, default=0), max(xs, default=0)), y_within or full, height)
-    drawn = [legend, axes.draw(x_label), axes.draw_cut(full)]
+    axes = Axes((min(xs, default=0), max(xs, default=0)), y_limits, height)
+    drawn = [legend, axes.draw(x_label)]
     drawn += [_draw_marks(axes, kind, [m for m in marks if m.kind == kind]) for kind in kinds]
     drawn.append(axes.window([_line(axes, n % COLORS, each) for n, each in enumerate(series)]))
     attributes = Markup(' data-points="{}" data-area="{} {}"').format(
@@ -201,13 +200,6 @@ class Axes:
         parts.append(_text((LEFT + WIDTH - RIGHT) / 2, self.bottom + 34, x_label, "middle"))
         return Markup("").join(parts)
 
-    def draw_cut(self, full: Limits) -> Markup:
-        """How far the values go beyond the ends of the y axis: at the right, inside the area."""
-        (low, high), right = self.y_limits, WIDTH - RIGHT
-        top = _text(right, self.top + 12, f"up to {number(full[1])}", "end")
-        bottom = _text(right, self.bottom - 5, f"down to {number(full[0])}", "end")
-        return Markup("").join([top] * (full[1] > high) + [bottom] * (full[0] < low))
-
     def window(self, drawn: Sequence[Markup]) -> Markup:
         """The lines, of which only the parts within the area can be seen."""
         return Markup(
@@ -226,14 +218,9 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def tick_texts(ticks: Sequence[float]) -> list[str]:
-    """The ticks with as many decimals as they need: `0.25` and `0.50`, `10k` and `12k`."""
-    most = max(map(abs, ticks), default=0.0)
-    tolerance = 1e-4 * ((ticks[-1] - ticks[0]) or most) if ticks else 0.0
-    size, unit = (1000, "k") if most >= 10_000 else (1, "")
-    for digits in range(MAX_DECIMALS if most < MOST_WRITTEN else 0):
-        if all(abs(round(value / size, digits) * size - value) <= tolerance for value in ticks):
-            return [f"{value / size:,.{digits}f}{unit}" if value else "0" for value in ticks]
-    return [f"{value:.4g}" for value in ticks]
+    """The ticks as short numbers: `0.25` and `0.5`; `10k` and `12.5k` from 10,000 on."""
+    size, unit = (1000, "k") if max(map(abs, ticks), default=0) >= 10_000 else (1, "")
+    return [f"{value / size:,.6g}{unit}" if value else "0" for value in ticks]
 
 
 def _widened(limits: Limits) -> Limits:

@@ -35,7 +35,7 @@ def marked(reference: str, text: str) -> list[tuple[str, bool]]:
     """The parts of the text, and whether they differ from the reference.
 
     Words are compared, and single characters of scripts without spaces between words. The parts
-    are those of the normalized text, up to the length that a page shows.
+    make up the normalized text, up to the length that a page shows.
     """
     reference, text = normalize(reference), normalize(text)
     parts = split_words(text[:MAX_CHARACTERS])
@@ -106,6 +106,6 @@ def _scored(text: str) -> str:
 
 
 def few(items: Sequence[T], count: int) -> list[T]:
-    """The first, the last, and those between at about equal distances: `count` of them at most."""
+    """At most `count` items: the first, the last, and others at about equal distances."""
     places = np.linspace(0, len(items) - 1, min(count, len(items))).round().astype(int)
     return [items[place] for place in places.tolist()]

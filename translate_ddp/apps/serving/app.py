@@ -1,4 +1,4 @@
-"""The routes: those of LibreTranslate, and the page."""
+"""The routes of LibreTranslate, and the page."""
 
 import asyncio
 import re
@@ -189,7 +189,7 @@ class Service:
         return JSONResponse({name: [each[name] for each in answers] for name in answers[0]})
 
     def _is_reverse(self, wanted: TranslationRequest) -> bool:
-        """Whether the languages are those of the model's other direction.
+        """Whether the request is for the model's other direction.
 
         Raises HTTPException 400 if the model does not translate between them.
         """
@@ -200,12 +200,11 @@ class Service:
             raise HTTPException(400, f"{wanted.source} is not supported")
         if target is None:
             raise HTTPException(400, f"{wanted.target} is not supported")
-        for number in range(1 + translator.is_bidirectional):
-            if target == 1 - number and source in (None, number):
-                return number == 1
-        codes = (self.codes[place or 0] for place in (target, source))
-        to, origin = (f"{language_name(code)} ({code})" for code in codes)
-        raise HTTPException(400, f"{to} is not available as a target language from {origin}")
+        if source == target or target == 0 and not translator.is_bidirectional:
+            codes = self.codes[target], self.codes[source or 0]
+            to, origin = (f"{language_name(code)} ({code})" for code in codes)
+            raise HTTPException(400, f"{to} is not available as a target language from {origin}")
+        return target == 0
 
     def _answer(
         self, wanted: TranslationRequest, document: Document, lines: Found, reverse: bool

@@ -14,7 +14,7 @@ from translate_ddp.translator import Translation
 # JSON writes a character in up to 12 bytes (two escapes), and a form in up to as many.
 BYTES_PER_CHARACTER = 12
 OTHER_BYTES = 16_384  # of the other fields, and of the quotation marks of a list
-# Tokens of the source that are translated at once, since a request waits for those before it.
+# Source tokens that are translated at once: a request waits for the requests before it.
 BATCH_TOKENS = 750
 
 Found = list[list[Translation]]  # for each text its translations, best first

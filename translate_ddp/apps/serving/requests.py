@@ -5,6 +5,7 @@ Clients recognise errors by their texts: errors that LibreTranslate also has are
 
 import asyncio
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +26,7 @@ from translate_ddp.text import base_language
 DOCUMENTS = {"text": plain_text, "html": html_text}
 MISSING = "Invalid request: missing {} parameter"
 ALIASES = {"zt": "zh-Hant", "pb": "pt-BR"}  # codes of LibreTranslate's models
+MAX_DISTANCE = 5  # of varieties that differ in their region; other scripts are farther
 TOO_LONG = "Invalid request: request ({}) exceeds text limit ({})"
 
 
@@ -160,36 +162,19 @@ def _alternatives(fields: Mapping[str, Any], maximum: int) -> int:
 def find_language(code: str, pair: Sequence[str]) -> int | None:
     """Which language of a pair the code names, of two varieties the closest; None: neither.
 
-    Regions do not count, and scripts if both codes have one: en is en_US and en-GB; zh is zh_CN,
-    which is not zh-Hant.
+    Regions do not count, but scripts do: en is en_US and en-GB; zh is zh_CN, which is not zh-Hant.
     """
-    wanted, codes = plain(code), list(map(plain, pair))
-    places = [
-        place
-        for place, found in enumerate(codes)
-        if base_language(found) == base_language(wanted)
-        and len({script_of(found), script_of(wanted)} - {None}) < 2
-    ]
-
-    def distance(place: int) -> tuple[bool, bool]:
-        return codes[place] != wanted, script_of(codes[place]) != script_of(wanted)
-
-    return min(places, key=distance, default=None)
+    distances = [_distance(code, known) for known in pair]
+    place = distances.index(min(distances))
+    return place if distances[place] <= MAX_DISTANCE else None
 
 
-def plain(code: str) -> str:
-    """A code in lower case with hyphens, as pt-br of pt_BR and of pb."""
-    code = ALIASES.get(code.lower(), code).lower()
-    return code.replace("@latin", "-latn").replace("_", "-")
-
-
-def script_of(code: str) -> str | None:
-    """The script that a code names, or that its region implies, as Hant of zh-TW."""
+def _distance(one: str, other: str) -> float:
+    """The distance of two codes by `langcodes`: 0 if they mean the same."""
+    first, second = (ALIASES.get(code, code).replace("@latin", "-Latn") for code in (one, other))
     with suppress(langcodes.LanguageTagError):
-        language = langcodes.get(code)
-        if language.script or language.territory:
-            return language.maximize().script
-    return None
+        return langcodes.tag_distance(first, second)
+    return math.inf
 
 
 def public_codes(source: str, target: str) -> tuple[str, str]:

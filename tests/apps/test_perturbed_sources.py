@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from translate_ddp.training.robustness import describe_robustness, frequent_words, repeats_itself
+from translate_ddp.apps.commands.model_commands import Pairs
+from translate_ddp.apps.commands.validate import (
+    describe_perturbed,
+    frequent_words,
+    repeats_itself,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +42,11 @@ def test_repetition_is_up_to_four_words_three_times_in_a_row(text: str, expected
         ("", False),
     ],
 )
-def test_repetition_without_blanks_is_up_to_twelve_characters_five_times(text: str, expected: bool):
+def test_repetition_without_spaces_is_up_to_twelve_characters_five_times(text: str, expected: bool):
     assert repeats_itself(text, "zh_CN") is expected
 
 
-def test_sources_without_blanks_between_words_have_no_line_of_single_words():
+def test_sources_without_spaces_between_words_have_no_line_of_single_words():
     answers = {"你好。": "no no no", "再见": "bye"}
     sources, references = ["你好。", "再见"], ["hello.", "bye"]
     asked: list[str] = []
@@ -50,7 +55,7 @@ def test_sources_without_blanks_between_words_have_no_line_of_single_words():
         asked.extend(texts)
         return [answers.get(text, "boh") for text in texts]
 
-    lines = describe_robustness(translate, sources, references, ("zh", "en"))
+    lines = list(describe_perturbed(translate, Pairs(sources, references, ("zh", "en"))))
     assert [line.partition(":")[0] for line in lines][-1] == "no end punctuation"
     assert lines[0].endswith(" 50.0% repeat themselves")
     assert set(asked) == {"你好。", "你好", "再见"}
@@ -71,7 +76,7 @@ def test_lines_equal_those_computed_by_hand():
         return [answers.get(text, "boh") for text in texts]
 
     sources, references = ["One two three four.", "no no no"], ["uno due tre quattro.", "no no no"]
-    lines = describe_robustness(translate, sources, references, ("en", "it"))
+    lines = list(describe_perturbed(translate, Pairs(sources, references, ("en", "it"))))
     assert asked[:4] == [
         sources,
         ["one two three four.", "no no no"],
