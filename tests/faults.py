@@ -5,6 +5,10 @@ a rank reaches the point; with `time=3` the third time, with `until=5` also at e
 the fifth. It occurs on every rank, or with `rank=1` on rank 1 only.
 """
 
+import json
+
+from translate_ddp.runtime.fault_injection import POINTS, Fault
+
 
 def kill(at: str, time: int = 1, **where: int | None) -> str:
     """SIGKILL: the process ends at once."""
@@ -27,7 +31,7 @@ def hang(at: str, time: int = 1, **where: int | None) -> str:
 
 
 def sleep(seconds: float, at: str, time: int = 1, **where: int | None) -> str:
-    return _fault(f"sleep:{seconds:g}", at, time, **where)
+    return _fault("sleep", at, time, seconds, **where)
 
 
 def error(at: str, time: int = 1, **where: int | None) -> str:
@@ -60,11 +64,18 @@ def flip_bit(at: str, time: int = 1, **where: int | None) -> str:
 
 def several(*faults: str) -> str:
     """All of these faults."""
-    return " ".join(faults)
+    return json.dumps([each for fault in faults for each in json.loads(fault)])
 
 
 def _fault(
-    action: str, at: str, time: int, *, until: int | None = None, rank: int | None = None
+    action: str,
+    at: str,
+    time: int,
+    seconds: float = 1e6,
+    /,
+    *,
+    until: int | None = None,
+    rank: int | None = None,
 ) -> str:
-    times = f"{time}" if until is None else f"{time}-{until}"
-    return f"{at}:{times}{'' if rank is None else f'@{rank}'}={action}"
+    assert at in POINTS
+    return json.dumps([Fault(action, at, time, until or time, rank, seconds)])

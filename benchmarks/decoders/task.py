@@ -23,6 +23,7 @@ from translate_ddp.data.preparation import prepare
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import length_limit
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import (
     AugmentConfig,
     CheckpointConfig,
@@ -155,8 +156,8 @@ def prepare_task(
 
     The sentences are those of the file `source`, or, if '', of the corpus of the training run.
     """
-    checkpoint, _ = CheckpointStore(CheckpointConfig(str(model_folder))).find("latest")
-    task = Task(work, str(checkpoint.path.absolute()), [])
+    found = CheckpointStore(CheckpointConfig(str(model_folder))).find("latest", World())
+    task = Task(work, str(found.path.absolute()), [])
     trained = task.trained()
     if source:
         pairs = read_given_pairs(source, reference or source, ("src", "tgt"))

@@ -6,7 +6,6 @@ import pty
 import subprocess
 import sys
 import termios
-from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
 
@@ -35,13 +34,12 @@ def child(
     before: str = "",
     run_id: str = "r1",
     offset: LogOffset | None = None,
-    history: Sequence[tuple[int, dict[str, float]]] = (),
 ) -> list[str]:
     """The command of a process that opens a logbook in `tmp_path / "run"`, then runs `script`.
 
     The logbook has the console, metrics.jsonl and the `tracker`. `before` runs before it is opened.
     """
-    arguments = f"{run_id!r}, {{'lr': 0.5}}, logbook.message, {history!r}"
+    arguments = f"{run_id!r}, {{'lr': 0.5}}, logbook.message"
     opening = f"""
         folder = Path({str(tmp_path / "run")!r})
         logbook = Logbook()

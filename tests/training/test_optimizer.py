@@ -8,15 +8,12 @@ import pytest
 import torch
 
 from tests.helpers.faults import Run
-from tests.helpers.models import small_model
 from tests.helpers.runs import metrics
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import ModelConfig, OptimizerConfig
 from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.optimizer import (
-    allocate_moments,
-    allocated_size,
     build_optimizer,
     learning_rate,
 )
@@ -117,15 +114,6 @@ def test_biases_and_norms_have_no_weight_decay():
 def test_unusable_settings_are_rejected_by_name(wrong: dict[str, float]):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         OptimizerConfig(**wrong)  # pyright: ignore[reportArgumentType]
-
-
-@pytest.mark.parametrize("name", ["adamw", "muon"])
-def test_allocated_size_is_that_of_the_moments(name: Literal["adamw", "muon"]):
-    optimizer = build_optimizer(small_model(), OptimizerConfig(optimizer=name))
-    expected = allocated_size(optimizer)
-    allocate_moments(optimizer)
-    states = optimizer.state.values()
-    assert expected == sum(t.nbytes for s in states for n, t in s.items() if n != "step")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import choose_preset, with_preset
 from translate_ddp.quantities import counted
-from translate_ddp.run_record import METRICS_FILE, SETTINGS_FILE, LaunchFacts
+from translate_ddp.run_record import SETTINGS_FILE, LaunchFacts
 from translate_ddp.runtime.environment import keep_freed_memory
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.launch import is_restart, launch_names, record_launch
@@ -59,8 +59,7 @@ from translate_ddp.training.identity import (
     describe_environment,
     run_identity,
 )
-from translate_ddp.training.logbook import ConsoleSink, JsonlSink, Logbook, read_records
-from translate_ddp.training.metrics import Metric
+from translate_ddp.training.logbook import ConsoleSink, JsonlSink, Logbook
 from translate_ddp.training.optimizer import allocate_moments, build_optimizer
 from translate_ddp.training.report_sink import ReportSink, attention_of
 from translate_ddp.training.run_info import (
@@ -71,7 +70,7 @@ from translate_ddp.training.run_info import (
     report_end,
     tracker_config,
 )
-from translate_ddp.training.state import Position, RunInfo, RunState
+from translate_ddp.training.state import RunInfo, RunState
 from translate_ddp.training.step import OptimizerStep, reseed
 from translate_ddp.training.trackers import open_trackers
 from translate_ddp.training.trainer import Trainer
@@ -109,8 +108,7 @@ class Run:
 
         model = build_model(config, data, world)
         step = build_step(config, model, world)
-        if start.resumes:
-            allocate_moments(step.optimizer)
+        allocate_moments(step.optimizer)
         if start.found is not None:
             moments = step.optimizer if start.resumes else None
             load_into(start.found, world, model, moments)
@@ -157,7 +155,6 @@ class Start:
     found: FoundCheckpoint | None
     resumes: bool
     messages: list[str]
-    is_fork: bool = False  # from an earlier checkpoint or in another folder: it has a new run id
 
     @property
     def basis(self) -> RunState | None:
@@ -204,20 +201,13 @@ def find_preload(store: CheckpointStore, preload: str, world: World) -> Start:
     """The checkpoint that `preload` selects; of "latest" there may be none."""
     if not preload:
         return Start(None, False, ["Starting from scratch (--preload '')."])
-    messages: list[str] = []
-    if preload == "best":
-        newest = find_preload(store, "latest", world)
-        if newest.found is None:
-            raise UserError(f"No best epoch: {store.none_intact('latest', [])}")
-        messages, preload = newest.found.messages, store.best_epoch(newest.found.state)
-    found = find_on_nodes("looking for a checkpoint", partial(store.select, preload), world)
-    if isinstance(found, FoundCheckpoint):
-        return Start(found, True, [*messages, *found.messages, f"Resuming from {found}."])
-    if preload == "latest" and not found.damaged:
+    try:
+        found = store.find(preload, world)
+    except NoCheckpoint:
+        if preload != "latest":
+            raise
         return Start(None, False, [f"No checkpoint in {store.folder}: starting from scratch."])
-    if found.problem and not found.damaged:
-        raise UserError(found.problem)
-    raise store.none_intact(preload, found.damaged)
+    return Start(found, True, [*found.messages, f"Resuming from {found}."])
 
 
 def find_initial(settings: CheckpointConfig, world: World) -> Start:
@@ -228,14 +218,10 @@ def find_initial(settings: CheckpointConfig, world: World) -> Start:
             f"--init_from {path} is in the model folder, from which a new run moves the "
             "files of other runs: copy it elsewhere, or pass another --model_folder."
         )
-    found = find_on_nodes(
-        "looking for the initial weights",
-        lambda: select_path(path) if path.exists() else [],
-        world,
-    )
-    if isinstance(found, NoCheckpoint):
-        problem = found.damaged[0][1] if found.damaged else "there is no such file"
-        raise UserError(found.problem or f"--init_from {path} cannot be used: {problem}.")
+    found, damaged = find_on_nodes(lambda: select_path(path) if path.exists() else [], world)
+    if found is None:
+        problem = damaged[0][1] if damaged else "there is no such file"
+        raise UserError(f"--init_from {path} cannot be used: {problem}.")
     of = f"{found} ({found.state.position})"
     message = f"New run with the weights, model settings and tokenizer of {of}."
     return Start(found, False, [*found.messages, message])
@@ -325,8 +311,9 @@ def identify(config: Config, data: PreparedData, start: Start, world: World) -> 
         run_id, folder = state.run.run_id, store.folder.resolve()
         # An archive made after the state was saved contains later checkpoints.
         is_elsewhere = start.found.path.parent.resolve() != folder
-        start.is_fork = archives > state.run.archives or is_elsewhere
-        if start.is_fork:  # not random: the same again if the run is killed before it saves
+        if (
+            archives > state.run.archives or is_elsewhere
+        ):  # not random: the same again if the run is killed before it saves
             run_id = hashlib.sha256(f"{run_id} {archives} {folder}".encode()).hexdigest()[:8]
     return RunInfo(run_id, settings, identity, history or [], archives, longest, learnt)
 
@@ -419,20 +406,10 @@ def open_logbook(
     logbook.sinks += [ConsoleSink(), metrics]
     logbook.offset, logbook.last_time = metrics.offset, metrics.last_time
     published = tracker_config(info.config, model, world)
-    last_step = state.position.global_step if state and start.is_fork else 0
-    history = read_records(folder.path, last_step) if last_step else []
-    of_run = folder.path, info.run_id, published, message, history
-    logbook.sinks += open_trackers(config.logbook, *of_run)
-
-    def close_report() -> None:
-        for sink in logbook.sinks:
-            if isinstance(sink, ReportSink):
-                sink.close(RECORD_SECONDS, failed=True)
-
-    at_end, seconds = world.supervisor.at_end, 1.5 * UPLOAD_SECONDS
-    at_end(lambda _: close_report(), 1.5 * RECORD_SECONDS)
+    logbook.sinks += open_trackers(config.logbook, folder.path, info.run_id, published, message)
     # Not in another thread, as the main thread may use them.
-    at_end(lambda _: logbook.close(UPLOAD_SECONDS, failed=True), seconds, in_main_thread=True)
+    close = lambda _: logbook.close(UPLOAD_SECONDS, failed=True)  # noqa: E731
+    world.supervisor.at_end(close, 1.5 * UPLOAD_SECONDS, in_main_thread=True)
     return logbook
 
 
@@ -444,32 +421,13 @@ def resume(trainer: Trainer, state: RunState, config: Config) -> list[str]:
     trainer.resume(state)
     if trainer.is_finished():
         return [*messages, NO_STEP_LEFT]
-    store = trainer.checkpoints.store
-    trainer.position, best = choose_best(trainer.position, trainer.metric, store, world)
-    return messages + best
-
-
-def choose_best(
-    position: Position, metric: Metric, store: CheckpointStore, world: World
-) -> tuple[Position, list[str]]:
-    """If `best_metric` has changed, choose the best epoch that has a file; and a message."""
-    name = metric.name
-    if position.best_metric in ("", name):
-        return position, []
-
-    def work() -> Position:
-        best, epochs = position, {c.step: c.epoch for c in store.list() if c.epoch}
-        for step, scores in read_records(store.folder, position.global_step):
-            if step in epochs and f"validation/{name}" in scores:
-                best = best.with_score(epochs[step], scores[f"validation/{name}"], metric)
-        return best
-
-    best = world.on_main("choosing the best epoch", work)
-    return best, [
-        f"Best epoch by {name}, of those with a file and a score in {METRICS_FILE}: "
-        f"{best.best_epoch if best.best_metric == name else 'none yet'}. The file of epoch "
-        f"{position.best_epoch}, the best by {position.best_metric}, is kept."
-    ]
+    position, name = state.position, trainer.metric.name
+    if position.best_metric not in ("", name):
+        messages.append(
+            f"The best epoch by {name} is chosen among the next epochs. The file of epoch "
+            f"{position.best_epoch}, the best by {position.best_metric}, is kept."
+        )
+    return messages
 
 
 def announce(config: Config, trainer: Trainer, folder: RunFolder, notices: Sequence[str]) -> None:
@@ -492,7 +450,7 @@ def announce(config: Config, trainer: Trainer, folder: RunFolder, notices: Seque
 
 def open_report(launch: LaunchFacts, trainer: Trainer) -> None:
     """Record the run from now on, and write its report."""
-    logbook = trainer.logbook
+    logbook, supervisor = trainer.logbook, trainer.world.supervisor
     sink = ReportSink(
         trainer.checkpoints.folder.path,
         launch,
@@ -502,3 +460,5 @@ def open_report(launch: LaunchFacts, trainer: Trainer) -> None:
     )
     metrics = [type(each) for each in logbook.sinks].index(JsonlSink)
     logbook.sinks.insert(metrics + 1, sink)  # before trackers, which may be slow to close
+    close = lambda _: sink.close(RECORD_SECONDS, failed=True)  # noqa: E731
+    supervisor.at_end(close, 1.5 * RECORD_SECONDS)

@@ -15,15 +15,13 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from translate_ddp.optional_dependency import import_optional
 from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.settings import LogbookConfig, WandbMode
 from translate_ddp.training.logbook import Sample, Sink, shown_samples
-
-History = Sequence[tuple[int, Mapping[str, float]]]  # earlier records of a run, by step
 
 # Start and end of W&B take at most 30 s each.
 START_SECONDS = 27.0
@@ -42,16 +40,14 @@ def open_trackers(
     run_id: str,
     config: Mapping[str, Any],
     message: Callable[[str], None],
-    history: History,
 ) -> list[Sink]:
     """The trackers of a run that its settings name. They log to the run `run_id`.
 
-    `config` is published, `message` prints failures, `history` holds earlier records of this run
-    that the trackers do not have under this id.
+    `config` is published, `message` prints failures.
     """
-    sinks: list[Sink] = [WandbSink(settings, folder, run_id, config, message, history)]
+    sinks: list[Sink] = [WandbSink(settings, folder, run_id, config, message)]
     if project := settings.trackio_project:
-        sinks.append(TrackioSink(project, run_id, config, message, history))
+        sinks.append(TrackioSink(project, run_id, config, message))
     return sinks
 
 
@@ -61,7 +57,7 @@ class TrackerSink(Sink, ABC):
     name = ""  # of the tracker, in messages
     start_seconds = end_seconds = 20.0
 
-    def __init__(self, message: Callable[[str], None], history: History) -> None:
+    def __init__(self, message: Callable[[str], None]) -> None:
         self.status = ""
         self.upload = ""  # the command that uploads what is on disk
         self._message = message
@@ -71,8 +67,6 @@ class TrackerSink(Sink, ABC):
             self._run = self._thread.result(self.start, self.start_seconds)
         except (Exception, SystemExit) as error:
             self._give_up(error)
-        for step, scalars in history:
-            self.log(step, scalars)
 
     @abstractmethod
     def start(self) -> Any:
@@ -155,15 +149,14 @@ class TrackioSink(TrackerSink):
         run_id: str,
         config: Mapping[str, Any],
         message: Callable[[str], None],
-        history: History = (),
     ) -> None:
         self.project = project
         self._arguments = {"name": run_id, "config": dict(config), "resume": "allow"}
-        super().__init__(message, history)
+        super().__init__(message)
 
     def start(self) -> Any:
         # trackio keeps its current run per thread: the module is what has `log` and `finish`.
-        library = import_module("trackio")
+        library = import_optional("trackio", "requirements-trackio.txt")
         library.init(self.project, embed=False, **self._arguments)
         self.status = f"trackio project {self.project}"
         return library
@@ -184,7 +177,6 @@ class WandbSink(TrackerSink):
         run_id: str,
         config: Mapping[str, Any],
         message: Callable[[str], None],
-        history: History = (),
     ) -> None:
         self.start_seconds, self.end_seconds = START_SECONDS, END_SECONDS
         self._mode, self._folder, self._warning = resolve_mode(settings.wandb_mode), folder, ""
@@ -200,7 +192,7 @@ class WandbSink(TrackerSink):
             self.status, self._run = "", None
             return
         keep_files_in(folder / "wandb" / "cache")
-        super().__init__(message, history)
+        super().__init__(message)
         if self._warning:
             message(self._warning)
 
