@@ -41,7 +41,7 @@ class Metric:
     """Of sources, predictions, references and the target language; None for the loss, which the
     model computes."""
     of_words: bool = False
-    """Whether it counts words, so that it is not computed for a language without blanks."""
+    """Whether it counts words, so that it is not computed for a language without spaces."""
 
     def is_better(self, score: float, best: float) -> bool:
         """Whether `score` is better than `best`. Any score is better than NaN."""
@@ -60,13 +60,14 @@ def bleu(sources: Texts, predictions: Texts, references: Texts, language: str) -
 def bleu_of(language: str) -> sacrebleu.BLEU:
     """sacreBLEU's BLEU with its tokenizer of the language.
 
-    Without the extras sacrebleu[ja] and sacrebleu[ko], it compares characters of these languages.
+    Without the optional dependencies sacrebleu[ja] and sacrebleu[ko], it compares characters of
+    these languages.
     """
     import sacrebleu
 
     try:
         return sacrebleu.BLEU(tokenize=BLEU_TOKENIZERS.get(base_language(language), "13a"))
-    except RuntimeError:  # an extra is not installed
+    except RuntimeError:  # an optional dependency is not installed
         return sacrebleu.BLEU(tokenize="char")
 
 
@@ -133,10 +134,9 @@ def with_units(scalars: Mapping[str, float]) -> str:
     )
 
 
-def metrics_of(language: str, metrics: Sequence[Metric] | None = None) -> list[Metric]:
-    """The metrics that are computed for a target language, of `metrics` or of all in training."""
-    among = METRICS if metrics is None else metrics
-    return [metric for metric in among if separates_words(language) or not metric.of_words]
+def metrics_of(language: str, metrics: Sequence[Metric] = METRICS) -> list[Metric]:
+    """Those of the metrics that are computed for a target language."""
+    return [metric for metric in metrics if separates_words(language) or not metric.of_words]
 
 
 def find_metric(name: str, language: str) -> Metric:
@@ -157,12 +157,9 @@ def score_texts(
     predictions: Texts,
     references: Texts,
     language: str,
-    metrics: Sequence[Metric] | None = None,
+    metrics: Sequence[Metric] = METRICS,
 ) -> dict[str, float]:
-    """The `metrics`, or all of training, of translations into `language`, by name.
-
-    The texts are normalized before.
-    """
+    """The scores of translations into `language`, by name. The texts are normalized before."""
     sources, predictions, references = (
         [normalize(text) for text in texts] for texts in (sources, predictions, references)
     )

@@ -17,7 +17,7 @@ VARIANTS: dict[str, Callable[[str, str], str]] = {
 NUM_WORDS = 200  # the most frequent ones of the sources
 PUNCTUATION = END_PUNCTUATION + ",:()[]\"'‘’“”„«»¿¡"  # around a word
 MORE_CHARACTERS = 30  # than a single word: a longer translation of it is hardly one
-# A repetition: the longest unit, and how often it occurs in a row. In languages without blanks
+# A repetition: the longest unit, and how often it occurs in a row. In languages without spaces
 # between words, units are characters, and tripled ones may be words.
 OF_WORDS, OF_CHARACTERS = (4, 3), (12, 5)
 
@@ -32,7 +32,7 @@ def describe_robustness(
 
     Single words have no references. Reported are the shares of their translations that repeat
     themselves, and of those that are more than `MORE_CHARACTERS` longer than the word. A source
-    language without blanks between words has none.
+    language without spaces between words has none.
     """
     lang_src, lang_tgt = languages
 
@@ -64,7 +64,7 @@ def describe_robustness(
 
 
 def frequent_words(sources: Sequence[str], language: str) -> list[str]:
-    """The most frequent words of the sources between blanks, in lower case, without numbers."""
+    """The most frequent words of the sources between spaces, in lower case, without numbers."""
     words = (word.strip(PUNCTUATION) for line in sources for word in lower(line, language).split())
     counts = Counter(word for word in words if any(map(str.isalpha, word)))
     return [word for word, _ in counts.most_common(NUM_WORDS)]
@@ -73,7 +73,7 @@ def frequent_words(sources: Sequence[str], language: str) -> list[str]:
 def repeats_itself(text: str, language: str) -> bool:
     """Whether up to four words occur three times in a row, as in "no no no".
 
-    In languages without blanks between words: up to twelve characters, five times in a row.
+    In languages without spaces between words: up to twelve characters, five times in a row.
     """
     units, (longest, times) = text.split(), OF_WORDS
     if not separates_words(language):

@@ -101,7 +101,8 @@ class Run:
             check_languages(start.state, config.corpus)
         config, notices = choose_settings(config, given, start, folder.path / "data", world)
 
-        tokenizer = start.basis.tokenizer if config.checkpoint.init_from and start.basis else ""
+        source = start.source_state if config.checkpoint.init_from else None
+        tokenizer = source.tokenizer if source is not None else ""
         data = prepare_data(config, folder.path / "data", world, tokenizer)
         info = identify(config, data, start, world)
         notices += start.messages + describe_initial_weights(config, data, start)
@@ -157,13 +158,13 @@ class Start:
     messages: list[str]
 
     @property
-    def basis(self) -> RunState | None:
+    def source_state(self) -> RunState | None:
         return self.found.state if self.found is not None else None
 
     @property
     def state(self) -> RunState | None:
         """The state to resume."""
-        return self.basis if self.resumes else None
+        return self.source_state if self.resumes else None
 
 
 def find_start(settings: CheckpointConfig, world: World) -> Start:
@@ -250,8 +251,8 @@ def choose_settings(
         notices = [f"Chose --preset {preset} for {counted(pairs, 'training pair')}."]
     vocab_size = max(size, config.tokenizer.vocab_size)
     config = replace(config, tokenizer=replace(config.tokenizer, vocab_size=vocab_size))
-    if config.checkpoint.init_from and start.basis is not None:
-        config = adopt_settings(config, start.basis, given)
+    if config.checkpoint.init_from and start.source_state is not None:
+        config = adopt_settings(config, start.source_state, given)
     return config, notices
 
 
@@ -301,8 +302,8 @@ def identify(config: Config, data: PreparedData, start: Start, world: World) -> 
     record_begin(store.folder, world)
 
     longest, learnt = data.longest_source, data.abbreviations
-    if (basis := start.basis) is not None:
-        longest, known = max(longest, basis.run.longest_source), basis.run.abbreviations
+    if (source := start.source_state) is not None:
+        longest, known = max(longest, source.run.longest_source), source.run.abbreviations
         learnt = known | {of: sorted({*all_, *known.get(of, ())}) for of, all_ in learnt.items()}
     archives = world.on_main("counting archives", store.count_archives)
     if state is None or start.found is None:
