@@ -6,6 +6,7 @@ the fifth. It occurs on every rank, or with `rank=1` on rank 1 only.
 """
 
 import json
+from typing import Any
 
 from translate_ddp.runtime.fault_injection import POINTS, Fault
 
@@ -64,7 +65,7 @@ def flip_bit(at: str, time: int = 1, **where: int | None) -> str:
 
 def several(*faults: str) -> str:
     """All of these faults."""
-    return json.dumps([each for fault in faults for each in json.loads(fault)])
+    return _dumps([each for fault in faults for each in json.loads(fault)])
 
 
 def _fault(
@@ -78,4 +79,8 @@ def _fault(
     rank: int | None = None,
 ) -> str:
     assert at in POINTS
-    return json.dumps([Fault(action, at, time, until or time, rank, seconds)])
+    return _dumps([Fault(action, at, time, until or time, rank, seconds)])
+
+
+def _dumps(faults: list[Any]) -> str:
+    return json.dumps(faults, separators=(",", ":"))  # without spaces: tests append flags
