@@ -32,6 +32,11 @@ pytest_plugins = [
 ]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files whose tests wait for processes come first: the last ones would keep one worker busy."""
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/runtime", "tests/training")))
+
+
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_corpus(tmp_path_factory.mktemp("corpus"))

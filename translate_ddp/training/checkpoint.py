@@ -1,8 +1,8 @@
 """The checkpoints of a run: list, select, verify, load, save, prune, archive.
 
 A checkpoint is one file, whose name holds its step, its epoch and the start of its sha256
-(`checkpoint_name`). `CheckpointStore` knows one folder and no ranks. The functions after it work
-on all nodes, which need not share a disk: `find_on_nodes` chooses a file that one node has, and
+(`checkpoint_name`). `CheckpointStore` has those of one folder. The functions after it work on all
+nodes, which need not share a disk: `find_on_nodes` chooses a file that one node has, and
 `load_into` sends it to all ranks. `CheckpointWriter` saves during training.
 
 Another node may change a folder on a shared disk, and a listing of such a disk may be old: a file
