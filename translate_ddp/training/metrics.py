@@ -134,9 +134,10 @@ def with_units(scalars: Mapping[str, float]) -> str:
     )
 
 
-def metrics_of(language: str, metrics: Sequence[Metric] = METRICS) -> list[Metric]:
-    """Those of the metrics that are computed for a target language."""
-    return [metric for metric in metrics if separates_words(language) or not metric.of_words]
+def metrics_of(language: str, metrics: Sequence[Metric] | None = None) -> list[Metric]:
+    """Those of the metrics, or of all in training, that are computed for a target language."""
+    among = METRICS if metrics is None else metrics
+    return [metric for metric in among if separates_words(language) or not metric.of_words]
 
 
 def find_metric(name: str, language: str) -> Metric:
@@ -157,9 +158,12 @@ def score_texts(
     predictions: Texts,
     references: Texts,
     language: str,
-    metrics: Sequence[Metric] = METRICS,
+    metrics: Sequence[Metric] | None = None,
 ) -> dict[str, float]:
-    """The scores of translations into `language`, by name. The texts are normalized before."""
+    """The `metrics`, or all of training, of translations into `language`, by name.
+
+    The texts are normalized before.
+    """
     sources, predictions, references = (
         [normalize(text) for text in texts] for texts in (sources, predictions, references)
     )
