@@ -50,9 +50,10 @@ def test_higher_patience_resumes_the_run(stopped: Run):
     assert_same_run(straight.folder, stopped.folder)
 
 
-def test_patience_counts_from_a_change_of_the_metric(stopped: Run):
-    output = stopped.start(*FLAGS, "--best_metric", "cer").succeed()
-    assert "Finished at epoch 6, " in output and "no better cer since epoch 4" in output
+def test_patience_counts_the_epochs_before_a_change_of_the_metric(stopped: Run):
+    for patience, last in (("2", 3), ("3", 4)):
+        output = stopped.start(*FLAGS, "--best_metric", "cer", "--patience", patience).succeed()
+        assert f"Finished at epoch {last}, " in output and "no better cer since epoch 1" in output
 
 
 def test_lower_patience_ends_a_resumed_run_after_its_epoch(run: Run):

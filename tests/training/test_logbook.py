@@ -1,7 +1,6 @@
 """The logbook and its sinks; metrics.jsonl loses no record and continues after a resume."""
 
 import io
-import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from translate_ddp.training.logbook import (
     Sample,
     Sink,
     choose_samples,
+    read_records,
     shown_samples,
 )
 from translate_ddp.training.state import LogOffset
@@ -204,12 +204,24 @@ def test_new_run_does_not_append_to_the_records_of_another(tmp_path: Path):
     assert records(tmp_path) == [{"step": 10}]
 
 
-def test_numbers_that_json_lacks_are_strings(tmp_path: Path):
-    with open_logbook(tmp_path) as logbook:
-        for step, loss in enumerate((2.5, math.inf, -math.inf, math.nan)):
-            logbook.log(step, {"train/loss": loss})
-    losses = [record["train/loss"] for record in records(tmp_path)]
-    assert losses == [2.5, "inf", "-inf", "nan"]
+def test_records_up_to_a_step_are_read_as_they_were_logged(tmp_path: Path):
+    logged = [
+        (10, {"train/loss": 2.5, "epoch": 0.5}),
+        (20, {"train/loss": float("inf"), "train/nll": float("-inf"), "epoch": 1.0}),
+        (20, {"validation/loss": 1.5, "epoch": 1.0}),
+        (30, {"train/loss": float("nan")}),
+    ]
+    sink = JsonlSink(tmp_path, None, print)
+    for step, scalars in logged:
+        sink.log(step, scalars)
+    sink.close(1.0, failed=False)
+    assert read_records(tmp_path, last_step=20) == logged[:3]
+    with sink.path.open("a") as file:
+        file.write('{"step": 20, "time"\n[]\n{"time": 1.0}\n{"step": 5, "time": 1, "a": "?"}\n')
+    assert read_records(tmp_path, last_step=20) == logged[:3]  # edited lines are left out
+    sink.path.write_text("".join(sink.path.read_text().splitlines(keepends=True)[:4]))
+    numbers = [records(tmp_path)[n]["train/loss"] for n in (0, 1, 3)]
+    assert numbers == [2.5, "inf", "nan"]  # JSON lacks the others
 
 
 @pytest.mark.parametrize(
