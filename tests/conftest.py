@@ -12,9 +12,12 @@ import pytest
 from tests.helpers import gpus as gpus  # hides them
 from tests.helpers.nodes import two_nodes
 from tests.helpers.tiny_run import TINY_RUN, write_corpus
+from translate_ddp.data.languages import language_identifier
 from translate_ddp.runtime.environment import set_defaults
 
 set_defaults(os.environ)  # as train.py does, before torch is imported
+# A run releases the memory of the model, which takes 0.7 s to load, after each corpus.
+setattr(language_identifier, "cache_clear", lambda: None)  # noqa: B010
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the other cores have tests of their own
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -27,6 +30,11 @@ pytest_plugins = [
     "tests.helpers.no_skips",
     "tests.helpers.wandb_server",
 ]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files whose tests wait for processes come first: the last ones would keep one worker busy."""
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/runtime", "tests/training")))
 
 
 @pytest.fixture(scope="session")

@@ -5,14 +5,28 @@ a rank reaches the point; with `time=3` the third time, with `until=5` also at e
 the fifth. It occurs on every rank, or with `rank=1` on rank 1 only.
 """
 
+import json
 from functools import partial
+from typing import Any
+
+from translate_ddp.runtime.fault_injection import POINTS, Fault
 
 
 def _fault(
-    action: str, at: str, time: int = 1, *, until: int | None = None, rank: int | None = None
+    action: str,
+    at: str,
+    time: int = 1,
+    *,
+    seconds: float = 1e6,
+    until: int | None = None,
+    rank: int | None = None,
 ) -> str:
-    times = f"{time}" if until is None else f"{time}-{until}"
-    return f"{at}:{times}{'' if rank is None else f'@{rank}'}={action}"
+    assert at in POINTS
+    return _dumps([Fault(action, at, time, until or time, rank, seconds)])
+
+
+def _dumps(faults: list[Any]) -> str:
+    return json.dumps(faults, separators=(",", ":"))  # without spaces: tests append flags
 
 
 kill = partial(_fault, "kill")  # SIGKILL: the process ends at once
@@ -28,9 +42,9 @@ disk_error = _fault  # an error of the operating system by its name: eio, erofs,
 
 
 def sleep(seconds: float, at: str, time: int = 1, **where: int | None) -> str:
-    return _fault(f"sleep:{seconds:g}", at, time, **where)
+    return _fault("sleep", at, time, seconds=seconds, **where)
 
 
 def several(*faults: str) -> str:
     """All of these faults."""
-    return " ".join(faults)
+    return _dumps([each for fault in faults for each in json.loads(fault)])

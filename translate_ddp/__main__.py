@@ -18,7 +18,7 @@ from translate_ddp.apps import commands
 from translate_ddp.apps.commands.command_line import parse
 from translate_ddp.console import open_closed_streams
 from translate_ddp.errors import report_errors
-from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
+from translate_ddp.runtime.fault_injection import configure_faults
 from translate_ddp.runtime.launch import is_first_process, read_launch
 
 USAGE = "usage: python -m translate_ddp COMMAND [--help]"
@@ -59,7 +59,7 @@ def main() -> None:
     prints = is_first_process(os.environ)
     with report_errors(prints):
         try:
-            configure_faults(os.environ.get(VARIABLE, ""), read_launch(os.environ).rank)
+            configure_faults(os.environ, read_launch(os.environ).rank)
             config, run = load(name)
             run(parse(config, flags, f"python -m translate_ddp {name}", prints))
         except BrokenPipeError:

@@ -20,6 +20,7 @@ from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import length_limit
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, CorpusConfig, ModelConfig
 from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.training.open_checkpoint import saved_model
@@ -146,8 +147,8 @@ def prepare_task(
 
     The sentences are those of the file `source`, or, if '', of the embedded demo.
     """
-    checkpoint, _ = CheckpointStore(CheckpointConfig(str(model_folder))).find("latest")
-    path = checkpoint.path.absolute()
+    found = CheckpointStore(CheckpointConfig(str(model_folder))).find("latest", World())
+    path = found.path.absolute()
     trained = Trained(load(path))
     given = source or "demo:validation", reference or source, ("en", "it")
     sources, references = read_given_pairs(*given)

@@ -16,6 +16,7 @@ from tests.helpers.processes import free_port, wait_until
 from tests.helpers.served import Client, served
 from translate_ddp.apps.serving.server import ServedModel, listen
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.translator import Translator
@@ -26,7 +27,7 @@ TEXTS = [" ".join(RANDOM.choices(WORDS, k=RANDOM.randint(1, 7))) for _ in range(
 
 
 def checkpoint(folder: Path, epoch: int) -> Path:
-    return CheckpointStore(CheckpointConfig(str(folder))).find(str(epoch))[0].path
+    return CheckpointStore(CheckpointConfig(str(folder))).find(str(epoch), World()).path
 
 
 @pytest.fixture

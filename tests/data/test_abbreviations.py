@@ -13,6 +13,7 @@ from translate_ddp.data.sentences import learn_abbreviations, split_sentences
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, Config, MixConfig
 from translate_ddp.training.checkpoint import FoundCheckpoint
+from translate_ddp.training.checkpoint_name import Checkpoint
 from translate_ddp.training.identity import run_identity
 from translate_ddp.training.run import Start, identify
 
@@ -113,7 +114,7 @@ def test_run_has_the_abbreviations_of_its_corpus_and_of_its_checkpoint(
     def learnt(known: dict[str, list[str]], in_corpus: dict[str, list[str]]) -> object:
         basis = make_state()
         basis.run.abbreviations, basis.run.identity = known, identity
-        file = tmp_path / "tmodel_step_00000001-0.pt"
+        file = Checkpoint(tmp_path / "tmodel_step_00000001-0.pt", 1, None)
         found = FoundCheckpoint(file, 0, True, basis, [])
         data.abbreviations = in_corpus
         config = Config(checkpoint=CheckpointConfig(str(tmp_path)))

@@ -6,23 +6,17 @@ import pty
 import subprocess
 import sys
 import termios
-from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
 
 from tests.helpers.commands import ROOT
 from translate_ddp.training.state import LogOffset
 
-WANDB = "WandbSink(LogbookConfig(wandb_mode={mode!r}, wandb_group='g1'), folder, {arguments})"
-TRACKIO = "TrackioSink('p1', {arguments})"
 IMPORTS = """
     from pathlib import Path
     from translate_ddp.settings import LogbookConfig
-    from translate_ddp.training.logbook import Logbook, Sample
-    from translate_ddp.training.logbook import ConsoleSink
-    from translate_ddp.training.logbook import JsonlSink
-    from translate_ddp.training.trackers import TrackioSink
-    from translate_ddp.training.trackers import WandbSink
+    from translate_ddp.training.logbook import ConsoleSink, JsonlSink, Logbook, Sample, Sink
+    from translate_ddp.training.trackers import open_trackers
     from translate_ddp.training.state import LogOffset
 """
 
@@ -30,24 +24,27 @@ IMPORTS = """
 def child(
     tmp_path: Path,
     script: str,
-    tracker: str = WANDB,
     mode: str = "disabled",
+    project: str = "",
     before: str = "",
     run_id: str = "r1",
     offset: LogOffset | None = None,
-    history: Sequence[tuple[int, dict[str, float]]] = (),
 ) -> list[str]:
     """The command of a process that opens a logbook in `tmp_path / "run"`, then runs `script`.
 
-    The logbook has the console, metrics.jsonl and the `tracker`. `before` runs before it is opened.
+    The logbook has the console, metrics.jsonl and the `tracker`: W&B in this mode, or trackio with
+    this project. `before` runs before it is opened.
     """
-    arguments = f"{run_id!r}, {{'lr': 0.5}}, logbook.message, {history!r}"
+    settings = f"wandb_mode={mode!r}, wandb_group='g1', trackio_project={project!r}"
     opening = f"""
         folder = Path({str(tmp_path / "run")!r})
         logbook = Logbook()
         logbook.sinks += [ConsoleSink(), JsonlSink(folder, {offset!r}, logbook.message)]
-        tracker = {tracker.format(mode=mode, arguments=arguments)}
-        logbook.sinks.append(tracker)
+        opened = open_trackers(
+            LogbookConfig({settings}), folder, {run_id!r}, {{"lr": 0.5}}, logbook.message
+        )
+        tracker = [Sink(), *opened][-1]
+        logbook.sinks += opened
     """
     parts = [IMPORTS, before, opening, script, "logbook.close()"]
     return [sys.executable, "-c", "\n".join(dedent(part) for part in parts)]

@@ -36,6 +36,10 @@ class Run:
         folder = self.folder.parent / name
         return Run(self.flags, folder, self.uninterrupted, self.folder / "data")
 
+    def continue_from(self, other: "Run") -> None:
+        """Begin with a copy of what the other run has written."""
+        shutil.copytree(other.folder, self.folder, dirs_exist_ok=True)
+
     @property
     def status(self) -> dict[str, Any]:
         return status(self.folder)
@@ -57,16 +61,16 @@ class Run:
 
 @pytest.fixture(scope="session")
 def uninterrupted(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
-    """The finished run of `epochs` epochs on `size` ranks."""
-    runs: dict[tuple[int, int], Run] = {}
+    """The finished run of `epochs` epochs on `size` ranks, with these further flags."""
+    runs: dict[tuple[int, int, tuple[str, ...]], Run] = {}
 
-    def finished_run(size: int = 1, epochs: int = 2) -> Run:
-        if (size, epochs) not in runs:
+    def finished_run(size: int = 1, epochs: int = 2, *flags: str) -> Run:
+        if (size, epochs, flags) not in runs:
             folder = tmp_path_factory.mktemp("uninterrupted") / "model"
             run = Run([*TINY_RUN, "--dataset", corpus], folder, finished_run, None)
-            runs[size, epochs] = run
-            run.start("--num_epochs", str(epochs), size=size).succeed()
-        return runs[size, epochs]
+            runs[size, epochs, flags] = run
+            run.start("--num_epochs", str(epochs), *flags, size=size).succeed()
+        return runs[size, epochs, flags]
 
     return finished_run
 
@@ -86,7 +90,7 @@ def trained(uninterrupted: Callable[..., Run]) -> Path:
 @pytest.fixture
 def finished(run: Run, uninterrupted: Callable[..., Run]) -> Run:
     """A copy of the finished run of two epochs on one rank."""
-    shutil.copytree(uninterrupted().folder, run.folder, dirs_exist_ok=True)
+    run.continue_from(uninterrupted())
     return run
 
 

@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from translate_ddp.runtime import peers, supervisor
 from translate_ddp.runtime.launch import Launch
-from translate_ddp.runtime.peers import Meeting, Peers
+from translate_ddp.runtime.peers import Peers, Rendezvous
 from translate_ddp.runtime.supervisor import Supervisor
 from translate_ddp.runtime.world import raise_descriptor_limit
 
@@ -127,7 +127,7 @@ def join(port: int, rank: int, size: int) -> Rank:
     """As `meet`, with stores that count."""
     launch = Launch(rank, size)
     first = CountingStore(dist.TCPStore(HOST, port, is_master=False))
-    name = Meeting(launch, TIMEOUT_SECONDS).agree_on_name(first)
+    name = Rendezvous(launch, TIMEOUT_SECONDS).agree_on_name(first)
     second = dist.TCPStore(HOST, port, is_master=False)
     store = CountingStore(dist.PrefixStore(f"{name}/peers", second))
     return Rank(rank, Supervisor(launch), Peers(store, rank, size), first, store)

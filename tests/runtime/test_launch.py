@@ -28,8 +28,6 @@ def test_variables_of_torchrun():
     variables = TORCHRUN | {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
     assert read_launch(variables) == Launch(5, 8, local_rank=1, local_size=4, node=4)
     assert read_launch(variables | {"GROUP_RANK": "1"}).node == 1
-    restarts = {"TORCHELASTIC_RESTART_COUNT": "1", "SLURM_RESTART_COUNT": "2"}  # a requeued job
-    assert read_launch(variables | restarts).restarts == 3
     assert read_launch(variables | {"TORCHELASTIC_RUN_ID": "none"}).under_torchrun
 
 

@@ -17,8 +17,8 @@ from translate_ddp.runtime import peers as module
 from translate_ddp.runtime.launch import Launch
 from translate_ddp.runtime.peers import (
     Heartbeat,
-    Meeting,
     Peers,
+    Rendezvous,
     Termination,
     address,
     check_same_device,
@@ -95,7 +95,7 @@ def test_ranks_of_each_start_share_a_new_name_in_the_same_store():
     store, names = HashStore(), []
     for _ in range(3):
         with ThreadPoolExecutor(3) as pool:
-            meetings = [Meeting(Launch(rank, 3), 60.0) for rank in range(3)]
+            meetings = [Rendezvous(Launch(rank, 3), 60.0) for rank in range(3)]
             (name,) = set(pool.map(lambda meeting: meeting.agree_on_name(store), meetings))
             names.append(name)
     assert len(set(names)) == 3

@@ -15,6 +15,7 @@ import torch
 from tests.helpers.runs import assert_same_tree, damage
 from tests.helpers.states import make_state
 from translate_ddp.errors import NotSaved, UserError
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training import checkpoint
 from translate_ddp.training.checkpoint import CheckpointStore, load
@@ -55,17 +56,18 @@ def test_latest_is_found_by_step_not_by_time(store: CheckpointStore):
     store.save(make_state(10))  # the same step, before its epoch was finished
     os.utime(newest, (0, 0))
     os.utime(older, (2e9, 2e9))
-    found, passed_over = store.find("latest")
+    found = store.find("latest", World())
     assert found.path == newest
-    assert passed_over == []
+    assert found.messages == []
 
 
 def test_damaged_file_is_passed_over_with_one_message(store: CheckpointStore):
     older, newer = store.save(make_state(1)), store.save(make_state(2))
     newer.write_bytes(newer.read_bytes() + b"\0")
-    found, passed_over = store.find("latest")
+    found = store.find("latest", World())
     assert found.path == older
-    assert len(passed_over) == 1 and newer.name in passed_over[0] and "damaged" in passed_over[0]
+    (message,) = found.messages
+    assert newer.name in message and "damaged" in message
     assert newer.exists()
 
 
@@ -96,9 +98,9 @@ def test_other_files_in_the_folder_are_left_alone(store: CheckpointStore):
     (store.folder / "tmodel_step_00000006-0123abcd.pt").symlink_to("/etc/passwd")
     (store.folder / "tmodel_step_00000005-0123abcd.pt").symlink_to("nowhere")
     before = names(store)
-    found, passed_over = store.find("latest")
+    found = store.find("latest", World())
     assert found.path == path
-    assert len(passed_over) == 4
+    assert len(found.messages) == 4
     assert names(store) == before
 
 
@@ -129,7 +131,7 @@ def test_without_an_intact_checkpoint_no_new_run_starts(store: CheckpointStore):
     path = store.save(make_state(1))
     path.write_bytes(b"")
     with pytest.raises(UserError, match="No intact checkpoint is left"):
-        store.find("latest")
+        store.find("latest", World())
 
 
 def test_missing_epoch_lists_the_existing_ones(store: CheckpointStore):
@@ -137,16 +139,16 @@ def test_missing_epoch_lists_the_existing_ones(store: CheckpointStore):
     store.save(make_state(9), epoch=2)
     store.save(make_state(12))
     with pytest.raises(UserError, match=r"epoch 3: .* epochs 1, 2 and steps 12"):
-        store.find("3")
+        store.find("3", World())
     with pytest.raises(UserError, match=r"No checkpoint at .*gone\.pt: .* epochs 1, 2"):
-        store.find("gone.pt")
+        store.find("gone.pt", World())
 
 
 def test_damaged_epoch_is_not_replaced_by_another(store: CheckpointStore):
     store.save(make_state(5), epoch=1)
     store.save(make_state(9), epoch=2).write_bytes(b"")
     with pytest.raises(UserError, match="damaged") as raised:
-        store.find("2")
+        store.find("2", World())
     assert "holds epochs 1, 2" in str(raised.value) and "anew" not in str(raised.value)
 
 

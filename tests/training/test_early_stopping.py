@@ -1,5 +1,7 @@
 """The end of a run whose best metric no longer improves (`--patience`)."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests import faults
@@ -14,9 +16,9 @@ FLAGS = [*NO_PROGRESS, "--num_epochs", "9", "--patience", "2"]
 
 
 @pytest.fixture
-def stopped(run: Run) -> Run:
+def stopped(run: Run, uninterrupted: Callable[..., Run]) -> Run:
     """A run that has ended after its third epoch."""
-    run.start(*FLAGS).succeed()
+    run.continue_from(uninterrupted(1, 9, *FLAGS))
     return run
 
 
@@ -64,9 +66,10 @@ def test_lower_patience_ends_a_resumed_run_after_its_epoch(run: Run):
 @pytest.mark.parametrize(
     "fault", [faults.kill("batch", time=20), faults.kill("validating", time=3)]
 )
-def test_killed_run_ends_after_the_same_epoch(run: Run, fault: str):
-    straight = run.copy("straight")
-    straight.start(*FLAGS).succeed()
+def test_killed_run_ends_after_the_same_epoch(
+    run: Run, uninterrupted: Callable[..., Run], fault: str
+):
+    straight = uninterrupted(1, 9, *FLAGS)
     run.start(*FLAGS, fault=fault).kill_rest()
     run.start(*FLAGS).succeed()
     assert last_state(run.folder)["position"]["epoch"] == 3

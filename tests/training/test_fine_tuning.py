@@ -258,7 +258,7 @@ def test_file_in_the_model_folder_is_an_error_as_a_new_run_moves_it(
 def test_optimizer_of_the_file_is_not_kept(file: Path, tmp_path: Path):
     settings = CheckpointConfig(str(tmp_path / "empty"), init_from=str(file))
     start = find_start(settings, World())
-    assert start.state is None and start.basis is not None and not start.resumes
+    assert start.state is None and start.source_state is not None and not start.resumes
 
 
 def test_share_is_printed_at_the_start_of_a_run_only(child: Run, uninterrupted: Callable[..., Run]):

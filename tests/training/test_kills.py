@@ -15,7 +15,6 @@ from tests.helpers.runs import assert_same_run, last_state, metrics
 KILLS = [
     # point and flags         ranks
     (faults.kill("batch", time=7, rank=1), 2),
-    (faults.kill("loss", time=9, rank=0), 2),
     (faults.kill("gradients", time=7, rank=0), 2),
     (faults.kill("updated", time=6, rank=1), 2),
     (faults.kill("saving"), 1),
@@ -47,12 +46,12 @@ def test_restart_after_kill_during_data_preparation_gives_same_weights(run: Run,
     assert [path.name[:6] for path in (run.folder / "data").iterdir()] == ["en-it-"]
 
 
-def test_twenty_kills_at_random_times_give_same_weights(run: Run):
+def test_ten_kills_at_random_times_give_same_weights(run: Run):
     started_at = time.monotonic()
     run.start(*MANY_EPOCHS).kill_when(lambda: 8 in run.saved_steps)
     typical_seconds = time.monotonic() - started_at
     generator = random.Random(0)
-    for number in range(19):
+    for number in range(9):
         before = run.saved_steps[-1]
         job = run.start(*MANY_EPOCHS)
         if number % 2:  # at a time during the start or the first steps

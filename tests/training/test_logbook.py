@@ -35,8 +35,8 @@ class ListSink(Sink):
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         self.calls.append(("log", self.status, step, scalars))
 
-    def validated(self, step: int, rows: Sequence[Sample]) -> None:
-        self.calls.append(("validated", self.status, step, rows))
+    def validated(self, step: int, samples: Sequence[Sample]) -> None:
+        self.calls.append(("validated", self.status, step, samples))
 
     def message(self, text: str) -> None:
         self.calls.append(("message", self.status, text))

@@ -82,17 +82,16 @@ def test_online_run_sends_what_was_logged_and_no_secret(tmp_path: Path, wandb_se
     assert "CANARY" not in output
 
 
-def test_resumed_run_continues_under_the_same_id_after_its_history(tmp_path: Path):
+def test_resumed_run_continues_under_the_same_id(tmp_path: Path):
     (tmp_path / "run").mkdir()
     record = b'{"step": 10}\n'
     size = (tmp_path / "run" / "metrics.jsonl").write_bytes(record)
     offset = LogOffset(size, hashlib.sha256(record).hexdigest())
-    history = [(5, {"train/loss": 3.5}), (10, {"train/loss": 2.5})]
-    command = wandb_child(tmp_path, LOG_ONE_STEP, run_id="abc1", offset=offset, history=history)
+    command = wandb_child(tmp_path, LOG_ONE_STEP, run_id="abc1", offset=offset)
     run_child(command, environment(tmp_path))
     stored = stored_run(tmp_path, "offline-run-*")
     assert (stored["run"][0]["run_id"], stored["run"][0]["resume"]) == ("abc1", True)
-    assert stored_steps(stored) == [5, 10, 20]
+    assert stored_steps(stored) == [20]
     assert steps(tmp_path / "run") == [10, 20]
 
 

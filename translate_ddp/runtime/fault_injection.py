@@ -1,19 +1,17 @@
 """Injects faults at named points, for tests of recovery.
 
-`TRANSLATE_DDP_FAULT="gradients:3@1=kill"` kills rank 1 the third time it reaches that point; faults
-are separated by spaces. Without faults, a point costs one check of an empty list.
+`TRANSLATE_DDP_FAULT` has a JSON list of faults, as `tests/faults.py` writes it. Without faults, a
+point costs one check of an empty list.
 """
 
 import errno
+import json
 import os
-import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
-
-from translate_ddp.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,43 +38,33 @@ POINTS = (
     "joined",  # after its chunks are joined, before the rename
 )
 
-FAULT = re.compile(
-    r"(?P<point>\w+)(:(?P<first>\d+)(-(?P<last>\d+))?)?(@(?P<rank>\d+))?"
-    r"=(?P<action>\w+)(:(?P<seconds>[\d.]+))?"
-)
-
 
 class Fault(NamedTuple):
-    """A fault when a point is reached for one of these `times`.
+    """A fault when a rank reaches a point for the `first` to the `last` time.
 
     `action` is a signal to this process (kill, stop, term), an error of the operating system
-    (enospc, eio), raise, oom (out of memory), hang, sleep:SECONDS or, at points with tensors, nan
-    (fills them) or flip (inverts one bit of the first).
+    (enospc, eio), raise, oom (out of memory), hang, sleep (for some `seconds`) or, at points with
+    tensors, nan (fills them) or flip (inverts one bit of the first).
     """
 
-    point: str
-    times: range
     action: str
-    seconds: float
+    point: str
+    first: int = 1
+    last: int = 1
+    rank: int | None = None  # None: every rank
+    seconds: float = 1e6
 
 
 _faults: list[Fault] = []
 _counts: Counter[str] = Counter()  # how often each point was reached
 
 
-def configure_faults(text: str, rank: int) -> None:
-    """Set the faults that `text` has for this rank. Raises UserError if its syntax is wrong."""
-    for word in text.split():
-        match = FAULT.fullmatch(word)
-        if match is None or match["point"] not in POINTS:
-            raise UserError(
-                f"{VARIABLE} has {word!r}: use point[:first[-last]][@rank]=action, where point "
-                f"is one of {', '.join(POINTS)}."
-            )
-        if int(match["rank"] or rank) == rank:
-            first, seconds = int(match["first"] or 1), float(match["seconds"] or 1e6)
-            times = range(first, int(match["last"] or first) + 1)
-            _faults.append(Fault(match["point"], times, match["action"], seconds))
+def configure_faults(environment: Mapping[str, str], rank: int) -> None:
+    """Set the faults of this rank, unless torchrun or Slurm has restarted it."""
+    restarts = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+    if all(environment.get(name, "0") == "0" for name in restarts):
+        faults = [Fault(*values) for values in json.loads(environment.get(VARIABLE) or "[]")]
+        _faults.extend(fault for fault in faults if fault.rank in (None, rank))
 
 
 def fault_point(point: str, tensors: "Iterable[Tensor]" = ()) -> None:
@@ -86,7 +74,7 @@ def fault_point(point: str, tensors: "Iterable[Tensor]" = ()) -> None:
     _counts[point] += 1
     held = list(tensors)
     for fault in _faults:
-        if fault.point == point and _counts[point] in fault.times:
+        if fault.point == point and fault.first <= _counts[point] <= fault.last:
             _apply(fault, held)
 
 

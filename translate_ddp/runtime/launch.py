@@ -32,7 +32,6 @@ class Launch:
     local_rank: int = 0
     local_size: int = 1
     node: int = 0  # an id of this rank's node
-    restarts: int = 0
     under_torchrun: bool = False
 
 
@@ -56,7 +55,6 @@ def read_launch(environment: Mapping[str, str]) -> Launch:
             local_rank=_number(environment, "SLURM_LOCALID"),
             local_size=_slurm_local_size(environment),
             node=_number(environment, "SLURM_NODEID"),
-            restarts=_number(environment, "SLURM_RESTART_COUNT", 0),
         )
     _reject_mpirun(environment, "PMI_SIZE")  # srun may set it, too
     return ONE_PROCESS
@@ -88,9 +86,6 @@ def _read_torchrun(environment: Mapping[str, str]) -> Launch:
         local_size=_number(environment, "LOCAL_WORLD_SIZE", 1),
         # Of launchers that number no nodes, the ranks of a node follow each other.
         node=_number(environment, "GROUP_RANK", rank - local_rank),
-        # Slurm requeues a job with the same command; torchrun's count then starts at 0 again.
-        restarts=_number(environment, "TORCHELASTIC_RESTART_COUNT", 0)
-        + _number(environment, "SLURM_RESTART_COUNT", 0),
         under_torchrun="TORCHELASTIC_RUN_ID" in environment,
     )
     if launch.rank >= launch.size:

@@ -1,4 +1,4 @@
-"""The store of the ranks: where they meet, exchange heartbeats and agree on why the run ends.
+"""The store of the ranks, for their rendezvous, heartbeats and agreement on why the run ends.
 
 A store may never reply over a cut link. So a caller that cannot wait gets None after a timeout. No
 method makes more requests with more ranks.
@@ -127,23 +127,23 @@ def create_keys(store: dist.Store, size: int) -> None:
     store.multi_set(keys, [""] * len(keys))  # pyright: ignore  # missing in torch's stubs
 
 
-def meet(launch: Launch, timeout_minutes: float) -> tuple[dist.Store, Peers]:
+def rendezvous(launch: Launch, timeout_minutes: float) -> tuple[dist.Store, Peers]:
     """The store that the ranks of this start share, and a second connection for the supervisor.
 
     Prints who is awaited after 10 seconds. Raises UserError if the store cannot be reached, or if a
     rank does not come within the timeout, or a minute if that is shorter.
     """
-    meeting = Meeting(launch, max(60 * timeout_minutes, MIN_RENDEZVOUS_SECONDS))
+    point = Rendezvous(launch, max(60 * timeout_minutes, MIN_RENDEZVOUS_SECONDS))
     # torchrun serves a store of its own, which it keeps over all restarts.
     has_agents_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    store = meeting.connect(is_server=launch.rank == 0 and not has_agents_store)
-    name = meeting.agree_on_name(store)
+    store = point.connect(is_server=launch.rank == 0 and not has_agents_store)
+    name = point.agree_on_name(store)
     # A request that waits for its reply blocks its connection.
-    peers = Peers(dist.PrefixStore(f"{name}/peers", meeting.connect()), launch.rank, launch.size)
+    peers = Peers(dist.PrefixStore(f"{name}/peers", point.connect()), launch.rank, launch.size)
     return dist.PrefixStore(name, store), peers
 
 
-class Meeting:
+class Rendezvous:
     """All ranks of a start, in a store that no rank of another start shares."""
 
     def __init__(self, launch: Launch, timeout_seconds: float) -> None:

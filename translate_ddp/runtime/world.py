@@ -22,7 +22,7 @@ from translate_ddp.errors import Stopped, UserError
 from translate_ddp.runtime.device import choose_device, explain_out_of_memory, fix_cuda_kernels
 from translate_ddp.runtime.environment import threads_per_process, unknown_interface
 from translate_ddp.runtime.launch import Launch, read_launch
-from translate_ddp.runtime.peers import check_same_device, claim_gpu, meet
+from translate_ddp.runtime.peers import check_same_device, claim_gpu, rendezvous
 from translate_ddp.runtime.supervisor import Supervisor, supervise
 from translate_ddp.settings import DistributedConfig
 
@@ -170,10 +170,10 @@ def open_world(config: DistributedConfig) -> Iterator[World]:
 
 
 def _join(world: World, launch: Launch, backend: str, timeout_minutes: float) -> World:
-    """The world after all ranks of this start have met."""
+    """The world after all ranks of this start have joined."""
     supervisor, has_nccl = world.supervisor, "nccl" in backend
     supervisor.enter_phase("waiting for the other ranks", has_timeout=False)
-    store, peers = meet(launch, timeout_minutes)
+    store, peers = rendezvous(launch, timeout_minutes)
     supervisor.connect(peers)
     check_same_device(store, launch.rank, world.device, backend)
     if has_nccl:

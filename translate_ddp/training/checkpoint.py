@@ -1,8 +1,8 @@
 """The checkpoints of a run: list, select, verify, load, save, prune, archive.
 
 A checkpoint is one file, whose name holds its step, its epoch and the start of its sha256
-(`checkpoint_name`). `CheckpointStore` knows one folder and no ranks. The functions after it work
-on all nodes, which need not share a disk: `find_on_nodes` chooses a file that one node has, and
+(`checkpoint_name`). `CheckpointStore` has those of one folder. The functions after it work on all
+nodes, which need not share a disk: `find_on_nodes` chooses a file that one node has, and
 `load_into` sends it to all ranks. `CheckpointWriter` saves during training.
 
 Another node may change a folder on a shared disk, and a listing of such a disk may be old: a file
@@ -48,11 +48,14 @@ MAX_FAILED_SAVES = 3  # in a row
 RETRY_SECONDS = 5.0  # after a failed save of an epoch
 
 Checkpoints = list[Checkpoint]
-Lines = list[str]
 Damaged = list[tuple[Path, str]]  # files, and what is wrong with them
 
 
 MISSING = "it does not exist"
+
+
+class NoCheckpoint(UserError):
+    """A folder without checkpoints, of which "latest" selects none."""
 
 
 class DamagedFile(UserError):
@@ -184,31 +187,23 @@ class CheckpointStore:
             return select_path(Path(preload))
         raise self.none_intact(preload, [])
 
-    def find(self, preload: str) -> tuple[Checkpoint, Lines]:
-        """The newest intact file that `preload` selects, and a message for each damaged one.
+    def find(self, preload: str, world: World) -> "FoundCheckpoint":
+        """The newest intact file that `preload` selects on any node. Every rank must call it.
 
-        Here `preload` may also be "best". Raises UserError if it selects no file, or only damaged
-        ones.
+        Here `preload` may also be "best", the best epoch according to the newest file. Raises
+        NoCheckpoint if the folder has none on any node, and UserError if `preload` selects no
+        other file, or only damaged ones.
         """
         if preload == "best":
-            newest, messages = self.find("latest")
-            best, more = self.find(self.best_epoch(load(newest.path, mapped=True)))
-            return best, messages + more
-        damaged: Damaged = []
-        for checkpoint in self.select(preload):
-            try:
-                verify(checkpoint.path)
-                return checkpoint, skipped(damaged)
-            except DamagedFile as error:
-                if str(error) != MISSING:  # another node has deleted it
-                    damaged.append((checkpoint.path, str(error)))
-        raise self.none_intact(preload, damaged)
-
-    def best_epoch(self, newest: RunState) -> str:
-        """The best epoch according to the newest checkpoint. Raises UserError if there is none."""
-        if not newest.position.best_epoch:
-            raise UserError(f"No epoch has ended yet: {self._contents(self.list())}")
-        return str(newest.position.best_epoch)
+            newest = self.find("latest", world)
+            if not (best := newest.state.position.best_epoch):
+                raise UserError(f"No epoch has ended yet: {self._contents(self.list())}")
+            found = self.find(str(best), world)
+            return found._replace(messages=newest.messages + found.messages)
+        found, damaged = find_on_nodes(partial(self.select, preload), world)
+        if found is None:
+            raise self.none_intact(preload, damaged)
+        return found
 
     def none_intact(self, preload: str, damaged: Damaged) -> UserError:
         """The error that `preload` selects no file, or only these damaged ones."""
@@ -218,7 +213,9 @@ class CheckpointStore:
                 f"{lines}No intact checkpoint is left in {self.folder}. "
                 "Restore one, or start from scratch with --preload ''."
             )
-        if preload == "latest" or (preload.isdecimal() and damaged):
+        if preload == "latest":
+            return NoCheckpoint(self._contents(self.list()))
+        if preload.isdecimal() and damaged:
             return UserError(f"{lines}{self._contents(self.list())}")
         if damaged:
             path, problem = damaged[0]
@@ -382,7 +379,7 @@ def select_path(path: Path) -> Checkpoints:
         raise UserError(f"The folder {path} holds {number}: pass a file, or the folder of a run.")
     store = CheckpointStore(CheckpointConfig(str(path), basenames.pop()))
     if any(checkpoint.epoch is not None for checkpoint in found):
-        return [store.find("best")[0]]
+        return [store.find("best", World()).checkpoint]
     return store.list()
 
 
@@ -397,46 +394,41 @@ def skipped(damaged: Damaged) -> list[str]:
 class FoundCheckpoint(NamedTuple):
     """The newest intact file that any node has; the same on every rank."""
 
-    path: Path
+    checkpoint: Checkpoint
     node: int  # that has verified it, and will read it
     is_one_node: bool
     state: RunState  # without the tensors of model and optimizer
-    messages: list[str]
+    messages: list[str]  # one for each damaged file that is newer
+
+    @property
+    def path(self) -> Path:
+        return self.checkpoint.path
 
     def __str__(self) -> str:
         return f"{self.path}" if self.is_one_node else f"{self.path}, on node {self.node}"
 
 
-class NoCheckpoint(NamedTuple):
-    """Why no node has an intact file."""
-
-    damaged: Damaged
-    problem: str  # of the first node that could select none
-
-
-class _Selection(NamedTuple):
-    files: list[Checkpoint]
-    problem: str = ""
-
-
 def find_on_nodes(
-    phase: str, select: Callable[[], list[Checkpoint]], world: World
-) -> FoundCheckpoint | NoCheckpoint:
-    """The newest intact file that `select` lists on a node. Every rank must call it.
+    select: Callable[[], Checkpoints], world: World
+) -> tuple[FoundCheckpoint | None, Damaged]:
+    """The newest intact file that `select` lists on a node, and the damaged ones. Every rank calls.
 
     One node verifies a file that several list, as they may share the disk. The listing of a shared
-    disk may lack its newest file on some of them.
+    disk may lack its newest file on some of them. Raises the UserError of `select` if no node lists
+    a file.
     """
 
-    def look() -> _Selection:
+    def look() -> tuple[Checkpoints, str]:
         try:
-            return _Selection(select())
+            return select(), ""
         except UserError as error:
-            return _Selection([], str(error))
+            return [], str(error)
 
-    found = world.on_ranks(world.node_leaders, phase, look)
-    listed = [(file, node) for node, each in enumerate(found) for file in each.files]
+    found = world.on_ranks(world.node_leaders, "looking for a checkpoint", look)
+    listed = [(file, node) for node, (files, _) in enumerate(found) for file in files]
     listed.sort(key=lambda each: each[0].order, reverse=True)
+    if not listed and (problem := next((problem for _, problem in found if problem), "")):
+        raise UserError(problem)
     damaged: dict[tuple[Path, int], str] = {}  # file and its disk -> problem
     for checkpoint, node in listed:
         path, disk = checkpoint.path, world.disk_holders[node]
@@ -451,9 +443,8 @@ def find_on_nodes(
             continue
         (state,) = world.on_ranks(owner, "reading the checkpoint", partial(_load_values, path))
         messages = skipped([(path, problem) for (path, _), problem in damaged.items()])
-        return FoundCheckpoint(path, node, len(found) == 1, state, messages)
-    problem = next((each.problem for each in found if each.problem), "")
-    return NoCheckpoint([(path, why) for (path, _), why in damaged.items()], problem)
+        return FoundCheckpoint(checkpoint, node, len(found) == 1, state, messages), []
+    return None, [(path, problem) for (path, _), problem in damaged.items()]
 
 
 def _load_values(path: Path) -> RunState:

@@ -88,15 +88,13 @@ def describe_fit(pairs: ParallelDataset, tokenizer: Tokenizer) -> str:
     is_part = np.array(["\ufffd" in piece for piece in pieces])
     is_part[UNK] = True
     characters = np.array([len(piece) for piece in pieces])
-    sides = (pairs.source.tokens, pairs.target.tokens)
-    parts = length = total = 0
-    for tokens in sides:
+    counts = np.zeros(len(pieces), np.int64)
+    for tokens in (pairs.source.tokens, pairs.target.tokens):
         for start in range(0, len(tokens), 2**20):  # of a corpus that may exceed the memory
-            some = tokens[start : start + 2**20]
-            parts += int(is_part[some].sum())
-            length += int(characters[some].sum())
-        total += len(tokens)
+            counts += np.bincount(tokens[start : start + 2**20], minlength=len(pieces))
+    total = counts.sum()
     return (
-        f"{parts / total:.1%} of the corpus's {total:,} tokens are [UNK] or parts of characters "
-        f"that are not in the vocabulary. A token has {length / total:.1f} characters on average."
+        f"{counts @ is_part / total:.1%} of the corpus's {total:,} tokens are [UNK] or parts of "
+        "characters that are not in the vocabulary. "
+        f"A token has {counts @ characters / total:.1f} characters on average."
     )

@@ -1,6 +1,6 @@
 """What must stay the same: within a run when it resumes, and between its ranks.
 
-All of it follows from what `settings` says of each setting.
+All of it follows from the metadata of each setting in `settings`.
 """
 
 import os
@@ -105,7 +105,7 @@ def _another_run(state: RunState, differences: list[str], advice: str) -> UserEr
 
 def _in_epoch(identity: Values, epoch: int) -> Values:
     """What must be the same within this epoch: of all stages, the weights of one."""
-    weights = ""  # before there were weights, each row was drawn once
+    weights = ""  # before there were weights, each pair was drawn once
     for first, described in identity.get(MIX, []):
         weights = described if first <= epoch else weights
     return {**identity, MIX: weights or "each pair once"}

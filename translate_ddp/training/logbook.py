@@ -54,7 +54,7 @@ class Sink:
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         """Record the named scalars of a step."""
 
-    def validated(self, step: int, rows: Sequence[Sample]) -> None:
+    def validated(self, step: int, samples: Sequence[Sample]) -> None:
         """Record the translations of a validation; `log` follows with its scores."""
 
     def message(self, text: str) -> None:
@@ -94,9 +94,9 @@ class Logbook:
         for sink in self.sinks:
             sink.log(step, scalars)
 
-    def validated(self, step: int, rows: Sequence[Sample]) -> None:
+    def validated(self, step: int, samples: Sequence[Sample]) -> None:
         for sink in self.sinks:
-            sink.validated(step, rows)
+            sink.validated(step, samples)
 
     def saved(self, step: int, path: Path, epoch: int | None) -> None:
         for sink in self.sinks:
@@ -124,13 +124,13 @@ class Logbook:
             self.close()
 
 
-def shown_samples(rows: Sequence[Sample]) -> list[Sample]:
-    """Some rows of a validation, the same sentences at each."""
-    return [rows[row] for row in choose_samples(SHOWN_SAMPLES, len(rows))]
+def shown_samples(samples: Sequence[Sample]) -> list[Sample]:
+    """Some samples of a validation, the same sentences at each."""
+    return [samples[index] for index in choose_samples(SHOWN_SAMPLES, len(samples))]
 
 
 def choose_samples(count: int, size: int) -> list[int]:
-    """`count` random rows below `size`, the same at each validation, so that samples compare."""
+    """`count` random indices below `size`, the same at each validation, so that samples compare."""
     random = np.random.default_rng(size)
     return sorted(random.choice(size, size=min(count, size), replace=False).tolist())
 
@@ -158,8 +158,8 @@ class ConsoleSink(Sink):
             shown = {n: self._training[n] for n in WITH_VALIDATION if n in self._training}
             print_line(validation_line(step, scalars.get("epoch"), validation, shown))
 
-    def validated(self, step: int, rows: Sequence[Sample]) -> None:
-        for line in sample_lines(shown_samples(rows)):
+    def validated(self, step: int, samples: Sequence[Sample]) -> None:
+        for line in sample_lines(shown_samples(samples)):
             print_line(line)
 
 
@@ -172,11 +172,11 @@ def validation_line(
     return f"{line}; training {with_units(training)}" if training else line
 
 
-def sample_lines(rows: Sequence[Sample]) -> list[str]:
-    """Source, target and prediction of each row, one per line, with blank lines between rows."""
+def sample_lines(samples: Sequence[Sample]) -> list[str]:
+    """Source, target and prediction of each sample, one per line, with empty lines between."""
     lines = [""]
-    for row in rows:
-        for name, text in row._asdict().items():
+    for sample in samples:
+        for name, text in sample._asdict().items():
             cut = text if len(text) <= SAMPLE_CHARACTERS else f"{text[: SAMPLE_CHARACTERS - 1]}…"
             lines.append(f"{name.upper():>11}: {printable(cut)}")
         lines.append("")

@@ -131,10 +131,10 @@ def count_skipped(
             continue
         position.skipped_steps += 1
         step = position.global_step - before + 1
-        rows = plan[position.step_in_epoch - before].tolist()
+        indices = plan[position.step_in_epoch - before].tolist()
         logbook.message(
             f"Skipped step {step}: its loss or gradient was not finite. Its sentences: "
-            + _sentences(rows, data)
+            + _sentences(indices, data)
         )
         if position.skipped_in_a_row == MAX_SKIPPED_STEPS:
             raise UserError(
@@ -143,8 +143,8 @@ def count_skipped(
             )
 
 
-def _sentences(rows: Sequence[int], data: PreparedData) -> str:
-    ids = [data.train.source[row].tolist() for row in rows[:SENTENCES_SHOWN]]
+def _sentences(indices: Sequence[int], data: PreparedData) -> str:
+    ids = [data.train.source[index].tolist() for index in indices[:SENTENCES_SHOWN]]
     texts = data.tokenizer.decode(ids)
-    more = len(rows) - len(texts)
+    more = len(indices) - len(texts)
     return " | ".join(texts) + (f" | and {more} more" if more else "")

@@ -41,7 +41,7 @@ class Metric:
     """Of sources, predictions, references and the target language; None for the loss, which the
     model computes."""
     of_words: bool = False
-    """Whether it counts words, so that it is not computed for a language without blanks."""
+    """Whether it counts words, so that it is not computed for a language without spaces."""
 
     def is_better(self, score: float, best: float) -> bool:
         """Whether `score` is better than `best`. Any score is better than NaN."""
@@ -60,13 +60,14 @@ def bleu(sources: Texts, predictions: Texts, references: Texts, language: str) -
 def bleu_of(language: str) -> sacrebleu.BLEU:
     """sacreBLEU's BLEU with its tokenizer of the language.
 
-    Without the extras sacrebleu[ja] and sacrebleu[ko], it compares characters of these languages.
+    Without the optional dependencies sacrebleu[ja] and sacrebleu[ko], it compares characters of
+    these languages.
     """
     import sacrebleu
 
     try:
         return sacrebleu.BLEU(tokenize=BLEU_TOKENIZERS.get(base_language(language), "13a"))
-    except RuntimeError:  # an extra is not installed
+    except RuntimeError:  # an optional dependency is not installed
         return sacrebleu.BLEU(tokenize="char")
 
 
@@ -134,7 +135,7 @@ def with_units(scalars: Mapping[str, float]) -> str:
 
 
 def metrics_of(language: str, metrics: Sequence[Metric] | None = None) -> list[Metric]:
-    """The metrics that are computed for a target language, of `metrics` or of all in training."""
+    """Those of the metrics, or of all in training, that are computed for a target language."""
     among = METRICS if metrics is None else metrics
     return [metric for metric in among if separates_words(language) or not metric.of_words]
 

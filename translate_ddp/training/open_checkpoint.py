@@ -164,7 +164,8 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
     not apply to the best epoch and to files. Raises UserError if no checkpoint can be used.
     """
     preload = str(store.folder) if store.folder.is_file() else preload or "latest"
-    selected, messages = store.find(preload)
+    found = store.find(preload, World())
+    selected, messages = found.checkpoint, found.messages
     state = load(selected.path)
     if not average and (preload == "latest" or preload.isdecimal()):
         average = state.run.config["checkpoint"]["average"]

@@ -65,13 +65,6 @@ def build_optimizer(
     return Muon(list(layers), others, dtype, world or World(), **settings)
 
 
-def allocated_size(optimizer: torch.optim.Optimizer) -> int:
-    """The bytes of the optimizer's moments once `allocate_moments` has allocated them."""
-    moments = [1 if isinstance(optimizer, Muon) else 2] + [2] * len(optimizer.param_groups)
-    groups = zip(moments, optimizer.param_groups, strict=False)
-    return sum(count * p.nbytes for count, group in groups for p in group["params"])
-
-
 def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
     """Allocate the optimizer's state, at most 8 bytes per parameter, before the first step.
 

@@ -99,8 +99,8 @@ class ReportSink(Sink):
         if any(name.startswith("validation/") for name in scalars):
             self._start(LOWEST_PRIORITY)  # now: metrics.jsonl has the scores
 
-    def validated(self, step: int, rows: Sequence[Sample]) -> None:
-        self._write(lambda: self._keep(step, rows))
+    def validated(self, step: int, samples: Sequence[Sample]) -> None:
+        self._write(lambda: self._keep(step, samples))
 
     def message(self, text: str) -> None:
         self._add(Notice(now(), self._step(), text))
@@ -130,16 +130,16 @@ class ReportSink(Sink):
     def _append(self, event: Event) -> None:
         append_line(self.folder / EVENTS_FILE, event_line(event))
 
-    def _keep(self, step: int, rows: Sequence[Sample]) -> None:
+    def _keep(self, step: int, samples: Sequence[Sample]) -> None:
         """Keep the translations of a validation."""
-        chosen = choose_samples(SAMPLES, len(rows))
-        attended = (self._attend(row, rows[row].predicted) for row in chosen)
+        chosen = choose_samples(SAMPLES, len(samples))
+        attended = (self._attend(index, samples[index].predicted) for index in chosen)
         pictures = list(islice(filter(None, attended), PICTURES))
         language = self.launch.lang_tgt
         signature = bleu_signature(language)
-        sample = SampleRows(step, [rows[row] for row in chosen])
-        append_line(self.folder / SAMPLES_FILE, as_json(sample) + "\n")
-        validation = LastValidation(step, language, list(rows), pictures, signature)
+        kept = SampleRows(step, [samples[index] for index in chosen])
+        append_line(self.folder / SAMPLES_FILE, as_json(kept) + "\n")
+        validation = LastValidation(step, language, list(samples), pictures, signature)
         write_atomically(self.folder / VALIDATION_FILE, as_json(validation))
 
     def _write(self, write: Callable[[], None]) -> None:

@@ -102,15 +102,15 @@ class Run:
             check_languages(start.state, config.corpus)
         config, notices = choose_settings(config, given, start, folder.path / "data", world)
 
-        tokenizer = start.basis.tokenizer if config.checkpoint.init_from and start.basis else ""
+        source = start.source_state if config.checkpoint.init_from else None
+        tokenizer = source.tokenizer if source is not None else ""
         data = prepare_data(config, folder.path / "data", world, tokenizer)
         info = identify(config, data, start, world)
         notices += start.messages + describe_initial_weights(config, data, start)
 
         model = build_model(config, data, world)
         step = build_step(config, model, world)
-        if start.resumes:
-            allocate_moments(step.optimizer)
+        allocate_moments(step.optimizer)
         if start.found is not None:
             moments = step.optimizer if start.resumes else None
             load_into(start.found, world, model, moments)
@@ -157,16 +157,15 @@ class Start:
     found: FoundCheckpoint | None
     resumes: bool
     messages: list[str]
-    is_fork: bool = False  # from an earlier checkpoint or in another folder: it has a new run id
 
     @property
-    def basis(self) -> RunState | None:
+    def source_state(self) -> RunState | None:
         return self.found.state if self.found is not None else None
 
     @property
     def state(self) -> RunState | None:
         """The state to resume."""
-        return self.basis if self.resumes else None
+        return self.source_state if self.resumes else None
 
 
 def find_start(settings: CheckpointConfig, world: World) -> Start:
@@ -204,20 +203,13 @@ def find_preload(store: CheckpointStore, preload: str, world: World) -> Start:
     """The checkpoint that `preload` selects; of "latest" there may be none."""
     if not preload:
         return Start(None, False, ["Starting from scratch (--preload '')."])
-    messages: list[str] = []
-    if preload == "best":
-        newest = find_preload(store, "latest", world)
-        if newest.found is None:
-            raise UserError(f"No best epoch: {store.none_intact('latest', [])}")
-        messages, preload = newest.found.messages, store.best_epoch(newest.found.state)
-    found = find_on_nodes("looking for a checkpoint", partial(store.select, preload), world)
-    if isinstance(found, FoundCheckpoint):
-        return Start(found, True, [*messages, *found.messages, f"Resuming from {found}."])
-    if preload == "latest" and not found.damaged:
+    try:
+        found = store.find(preload, world)
+    except NoCheckpoint:
+        if preload != "latest":
+            raise
         return Start(None, False, [f"No checkpoint in {store.folder}: starting from scratch."])
-    if found.problem and not found.damaged:
-        raise UserError(found.problem)
-    raise store.none_intact(preload, found.damaged)
+    return Start(found, True, [*found.messages, f"Resuming from {found}."])
 
 
 def find_initial(settings: CheckpointConfig, world: World) -> Start:
@@ -228,14 +220,10 @@ def find_initial(settings: CheckpointConfig, world: World) -> Start:
             f"--init_from {path} is in the model folder, from which a new run moves the "
             "files of other runs: copy it elsewhere, or pass another --model_folder."
         )
-    found = find_on_nodes(
-        "looking for the initial weights",
-        lambda: select_path(path) if path.exists() else [],
-        world,
-    )
-    if isinstance(found, NoCheckpoint):
-        problem = found.damaged[0][1] if found.damaged else "there is no such file"
-        raise UserError(found.problem or f"--init_from {path} cannot be used: {problem}.")
+    found, damaged = find_on_nodes(lambda: select_path(path) if path.exists() else [], world)
+    if found is None:
+        problem = damaged[0][1] if damaged else "there is no such file"
+        raise UserError(f"--init_from {path} cannot be used: {problem}.")
     of = f"{found} ({found.state.position})"
     message = f"New run with the weights, model settings and tokenizer of {of}."
     return Start(found, False, [*found.messages, message])
@@ -264,8 +252,8 @@ def choose_settings(
         notices = [f"Chose --preset {preset} for {counted(pairs, 'training pair')}."]
     vocab_size = max(size, config.tokenizer.vocab_size)
     config = replace(config, tokenizer=replace(config.tokenizer, vocab_size=vocab_size))
-    if config.checkpoint.init_from and start.basis is not None:
-        config = adopt_settings(config, start.basis, given)
+    if config.checkpoint.init_from and start.source_state is not None:
+        config = adopt_settings(config, start.source_state, given)
     return config, notices
 
 
@@ -315,8 +303,8 @@ def identify(config: Config, data: PreparedData, start: Start, world: World) -> 
     record_begin(store.folder, world)
 
     longest, learnt = data.longest_source, data.abbreviations
-    if (basis := start.basis) is not None:
-        longest, known = max(longest, basis.run.longest_source), basis.run.abbreviations
+    if (source := start.source_state) is not None:
+        longest, known = max(longest, source.run.longest_source), source.run.abbreviations
         learnt = known | {of: sorted({*all_, *known.get(of, ())}) for of, all_ in learnt.items()}
     archives = world.on_main("counting archives", store.count_archives)
     if state is None or start.found is None:
@@ -325,8 +313,9 @@ def identify(config: Config, data: PreparedData, start: Start, world: World) -> 
         run_id, folder = state.run.run_id, store.folder.resolve()
         # An archive made after the state was saved contains later checkpoints.
         is_elsewhere = start.found.path.parent.resolve() != folder
-        start.is_fork = archives > state.run.archives or is_elsewhere
-        if start.is_fork:  # not random: the same again if the run is killed before it saves
+        if (
+            archives > state.run.archives or is_elsewhere
+        ):  # not random: the same again if the run is killed before it saves
             run_id = hashlib.sha256(f"{run_id} {archives} {folder}".encode()).hexdigest()[:8]
     return RunInfo(run_id, settings, identity, history or [], archives, longest, learnt)
 
@@ -419,20 +408,10 @@ def open_logbook(
     logbook.sinks += [ConsoleSink(), metrics]
     logbook.offset, logbook.last_time = metrics.offset, metrics.last_time
     published = tracker_config(info.config, model, world)
-    last_step = state.position.global_step if state and start.is_fork else 0
-    history = read_records(folder.path, last_step) if last_step else []
-    of_run = folder.path, info.run_id, published, message, history
-    logbook.sinks += open_trackers(config.logbook, *of_run)
-
-    def close_report() -> None:
-        for sink in logbook.sinks:
-            if isinstance(sink, ReportSink):
-                sink.close(RECORD_SECONDS, failed=True)
-
-    at_end, seconds = world.supervisor.at_end, 1.5 * UPLOAD_SECONDS
-    at_end(lambda _: close_report(), 1.5 * RECORD_SECONDS)
+    logbook.sinks += open_trackers(config.logbook, folder.path, info.run_id, published, message)
     # Not in another thread, as the main thread may use them.
-    at_end(lambda _: logbook.close(UPLOAD_SECONDS, failed=True), seconds, in_main_thread=True)
+    close = lambda _: logbook.close(UPLOAD_SECONDS, failed=True)  # noqa: E731
+    world.supervisor.at_end(close, 1.5 * UPLOAD_SECONDS, in_main_thread=True)
     return logbook
 
 
@@ -492,7 +471,7 @@ def announce(config: Config, trainer: Trainer, folder: RunFolder, notices: Seque
 
 def open_report(launch: LaunchFacts, trainer: Trainer) -> None:
     """Record the run from now on, and write its report."""
-    logbook = trainer.logbook
+    logbook, supervisor = trainer.logbook, trainer.world.supervisor
     sink = ReportSink(
         trainer.checkpoints.folder.path,
         launch,
@@ -502,3 +481,5 @@ def open_report(launch: LaunchFacts, trainer: Trainer) -> None:
     )
     metrics = [type(each) for each in logbook.sinks].index(JsonlSink)
     logbook.sinks.insert(metrics + 1, sink)  # before trackers, which may be slow to close
+    close = lambda _: sink.close(RECORD_SECONDS, failed=True)  # noqa: E731
+    supervisor.at_end(close, 1.5 * RECORD_SECONDS)

@@ -26,10 +26,11 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import counted, describe_seconds, number, size
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
+from translate_ddp.runtime.device import describe_device
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, Settings, all_settings, by_name
 from translate_ddp.training.identity import without_paths
-from translate_ddp.training.optimizer import MAX_WARMUP, allocated_size, learning_rate
+from translate_ddp.training.optimizer import MAX_WARMUP, learning_rate, moments_of
 from translate_ddp.training.trainer import Trainer
 
 BINS = 40  # of the histogram of lengths, at most
@@ -129,11 +130,9 @@ def describe_sizes(model: Mapping[str, Any]) -> str:
 
 
 def describe_rank(world: World) -> str:
-    """`host: cuda:0 (NVIDIA H100)` or `host: cpu, 2 thread(s)`."""
-    device = f"{world.device}, {torch.get_num_threads()} thread(s)"
-    if world.device.type == "cuda":
-        device = f"{world.device} ({torch.cuda.get_device_name(world.device)})"
-    return f"{socket.gethostname()}: {device}"
+    """`host: cuda:0 (NVIDIA H100, 80 GiB)` or `host: cpu, 2 thread(s)`."""
+    threads = f", {torch.get_num_threads()} thread(s)" if world.device.type == "cpu" else ""
+    return f"{socket.gethostname()}: {describe_device(world.device)}{threads}"
 
 
 def describe_ranks(ranks: list[str]) -> list[str]:
@@ -282,7 +281,7 @@ def describe_disk(trainer: Trainer) -> tuple[str, list[str]]:
     store, position = trainer.checkpoints.store, trainer.position
     files = store.count_files(trainer.config.num_epochs, len(position.kept_epochs))
     weights = sum(p.numel() * p.element_size() for p in trainer.model.parameters())
-    each = weights + allocated_size(trainer.step.optimizer)
+    each = weights + sum(moment.nbytes for moment in moments_of(trainer.step.optimizer))
     free = shutil.disk_usage(store.folder).free
     for checkpoint in store.list():  # which the new ones replace
         with suppress(FileNotFoundError):  # a stale listing of a network disk

@@ -15,19 +15,17 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from translate_ddp.optional_dependency import import_optional
 from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.settings import LogbookConfig, WandbMode
 from translate_ddp.training.logbook import Sample, Sink, shown_samples
 
-History = Sequence[tuple[int, Mapping[str, float]]]  # earlier records of a run, by step
-
-# Start and end of W&B take at most 30 s each.
+# Start and end of a tracker take at most 30 s each.
 START_SECONDS = 27.0
-INIT_SECONDS = 15.0  # of them, to reach the server; then the run starts offline
+INIT_SECONDS = 15.0  # of them, to reach W&B's server; then the run starts offline
 END_SECONDS = 27.0
 UPLOAD_SECONDS = 24.0  # of them, to upload the remaining records
 TEARDOWN_SECONDS = 3.0  # after either, to end W&B's own process
@@ -42,37 +40,46 @@ def open_trackers(
     run_id: str,
     config: Mapping[str, Any],
     message: Callable[[str], None],
-    history: History,
 ) -> list[Sink]:
     """The trackers of a run that its settings name. They log to the run `run_id`.
 
-    `config` is published, `message` prints failures, `history` holds earlier records of this run
-    that the trackers do not have under this id.
+    `config` is published, `message` prints failures.
     """
-    sinks: list[Sink] = [WandbSink(settings, folder, run_id, config, message, history)]
-    if project := settings.trackio_project:
-        sinks.append(TrackioSink(project, run_id, config, message, history))
-    return sinks
+    kinds: list[type[TrackerSink]] = []
+    if resolve_mode(settings.wandb_mode) != "disabled":
+        kinds.append(WandbSink)
+    if settings.trackio_project:
+        kinds.append(TrackioSink)
+    return [kind(settings, folder, run_id, config, message) for kind in kinds]
 
 
 class TrackerSink(Sink, ABC):
     """Logs to one run of a tracker. Subclasses start it, and know its peculiarities."""
 
     name = ""  # of the tracker, in messages
-    start_seconds = end_seconds = 20.0
 
-    def __init__(self, message: Callable[[str], None], history: History) -> None:
+    def __init__(
+        self,
+        settings: LogbookConfig,
+        folder: Path,
+        run_id: str,
+        config: Mapping[str, Any],
+        message: Callable[[str], None],
+    ) -> None:
+        self.settings, self.folder = settings, folder
+        self.run_id, self.config = run_id, dict(config)
         self.status = ""
+        self.warning = ""  # of the start
         self.upload = ""  # the command that uploads what is on disk
         self._message = message
         self._run: Any = None  # with `log` and `finish`; None: not started, or stopped
         self._thread = BackgroundThread(self.name, stop_after_error=True)
         try:
-            self._run = self._thread.result(self.start, self.start_seconds)
+            self._run = self._thread.result(self.start, START_SECONDS)
         except (Exception, SystemExit) as error:
             self._give_up(error)
-        for step, scalars in history:
-            self.log(step, scalars)
+        if self.warning:
+            message(self.warning)
 
     @abstractmethod
     def start(self) -> Any:
@@ -93,8 +100,8 @@ class TrackerSink(Sink, ABC):
         values = self.point(step, scalars)
         self._submit(lambda run: run.log(values, step=step))
 
-    def validated(self, step: int, rows: Sequence[Sample]) -> None:
-        columns, data = list(Sample._fields), [list(row) for row in shown_samples(rows)]
+    def validated(self, step: int, samples: Sequence[Sample]) -> None:
+        columns, data = list(Sample._fields), [list(sample) for sample in shown_samples(samples)]
         self._submit(
             lambda run: self.log_table(
                 run, step, lambda library: library.Table(columns=columns, data=data)
@@ -106,11 +113,11 @@ class TrackerSink(Sink, ABC):
         run.finish()
 
     def close(self, seconds: float, failed: bool) -> None:
-        """Upload for at most `seconds` and `end_seconds`. Records that remain are on disk."""
+        """Upload for at most `seconds` and `END_SECONDS`. Records that remain are on disk."""
         if (run := self._run) is None:
             return
         try:
-            self._thread.result(lambda: self.finish(run, failed), min(seconds, self.end_seconds))
+            self._thread.result(lambda: self.finish(run, failed), min(seconds, END_SECONDS))
         except (Exception, SystemExit) as error:
             self._give_up(error)
         else:
@@ -149,23 +156,12 @@ class TrackioSink(TrackerSink):
 
     name = "trackio"
 
-    def __init__(
-        self,
-        project: str,
-        run_id: str,
-        config: Mapping[str, Any],
-        message: Callable[[str], None],
-        history: History = (),
-    ) -> None:
-        self.project = project
-        self._arguments = {"name": run_id, "config": dict(config), "resume": "allow"}
-        super().__init__(message, history)
-
     def start(self) -> Any:
         # trackio keeps its current run per thread: the module is what has `log` and `finish`.
-        library = import_module("trackio")
-        library.init(self.project, embed=False, **self._arguments)
-        self.status = f"trackio project {self.project}"
+        library = import_optional("trackio", "requirements-trackio.txt")
+        project = self.settings.trackio_project
+        library.init(project, embed=False, name=self.run_id, config=self.config, resume="allow")
+        self.status = f"trackio project {project}"
         return library
 
     def log_table(self, run: Any, step: int, table: Callable[[Any], object]) -> None:
@@ -177,73 +173,54 @@ class WandbSink(TrackerSink):
 
     name = "W&B"
 
-    def __init__(
-        self,
-        settings: LogbookConfig,
-        folder: Path,
-        run_id: str,
-        config: Mapping[str, Any],
-        message: Callable[[str], None],
-        history: History = (),
-    ) -> None:
-        self.start_seconds, self.end_seconds = START_SECONDS, END_SECONDS
-        self._mode, self._folder, self._warning = resolve_mode(settings.wandb_mode), folder, ""
-        self._arguments: dict[str, Any] = {
-            "project": settings.wandb_project,
-            "group": settings.wandb_group or None,
-            "dir": folder,
-            "id": run_id,
-            "resume": "allow",
-            "config": dict(config),
-        }
-        if self._mode == "disabled":
-            self.status, self._run = "", None
-            return
-        keep_files_in(folder / "wandb" / "cache")
-        super().__init__(message, history)
-        if self._warning:
-            message(self._warning)
-
     def start(self) -> Any:
-        folder = self._folder / "wandb"
+        folder = self.folder / "wandb"
+        keep_files_in(folder / "cache")
         folder.mkdir(exist_ok=True)
         self.check()
         import wandb
 
         wandb.setup(wandb_settings())  # before its first message, which it would print
         reason = "as chosen"
-        if self._mode != "offline":
+        if resolve_mode(self.settings.wandb_mode) != "offline":
             try:
                 if wandb.login(prompt=False, verify=False):
-                    return self._open("online", f"run-*-{self._arguments['id']}")
+                    return self._open("online", f"run-*-{self.run_id}")
                 reason = "no API key"
             except Exception as error:
                 reason = "not connected"
-                self._warning = (
-                    f"W&B cannot go online ({brief(error)}): the run is recorded offline"
-                )
+                self.warning = f"W&B cannot go online ({brief(error)}): the run is recorded offline"
                 self.teardown()  # else the run id is still in use
                 wandb.setup(wandb_settings())
-        run = self._open("offline", f"offline-run-*-{self._arguments['id']}")
+        run = self._open("offline", f"offline-run-*-{self.run_id}")
         self.status = f"W&B offline, {reason}; {self.upload} uploads it"
         return run
 
     def _open(self, mode: Literal["online", "offline"], pattern: str) -> Any:
         import wandb
 
-        run = wandb.init(**self._arguments, mode=mode, settings=wandb_settings())
+        run = wandb.init(
+            project=self.settings.wandb_project,
+            group=self.settings.wandb_group or None,
+            dir=self.folder,
+            id=self.run_id,
+            resume="allow",
+            config=self.config,
+            mode=mode,
+            settings=wandb_settings(),
+        )
         for handler in logging.getLogger("wandb").handlers:
             handler.handleError = lambda record: None  # else a full disk prints tracebacks
         run.define_metric("global_step")
         run.define_metric("*", step_metric="global_step")
         # Each start of the run writes one folder of it.
-        self.upload = f"`wandb sync {shlex.quote(str(self._folder / 'wandb'))}/{pattern}`"
+        self.upload = f"`wandb sync {shlex.quote(str(self.folder / 'wandb'))}/{pattern}`"
         self.status = f"W&B online ({run.url or run.path})"
         return run
 
     def check(self) -> None:
         """Raise OSError if the disk is full: W&B itself would lose its records without an error."""
-        if shutil.disk_usage(self._folder / "wandb").free < ROOM_BYTES:
+        if shutil.disk_usage(self.folder / "wandb").free < ROOM_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def point(self, step: int, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,8 +67,8 @@ class Trainer:
         self._checked_step = self.position.global_step
         if saved["loss"] == self.info.config["loss"]:  # else its parts may differ
             self.meters.restore(state.meters)
-        due = {name: saved["train"][name] for name in ("max_steps", "validate_every")}
-        self._saved_config = replace(self.config, **due)
+        changed = {name: saved["train"][name] for name in ("max_steps", "validate_every")}
+        self._saved_config = replace(self.config, **changed)
         self.checkpoints.resume(self.position.global_step, state.run.history[-1])
 
     # --- the loop ---

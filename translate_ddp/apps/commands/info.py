@@ -18,6 +18,7 @@ from translate_ddp.modeling.ctranslate2_engine import (
 )
 from translate_ddp.presets import changed_settings
 from translate_ddp.quantities import number
+from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.training.metrics import bleu_signature, with_units
@@ -52,10 +53,9 @@ def describe_file(path: Path, config: InfoConfig) -> Rows:
     if not path.exists():
         raise UserError(f"There is no file or folder {path}.")
     folder, preload = (path, "latest") if path.is_dir() else (path.parent, str(path.absolute()))
-    found, messages = CheckpointStore(CheckpointConfig(str(folder), config.model_basename)).find(
-        preload
-    )
-    for line in messages:
+    store = CheckpointStore(CheckpointConfig(str(folder), config.model_basename))
+    found = store.find(preload, World())
+    for line in found.messages:
         print_line(printable(line))
     return [("file", str(found.path)), *describe_state(load(found.path))]
 

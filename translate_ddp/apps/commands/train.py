@@ -17,7 +17,7 @@ from translate_ddp.apps.commands.command_line import expand_home, given_flags
 from translate_ddp.apps.commands.command_line import parse as parse_flags
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.presets import PRESETS, choose_preset, with_values
-from translate_ddp.runtime.fault_injection import VARIABLE, configure_faults
+from translate_ddp.runtime.fault_injection import configure_faults
 from translate_ddp.runtime.launch import is_first_process, read_launch
 from translate_ddp.settings import Config, CorpusConfig, Stage, all_settings
 from translate_ddp.training.metrics import find_metric
@@ -53,9 +53,7 @@ def read_command_line(arguments: Sequence[str]) -> tuple[Config, set[str]]:
     """
     prints = is_first_process(os.environ)
     with report_errors(prints):
-        launch = read_launch(os.environ)
-        if not launch.restarts:
-            configure_faults(os.environ.get(VARIABLE, ""), launch.rank)
+        configure_faults(os.environ, read_launch(os.environ).rank)
         try:
             return parse_with_names(arguments, prints)
         except BrokenPipeError:
