@@ -5,5 +5,9 @@ Tests marked `cuda` make `VISIBLE_GPUS` visible again to the processes that they
 
 import os
 
-VISIBLE_GPUS = os.environ.get("CUDA_VISIBLE_DEVICES")
+# The workers of pytest-xdist inherit the environment of a process that has hidden them already.
+KEPT = "TRANSLATE_DDP_TESTS_GPUS"
+if KEPT not in os.environ:
+    os.environ[KEPT] = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
+VISIBLE_GPUS = None if os.environ[KEPT] == "all" else os.environ[KEPT]
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
