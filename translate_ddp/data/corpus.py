@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from translate_ddp.console import print_line, printable
+from translate_ddp.console import Progress, counted, print_line, printable
 from translate_ddp.data.cleaning import (
     ALSO_IN_VALIDATION,
     DUPLICATE,
@@ -52,8 +52,6 @@ from translate_ddp.data.rows import BY_POSITION, Rows
 from translate_ddp.data.selection import held_out, repeated, rows_with
 from translate_ddp.data.sources import choose_split, find_splits, source_identity, validation_split
 from translate_ddp.errors import UserError
-from translate_ddp.progress import Progress
-from translate_ddp.quantities import counted
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CleanLevel, CorpusConfig

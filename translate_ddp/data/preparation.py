@@ -17,7 +17,7 @@ from typing import IO
 
 import numpy as np
 
-from translate_ddp.console import print_line
+from translate_ddp.console import Progress, print_line, size
 from translate_ddp.data.augmentation import Merges, count_variants, flatten, perturb_some
 from translate_ddp.data.corpus import CleanedCorpus, clean_corpus, corpus_signature, delete_cleaned
 from translate_ddp.data.dataset import ParallelDataset, Ragged
@@ -27,8 +27,6 @@ from translate_ddp.data.selection import parts, smallest
 from translate_ddp.data.sentences import learn_abbreviations
 from translate_ddp.data.tokenizer import MAX_LINES, Tokenizer, Word, build_tokenizer, loss_of
 from translate_ddp.errors import UserError
-from translate_ddp.progress import Progress
-from translate_ddp.quantities import size
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes

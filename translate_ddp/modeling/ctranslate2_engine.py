@@ -12,7 +12,7 @@ import torch
 
 from translate_ddp import __version__
 from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
-from translate_ddp.errors import UserError, first_line
+from translate_ddp.errors import UserError, first_line, import_optional
 from translate_ddp.modeling.engine import (
     Ids,
     default_max_tokens,
@@ -21,7 +21,6 @@ from translate_ddp.modeling.engine import (
     longest_first,
 )
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.optional_dependency import import_optional
 from translate_ddp.settings import NBestConfig
 
 FORMAT = 1  # of the description; raised with every change that older code cannot read

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from translate_ddp.apps.inspecting.text_statistics import TextStatistics, measure
+from translate_ddp.console import Progress
 from translate_ddp.data.batches import Step, padding_share
 from translate_ddp.data.corpus import CleanedCorpus, NoUsablePairs, Report, clean_corpus
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, TrainingPairs
@@ -21,7 +22,6 @@ from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.preparation import Encoder, TaggedCorpus, encode
 from translate_ddp.data.selection import smallest
 from translate_ddp.data.tokenizer import UNK, Tokenizer, build_tokenizer
-from translate_ddp.progress import Progress
 from translate_ddp.runtime.device import choose_device, describe_device, fix_cuda_kernels
 from translate_ddp.runtime.launch import ONE_PROCESS
 from translate_ddp.runtime.world import World

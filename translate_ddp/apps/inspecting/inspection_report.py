@@ -23,10 +23,9 @@ from translate_ddp.apps.reporting.page_template import (
     untrusted,
 )
 from translate_ddp.apps.reporting.svg_charts import Series, lines
-from translate_ddp.console import printable
+from translate_ddp.console import counted, describe_seconds, printable
 from translate_ddp.data.corpus import Report
 from translate_ddp.data.pair_store import Pair
-from translate_ddp.quantities import counted, describe_seconds
 from translate_ddp.text import separates_words
 
 COLUMNS = 100  # of a terminal
