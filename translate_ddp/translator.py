@@ -33,7 +33,7 @@ from translate_ddp.modeling.ctranslate2_engine import (
     is_exported,
     open_exported,
 )
-from translate_ddp.modeling.engine import TorchEngine, ignore
+from translate_ddp.modeling.engine import OnDone, TorchEngine, ignore
 from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory, fix_cuda_kernels
@@ -227,7 +227,7 @@ class Translator:
         beam_width: int = ...,
         length_penalty: float = ...,
         report: OnMessage = ...,
-        on_done: Callable[[int], None] = ...,
+        on_done: OnDone = ...,
         split: Split | None = ...,
     ) -> list[str]: ...
 
@@ -238,7 +238,7 @@ class Translator:
         beam_width: int = ...,
         length_penalty: float = ...,
         report: OnMessage = ...,
-        on_done: Callable[[int], None] = ...,
+        on_done: OnDone = ...,
         split: Split | None = ...,
         *,
         n_best: int,
@@ -252,7 +252,7 @@ class Translator:
         beam_width: int = NBestConfig.beam_width,
         length_penalty: float = NBestConfig.length_penalty,
         report: OnMessage = as_warning,
-        on_done: Callable[[int], None] = ignore,
+        on_done: OnDone = ignore,
         split: Split | None = None,
         *,
         n_best: int | None = None,
@@ -354,7 +354,7 @@ class Translator:
         return [tag + part if has_letter(text) else text for part, text in found]
 
 
-def _in_texts(on_done: Callable[[int], None], texts: int, parts: int) -> Callable[[int], None]:
+def _in_texts(on_done: OnDone, texts: int, parts: int) -> OnDone:
     """A function of finished parts that calls `on_done` with their share of the texts."""
     done = 0
     if not parts:  # all texts are empty or kept
