@@ -274,7 +274,7 @@ def _typed(kind: Any, value: Any) -> Any:
 
     Raises TypeError if a dataclass lacks values.
     """
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         known = [part for part in fields(kind) if part.name in value]
         return kind(**{part.name: _typed(part.type, value[part.name]) for part in known})
     if get_origin(kind) is list:

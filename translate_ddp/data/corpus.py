@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain, islice, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 VALIDATION_LIMIT = 100_000  # it is in memory as text, and is translated many times
 TOO_MANY = (
-    f"Validation may have at most {VALIDATION_LIMIT:,} pairs, but {{}}. All of them are translated"
+    "Validation may have at most {:,} pairs, but {}. All of them are translated"
     " in each validation: pass --validation 2000, or a file of some thousand pairs."
 )
 KEPT_FILE, VALIDATION_FILE = "kept.npy", "validation.tsv"
@@ -89,6 +90,14 @@ class Report:
     dropped: dict[str, int] = field(default_factory=dict)  # rows by reason
     examples: dict[str, list[Pair]] = field(default_factory=dict)  # dropped ones, by reason
     notices: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, stored: dict[str, Any]) -> Report:
+        """The report in a summary."""
+        report = cls(**stored)
+        for pairs in report.examples.values():
+            pairs[:] = [(src, tgt) for src, tgt in pairs]  # JSON has lists
+        return report
 
     def lines(self) -> list[str]:
         """What was dropped and why, with an example of each reason; then the notices."""
@@ -114,7 +123,7 @@ class CleanedCorpus:
         self.signature = folder.name.rpartition("-")[2]  # of the sources, as they were read
         summary = read_summary(folder)
         # Of each dataset, then of validation if it has a source of its own.
-        self.reports = [Report(**report) for report in summary["reports"]]
+        self.reports = [Report.of(report) for report in summary["reports"]]
         self._bounds: list[int] = summary["bounds"]
         self._store = PairStore(folder)
         self.is_train = np.load(folder / KEPT_FILE, mmap_mode="r", allow_pickle=False)
@@ -315,7 +324,7 @@ class Cleaning:
         wanted = self._config.validation_pairs(pairs)
         if wanted > VALIDATION_LIMIT:
             asked = f"--validation {self._config.validation} of {pairs:,} pairs"
-            raise UserError(TOO_MANY.format(f"{asked} is {wanted:,}"))
+            raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{asked} is {wanted:,}"))
         records = self._store.records
         groups = held_out(records, self._is_train, wanted)
         if not groups:
@@ -351,7 +360,7 @@ class Cleaning:
             pairs |= dict.fromkeys(to_pairs(batch.lines))
             records.append(batch.records)
             if len(pairs) > VALIDATION_LIMIT:
-                raise UserError(TOO_MANY.format(f"{given.name} has more"))
+                raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{given.name} has more"))
         report = self._reports[-1]
         report.drop(REPEATED, report.kept - len(pairs), [])
         report.kept = len(pairs)
