@@ -7,7 +7,7 @@
     STATUS.json      the state of the run; config.yaml: its settings
 
 A run writes them (`training/logbook.py` and `report_sink.py`), and `read_run` reads them for
-reports: also those of a run that is writing them, that failed, or whose disk was full. Lines and
+reports, also while the run writes them, after a failure, or after a full disk. Lines and
 files that are damaged or absent are skipped and reported.
 """
 
@@ -183,7 +183,7 @@ def read_run(folder: Path) -> RunRecord:
     events = list(reader.lines(EVENTS_FILE))
 
     def of(kind: type[T]) -> list[T]:
-        # Not those of a later version.
+        # Events of a later version are left out.
         lines = (line for line in events if line.get("event") == EVENTS[kind])
         return reader.records(EVENTS_FILE, kind, lines)
 
@@ -285,7 +285,7 @@ def _typed(kind: Any, value: Any) -> Any:
 def _curves(records: Iterable[dict[str, Any]]) -> dict[str, Curve]:
     """The curves of the lines of metrics.jsonl, by name.
 
-    Where a run went back, as to an earlier checkpoint, later records replace those before.
+    Where a run went back, as to an earlier checkpoint, later records replace earlier ones.
     """
     points: dict[str, array[float]] = {}  # step, time and value of each record
     for record in records:
@@ -297,7 +297,7 @@ def _curves(records: Iterable[dict[str, Any]]) -> dict[str, Curve]:
 
 
 def _curve(points: np.ndarray) -> Curve:
-    """The curve of these steps, times and values, without those that were replaced."""
+    """The curve of these steps, times and values, without the points that were replaced."""
     steps = points[:, 0]
     least_from = np.minimum.accumulate(steps[::-1])[::-1]
     is_kept = np.append(steps[:-1] < least_from[1:], True)
@@ -313,7 +313,7 @@ def _number(value: Any) -> float:
 
 
 def _latest(samples: list[SampleRows]) -> list[SampleRows]:
-    """Without those that a run has replaced after it went back."""
+    """The samples that a run has not replaced after it went back."""
     kept: list[SampleRows] = []
     for sample in samples:
         kept = [*(each for each in kept if each.step < sample.step), sample]

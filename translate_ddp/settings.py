@@ -481,7 +481,7 @@ class CheckpointConfig:
     average: int = 1
     """Last epochs of which translate and validate average the weights; 1: no average."""
     keep_last: int = 5
-    """Epoch and step checkpoints to keep, beside the best epoch and those of --average; 0: all."""
+    """Epoch and step checkpoints to keep, beside the best and what --average needs; 0: all."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.model_basename):

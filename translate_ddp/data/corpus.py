@@ -193,7 +193,7 @@ def clean_corpus(
 
 
 def delete_cleaned(folder: Path) -> None:
-    """Delete all cleaned corpora below `folder`, also those that interrupted starts have left."""
+    """Delete all cleaned corpora below `folder`, also what interrupted starts have left."""
     for cleaned in folder.glob(f"{CLEANED}*"):
         if (cleaned / SUMMARY_FILE).exists():  # else it is not of this program
             abandon(cleaned)

@@ -36,7 +36,7 @@ from translate_ddp.text import base_language, direction_tag, prefix_of
 FORMAT = 8  # of the prepared folder; raise it with every change, and corpora are prepared again
 VARIANTS_FORMAT = 1  # of the variants; raise it with every change, and they are prepared again
 SIDES = ("src", "tgt")
-VARIANTS = "variants"  # the stem of their files; those of one pair follow each other
+VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
 CHECKED_PAIRS = 1000  # with a tokenizer of another program
 MAX_TOKEN_CHARACTERS = 64  # a text with more of them per token than this is not encoded
 NO_AUGMENTATION = AugmentConfig()
@@ -150,14 +150,11 @@ def _write(
     }
     if num_variants:
         summary["variants_fingerprint"] = _fingerprint(folder / VARIANTS)
+        on_disk = sum(file.stat().st_size for file in folder.glob(f"{VARIANTS}.*"))
+        variants = f"{num_variants} variants of each training pair, {size(on_disk)} on disk"
         if shown:
-            _describe_variants(folder, num_variants)
+            print_line(f"Augmentation: {variants}.")
     return summary
-
-
-def _describe_variants(folder: Path, count: int) -> None:
-    on_disk = sum(file.stat().st_size for file in folder.glob(f"{VARIANTS}.*"))
-    print_line(f"Augmentation: {count} variants of each training pair, {size(on_disk)} on disk.")
 
 
 def _fingerprint(stem: Path, text: str = "") -> str:
@@ -233,7 +230,7 @@ class TaggedCorpus:
     def lines(self, is_chosen: np.ndarray, perturb: bool) -> Iterator[str]:
         """Both sides of the marked pairs, on which a tokenizer is trained.
 
-        With `perturb`, those that are sources are perturbed as in training.
+        With `perturb`, sources are perturbed as in training.
         """
         for pairs, datasets in self._corpus.batches_of_datasets(is_chosen):
             for side, language in enumerate(self._languages):
@@ -253,7 +250,7 @@ class Encoded:
     """The pairs of a batch that fit, and which ones these are."""
 
     pairs: ParallelDataset
-    variants: ParallelDataset | None  # of each pair that fits, those of one pair in sequence
+    variants: ParallelDataset | None  # of each pair that fits; variants of one pair are adjacent
     fits: np.ndarray  # for each pair of the batch
 
 

@@ -163,7 +163,7 @@ def _find_other(reading: Reading, separator: str, start: int, quoting: str) -> t
     """A row that no program writes that quotes fields: its line and text; 0 if there is none.
 
     Such a program quotes each field that holds a quote. It quotes all texts of a column, or only
-    those that hold certain characters.
+    texts that hold certain characters.
     """
     between = re.escape(separator)
     field = f'("[^"]*(?:""[^"]*)*"|[^"{between}\n]*)'
@@ -171,7 +171,7 @@ def _find_other(reading: Reading, separator: str, start: int, quoting: str) -> t
     fields_of = re.compile(f"(?:^|{between}){field}").findall
     needs_quotes = re.compile(f'""|[\r\n{between}]').search
     bare: Counter[int] = Counter()  # texts without quotes, by column
-    in_bare: set[str] = set()  # of `SOMETIMES_QUOTED`, those in fields without quotes
+    in_bare: set[str] = set()  # of `SOMETIMES_QUOTED`, the ones in fields without quotes
     needless: Counter[int] = Counter()  # quoted texts without what needs quotes, by column
     # The first with each set of characters of `SOMETIMES_QUOTED`, by column: line and row.
     examples: dict[tuple[int, frozenset[str]], tuple[int, str]] = {}
