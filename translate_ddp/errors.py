@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
+from typing import Any
 
 from translate_ddp.console import printable
 
@@ -49,6 +51,17 @@ def type_and_line(error: BaseException) -> str:
     """The name of the error's type, and the first line of its message if it has one."""
     name, line = type(error).__name__, first_line(error)
     return name if line == name else f"{name}: {line}"
+
+
+def import_optional(name: str, requirements_file: str) -> Any:
+    """The module `name`. Raises UserError with the file to install if its library is missing."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        library = name.partition(".")[0].replace("_", "-")
+        raise UserError(
+            f"{library} is not installed: run pip install -r {requirements_file}."
+        ) from error
 
 
 def _print(text: str) -> None:

@@ -105,7 +105,7 @@ def choose_preset(preset: str, dataset: tuple[str, ...], pairs: int | None = Non
 
 
 def with_preset(config: Config, preset: str, given: Set[str]) -> Config:
-    """The settings of a preset, overridden by those of `config` whose names are in `given`.
+    """The settings of a preset, overridden by the settings of `config` named in `given`.
 
     Raises UserError if they do not fit together.
     """
@@ -118,7 +118,7 @@ def with_preset(config: Config, preset: str, given: Set[str]) -> Config:
 
 
 def with_values(config: Config, values: dict[str, Any]) -> Config:
-    """The settings with other values of some names, such as those of a preset.
+    """The settings with other values of some names, such as the values of a preset.
 
     Raises ValueError if they do not fit together.
     """

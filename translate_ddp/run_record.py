@@ -7,7 +7,7 @@
     STATUS.json      the state of the run; config.yaml: its settings
 
 A run writes them (`training/logbook.py` and `report_sink.py`), and `read_run` reads them for
-reports: also those of a run that is writing them, that failed, or whose disk was full. Lines and
+reports, also while the run writes them, after a failure, or after a full disk. Lines and
 files that are damaged or absent are skipped and reported.
 """
 
@@ -22,8 +22,8 @@ from typing import Any, TypeVar, get_args, get_origin
 import numpy as np
 import yaml
 
+from translate_ddp.console import counted
 from translate_ddp.errors import first_line
-from translate_ddp.quantities import counted
 
 T = TypeVar("T")
 
@@ -37,7 +37,6 @@ REPORT_FILE = "report.html"
 # Files of one run, which a new run in the same folder does not continue.
 RECORD_FILES = (METRICS_FILE, EVENTS_FILE, SAMPLES_FILE, VALIDATION_FILE, REPORT_FILE)
 
-LATEST = 1e11  # time that a file may have, in the year 5138
 TextRow = tuple[str, str, str]  # source, reference, translation
 
 
@@ -184,7 +183,7 @@ def read_run(folder: Path) -> RunRecord:
     events = list(reader.lines(EVENTS_FILE))
 
     def of(kind: type[T]) -> list[T]:
-        # Not those of a later version.
+        # Events of a later version are left out.
         lines = (line for line in events if line.get("event") == EVENTS[kind])
         return reader.records(EVENTS_FILE, kind, lines)
 
@@ -249,16 +248,13 @@ class _Reader:
         return found
 
     def records(self, name: str, kind: type[T], objects: Iterable[Mapping[str, Any]]) -> list[T]:
-        """The dataclass of each object of a file, without those that lack values or have others."""
+        """The dataclass of each object of a file, without objects that lack values."""
         found: list[T] = []
         others = 0
         for values in objects:
             try:
-                record = _typed(kind, values)
-                if not 0 <= getattr(record, "time", 0) < LATEST:
-                    raise TypeError("no time")
-                found.append(record)
-            except (TypeError, OverflowError):
+                found.append(_typed(kind, values))
+            except TypeError:
                 others += 1
         self._report_skipped(name, others, "unreadable record")
         return found
@@ -274,45 +270,34 @@ class _Reader:
 
 
 def _typed(kind: Any, value: Any) -> Any:
-    """The value of a file as this type, without names that it does not know.
+    """The value of a file as this type, without names that the type does not know.
 
-    Raises TypeError if the value is of another type.
+    Raises TypeError if a dataclass lacks values.
     """
-    if kind is Any:
-        return value
-    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, dict):
-        known = {part.name: part.type for part in fields(kind) if part.name in value}
-        return kind(**{name: _typed(each, value[name]) for name, each in known.items()})
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is list and isinstance(value, list):
-        return [_typed(inner[0], part) for part in value]
-    if origin is tuple and isinstance(value, list) and len(value) == len(inner):
-        return tuple(map(_typed, inner, value))
-    if origin is dict and isinstance(value, dict):
-        return {name: _typed(inner[1], part) for name, part in value.items()}
-    if kind is float and isinstance(value, int | float) and math.isfinite(value):
-        return float(value)
-    if kind is float or origin in (list, tuple, dict) or not isinstance(value, kind):
-        raise TypeError(f"{value!r} is not {kind}")
-    return value
+    if isinstance(kind, type) and is_dataclass(kind):
+        known = [part for part in fields(kind) if part.name in value]
+        return kind(**{part.name: _typed(part.type, value[part.name]) for part in known})
+    if get_origin(kind) is list:
+        return [_typed(get_args(kind)[0], part) for part in value]
+    return tuple(value) if get_origin(kind) is tuple else value
 
 
 def _curves(records: Iterable[dict[str, Any]]) -> dict[str, Curve]:
     """The curves of the lines of metrics.jsonl, by name.
 
-    Where a run went back, as to an earlier checkpoint, later records replace those before.
+    Where a run went back, as to an earlier checkpoint, later records replace earlier ones.
     """
     points: dict[str, array[float]] = {}  # step, time and value of each record
     for record in records:
         step, time = _number(record.pop("step", None)), _number(record.pop("time", None))
-        if math.isfinite(step) and 0 <= time < LATEST:
+        if math.isfinite(step) and math.isfinite(time):
             for name, value in record.items():
                 points.setdefault(name, array("d")).extend((step, time, _number(value)))
     return {name: _curve(np.frombuffer(each).reshape(-1, 3)) for name, each in points.items()}
 
 
 def _curve(points: np.ndarray) -> Curve:
-    """The curve of these steps, times and values, without those that were replaced."""
+    """The curve of these steps, times and values, without the points that were replaced."""
     steps = points[:, 0]
     least_from = np.minimum.accumulate(steps[::-1])[::-1]
     is_kept = np.append(steps[:-1] < least_from[1:], True)
@@ -328,7 +313,7 @@ def _number(value: Any) -> float:
 
 
 def _latest(samples: list[SampleRows]) -> list[SampleRows]:
-    """Without those that a run has replaced after it went back."""
+    """The samples that a run has not replaced after it went back."""
     kept: list[SampleRows] = []
     for sample in samples:
         kept = [*(each for each in kept if each.step < sample.step), sample]

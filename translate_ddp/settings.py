@@ -76,6 +76,15 @@ def check_probability(settings: object, *names: str) -> None:
             raise ValueError(f"{name} must lie in [0, 1), but is {value}.")
 
 
+def check_installed(library: str, needed_by: str) -> None:
+    """Raise ValueError if an optional dependency that a setting needs is not installed."""
+    if find_spec(library) is None:
+        raise ValueError(
+            f"{needed_by} needs {library}, which is not installed: run "
+            f"pip install -r requirements-{library}.txt."
+        )
+
+
 def check_port(port: int) -> None:
     """Raise ValueError if there is no such port to listen on."""
     if not 0 <= port < 2**16:
@@ -151,7 +160,7 @@ class CorpusConfig:
         for tag in self.tags:
             if tag != normalize(tag) or any(map(str.isspace, tag)):
                 raise ValueError(
-                    f"The tag {tag!r} has blanks or changes under Unicode normalization (NFC): "
+                    f"The tag {tag!r} has spaces or changes under Unicode normalization (NFC): "
                     "choose another, such as <bt>."
                 )
 
@@ -244,12 +253,10 @@ def _check_weights(weights: Sequence[float], datasets: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    tokenizer: Literal["bpe", "sentencepiece", "sentencepiece_bpe", "word"] = setting(
-        "bpe", data=True
-    )
-    """bpe: byte-level BPE, of any text, in Unicode NFC with single spaces and no invisible
-    characters; sentencepiece: unigram, sentencepiece_bpe: BPE, both need a library; word: words,
-    rare ones are [UNK]."""
+    tokenizer: TokenizerKind = setting("bpe", data=True)
+    """bpe: byte-level BPE of any text, in Unicode NFC with single spaces and no invisible
+    characters; word: words, rare ones are [UNK]; sentencepiece: unigram, sentencepiece_bpe: BPE,
+    both need pip install -r requirements-sentencepiece.txt."""
     vocab_size: int = setting(4000, data=True)
     """Maximum vocabulary size, joint for both languages."""
     tokenizer_file: str = setting("", data=True, path=True)
@@ -257,11 +264,8 @@ class TokenizerConfig:
     and written there; {0} stands for the languages, as in en-it."""
 
     def __post_init__(self) -> None:
-        if self.tokenizer.startswith("sentencepiece") and find_spec("sentencepiece") is None:
-            raise ValueError(
-                f"tokenizer {self.tokenizer} needs a library that is not installed: run "
-                "pip install -r requirements-sentencepiece.txt."
-            )
+        if self.tokenizer.startswith("sentencepiece"):
+            check_installed("sentencepiece", f"tokenizer {self.tokenizer}")
         if self.vocab_size < 300:
             raise ValueError(
                 f"vocab_size must be at least 300 (256 bytes and the special tokens), "
@@ -477,7 +481,7 @@ class CheckpointConfig:
     average: int = 1
     """Last epochs of which translate and validate average the weights; 1: no average."""
     keep_last: int = 5
-    """Epoch and step checkpoints to keep, beside the best epoch and those of --average; 0: all."""
+    """Epoch and step checkpoints to keep, beside the best and what --average needs; 0: all."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.model_basename):
@@ -507,11 +511,8 @@ class LogbookConfig:
     """trackio project to log to; '': none. Needs pip install -r requirements-trackio.txt."""
 
     def __post_init__(self) -> None:
-        if self.trackio_project and find_spec("trackio") is None:
-            raise ValueError(
-                "trackio_project needs trackio, which is not installed: run "
-                "pip install -r requirements-trackio.txt."
-            )
+        if self.trackio_project:
+            check_installed("trackio", "trackio_project")
 
 
 @dataclass(frozen=True)
@@ -555,19 +556,19 @@ class Config:
     --dataset, and those of the demo without.
     """
 
-    run: PresetConfig = field(default_factory=PresetConfig)
-    corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    mix: MixConfig = field(default_factory=MixConfig)
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    batches: BatchConfig = field(default_factory=BatchConfig)
-    augment: AugmentConfig = field(default_factory=AugmentConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
-    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-    logbook: LogbookConfig = field(default_factory=LogbookConfig)
-    distributed: DistributedConfig = field(default_factory=DistributedConfig)
+    run: PresetConfig = PresetConfig()
+    corpus: CorpusConfig = CorpusConfig()
+    mix: MixConfig = MixConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    batches: BatchConfig = BatchConfig()
+    augment: AugmentConfig = AugmentConfig()
+    model: ModelConfig = ModelConfig()
+    loss: LossConfig = LossConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    train: TrainConfig = TrainConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    logbook: LogbookConfig = LogbookConfig()
+    distributed: DistributedConfig = DistributedConfig()
 
     def __post_init__(self) -> None:
         kind = self.tokenizer.tokenizer
@@ -576,11 +577,8 @@ class Config:
                 f"bpe_dropout drops merges of byte-level BPE, but the tokenizer is {kind}: "
                 "pass --tokenizer bpe or --bpe_dropout 0."
             )
-        copies, seq_len, most = (
-            self.loss.forward_copies,
-            self.batches.seq_len,
-            self.batches.max_tokens,
-        )
+        copies, most = self.loss.forward_copies, self.batches.max_tokens
+        seq_len = self.batches.seq_len
         if most and copies * seq_len > most:
             doubled = ", which simcut doubles," if copies > 1 else ""
             raise ValueError(

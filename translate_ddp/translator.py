@@ -33,7 +33,7 @@ from translate_ddp.modeling.ctranslate2_engine import (
     is_exported,
     open_exported,
 )
-from translate_ddp.modeling.engine import TorchEngine, ignore
+from translate_ddp.modeling.engine import OnDone, TorchEngine, ignore
 from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory, fix_cuda_kernels
@@ -216,7 +216,7 @@ class Translator:
 
     @property
     def identity(self) -> list[object]:
-        """Hashes and settings on which translations depend, beside those of the search."""
+        """Hashes and settings on which translations depend, beside the settings of the search."""
         model = [self.engine.fingerprint, self.tokenizer.fingerprint, self._learnt]
         return [*model, self.lang_src, self.lang_tgt, self.longest_source, self.split]
 
@@ -227,7 +227,7 @@ class Translator:
         beam_width: int = ...,
         length_penalty: float = ...,
         report: OnMessage = ...,
-        on_done: Callable[[int], None] = ...,
+        on_done: OnDone = ...,
         split: Split | None = ...,
     ) -> list[str]: ...
 
@@ -238,7 +238,7 @@ class Translator:
         beam_width: int = ...,
         length_penalty: float = ...,
         report: OnMessage = ...,
-        on_done: Callable[[int], None] = ...,
+        on_done: OnDone = ...,
         split: Split | None = ...,
         *,
         n_best: int,
@@ -252,7 +252,7 @@ class Translator:
         beam_width: int = NBestConfig.beam_width,
         length_penalty: float = NBestConfig.length_penalty,
         report: OnMessage = as_warning,
-        on_done: Callable[[int], None] = ignore,
+        on_done: OnDone = ignore,
         split: Split | None = None,
         *,
         n_best: int | None = None,
@@ -265,9 +265,9 @@ class Translator:
         beam at least as wide, unless `temperature` samples them, in the order of drawing. Beam
         width 1 is greedy. The sentences of a text are translated one by one, unless `split` is
         "none"; the second translation of a text consists of the second of each sentence. A sentence
-        without letters stays as it is. A sentence longer than those of training is cut into parts;
+        without letters stays as it is. A sentence longer than in training is cut into parts;
         `report` gets the index of its text and a message. `on_done` receives numbers of finished
-        texts, estimated from those of parts. Raises ValueError for unusable settings.
+        texts, estimated from finished parts. Raises ValueError for unusable settings.
         """
         if isinstance(texts, str):  # a sequence of characters
             raise TypeError("texts is one text: pass a list of texts.")
@@ -277,7 +277,11 @@ class Translator:
         sources = [part for part in parts if not isinstance(part, str)]
         on_parts = _in_texts(on_done, len(texts), len(sources))
         found = self.engine.translate(sources, config, on_parts)
-        translated = iter(self._scored(sources, found) if n_best else self._best(found))
+        if n_best:
+            translated = iter(self._scored(sources, found))
+        else:  # texts only
+            best = self.tokenizer.decode([best.ids for best, *_ in found])
+            translated = iter([[Sentence("", normalize(text), [], [])] for text in best])
         by_text = [[list[Sentence]() for _ in range(width)] for _ in texts]
         for row, part in zip(rows, parts, strict=True):
             if isinstance(part, str):
@@ -289,10 +293,9 @@ class Translator:
         translations = [[self._joined(each) for each in several] for several in by_text]
         return translations if n_best is not None else [best.text for (best,) in translations]
 
-    def _best(self, found: list[list[Hypothesis]]) -> list[list[Sentence]]:
-        """The best of the translations of each part, as text only."""
-        texts = self.tokenizer.decode([best.ids for best, *_ in found])
-        return [[Sentence("", normalize(text), [], [])] for text in texts]
+    def _joined(self, sentences: list[Sentence]) -> Translation:
+        texts = [sentence.text for sentence in sentences]
+        return Translation(join_sentences(texts, self.lang_tgt), sentences)
 
     def _scored(
         self, parts: list[list[int]], found: list[list[Hypothesis]]
@@ -314,17 +317,13 @@ class Translator:
         )
         return [[next(sentences) for _ in several] for several in found]
 
-    def _joined(self, sentences: list[Sentence]) -> Translation:
-        texts = [sentence.text for sentence in sentences]
-        return Translation(join_sentences(texts, self.lang_tgt), sentences)
-
     def _parts(
         self, texts: Sequence[str], report: OnMessage, split: Split = "sentences"
     ) -> tuple[list[int], Parts]:
         """The sentences of all texts in parts that fit the model, as ids, and the texts' indices.
 
-        Of a sentence longer than those of training, a model translates only some. For one without
-        letters it invents words, so this stays text.
+        Of a sentence longer than in training, a model translates only a part. For a sentence
+        without letters it invents words, so this stays text.
         """
         limit = self.longest_source
         # An argument of the command line that is not UTF-8 holds lone surrogates.
@@ -346,7 +345,7 @@ class Translator:
         return rows, parts
 
     def _cut(self, ids: list[int], limit: int) -> Parts:
-        """Parts of a long sentence, those with letters with the tag of the direction before it."""
+        """Parts of a long sentence; the tag of the direction precedes each part with letters."""
         (tag,) = self.tokenizer.encode([self._prefix.strip()])
         rest = ids[len(tag) :]  # the tag's tokens are those before a space
         cuts = cut(self.tokenizer.pieces(rest), max(1, limit - len(tag)))
@@ -354,7 +353,7 @@ class Translator:
         return [tag + part if has_letter(text) else text for part, text in found]
 
 
-def _in_texts(on_done: Callable[[int], None], texts: int, parts: int) -> Callable[[int], None]:
+def _in_texts(on_done: OnDone, texts: int, parts: int) -> OnDone:
     """A function of finished parts that calls `on_done` with their share of the texts."""
     done = 0
     if not parts:  # all texts are empty or kept

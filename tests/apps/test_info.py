@@ -9,8 +9,8 @@ from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import trained_model
 from tests.helpers.runs import last_state, validations
 from translate_ddp import __version__
+from translate_ddp.console import number
 from translate_ddp.presets import changed_settings
-from translate_ddp.quantities import number
 from translate_ddp.settings import Config
 from translate_ddp.training.identity import without_paths
 

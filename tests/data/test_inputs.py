@@ -77,7 +77,7 @@ def test_every_format_gives_its_texts(
         ("a.jsonl", '{"text": "a"}\n', "has no column en, but text"),
         ("a.tsv", "a\tb\tc\n", "has no column en: its first row is a, b, c. Name"),
         ("a.jsonl", "", "is empty"),
-        ("a.txt", b"caf\xe9\n", "1 of 1 lines is not UTF-8, first line 1.*iconv -f LATIN1"),
+        ("a.txt", b"caf\xe9\n", "1 of 1 lines is not UTF-8, first line 1.*iconv -f WINDOWS-1252"),
         ("a.txt.gz", gzip.compress(b"one\n" * 99, mtime=0)[:-9], "cannot be read"),
     ],
 )

@@ -86,7 +86,7 @@ def test_language_is_found_with_its_regions(wanted: str, held: list[str], found:
         (tmx("<!-- ", unit(en="a", de="b")), "a <tu> is not closed"),
         (
             tmx(unit(en="a", de="ü"), unit(en="b", de="ö")).decode().encode("latin-1"),
-            "iconv -f LATIN1 -t UTF-8",
+            "iconv -f WINDOWS-1252 -t UTF-8",
         ),
         (tmx(unit(en="a", de="b")).replace(b"UTF-8", b"klingon"), "unknown encoding: klingon"),
         (b"<tmx><body></body></tmx>", "no translation unit in en and de"),

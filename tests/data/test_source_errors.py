@@ -1,7 +1,6 @@
 """Files that cannot be read, or only in part: messages name the file, the line and the way out."""
 
 import re
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -67,9 +66,7 @@ def test_many_lines_that_are_not_utf8_are_an_error_with_the_command(folder: Path
     assert text.startswith(
         f"{source} cannot be read: 10 of 500 lines are not UTF-8, first line 50."
     )
-    assert "If the file is LATIN1, convert it: " in text
-    subprocess.run(text.partition("convert it: ")[2], shell=True, check=True)
-    assert read(folder / f"my corpus.utf8.tsv{compression}")[49] == ("s50", "café 50")
+    assert text.endswith("convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW")
 
 
 def test_error_does_not_wait_for_the_end_of_a_large_file(
@@ -78,11 +75,6 @@ def test_error_does_not_wait_for_the_end_of_a_large_file(
     monkeypatch.setattr("translate_ddp.data.readers.streams.ENOUGH_LINES", 1000)
     source = write(folder / "x.tsv", latin1(300_000, 2))
     assert re.search(r" of [1-9]\d,\d{3} lines are not UTF-8", error_of(source))
-
-
-def test_windows_encoding_is_named(folder: Path):
-    content = "“a”\tb\n".encode("cp1252") * 9
-    assert "iconv -f WINDOWS-1252 -t UTF-8" in error_of(write(folder / "x.tsv", content))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
@@ -97,10 +89,11 @@ def test_utf16_is_an_error_with_the_command(folder: Path, name: str, encoding: s
         assert "cannot be read" in message
         return
     assert message.startswith(f"{source} cannot be read: line 1 is not UTF-8, but UTF-")
-    subprocess.run(message.partition("Convert it: ")[2], shell=True, check=True)
     if name == "x.tsv":
+        command = message.partition("convert it: ")[2].replace("FILE", source)
+        subprocess.run(command.replace("NEW", str(folder / "y.tsv")), shell=True, check=True)
         expected = [tuple(line.split("\t")) for line in text.splitlines()]
-        assert read(folder / "x.utf8.tsv") == expected
+        assert read(folder / "y.tsv") == expected
 
 
 def test_nul_characters_are_no_utf16(folder: Path):
@@ -212,14 +205,6 @@ def test_invalid_json_is_reported_with_its_line(folder: Path, content: str, expe
 
 def test_parquet_in_another_compression_is_reported(folder: Path):
     assert "compressed inside" in error_of(write(folder / "x.parquet.gz", "x"))
-
-
-def test_command_of_the_message_survives_odd_names(folder: Path):
-    source = write(folder / "it's; $HOME.tsv", "é\tü\n".encode("latin-1") * 9)
-    command = error_of(source).partition("convert it: ")[2]
-    assert str(source) in shlex.split(command)
-    subprocess.run(command, shell=True, check=True)
-    assert read(folder / "it's; $HOME.utf8.tsv") == [("é", "ü")] * 9
 
 
 @pytest.mark.parametrize(

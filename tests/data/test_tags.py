@@ -139,8 +139,8 @@ def test_perturbation_leaves_tags_and_follows_the_language_of_the_direction(
 
 
 @pytest.mark.parametrize("tag", ["<b t>", " ", "<bt> ", "a\u00a0b", "e\u0301"])
-def test_tag_with_blanks_or_that_normalization_changes_is_rejected(tag: str):
-    with pytest.raises(ValueError, match="has blanks or changes under Unicode normalization"):
+def test_tag_with_spaces_or_that_normalization_changes_is_rejected(tag: str):
+    with pytest.raises(ValueError, match="has spaces or changes under Unicode normalization"):
         CorpusConfig(dataset=("a", "b"), tags=("", tag))
 
 

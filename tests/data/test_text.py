@@ -43,7 +43,7 @@ def test_normal_form_is_one_composed_line(text: str, normal: str):
 
 def test_normal_form_of_random_text_follows_its_definition():
     generator = random.Random(1)
-    # Characters that change: blanks, invisible ones, compositions, singletons; and any others.
+    # Characters that change: spaces, invisible ones, compositions, singletons; and any others.
     special = " \t\n\x1c\x1f\x85\u00a0\u2000\u2028\u3000\ufeffe\u0301\u0323\u1100\u1161\u212a\u037e"
     ranges = [(0x20, 0x7F), (0, 0x300), (0x300, 0x3000), (0, 0x110000)]
     for _ in range(20_000):
@@ -131,7 +131,7 @@ def test_rules_of_a_language_hold_for_all_its_codes(code: str):
     ("code", "expected"),
     [("en", True), ("ko", True), ("zh_CN", False), ("jpn_Jpan", False), ("TH", False)],
 )
-def test_languages_that_write_no_blanks_between_words(code: str, expected: bool):
+def test_languages_that_write_no_spaces_between_words(code: str, expected: bool):
     assert separates_words(code) == expected
 
 

@@ -81,12 +81,12 @@ def with_gap() -> str:
         ("#version: 0.2\nt h\n", "it is neither a SentencePiece model nor a tokenizer.json"),
         (
             byte_level(special=["<s>", "<pad>", "</s>", "<unk>"]).to_str(),
-            "its ids 0 to 3 are <s>, <pad>, </s>, <unk>, but must be [PAD], [UNK], [SOS], [EOS]: "
+            "its ids 0 to 3 are <s>, <pad>, </s>, <unk>: "
             "train it with special_tokens=['[PAD]', '[UNK]', '[SOS]', '[EOS]'], in this order",
         ),
         (
             byte_level(special=SPECIAL_TOKENS[::-1]).to_str(),
-            "its ids 0 to 3 are [EOS], [SOS], [UNK], [PAD], but must be [PAD], [UNK]",
+            "its ids 0 to 3 are [EOS], [SOS], [UNK], [PAD]: train it",
         ),
         (JsonTokenizer(models.BPE()).to_str(), "its ids 0 to 3 are none, none, none, none"),
         (with_gap(), "its 270 tokens must have the ids 0 to 269, but the largest is 5,000"),

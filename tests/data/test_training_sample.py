@@ -47,7 +47,7 @@ def test_number_of_lines_is_limited(monkeypatch: pytest.MonkeyPatch):
     assert len(sample(LINES)) == 10 and len(sample(["same"] * 20)) == 10
 
 
-def test_distinct_words_are_limited_where_no_blanks_separate_them(monkeypatch: pytest.MonkeyPatch):
+def test_distinct_words_are_limited_where_no_spaces_separate_them(monkeypatch: pytest.MonkeyPatch):
     # Memory of the training grows with them: each of these lines is a word of 30 bytes.
     monkeypatch.setattr(tokenizer, "MAX_WORD_BYTES", 3000)
     generator = random.Random(0)

@@ -156,14 +156,6 @@ def test_every_forward_pass_casts_the_current_weights():
     assert not torch.equal(linear(x), before)
 
 
-def test_cast_without_foreach_copy_gives_same_bits(monkeypatch: pytest.MonkeyPatch):
-    tensors = [torch.randn(3, 4), torch.randn(5)]
-    together = kernels.cast_all(tensors, torch.bfloat16)
-    monkeypatch.delattr(torch, "_foreach_copy_")
-    for cast, expected in zip(kernels.cast_all(tensors, torch.bfloat16), together, strict=True):
-        assert cast.dtype == torch.bfloat16 and torch.equal(cast, expected)
-
-
 def test_dropout_mask_has_its_rate_and_mean():
     torch.manual_seed(0)
     like = torch.empty(333, 1001)

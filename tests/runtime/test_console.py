@@ -1,5 +1,6 @@
 """What a run prints: validations, samples, messages and progress, on any console."""
 
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -8,8 +9,8 @@ import pytest
 
 from tests.helpers.children import child, environment, run_child, run_on_terminal
 from tests.helpers.runs import records
-from translate_ddp import progress as progress_module
-from translate_ddp.console import printable
+from translate_ddp import console
+from translate_ddp.console import counted, number, printable
 from translate_ddp.training.logbook import ConsoleSink, Logbook, Sample
 
 
@@ -117,7 +118,7 @@ def final_lines(shown: str) -> list[str]:
 def test_progress_without_terminal_is_whole_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(progress_module, "LINE_SECONDS", 0)
+    monkeypatch.setattr(console, "LINE_SECONDS", 0)
     with Logbook().progress("epoch 3", total=4, initial=1) as progress:
         progress.text = "loss 2.346, 53,120 tokens/s"
         progress.advance(1, seconds_left=3723)
@@ -133,7 +134,7 @@ def test_progress_without_terminal_is_whole_lines(
 def test_progress_without_terminal_is_one_line_if_the_work_is_short(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(progress_module, "LINE_SECONDS", 3600)
+    monkeypatch.setattr(console, "LINE_SECONDS", 3600)
     with Logbook().progress("epoch 3", total=1000) as progress:
         for _ in range(1000):
             progress.advance()
@@ -144,7 +145,7 @@ def test_time_left_follows_the_pace_so_far(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     now = 1000.0
-    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr(console.time, "monotonic", lambda: now)
     with Logbook().progress("epoch 3", total=50, initial=10) as progress:
         now += 60.0  # for 10 of the 40 that were left
         progress.advance(10)
@@ -180,3 +181,13 @@ def test_progress_fits_the_terminal_and_leaves_room_for_messages(tmp_path: Path,
         assert last.startswith("epoch 3 100%|█") and "2/2, loss 2.5, " in last
     if not columns:  # containers open such terminals; tqdm would show nothing at all on them
         assert last == "epoch 3 100% 2/2, loss 2.5, 00:00 left"
+
+
+def test_numbers_have_four_significant_digits_or_are_whole():
+    shown = [number(value) for value in (0, 0.123456, 36.272, 1780, 12345.67, 71_200, math.nan)]
+    assert shown == ["0", "0.1235", "36.27", "1,780", "12,346", "71,200", "nan"]
+
+
+def test_counts_of_one_are_singular():
+    shown = [counted(count, "pair") for count in (0, 1, 2, 1200)]
+    assert shown == ["0 pairs", "1 pair", "2 pairs", "1,200 pairs"]

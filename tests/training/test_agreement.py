@@ -11,8 +11,8 @@ from tests.helpers.faults import Run
 from tests.helpers.nodes import two_nodes
 from tests.helpers.processes import run_train, start
 from tests.helpers.runs import checkpoints
+from translate_ddp.console import rank_names
 from translate_ddp.modeling import kernels
-from translate_ddp.quantities import rank_names
 from translate_ddp.runtime import world
 from translate_ddp.training.identity import describe_differences, without_path
 

@@ -24,11 +24,10 @@ from tests.helpers.runs import (
     metrics,
     records,
 )
+from translate_ddp.console import Progress, describe_seconds
 from translate_ddp.data.batches import Step
 from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS
-from translate_ddp.progress import Progress
-from translate_ddp.quantities import describe_seconds
 from translate_ddp.runtime.world import World
 from translate_ddp.training.metrics import METRICS
 from translate_ddp.training.run import build_loader, prepare_data

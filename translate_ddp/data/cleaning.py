@@ -194,7 +194,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _without(numbers: list[int], others: list[int], form: Callable[[int], int]) -> list[int]:
-    """The numbers but those that are among the others, too, compared in a form."""
+    """The numbers that are not among the others, compared in a form."""
     available = Counter(map(form, others))
     left = []
     for number in numbers:

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from translate_ddp.console import print_line, printable
+from translate_ddp.console import Progress, counted, print_line, printable
 from translate_ddp.data.cleaning import (
     ALSO_IN_VALIDATION,
     DUPLICATE,
@@ -50,10 +50,14 @@ from translate_ddp.data.prepared_folder import (
 )
 from translate_ddp.data.rows import BY_POSITION, Rows
 from translate_ddp.data.selection import held_out, repeated, rows_with
-from translate_ddp.data.sources import choose_split, find_splits, source_identity, validation_split
+from translate_ddp.data.sources import (
+    choose_split,
+    find_splits,
+    read_pairs,
+    source_identity,
+    validation_split,
+)
 from translate_ddp.errors import UserError
-from translate_ddp.progress import Progress
-from translate_ddp.quantities import counted
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CleanLevel, CorpusConfig
@@ -61,8 +65,11 @@ from translate_ddp.settings import CleanLevel, CorpusConfig
 FORMAT = 6  # of the folder; raise it with every change of the pairs or of their order
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
-SIDES = range(2)  # source, target
 VALIDATION_LIMIT = 100_000  # it is in memory as text, and is translated many times
+TOO_MANY = (
+    "Validation may have at most {:,} pairs, but {}. All of them are translated"
+    " in each validation: pass --validation 2000, or a file of some thousand pairs."
+)
 KEPT_FILE, VALIDATION_FILE = "kept.npy", "validation.tsv"
 LINE_CHARACTERS = 100  # of a report
 MIN_PAIRS = 100  # fewer do not show that columns are swapped
@@ -94,21 +101,18 @@ class Report:
 
     def lines(self) -> list[str]:
         """What was dropped and why, with an example of each reason; then the notices."""
-        if not self.dropped:
-            return list(map(printable, self.notices))
         size = f"{counted(self.rows, 'row')}, {counted(self.kept, 'pair')} kept"
-        lines = [f"{self.source}: {size}. Dropped:"]
+        lines = [f"{self.source}: {size}. Dropped:"] if self.dropped else []
         for reason, rows in self.dropped.items():
-            shown = (f"{src} | {tgt}" for src, tgt in self.examples.get(reason, [])[:1])
-            lines.append(f"{rows:>12,}  {reason:<22}  {''.join(shown)}"[:LINE_CHARACTERS].rstrip())
+            shown = " | ".join(chain.from_iterable(self.examples.get(reason, [])[:1]))
+            lines.append(f"{rows:>12,}  {reason:<22}  {shown}"[:LINE_CHARACTERS].rstrip())
         return list(map(printable, lines + self.notices))
 
     def drop(self, reason: str, rows: int, examples: list[Pair]) -> None:
-        if not rows:
-            return
-        self.dropped[reason] = self.dropped.get(reason, 0) + rows
-        shown = self.examples.setdefault(reason, [])
-        shown += examples[: EXAMPLES - len(shown)]
+        if rows:
+            self.dropped[reason] = self.dropped.get(reason, 0) + rows
+            shown = self.examples.setdefault(reason, [])
+            shown += examples[: EXAMPLES - len(shown)]
 
 
 class CleanedCorpus:
@@ -189,7 +193,7 @@ def clean_corpus(
 
 
 def delete_cleaned(folder: Path) -> None:
-    """Delete all cleaned corpora below `folder`, also those that interrupted starts have left."""
+    """Delete all cleaned corpora below `folder`, also what interrupted starts have left."""
     for cleaned in folder.glob(f"{CLEANED}*"):
         if (cleaned / SUMMARY_FILE).exists():  # else it is not of this program
             abandon(cleaned)
@@ -236,24 +240,26 @@ class Cleaning:
         self._is_train = np.empty(0, dtype=bool)
 
     def run(self) -> Summary:
-        given: Rows | None = None
-        chosen = self._config.validation
-        for number, name in enumerate(self._config.dataset):
-            splits = self._splits(name)
-            if number == 0 and "train" in splits and not chosen:
+        config, given = self._config, None
+        for number, name in enumerate(config.dataset):
+            splits = find_splits(name, config.languages, config.options)
+            if number == 0 and "train" in splits and not config.validation:
                 given = validation_split(splits)
-            self._read(rows := choose_split(name, splits, "train"))
+            rows = choose_split(name, splits, "train")
+            batches = self._cleaned(rows, config.clean)
+            self._store.append((batch.lines, batch.records) for batch in batches)
+            self._bounds.append(len(self._store))
             pairs = self._store.sample(*self._bounds[-2:])
-            self._reports[-1].notices += check_direction(self._config, rows, pairs)
-        if chosen and not self._config.is_split:
-            given = choose_split(chosen, self._splits(chosen))
+            self._reports[-1].notices += check_direction(config, rows, pairs)
+        if config.validation and not config.is_split:
+            given = read_pairs(config.validation, config.languages, config.options)
         self._is_train = np.ones(len(self._store), dtype=bool)
         self._drop_bad_rows()
         validation = self._hold_out() if given is None else self._separate(given)
         language_identifier.cache_clear()
         if not self._is_train.any():
             raise UserError(
-                f"Every usable pair of {self._config.name} is also in validation, so "
+                f"Every usable pair of {config.name} is also in validation, so "
                 "none is left for training: pass another --validation."
             )
         for report, bounds in zip(self._reports, pairwise(self._bounds), strict=False):
@@ -264,15 +270,6 @@ class Cleaning:
             "reports": [asdict(report) for report in self._reports],
             "bounds": self._bounds,  # of the datasets in the store
         }
-
-    def _splits(self, name: str) -> dict[str, Rows]:
-        return dict(find_splits(name, self._config.languages, self._config.options))
-
-    def _read(self, rows: Rows) -> None:
-        """Add the usable rows of a dataset to the store."""
-        batches = self._cleaned(rows, self._config.clean)
-        self._store.append((batch.lines, batch.records) for batch in batches)
-        self._bounds.append(len(self._store))
 
     def _cleaned(self, rows: Rows, level: CleanLevel) -> Iterator[CleanedRows]:
         """The cleaned batches of a source. Raises NoUsablePairs if it has none."""
@@ -300,9 +297,9 @@ class Cleaning:
         """Drop what can only be seen from all rows."""
         if self._config.clean == "none":
             return
-        records = self._store.records
-        if self._config.clean == "strict":
-            for side in SIDES:
+        records, is_strict = self._store.records, self._config.clean == "strict"
+        if is_strict:
+            for side in range(2):
                 numbers = records["scripts"][:, side]
                 values, counts = np.unique(numbers[self._is_train], return_counts=True)
                 names = [self._scripts[number] for number in values.tolist()]
@@ -312,7 +309,7 @@ class Cleaning:
         for start, end in pairwise(self._bounds):
             part, is_train = records[start:end], self._is_train[start:end]
             self._drop(start + repeated(part["pair"], is_train), DUPLICATE)
-            if self._config.clean == "strict":
+            if is_strict:
                 has_key = is_train & (part["near"] != 0)
                 self._drop(start + repeated(part["near"], has_key), NEAR_DUPLICATE)
 
@@ -327,8 +324,9 @@ class Cleaning:
         wanted = self._config.validation_pairs(pairs)
         if wanted > VALIDATION_LIMIT:
             asked = f"--validation {self._config.validation} of {pairs:,} pairs"
-            raise UserError(_describe_many(f"{asked} is {wanted:,}"))
-        groups = held_out(self._store.records, self._is_train, wanted)
+            raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{asked} is {wanted:,}"))
+        records = self._store.records
+        groups = held_out(records, self._is_train, wanted)
         if not groups:
             raise UserError(
                 f"{self._config.name} has only one source sentence, which cannot be "
@@ -341,15 +339,14 @@ class Cleaning:
             )
         rows = np.concatenate(groups)
         texts = self._store.pairs(rows.tolist())
-        numbers = np.repeat(np.arange(len(groups)), list(map(len, groups))).tolist()
+        numbers = np.repeat(range(len(groups)), list(map(len, groups))).tolist()
         chosen: dict[Pair, int] = {}  # pair -> the first of its rows
         for _, pair, row in sorted(zip(numbers, texts, rows.tolist(), strict=True)):
             chosen.setdefault(pair, row)
         chosen = dict(islice(chosen.items(), wanted))
-        self._is_train[list(chosen.values())] = False  # not dropped
-        self._drop(np.sort(rows), ALSO_IN_VALIDATION)
-        if self._config.bidirectional:
-            self._drop_sentences_of(self._store.records[list(chosen.values())])
+        held_out_rows = list(chosen.values())
+        self._is_train[held_out_rows] = False  # not dropped
+        self._drop_pairs_of(records[held_out_rows], "source")
         return list(chosen)
 
     def _separate(self, given: Rows) -> list[Pair]:
@@ -363,28 +360,28 @@ class Cleaning:
             pairs |= dict.fromkeys(to_pairs(batch.lines))
             records.append(batch.records)
             if len(pairs) > VALIDATION_LIMIT:
-                raise UserError(_describe_many(f"{given.name} has more"))
+                raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{given.name} has more"))
         report = self._reports[-1]
         report.drop(REPEATED, report.kept - len(pairs), [])
         report.kept = len(pairs)
         report.notices += check_direction(self._config, given, pairs)
-        held_out = np.concatenate(records)
         column = "pair" if self._config.clean == "none" else "source"
-        hashes = self._store.records[column]
-        self._drop(rows_with(hashes, held_out[column], self._is_train), ALSO_IN_VALIDATION)
-        if self._config.bidirectional:
-            self._drop_sentences_of(held_out)
+        self._drop_pairs_of(np.concatenate(records), column)
         return list(pairs)
 
-    def _drop_sentences_of(self, held_out: np.ndarray) -> None:
-        """Drop the pairs with a sentence of validation on either side.
+    def _drop_pairs_of(self, held_out: np.ndarray, column: str) -> None:
+        """Drop the pairs that have the same hash in a column as the records of validation.
 
-        In the other direction, the references of validation are sources.
+        With both directions, also the pairs with a sentence of validation on either side: in the
+        other direction, the references of validation are sources.
         """
-        sentences = np.concatenate([held_out["source"], held_out["target"]])
-        for side in ("source", "target"):
-            hashes = self._store.records[side]
-            self._drop(rows_with(hashes, sentences, self._is_train), ALSO_IN_VALIDATION)
+        wanted = [(column, held_out[column])]
+        if self._config.bidirectional:
+            sentences = np.concatenate([held_out["source"], held_out["target"]])
+            wanted += [("source", sentences), ("target", sentences)]
+        for name, hashes in wanted:
+            rows = rows_with(self._store.records[name], hashes, self._is_train)
+            self._drop(rows, ALSO_IN_VALIDATION)
 
     def _drop(self, rows: np.ndarray, reason: str) -> None:
         """Take these rows, in ascending order, out of training, if they are in it."""
@@ -395,13 +392,6 @@ class Cleaning:
             if len(found):
                 examples = self._store.pairs(found[:EXAMPLES].tolist())
                 report.drop(reason, len(found), list(map(shortened, examples)))
-
-
-def _describe_many(found: str) -> str:
-    return (
-        f"Validation may have at most {VALIDATION_LIMIT:,} pairs, but {found}. All of them are"
-        " translated in each validation: pass --validation 2000, or a file of some thousand pairs."
-    )
 
 
 def check_direction(config: CorpusConfig, rows: Rows, sample: Iterable[Pair]) -> list[str]:

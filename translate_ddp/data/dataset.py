@@ -150,11 +150,11 @@ class PreparedData:
     tokenizer: Tokenizer
     dropped: dict[str, int]  # reason -> rows
     fingerprint: str  # sha256 of the tokenizer and of all token ids for training in order
-    validation_fingerprint: str  # sha256 of those for validation
+    validation_fingerprint: str  # sha256 of the ids for validation
     sizes: Sequence[int]  # training rows of each dataset, which follow each other
     folder: Path = Path()
     abbreviations: dict[str, list[str]] = field(default_factory=dict)  # language -> learnt ones
-    variants: ParallelDataset | None = None  # of the training pairs, those of a pair in sequence
+    variants: ParallelDataset | None = None  # those of one training pair are adjacent
     variants_fingerprint: str = ""  # sha256 of their token ids
 
     @property

@@ -67,7 +67,7 @@ class PairStore:
         return np.memmap(self._records, dtype=RECORD, mode="r")
 
     def batches(self, is_kept: np.ndarray) -> Iterator[list[Pair]]:
-        """The pairs whose mark is set, in order, those of `BATCH_PAIRS` rows at a time."""
+        """The pairs whose mark is set, in order, in a list for each `BATCH_PAIRS` rows."""
         with self._lines.open("rb") as file:
             for start in range(0, len(self), BATCH_PAIRS):
                 heartbeat()

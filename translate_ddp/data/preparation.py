@@ -17,7 +17,7 @@ from typing import IO
 
 import numpy as np
 
-from translate_ddp.console import print_line
+from translate_ddp.console import Progress, print_line, size
 from translate_ddp.data.augmentation import Merges, count_variants, flatten, perturb_some
 from translate_ddp.data.corpus import CleanedCorpus, clean_corpus, corpus_signature, delete_cleaned
 from translate_ddp.data.dataset import ParallelDataset, Ragged
@@ -27,8 +27,6 @@ from translate_ddp.data.selection import parts, smallest
 from translate_ddp.data.sentences import learn_abbreviations
 from translate_ddp.data.tokenizer import MAX_LINES, Tokenizer, Word, build_tokenizer, loss_of
 from translate_ddp.errors import UserError
-from translate_ddp.progress import Progress
-from translate_ddp.quantities import size
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
@@ -38,7 +36,7 @@ from translate_ddp.text import base_language, direction_tag, prefix_of
 FORMAT = 8  # of the prepared folder; raise it with every change, and corpora are prepared again
 VARIANTS_FORMAT = 1  # of the variants; raise it with every change, and they are prepared again
 SIDES = ("src", "tgt")
-VARIANTS = "variants"  # the stem of their files; those of one pair follow each other
+VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
 CHECKED_PAIRS = 1000  # with a tokenizer of another program
 MAX_TOKEN_CHARACTERS = 64  # a text with more of them per token than this is not encoded
 NO_AUGMENTATION = AugmentConfig()
@@ -152,14 +150,11 @@ def _write(
     }
     if num_variants:
         summary["variants_fingerprint"] = _fingerprint(folder / VARIANTS)
+        on_disk = sum(file.stat().st_size for file in folder.glob(f"{VARIANTS}.*"))
+        variants = f"{num_variants} variants of each training pair, {size(on_disk)} on disk"
         if shown:
-            _describe_variants(folder, num_variants)
+            print_line(f"Augmentation: {variants}.")
     return summary
-
-
-def _describe_variants(folder: Path, count: int) -> None:
-    on_disk = sum(file.stat().st_size for file in folder.glob(f"{VARIANTS}.*"))
-    print_line(f"Augmentation: {count} variants of each training pair, {size(on_disk)} on disk.")
 
 
 def _fingerprint(stem: Path, text: str = "") -> str:
@@ -235,7 +230,7 @@ class TaggedCorpus:
     def lines(self, is_chosen: np.ndarray, perturb: bool) -> Iterator[str]:
         """Both sides of the marked pairs, on which a tokenizer is trained.
 
-        With `perturb`, those that are sources are perturbed as in training.
+        With `perturb`, sources are perturbed as in training.
         """
         for pairs, datasets in self._corpus.batches_of_datasets(is_chosen):
             for side, language in enumerate(self._languages):
@@ -255,7 +250,7 @@ class Encoded:
     """The pairs of a batch that fit, and which ones these are."""
 
     pairs: ParallelDataset
-    variants: ParallelDataset | None  # of each pair that fits, those of one pair in sequence
+    variants: ParallelDataset | None  # of each pair that fits; variants of one pair are adjacent
     fits: np.ndarray  # for each pair of the batch
 
 

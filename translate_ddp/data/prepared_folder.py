@@ -30,7 +30,7 @@ Summary = dict[str, Any]
 
 
 class Unusable(Exception):
-    """The bytes of a folder are not those that were written; the message has the difference."""
+    """A folder has other bytes than were written; the message has the difference."""
 
 
 def is_usable(folder: Path) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # settings import tyro, which worker processes do not need
 
 Languages = tuple[str, str]  # source, target
 Row = tuple[str | None, str | None]  # source and target as stored; None: not text
-Columns = Sequence[Sequence[str | None]]  # of equal lengths: those of some rows
+Columns = Sequence[Sequence[str | None]]  # of equal lengths: the columns of some rows
 Advance = Callable[[int], object]  # is called with increments of the work that is done
 OTHER_NAMES = {"src": "source", "tgt": "target"}  # of columns
 MAX_NAMES = 20  # of a list in a message
@@ -109,7 +109,7 @@ class Wanted:
         return self.both[: len(self.sides)]
 
     def numbered(self, width: int) -> list[int]:
-        """The places of both columns: given numbers, or those of two columns; none if not known."""
+        """The places of both columns: given, or 0 and 1 of two columns; none if not known."""
         if not any(self.given):
             return [0, 1] if width == 2 else []
         found = [int(name) - 1 for name in self.given if name.isdecimal()]
@@ -118,7 +118,7 @@ class Wanted:
     def find(self, available: Sequence[str], in_words: bool = True) -> list[str] | None:
         """The names of the columns among the available ones; None if one is missing.
 
-        They are those that the user gave, else named by language, src and tgt, or source and
+        They are the columns that the user gave, else named by language, src and tgt, or source and
         target, in any case: `EN` and `English` are also names of en. With `in_words`, so is a name
         with such a word, as `text_en`, where both sides have one.
         """
@@ -128,20 +128,17 @@ class Wanted:
             [[side] for side in sides],
             [[OTHER_NAMES[side]] for side in sides],
         )
-        for names in choices:
-            found = [
-                _first_held([given] if given else each, available)
-                for given, each in zip(self.given, names, strict=False)
+        found = [
+            [_first_held([own] if own else each, available) for own, each in places]
+            for places in (zip(self.given, names, strict=False) for names in choices)
+        ]
+        if in_words and all(self.both) and not any(self.given):
+            found += [
+                [_first_held(each, available) or _held_in_words(each, available) for each in names]
+                for names in choices
             ]
-            if all(found) and len({*found}) == len(found):
-                return found
-        for names in choices if in_words and all(self.both) and not any(self.given) else ():
-            found = [
-                _first_held(each, available) or _held_in_words(each, available) for each in names
-            ]
-            if all(found) and len({*found}) == len(found):
-                return found[: len(self.sides)]
-        return None
+        complete = (each for each in found if all(each) and len({*each}) == len(each))
+        return next((each[: len(self.sides)] for each in complete), None)
 
     def is_header(self, cells: Sequence[str]) -> bool:
         """Whether a row without the columns names languages: a wanted one, or only others."""

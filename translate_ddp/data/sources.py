@@ -22,7 +22,6 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from glob import escape, has_magic
 from pathlib import Path
 
@@ -152,17 +151,11 @@ def _describe_missing(path: Path, languages: Languages) -> str:
     missing = f"There is no file or folder {path}, nor the two files {sides} (plain or {endings})."
     if not path.parent.is_dir():
         return f"{missing} There is no folder {path.parent} either."
-    names = _similar_names(path) or sorted(entry.name for entry in path.parent.iterdir())
+    names = sorted(entry.name for entry in path.parent.iterdir())
+    stem = path.name[:3]
+    names.sort(key=lambda name: not name.startswith(stem))  # similar ones first, all are not shown
     folder = "The current folder" if path.parent == Path() else path.parent
     return f"{missing} {folder} holds {list_names(names)}."
-
-
-def _similar_names(path: Path) -> list[str]:
-    """The entries beside a missing path whose names begin with its name or resemble it."""
-    names = sorted(entry.name for entry in path.parent.iterdir())
-    stems = {name: name.partition(".")[0] for name in names}
-    similar = get_close_matches(path.name, {*names, *stems.values()})
-    return [name for name in names if name in similar or stems[name] in similar]
 
 
 def _demo(name: str, languages: Languages) -> Source | None:
@@ -173,29 +166,27 @@ def _demo(name: str, languages: Languages) -> Source | None:
             f"The demo corpus is English and Italian (en-it or it-en), not {'-'.join(languages)}:"
             f" choose these languages, or another dataset."
         )
-    digest = hashlib.blake2b(DEMO.read_bytes()).hexdigest()
-    return Source([digest], lambda: {split: _demo_rows(split, languages) for split in SPLIT_STEMS})
+    content = DEMO.read_bytes()
+    digest = hashlib.blake2b(content).hexdigest()
 
+    def rows(split: str) -> Rows:
+        def read(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
+            lines = (line.split("\t") for line in content.decode().splitlines())
+            src, tgt = map(next(lines).index, languages)
+            advance(len(content))
+            yield ((row[src], row[tgt]) for row in lines if row[0] == split)
 
-def _demo_rows(split: str, languages: Languages) -> Rows:
-    def read(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
-        header, *lines = DEMO.read_text(encoding="utf-8").rstrip("\n").split("\n")
-        names = header.split("\t")
-        rows = [line.split("\t") for line in lines if line.startswith(f"{split}\t")]
-        advance(DEMO.stat().st_size)
-        src, tgt = map(names.index, languages)
-        yield ((row[src], row[tgt]) for row in rows)
+        return make_rows(f"demo:{split}", len(content), read)
 
-    return make_rows(f"demo:{split}", DEMO.stat().st_size, read)
+    return Source([digest], lambda: {split: rows(split) for split in SPLIT_STEMS})
 
 
 def _find_shards(path: Path, languages: Languages, options: SourceOptions) -> Source | None:
     if not has_magic(str(path)) or path.exists():
         return None
-    found = find_shards(str(path), languages, options)
-    if found is None:
-        raise UserError(f"No file matches {path}.")
-    return _one_split(found)
+    if found := find_shards(str(path), languages, options):
+        return _one_split(found)
+    raise UserError(f"No file matches {path}.")
 
 
 def _find_folder(
@@ -242,5 +233,5 @@ def _find_on_hub(name: str, languages: Languages, options: SourceOptions) -> Sou
     if not HUB_ID.fullmatch(name) or is_file_name or (slash and Path(owner).exists()):
         return None
     full_name = HUB_ALIASES.get(name, name)
-    identity = [full_name, options.revision] if options.revision else [full_name]
+    identity = [*filter(None, (full_name, options.revision))]
     return Source(identity, lambda: read_hub(full_name, languages, options))

@@ -11,21 +11,19 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
-from importlib import import_module
 from itertools import groupby
 from operator import itemgetter
 from os.path import commonprefix
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from translate_ddp.errors import UserError
+from translate_ddp.errors import UserError, import_optional
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.long_calls import library_call
-from translate_ddp.settings import TokenizerConfig
+from translate_ddp.settings import TokenizerConfig, TokenizerKind
 from translate_ddp.text import normalize
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
@@ -219,12 +217,12 @@ class JsonModel:
         self._finds_names = not {PAD, SOS, EOS}.isdisjoint(literals)
 
     def _check_ids(self) -> None:
-        found = [self._model.id_to_token(i) for i in range(len(SPECIAL_TOKENS))]
+        found = [self._model.id_to_token(i) or "none" for i in range(len(SPECIAL_TOKENS))]
         if found != SPECIAL_TOKENS:
-            names = ", ".join(name or "none" for name in found)
+            names = ", ".join(found)
             raise ValueError(
-                f"its ids 0 to 3 are {names}, but must be {', '.join(SPECIAL_TOKENS)}: "
-                f"train it with special_tokens={SPECIAL_TOKENS}, in this order"
+                f"its ids 0 to 3 are {names}: train it with special_tokens={SPECIAL_TOKENS}, in "
+                "this order"
             )
         ids = self._model.get_vocab().values()
         if {*ids} != {*range(len(ids))}:
@@ -309,12 +307,12 @@ class SentencePieceModel:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         model = self._processor
-        names = model.id_to_piece([int(i) for i in ids])
-        is_text = [not (model.is_byte(i) or model.is_unknown(i)) for i in map(int, ids)]
         # `decode` omits the space at the start.
         return [
-            name.replace(SPACE, " ") if text else model.decode([int(i)])
-            for i, name, text in zip(ids, names, is_text, strict=True)
+            model.decode([i])
+            if model.is_byte(i) or model.is_unknown(i)
+            else model.id_to_piece(i).replace(SPACE, " ")
+            for i in map(int, ids)
         ]
 
     @property
@@ -337,15 +335,9 @@ class SentencePieceModel:
         return self._processor.is_byte(piece)
 
 
-def import_sentencepiece() -> ModuleType:
-    """The library. Raises UserError if it is not installed."""
-    try:
-        return import_module("sentencepiece")
-    except ImportError as error:
-        raise UserError(
-            "This tokenizer is a SentencePiece model: run "
-            "pip install -r requirements-sentencepiece.txt to use it."
-        ) from error
+def import_sentencepiece() -> Any:
+    """The library, an optional dependency. Raises UserError if it is not installed."""
+    return import_optional("sentencepiece", "requirements-sentencepiece.txt")
 
 
 def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
@@ -353,15 +345,11 @@ def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
 
     The same lines give the same tokenizer.
     """
-    kind, size = config.tokenizer, config.vocab_size
-    lines = sample(lines)
-    if kind == "bpe" or kind == "word":
-        return Tokenizer(train_json(lines, kind, size))
-    model = "unigram" if kind == "sentencepiece" else "bpe"
-    return Tokenizer(text_of(train_sentencepiece(lines, model, size)))
+    train = train_sentencepiece if "sentencepiece" in config.tokenizer else train_json
+    return Tokenizer(text_of(train(sample(lines), config.tokenizer, config.vocab_size)))
 
 
-def train_json(lines: Iterable[str], kind: Literal["bpe", "word"], vocab_size: int) -> str:
+def train_json(lines: Iterable[str], kind: TokenizerKind, vocab_size: int) -> bytes:
     """The tokenizer.json of a model of at most `vocab_size` tokens, with the special ones."""
     settings: dict[str, Any] = {"special_tokens": SPECIAL_TOKENS, "show_progress": False}
     settings["vocab_size"] = vocab_size
@@ -381,12 +369,10 @@ def train_json(lines: Iterable[str], kind: Literal["bpe", "word"], vocab_size: i
         model.pre_tokenizer = pre_tokenizers.Whitespace()
         trainer = trainers.WordLevelTrainer(min_frequency=2, **settings)
     model.train_from_iterator(lines, trainer)
-    return model.to_str()
+    return model.to_str().encode()
 
 
-def train_sentencepiece(
-    lines: Iterable[str], kind: Literal["unigram", "bpe"], vocab_size: int
-) -> bytes:
+def train_sentencepiece(lines: Iterable[str], kind: TokenizerKind, vocab_size: int) -> bytes:
     """A model with fallback to bytes, of at most `vocab_size` pieces.
 
     It encodes all text unchanged, except that U+2581 is decoded as a space. The same lines give
@@ -399,7 +385,7 @@ def train_sentencepiece(
         import_sentencepiece().SentencePieceTrainer.Train(
             sentence_iterator=iter(lines),
             model_writer=model,
-            model_type=kind,
+            model_type="unigram" if kind == "sentencepiece" else "bpe",
             vocab_size=vocab_size,
             hard_vocab_limit=False,  # a small corpus has fewer pieces
             normalization_rule_name="identity",

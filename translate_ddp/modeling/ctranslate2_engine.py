@@ -12,16 +12,16 @@ import torch
 
 from translate_ddp import __version__
 from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
-from translate_ddp.errors import UserError, first_line
+from translate_ddp.errors import UserError, first_line, import_optional
 from translate_ddp.modeling.engine import (
     Ids,
+    OnDone,
     default_max_tokens,
     ignore,
     length_limit,
     longest_first,
 )
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.optional_dependency import import_optional
 from translate_ddp.settings import NBestConfig
 
 FORMAT = 1  # of the description; raised with every change that older code cannot read
@@ -67,7 +67,7 @@ class CTranslate2Engine:
         self._ids = {name: i for i, name in enumerate(self.names)}
 
     def translate(
-        self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore
+        self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore
     ) -> list[list[Hypothesis]]:
         """As `Engine.translate`.
 
@@ -91,9 +91,7 @@ class CTranslate2Engine:
             on_done(len(rows))
         return [outputs[row][: config.n_best] for row in range(len(sources))]
 
-    def log_probs(
-        self, sources: Ids, targets: Ids, on_done: Callable[[int], None] = ignore
-    ) -> list[np.ndarray]:
+    def log_probs(self, sources: Ids, targets: Ids, on_done: OnDone = ignore) -> list[np.ndarray]:
         """As `Engine.log_probs`. Raises UserError if a sentence is too long for the model."""
         self._check_lengths([*sources, *targets], lambda length: length)
         results = self._translator.score_batch(

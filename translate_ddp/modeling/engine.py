@@ -37,6 +37,7 @@ from translate_ddp.settings import NBestConfig, default_micro_batch_tokens
 # of few rows takes as long as one of many.
 CPU_MAX_TOKENS, GPU_MAX_TOKENS = 4096, 65_536
 Ids = Sequence[Sequence[int] | np.ndarray]  # of sentences, without start and end markers
+OnDone = Callable[[int], None]  # receives the number of finished sentences
 
 
 def ignore(count: int) -> None:
@@ -52,18 +53,15 @@ class Engine(Protocol):
         ...
 
     def translate(
-        self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore
+        self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore
     ) -> list[list[Hypothesis]]:
         """`config.n_best` translations of each source, best first; samples as they were drawn.
 
-        Those of an empty source are empty. `on_done` receives the number of sentences of each
-        finished batch.
+        Translations of an empty source are empty. `on_done` is called after each batch.
         """
         ...
 
-    def log_probs(
-        self, sources: Ids, targets: Ids, on_done: Callable[[int], None] = ignore
-    ) -> list[np.ndarray]:
+    def log_probs(self, sources: Ids, targets: Ids, on_done: OnDone = ignore) -> list[np.ndarray]:
         """For each pair the log-probability, in nats, of each target token and of the final [EOS].
 
         Unlike the score of a search, it does not depend on a setting. `on_done` as in `translate`.
@@ -97,7 +95,7 @@ class TorchEngine:
         return digest.hexdigest()
 
     def translate(
-        self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore
+        self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore
     ) -> list[list[Hypothesis]]:
         """As `Engine.translate`.
 
@@ -163,9 +161,7 @@ class TorchEngine:
         return DecodingState(self.model, source_BS)
 
     @torch.inference_mode()
-    def log_probs(
-        self, sources: Ids, targets: Ids, on_done: Callable[[int], None] = ignore
-    ) -> list[np.ndarray]:
+    def log_probs(self, sources: Ids, targets: Ids, on_done: OnDone = ignore) -> list[np.ndarray]:
         """As `Engine.log_probs`. Raises UserError if a log-probability is NaN."""
         pairs = ParallelDataset(Ragged.of(sources), Ragged.of(targets))
         if not len(pairs):

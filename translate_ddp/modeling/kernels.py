@@ -149,13 +149,9 @@ class _CastWeights(torch.autograd.Function):
 
 
 def cast_all(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
-    """Copies of the tensors in `dtype`, in one operation where torch still has it."""
+    """Copies of the tensors in `dtype`, in one operation."""
     casts = tuple(torch.empty_like(tensor, dtype=dtype) for tensor in tensors)
-    if hasattr(torch, "_foreach_copy_"):
-        torch._foreach_copy_(casts, tuple(tensors))
-    else:
-        for cast, tensor in zip(casts, tensors, strict=True):
-            cast.copy_(tensor)
+    torch._foreach_copy_(casts, tuple(tensors))
     return casts
 
 

@@ -43,7 +43,7 @@ Choose = Callable[[Tensor, list[int], int], tuple[Tensor, Tensor]]
 
 
 class SearchState(Protocol):
-    """N target rows of a search over B sentences; those of one sentence are adjacent."""
+    """N target rows of a search over B sentences; the rows of one sentence are adjacent."""
 
     def step(self, tokens_N: Tensor) -> Tensor:
         """Append a token to each row; return logits_NV of the next one, in fp32."""

@@ -18,9 +18,8 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 
-from translate_ddp.console import print_line
+from translate_ddp.console import print_line, rank_names
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.quantities import rank_names
 from translate_ddp.runtime.launch import Launch, first_slurm_host
 from translate_ddp.runtime.long_calls import try_for
 from translate_ddp.runtime.run_folder import RunStatus

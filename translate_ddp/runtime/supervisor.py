@@ -23,9 +23,8 @@ from typing import Literal, NoReturn
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
-from translate_ddp.console import printable
+from translate_ddp.console import printable, rank_names
 from translate_ddp.errors import EXIT_DELAY_SECONDS, UserError, first_line, type_and_line
-from translate_ddp.quantities import rank_names
 from translate_ddp.runtime.launch import ONE_PROCESS, Launch
 from translate_ddp.runtime.long_calls import PROGRESS, heartbeat, try_for
 from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest

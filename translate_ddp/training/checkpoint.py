@@ -25,9 +25,9 @@ from typing import IO, Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from translate_ddp.console import rank_names
 from translate_ddp.errors import NotSaved, UserError, first_line
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.quantities import rank_names
 from translate_ddp.run_record import METRICS_FILE, RECORD_FILES
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile, read_chunks, sync_folder

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from translate_ddp.console import rank_names
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import ORDER
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.quantities import rank_names
 from translate_ddp.runtime.device import processor_name
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config, CorpusConfig, Resume, Settings, all_settings, by_name

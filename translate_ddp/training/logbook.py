@@ -19,9 +19,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from translate_ddp.console import print_line, printable
+from translate_ddp.console import Progress, print_line, printable
 from translate_ddp.errors import NotSaved
-from translate_ddp.progress import Progress
 from translate_ddp.run_record import METRICS_FILE
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import write_atomically

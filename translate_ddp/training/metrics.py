@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from translate_ddp.console import number
 from translate_ddp.errors import UserError
-from translate_ddp.quantities import number
 from translate_ddp.text import (
     CHINESE,
     JAPANESE,

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from translate_ddp.console import counted
 from translate_ddp.data.batches import BatchLoader
 from translate_ddp.data.corpus import count_pairs
 from translate_ddp.data.dataset import PreparedData, TrainingPairs, load_prepared
@@ -28,7 +29,6 @@ from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import choose_preset, with_preset
-from translate_ddp.quantities import counted
 from translate_ddp.run_record import METRICS_FILE, SETTINGS_FILE, LaunchFacts
 from translate_ddp.runtime.environment import keep_freed_memory
 from translate_ddp.runtime.files import explain_write_errors, write_atomically

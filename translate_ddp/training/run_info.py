@@ -18,13 +18,13 @@ import numpy as np
 import torch
 
 from translate_ddp import __version__
+from translate_ddp.console import counted, describe_seconds, number, size
 from translate_ddp.data.batches import padding_share
 from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.mix import Mix
 from translate_ddp.modeling.kernels import choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import changed_settings
-from translate_ddp.quantities import counted, describe_seconds, number, size
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.device import describe_device
 from translate_ddp.runtime.world import World

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from translate_ddp.optional_dependency import import_optional
+from translate_ddp.errors import import_optional
 from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.settings import LogbookConfig, WandbMode
 from translate_ddp.training.logbook import Sample, Sink, shown_samples

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from translate_ddp.console import Progress, number
 from translate_ddp.data.batches import BatchLoader, Step
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.errors import Stopped
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.progress import Progress
-from translate_ddp.quantities import number
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import TrainConfig

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from translate_ddp.console import print_line, printable
+from translate_ddp.console import number, print_line, printable
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.ctranslate2_engine import (
@@ -17,7 +17,6 @@ from translate_ddp.modeling.ctranslate2_engine import (
     read_tokenizer,
 )
 from translate_ddp.presets import changed_settings
-from translate_ddp.quantities import number
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore, load

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from translate_ddp import __version__
 from translate_ddp.apps.commands.command_line import silence
-from translate_ddp.console import print_line, printable
+from translate_ddp.console import Progress, print_line, printable
 from translate_ddp.data.dataset import (
     ParallelDataset,
     Ragged,
@@ -21,7 +21,6 @@ from translate_ddp.data.dataset import (
 from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.readers.streams import compression_of
 from translate_ddp.errors import Stopped, UserError
-from translate_ddp.progress import Progress
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.runtime.long_calls import heartbeat

@@ -22,9 +22,8 @@ from translate_ddp.apps.commands.model_commands import (
     to_json,
     write_file,
 )
-from translate_ddp.console import print_line
+from translate_ddp.console import counted, print_line
 from translate_ddp.modeling.engine import ignore
-from translate_ddp.quantities import counted
 from translate_ddp.runtime.launch import is_first_process
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from translate_ddp.apps.commands.model_commands import SavedModel
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.console import print_line
-from translate_ddp.optional_dependency import import_optional
+from translate_ddp.errors import import_optional
 from translate_ddp.settings import SearchConfig, Split, check_at_least, check_port
 
 LIBRARIES = ("starlette", "uvicorn", "python_multipart")

@@ -18,12 +18,11 @@ from translate_ddp.apps.commands.model_commands import (
     check_one_process,
     to_bytes,
 )
-from translate_ddp.console import print_line
+from translate_ddp.console import counted, number, print_line
 from translate_ddp.data.augmentation import END_PUNCTUATION, remove_end_punctuation
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.readers.streams import spooled
 from translate_ddp.errors import UserError
-from translate_ddp.quantities import counted, number
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.runtime.files import check_new, write_new
 from translate_ddp.runtime.world import World

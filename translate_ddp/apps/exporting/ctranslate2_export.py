@@ -29,7 +29,7 @@ from translate_ddp.apps.exporting.trained_model import (
 )
 from translate_ddp.data.languages import language_name
 from translate_ddp.data.tokenizer import EOS, SOS, UNK, SentencePieceModel
-from translate_ddp.errors import UserError
+from translate_ddp.errors import UserError, import_optional
 from translate_ddp.modeling.ctranslate2_engine import (
     CTranslate2Engine,
     Description,
@@ -37,7 +37,6 @@ from translate_ddp.modeling.ctranslate2_engine import (
     tokenizer_file,
 )
 from translate_ddp.modeling.transformer import sinusoids
-from translate_ddp.optional_dependency import import_optional
 from translate_ddp.runtime.environment import threads_per_process
 from translate_ddp.runtime.launch import Launch
 from translate_ddp.settings import ModelConfig

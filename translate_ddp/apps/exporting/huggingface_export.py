@@ -39,11 +39,10 @@ from translate_ddp.data.tokenizer import (
     Tokenizer,
     open_json,
 )
-from translate_ddp.errors import UserError
+from translate_ddp.errors import UserError, import_optional
 from translate_ddp.modeling.engine import CPU_MAX_TOKENS, Ids, ignore, length_limit, longest_first
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.modeling.transformer import sinusoids
-from translate_ddp.optional_dependency import import_optional
 from translate_ddp.settings import ModelConfig, NBestConfig, SearchConfig
 from translate_ddp.text import INVISIBLE, SPACES, base_language, normalize, prefix_of
 

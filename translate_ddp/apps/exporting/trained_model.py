@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from translate_ddp import __version__
+from translate_ddp.console import counted
 from translate_ddp.data.dataset import find_prepared
 from translate_ddp.data.inputs import read_given_pairs, read_texts
 from translate_ddp.data.languages import language_name
@@ -16,7 +17,6 @@ from translate_ddp.data.readers.corpus_files import is_table
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import Engine, Ids, TorchEngine, length_limit
-from translate_ddp.quantities import counted
 from translate_ddp.settings import GREEDY, ModelConfig
 from translate_ddp.text import direction_tag, normalize, prefix_of
 from translate_ddp.training.identity import public_name

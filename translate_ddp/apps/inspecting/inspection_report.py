@@ -23,7 +23,7 @@ from translate_ddp.apps.reporting.page_template import (
     untrusted,
 )
 from translate_ddp.apps.reporting.run_page import length_chart
-from translate_ddp.console import printable
+from translate_ddp.console import counted, describe_seconds, printable
 from translate_ddp.data.cleaning import (
     ALSO_IN_VALIDATION,
     CONTROL_CHARACTERS,
@@ -43,7 +43,6 @@ from translate_ddp.data.corpus import Report
 from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.languages import usual_scripts
 from translate_ddp.data.pair_store import Pair
-from translate_ddp.quantities import counted, describe_seconds
 from translate_ddp.text import separates_words
 from translate_ddp.training.run_info import count_lengths, describe_sizes
 

@@ -14,10 +14,10 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from translate_ddp.console import Progress
 from translate_ddp.data.cleaning import EXAMPLES, shortened
 from translate_ddp.data.languages import count_letters
 from translate_ddp.data.pair_store import Pair
-from translate_ddp.progress import Progress
 from translate_ddp.runtime.workers import map_in_processes
 
 SIDES = range(2)  # source, target

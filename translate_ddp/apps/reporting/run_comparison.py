@@ -27,7 +27,7 @@ from translate_ddp.apps.reporting.run_page import (
     utc,
 )
 from translate_ddp.apps.reporting.run_summary import Summary, best_score, summarize
-from translate_ddp.quantities import describe_seconds
+from translate_ddp.console import describe_seconds
 from translate_ddp.run_record import RunRecord
 from translate_ddp.training.metrics import METRICS
 

@@ -34,8 +34,8 @@ from translate_ddp.apps.reporting.page_template import (
 from translate_ddp.apps.reporting.run_summary import Summary, last_score, scores_of, summarize
 from translate_ddp.apps.reporting.svg_charts import Bar, Series, bars, lines, shortened
 from translate_ddp.apps.reporting.translation_scores import few, marked, worst
+from translate_ddp.console import describe_seconds, number, size
 from translate_ddp.data.tokenizer import SPACE
-from translate_ddp.quantities import describe_seconds, number, size
 from translate_ddp.run_record import (
     REPORT_FILE,
     LastValidation,

@@ -17,8 +17,7 @@ from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 
-from translate_ddp.console import printable
-from translate_ddp.quantities import number
+from translate_ddp.console import number, printable
 
 STYLE = Path(__file__).with_name("charts.css")
 WIDTH, PLOT_HEIGHT = 360, 160

@@ -14,11 +14,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 
+from translate_ddp.console import counted
 from translate_ddp.data.languages import CLEAR, Direction
 from translate_ddp.data.readers.streams import TextFile
 from translate_ddp.data.rows import BY_POSITION, Columns, Reading, Remark, Wanted, list_names
 from translate_ddp.errors import UserError
-from translate_ddp.quantities import counted
 from translate_ddp.text import has_letter
 
 BATCH_ROWS = 10_000

@@ -8,7 +8,6 @@ import gzip
 import lzma
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -69,7 +68,7 @@ BYTE_ORDER_MARKS = {
     b"\xfe\xff": "UTF-16",
 }
 SPACE = re.compile(r"[ \t\r\n]")
-WINDOWS_ONLY = re.compile(rb"[\x80-\x9f]")  # control characters in Latin-1, which text has not
+TO_UTF8 = "convert it: iconv -f {} -t UTF-8 FILE > NEW"
 NOT_ASCII = re.compile("[^\0-\x7f\ufffd]")
 
 
@@ -171,17 +170,6 @@ def encoding_of(head: bytes) -> str:
     return ""
 
 
-def iconv(path: Path, encoding: str) -> str:
-    """A shell command that writes the file in UTF-8 to a new file beside it."""
-    plain, ending = without_compression(path), compression_of(path)
-    new = shlex.quote(str(plain.with_name(f"{plain.stem}.utf8{plain.suffix}{ending}")))
-    command, old = f"iconv -f {encoding} -t UTF-8", shlex.quote(str(path))
-    if not ending:
-        return f"{command} {old} > {new}"
-    program = COMPRESSIONS[ending].program
-    return f"{program} -dc {old} | {command} | {program} > {new}"
-
-
 class TextFile:
     r"""A text file in UTF-8, whose lines end with \n or \r\n, or in a file without \n with \r.
 
@@ -196,7 +184,6 @@ class TextFile:
         self._reading, self._encoding = reading, encoding
         self._ends_with_cr = False  # known from the first block on
         self._invalid: dict[int, None] = {}  # the numbers of lines that are not UTF-8, in order
-        self._is_windows = False
         self._is_mixed = False  # other characters than those of ASCII are UTF-8
 
     def blocks(self) -> Iterator[list[str]]:
@@ -261,8 +248,8 @@ class TextFile:
                 return
             if is_first and (encoding := encoding_of(block)):
                 raise UserError(
-                    f"{self.path} cannot be read: line 1 is not UTF-8, but {encoding}. Convert it:"
-                    f" {iconv(self.path, encoding)}"
+                    f"{self.path} cannot be read: line 1 is not UTF-8, but {encoding}:"
+                    f" {TO_UTF8.format(encoding)}"
                 )
             if is_first:
                 block = block.removeprefix(codecs.BOM_UTF8)
@@ -274,12 +261,9 @@ class TextFile:
         try:
             return block.decode()
         except UnicodeDecodeError:
-            text = self._normalize_ends(block.decode(errors="surrogateescape"))
-            for number, line in enumerate(text.split("\n"), self.count + 1):
-                if re.search("[\udc80-\udcff]", line):
-                    self._invalid[number] = None
-                    line_bytes = line.encode(errors="surrogateescape")
-                    self._is_windows = self._is_windows or bool(WINDOWS_ONLY.search(line_bytes))
+            marked = self._normalize_ends(block.decode(errors="surrogateescape"))
+            numbered = enumerate(marked.split("\n"), self.count + 1)
+            self._invalid |= {n: None for n, line in numbered if re.search("[\udc80-\udcff]", line)}
             text = block.decode(errors="replace")
             self._is_mixed = self._is_mixed or bool(NOT_ASCII.search(text))
             return text
@@ -292,8 +276,7 @@ class TextFile:
         """Raise UserError if too many lines are not UTF-8; add a notice of a few at the end."""
         if not self._invalid:
             return
-        encoding = "WINDOWS-1252" if self._is_windows else "LATIN1"
-        advice = f"If the file is {encoding}, convert it: {iconv(self.path, encoding)}"
+        advice = f"If it is WINDOWS-1252 (or Latin-1), {TO_UTF8.format('WINDOWS-1252')}"
         if self._is_mixed:
             advice = "Other text in it is: correct these lines, do not convert the file."
         number, first = len(self._invalid), next(iter(self._invalid))
