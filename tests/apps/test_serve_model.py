@@ -174,7 +174,13 @@ def test_port_in_use_is_one_message(trained: Path, tmp_path: Path):
     assert "Traceback" not in output and len(output.splitlines()) == 1
 
 
-@pytest.mark.parametrize("host", ["127.0.0..1", "."])
+@pytest.mark.parametrize(("host", "client"), [("::", "127.0.0.1"), ("::", "::1"), ("::1", "::1")])
+def test_all_addresses_are_those_of_ipv4_too(host: str, client: str):
+    with listen(host, 0) as bound:
+        socket.create_connection((client, bound.getsockname()[1]), timeout=60).close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0..1", ".", ""])
 def test_unusable_host_is_reported(host: str):
     with pytest.raises(UserError, match="The server cannot use"):
         listen(host, 0)

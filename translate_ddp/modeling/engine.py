@@ -136,7 +136,7 @@ class TorchEngine:
             except OutOfMemory:
                 if len(sources) == 1:
                     raise
-                self.max_tokens = tokens - 1
+                self.max_tokens = min(self.max_tokens, tokens - 1)  # another thread may have, too
         # Outside of the handler, whose traceback keeps the tensors of the failed search alive.
         half = len(sources) // 2
         halves = sources[:half], sources[half:]

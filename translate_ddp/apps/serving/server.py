@@ -26,11 +26,17 @@ Files = dict[Path, tuple[int, int]]  # time of the last change in ns, and size i
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens on this address. Raises UserError if that fails."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        # Without a host it would listen on all addresses.
+        found = socket.getaddrinfo(host or ".", port, type=socket.SOCK_STREAM)
+        # A name with addresses of both kinds has clients of IPv4.
+        family, *_, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+        both = address[0] == "::"  # all addresses, also those of IPv4
+        return socket.create_server(
+            address[:2], family=family, backlog=BACKLOG, dualstack_ipv6=both
+        )
     except (OSError, UnicodeError) as error:  # UnicodeError: of a name such as `a..b`
-        reason = getattr(error, "strerror", None) or first_line(error)
+        reason, *_ = (getattr(error, "strerror", None) or first_line(error)).split(" (while ")
         raise UserError(
             f"The server cannot use {host}, port {port}: {reason}. "
             "Pass another address or port, or stop the program that uses this one."

@@ -31,13 +31,20 @@ WIDE = re.compile("utf-?(16|32)|ucs|unicode|iso-10646", re.IGNORECASE)  # names 
 LITERAL = re.compile(r"<!\[CDATA\[(.*?)]]>|<!--.*?-->", re.DOTALL)
 OPEN_LITERAL = re.compile(r"<!(?:\[CDATA\[|--)")
 ATTRIBUTES = r"""(?:[^<>"']|"[^<"]*"|'[^<']*')*"""  # their values may have a >
+# Of the file itself, without references to other entities, which could expand to any size.
+ENTITY = re.compile(
+    r"""<!ENTITY\s+([\w.-]+)\s+(["'])((?:(?!\2)[^<&]|&#x?[0-9a-f]{1,8};)*)\2\s*>""", re.IGNORECASE
+)
 SEGMENT = re.compile(rf"<seg\b{ATTRIBUTES}?(?:/>|>(.*?)</seg\s*>)", FLAGS)
 UNIT = re.compile(rf"<tu\b{ATTRIBUTES}>(.*?)</tu\s*>", FLAGS)
 VARIANT = re.compile(rf"<tuv\b({ATTRIBUTES})>(.*?)</tuv\s*>", FLAGS)
 LANGUAGE = re.compile(r"\b(?:xml:)?lang\s*=\s*[\"']([^\"']*)", re.IGNORECASE)
 # Elements whose content is formatting code of another program, not text; the inner ones first.
 CODES = re.compile(rf"<(bpt|ept|it|ph|ut)\b{ATTRIBUTES}?(?:/>|>(?:(?!<\1\b).)*?</\1\s*>)", FLAGS)
-TAG = re.compile(f"</?[a-zA-Z]{ATTRIBUTES}>")
+# Other text in angle brackets, such as an address, stays text.
+TAG = re.compile(
+    r"""</?[a-z][\w:-]*(?:\s+[\w:.-]+\s*=\s*(?:"[^<"]*"|'[^<']*'))*\s*/?>""", re.IGNORECASE
+)
 REFERENCE = re.compile("&(?:#[0-9]{1,8}|#x[0-9a-f]{1,8}|[a-z][a-z0-9]*);", re.IGNORECASE)
 Unit = dict[str, str]  # language as written -> text
 
@@ -108,10 +115,19 @@ def _elements(
     """
     path, start = reading.path, re.compile(rf"<{name}\b", re.IGNORECASE)
     file, rest, is_complete = TextFile(reading, _encoding(path)), "", False
+    entities: dict[str, str] = {}
     for part in chain(file.parts(b">"), [None]):
         text = LITERAL.sub(_escaped, rest + (part or "").replace("\r\n", "\n"))
         if "<!ENTITY" in text:
-            raise UserError(f"{path} cannot be read: it defines entities. Write their texts out.")
+            entities |= {found[1]: found[3] for found in ENTITY.finditer(text)}
+            text = ENTITY.sub("", text)
+        if "<!ENTITY" in text:
+            raise UserError(
+                f"{path} cannot be read: it defines entities by others or by another file. Write"
+                " their texts out."
+            )
+        for name, value in entities.items():
+            text = text.replace(f"&{name};", value)
         is_complete = is_complete or f"</{root}" in text
         opened = OPEN_LITERAL.search(text)
         found = list(element.finditer(text, 0, opened.start() if opened else len(text)))
@@ -142,7 +158,20 @@ def _unit(content: str) -> Unit:
 
 def _text(markup: str) -> str:
     """Without tags, and with characters in the place of references; other & are text."""
-    return REFERENCE.sub(lambda found: unescape(found[0]), TAG.sub("", markup))
+    text = REFERENCE.sub(lambda found: _character(found[0]), TAG.sub("", markup))
+    # Two halves of a surrogate pair are one character; a half alone is none.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _character(reference: str) -> str:
+    """The character of `&amp;`, `&#233;` or `&#xE9;`; the half of a surrogate pair as it is."""
+    if reference.startswith("&#"):
+        digits, base = reference[2:-1], 10
+        if digits[0] in "xX":
+            digits, base = digits[1:], 16
+        if 0xD800 <= (code := int(digits, base)) < 0xE000:
+            return chr(code)
+    return unescape(reference)
 
 
 def _escaped(found: re.Match[str]) -> str:
