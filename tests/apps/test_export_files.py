@@ -26,6 +26,7 @@ from translate_ddp.apps.exporting.trained_model import (
     NotTheSame,
     TrainedModel,
     Verification,
+    check_expressed,
     choose_sentences,
 )
 from translate_ddp.errors import UserError
@@ -88,6 +89,13 @@ def test_exported_file_starts_a_new_run_but_resumes_none(
     assert "an exported file, which has no optimizer state" in job.fail()
     processes.train([*flags, "--init_from", str(exported)], tmp_path / "new", size=1).succeed()
     assert steps(tmp_path / "model")[-1] == 3
+
+
+def test_option_that_no_format_expresses_is_an_error():
+    settings = make_state(2).run.config["model"]
+    check_expressed(settings)
+    with pytest.raises(UserError, match="The model has rotary True, norm rms, which other formats"):
+        check_expressed(settings | {"rotary": True, "norm": "rms"})
 
 
 @pytest.mark.parametrize(

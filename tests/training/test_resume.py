@@ -18,7 +18,7 @@ from tests.helpers.runs import assert_same_state, checkpoints, last_state, metri
 from tests.helpers.states import make_state
 from translate_ddp.data.mix import Mix
 from translate_ddp.errors import UserError
-from translate_ddp.settings import CorpusConfig, MixConfig, ModelConfig
+from translate_ddp.settings import AugmentConfig, CorpusConfig, MixConfig, ModelConfig
 from translate_ddp.training.identity import check_same_run, describe_changes, run_identity
 from translate_ddp.training.state import Position, RunIdentity, RunState
 from translate_ddp.training.trainer import Trainer
@@ -74,6 +74,20 @@ def test_checkpoint_without_a_newer_setting_has_its_default():
     with pytest.raises(UserError, match="d_ff: 512 in the checkpoint, 9 now") as raised:
         check_same_run(state_of(saved, step_in_epoch=3), identity(model={"d_ff": 9}), {})
     assert "--preload EPOCH" not in str(raised.value)  # which would not help
+
+
+@pytest.mark.parametrize("augmentation", [{"perturb": True}, {"bpe_dropout": 0.1}])
+def test_run_of_a_version_that_encoded_no_variants_is_refused_in_one_sentence_unless_finished(
+    augmentation: dict[str, Any],
+):
+    state = state_of(identity(augment=augmentation))
+    state.run.config = Config(augment=AugmentConfig(**augmentation)).to_dict()
+    now = replace(identity(), always=identity().always | {"tokenizer": "another"})
+    with pytest.raises(UserError, match="earlier version began it.* translate.* --init_from") as it:
+        check_same_run(state, now, state.run.config)
+    assert "\n" not in str(it.value)
+    state.position.epoch = state.run.config["train"]["num_epochs"]
+    check_same_run(state, now, state.run.config)
 
 
 def test_setting_of_a_later_version_is_part_of_the_identity():

@@ -72,9 +72,8 @@ class BatchLoader:
     def largest_step(self) -> Step:
         """A step whose micro-batches take about the most memory of all, on every rank.
 
-        Each of its buckets is the one with the most positions, in the first epoch of any stage. It
-        has as many buckets as there are ranks, so that each has a whole one, but not more than any
-        step.
+        All its buckets are the one with the most positions, in the first epoch of any stage: one
+        for each rank, if the largest step has as many, else as many as that step has.
         """
         sampler, before, found = self.sampler, self.sampler.epoch, []
         for epoch, plan in zip(sampler.mix.first_epochs, sampler.first_plans(), strict=True):

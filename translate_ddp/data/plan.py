@@ -158,7 +158,8 @@ def _interleave(
 
     The buckets, sorted by length, are divided into strata. A round has a random bucket of each
     stratum, and is divided into steps in random order. A step of two buckets has a stratum of long
-    rows and the opposite stratum of short rows. With one bucket per step, at least the mean of a
+    rows and the opposite stratum of short rows: of strata 0 to 3, steps have 0 and 3, or 1 and 2; a
+    step of four has all. With one bucket per step, at least the mean of a
     few consecutive steps, which is what Adam follows, is over all lengths.
     """
     num_strata = max(STRATA, step_buckets)

@@ -17,7 +17,7 @@ from typing import IO
 
 import numpy as np
 
-from translate_ddp.console import Progress, print_line, size
+from translate_ddp.console import Progress, counted, print_line, size
 from translate_ddp.data.augmentation import Merges, count_variants, flatten, perturb_some
 from translate_ddp.data.corpus import CleanedCorpus, clean_corpus, corpus_signature, delete_cleaned
 from translate_ddp.data.dataset import ParallelDataset, Ragged
@@ -151,7 +151,7 @@ def _write(
     if num_variants:
         summary["variants_fingerprint"] = _fingerprint(folder / VARIANTS)
         on_disk = sum(file.stat().st_size for file in folder.glob(f"{VARIANTS}.*"))
-        variants = f"{num_variants} variants of each training pair, {size(on_disk)} on disk"
+        variants = f"{counted(num_variants, 'variant')} of each pair, {size(on_disk)} on disk"
         if shown:
             print_line(f"Augmentation: {variants}.")
     return summary

@@ -51,7 +51,7 @@ Checkpoints = list[Checkpoint]
 Damaged = list[tuple[Path, str]]  # files, and what is wrong with them
 
 
-MISSING = "it does not exist"
+MISSING = "it does not exist"  # compared as text, as the error comes from another rank
 
 
 class NoCheckpoint(UserError):

@@ -68,7 +68,7 @@ from translate_ddp.training.run_info import (
     describe_launch,
     describe_rate_change,
     describe_start,
-    report_end,
+    end_run,
     tracker_config,
 )
 from translate_ddp.training.state import Position, RunInfo, RunState
@@ -129,7 +129,7 @@ class Run:
         """Train to the end; False after a request to stop."""
         with self.trainer.logbook:
             is_finished = self.trainer.fit()
-            report_end(self.trainer, is_finished, self.started)
+            end_run(self.trainer, is_finished, self.started)
         return is_finished
 
 
@@ -296,7 +296,6 @@ def identify(config: Config, data: PreparedData, start: Start, world: World) -> 
     if state is not None and start.found is not None:
         check_same_run(state, identity, settings)
         history = [*state.run.history, start.found.path.name]  # it does not hold its own name
-        state.run.history = history
     archive = lambda: store.archive(history)  # noqa: E731
     moved = world.on_ranks(world.disk_leaders, "archiving files", archive)
     start.messages += [f"Moved files that are not part of this run to {to}." for to in moved if to]
@@ -307,17 +306,20 @@ def identify(config: Config, data: PreparedData, start: Start, world: World) -> 
         longest, known = max(longest, source.run.longest_source), source.run.abbreviations
         learnt = known | {of: sorted({*all_, *known.get(of, ())}) for of, all_ in learnt.items()}
     archives = world.on_main("counting archives", store.count_archives)
-    if state is None or start.found is None:
-        run_id = world.on_main("creating the run id", lambda: uuid.uuid4().hex[:8])
-    else:
-        run_id, folder = state.run.run_id, store.folder.resolve()
-        # An archive made after the state was saved contains later checkpoints.
-        is_elsewhere = start.found.path.parent.resolve() != folder
-        if (
-            archives > state.run.archives or is_elsewhere
-        ):  # not random: the same again if the run is killed before it saves
-            run_id = hashlib.sha256(f"{run_id} {archives} {folder}".encode()).hexdigest()[:8]
+    run_id = choose_run_id(start, archives, store.folder.resolve(), world)
     return RunInfo(run_id, settings, identity, history or [], archives, longest, learnt)
+
+
+def choose_run_id(start: Start, archives: int, folder: Path, world: World) -> str:
+    """A new id, or the one of the checkpoint if the run continues at its end in its folder."""
+    state, found = start.state, start.found
+    if state is None or found is None:
+        return world.on_main("creating the run id", lambda: uuid.uuid4().hex[:8])
+    # An archive made after the state was saved contains later checkpoints.
+    if archives <= state.run.archives and found.path.parent.resolve() == folder:
+        return state.run.run_id
+    # Not random: the same again if the run is killed before it saves.
+    return hashlib.sha256(f"{state.run.run_id} {archives} {folder}".encode()).hexdigest()[:8]
 
 
 def record_begin(folder: Path, world: World) -> None:

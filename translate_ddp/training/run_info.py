@@ -234,7 +234,7 @@ def describe_rate(optimizer: Mapping[str, Any], steps: int, max_steps: int) -> s
 
 def describe_rate_change(trainer: Trainer) -> list[str]:
     """A message if changed settings change the learning rate of a resumed run by over a tenth."""
-    step, config, mix = trainer.position.global_step, trainer.step.config, trainer.mix
+    step, config, mix = trainer.position.global_step, trainer.optimizer_step.config, trainer.mix
     if step == 0 or trainer.is_finished():
         return []
     trainer.sampler.set_epoch(trainer.position.epoch)  # for its number of steps
@@ -243,7 +243,7 @@ def describe_rate_change(trainer: Trainer) -> list[str]:
         done = trainer.epochs_done - ago / len(trainer.sampler.plan)
         return learning_rate(step - ago, config, mix.finished_part(done, trainer.config.num_epochs))
 
-    last, now = trainer.step.optimizer.param_groups[0]["lr"], rate(0)
+    last, now = trainer.optimizer_step.optimizer.param_groups[0]["lr"], rate(0)
     if abs(rate(1) - last) < 0.1 * last:
         return []
     return [
@@ -281,7 +281,7 @@ def describe_disk(trainer: Trainer) -> tuple[str, list[str]]:
     store, position = trainer.checkpoints.store, trainer.position
     files = store.count_files(trainer.config.num_epochs, len(position.kept_epochs))
     weights = sum(p.numel() * p.element_size() for p in trainer.model.parameters())
-    each = weights + sum(moment.nbytes for moment in moments_of(trainer.step.optimizer))
+    each = weights + sum(moment.nbytes for moment in moments_of(trainer.optimizer_step.optimizer))
     free = shutil.disk_usage(store.folder).free
     for checkpoint in store.list():  # which the new ones replace
         with suppress(FileNotFoundError):  # a stale listing of a network disk
@@ -317,7 +317,7 @@ def unused_gpus(world: World) -> str | None:
 # --- the message at the end ---
 
 
-def report_end(trainer: Trainer, is_finished: bool, started: float) -> None:
+def end_run(trainer: Trainer, is_finished: bool, started: float) -> None:
     """Write STATUS.json, print how the run ended, and close the logbook. Every rank must call it.
 
     `started` is the time of the start on the monotonic clock.

@@ -169,7 +169,7 @@ class StepFlags:
         return total[0]
 
     def of_previous_step(self) -> tuple[bool, bool]:
-        """Whether any rank requested a stop or a save in the step before the last one."""
+        """Whether any rank requested a stop or a save in the step before the last `share`."""
         if self._shared < 2:
             return False, False
         _, stop, save = self._sums[self._shared % 2].read()

@@ -31,7 +31,7 @@ class Trainer:
 
     config: TrainConfig
     model: Transformer
-    step: OptimizerStep
+    optimizer_step: OptimizerStep
     loader: BatchLoader
     data: PreparedData
     info: RunInfo
@@ -56,7 +56,7 @@ class Trainer:
             self.world,
         )
         self._checked_step = 0  # skipped steps are counted up to this one
-        self._saved_config = self.config  # of the resumed checkpoint
+        self._saved_config = self.config  # with the checkpoint's times of validation
         self._first_step, self._began = 0, time.monotonic()  # of this process
 
     def resume(self, state: RunState) -> None:
@@ -68,7 +68,7 @@ class Trainer:
             self.meters.restore(state.meters)
         changed = {name: saved["train"][name] for name in ("max_steps", "validate_every")}
         self._saved_config = replace(self.config, **changed)
-        self.checkpoints.resume(self.position.global_step, state.run.history[-1])
+        self.checkpoints.resume(self.position.global_step, self.info.history[-1])
 
     # --- the loop ---
 
@@ -78,9 +78,10 @@ class Trainer:
             self._save()  # its checkpoint may be in another folder
             if not self.position.step_in_epoch:
                 return True
+            # Within an epoch, at --max_steps: its last validation may have been removed.
         # Compilation may take longer than the timeout.
         self.supervisor.enter_phase("warming up", has_timeout=not self.config.compile)
-        self.step.warm_up(self.loader.largest_step())
+        self.optimizer_step.warm_up(self.loader.largest_step())
         self.supervisor.begin_training(self.config.max_minutes)
         self._first_step, self._began = self.position.global_step, time.monotonic()
         try:
@@ -98,14 +99,16 @@ class Trainer:
                 self._finish_epoch()
             if self.is_finished():
                 break
+            self.sampler.set_epoch(self.position.epoch, first_step=self.position.step_in_epoch)
             with self._epoch_progress() as progress:
                 self.supervisor.enter_phase("reading a batch", self.position.global_step + 1)
-                for step in self.loader:  # from the middle of an epoch, too
+                for step in self.loader:
                     self._train_step(step, progress)
                     stop, save = self._read_requests()
                     # Validation can take long, so the state is saved first.
                     if stop or save or self._is_save_due() or self._is_validation_due():
                         self._save(stopping=stop)
+                    # A skipped step is not saved: the run goes on to one that can be.
                     if stop and not self.position.skipped_in_a_row:
                         return False
                     if self._has_max_steps():
@@ -130,7 +133,7 @@ class Trainer:
     def _train_step(self, step: Step, progress: Progress) -> None:
         """Update the weights once, and log if a record is due."""
         fault_point("batch")
-        result = self.step(
+        result = self.optimizer_step(
             step,
             self.position.global_step,
             progress=self.mix.finished_part(self.epochs_done, self.config.num_epochs),
@@ -146,9 +149,10 @@ class Trainer:
         progress.advance(1, self._seconds_left())
 
     def _read_requests(self) -> tuple[bool, bool]:
-        """Whether a rank requested a stop, or a save, in the step before this one."""
+        """Whether a rank requested a stop, or a save, in the previous step."""
         self.supervisor.enter_phase("waiting for the previous step")
-        stop, save = self.step.flags.of_previous_step()
+        stop, save = self.optimizer_step.flags.of_previous_step()
+        # Not if the state was saved since that request.
         return stop, save and self.checkpoints.saved_step < self.position.global_step - 1
 
     def _finish_epoch(self) -> None:
@@ -163,7 +167,6 @@ class Trainer:
 
     def _epoch_progress(self) -> AbstractContextManager[Progress]:
         epoch, done = self.position.epoch, self.position.step_in_epoch
-        self.sampler.set_epoch(epoch, first_step=done)
         label = f"epoch {epoch + 1}/{self.config.num_epochs}"
         return self.logbook.progress(label, total=len(self.sampler.plan), initial=done)
 
@@ -219,7 +222,7 @@ class Trainer:
         means = self.meters.means(self._totals())
         rate = self.throughput.tokens_per_second()
         scalars = {f"train/{name}": mean for name, mean in means.items()} | {
-            "train/lr": self.step.optimizer.param_groups[0]["lr"],
+            "train/lr": self.optimizer_step.optimizer.param_groups[0]["lr"],
             "train/grad_norm": float(result.norm),
             "train/skipped_steps": self.position.skipped_steps,
             "train/tokens_per_second": rate,
@@ -277,7 +280,9 @@ class Trainer:
         # An epoch needs its file: it may be the best, or part of an average.
         if epoch is None and self.position.skipped_in_a_row and not self.is_finished():
             return
-        check_weights(list(self.model.parameters()), self.step.optimizer, self.world, step)
+        check_weights(
+            list(self.model.parameters()), self.optimizer_step.optimizer, self.world, step
+        )
         is_last = stopping or (epoch is None and self.is_finished())
         with self.throughput.paused():
             name = self.checkpoints.save(lambda: self.state(totals), step, epoch, is_last=is_last)
@@ -289,7 +294,7 @@ class Trainer:
         """The current state, with the meters' `totals` over all ranks. Rank 0 only."""
         return RunState(
             model=self.model.state_dict(),
-            optimizer=self.step.optimizer.state_dict(),
+            optimizer=self.optimizer_step.optimizer.state_dict(),
             position=self.position,
             meters=self.meters.state(totals),
             run=self.info,

@@ -1,7 +1,7 @@
 """What all exports share: the trained model, its comparison with the exported one, its card."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from translate_ddp.text import direction_tag, normalize, prefix_of
 from translate_ddp.training.identity import public_name
 from translate_ddp.training.metrics import bleu_signature, compare_systems, score_texts, with_units
 from translate_ddp.training.open_checkpoint import saved_model
+from translate_ddp.training.run_info import describe_sizes
 from translate_ddp.training.state import RunState
 
 MIN_POSITIONS = 1025  # CTranslate2 truncates its sources to 1,024 tokens unless asked for more
@@ -31,6 +32,8 @@ MAX_OTHER_TRANSLATIONS = 0.01  # share; one may always differ
 MAX_BLEU_LOSS = 0.5  # of a model whose arithmetic is not fp32
 
 REQUIREMENTS = "requirements-export.txt"
+# The settings of a model that the formats of other programs express.
+EXPRESSED = {"d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff", "dropout"}
 
 Translations = list[list[int]]
 
@@ -45,7 +48,10 @@ class TrainedModel:
 
     @classmethod
     def of(cls, state: RunState) -> "TrainedModel":
-        return cls(state, Tokenizer(state.tokenizer), ModelConfig(**state.run.config["model"]))
+        """Raises UserError if the model has an option that no other format can express."""
+        settings = state.run.config["model"]
+        check_expressed(settings)
+        return cls(state, Tokenizer(state.tokenizer), ModelConfig(**settings))
 
     def engine(self) -> TorchEngine:
         """The model in fp32 on the CPU."""
@@ -83,6 +89,17 @@ class TrainedModel:
     def data(self) -> str:
         """The start of the fingerprint of the training data; "" if it is not known."""
         return self.state.run.identity.data_fingerprints[0]
+
+
+def check_expressed(settings: Mapping[str, Any]) -> None:
+    """Raise UserError if a model with these settings has an option that no other format has."""
+    usual = asdict(ModelConfig())
+    other = [f"{name} {value}" for name, value in settings.items() if value != usual.get(name)]
+    if unknown := [option for option in other if option.split()[0] not in EXPRESSED]:
+        raise UserError(
+            f"The model has {', '.join(unknown)}, which other formats cannot express: use the"
+            " checkpoint itself, with translate and serve."
+        )
 
 
 @dataclass(frozen=True)
@@ -266,13 +283,12 @@ def model_card(model: TrainedModel, verification: Verification) -> str:
     """The README.md of an exported model: what it is, how it was made, and its scores."""
     source, target = map(language_name, model.languages)
     to = "and" if model.tags else "to"
-    shape, position = model.shape, model.state.position
+    position = model.state.position
     corpus = ", ".join(map(public_name, model.config["corpus"]["dataset"]))
     facts = [
         f"Languages: {source} ({model.languages[0]}) {to} {target} ({model.languages[1]})",
-        f"Architecture: Transformer, {shape.num_encoder_layers} encoder and "
-        f"{shape.num_decoder_layers} decoder layers, width {shape.d_model}, feed-forward "
-        f"{shape.d_ff}, {shape.num_heads} heads; {model.parameters:,} parameters",
+        f"Architecture: Transformer, {describe_sizes(asdict(model.shape))}; "
+        f"{model.parameters:,} parameters",
         f"Vocabulary: {len(model.tokenizer):,} tokens, joint for both languages",
         f"Training: {counted(position.current_epoch, 'epoch')}, "
         f"{counted(position.global_step, 'step')}, on {corpus}, "
