@@ -60,7 +60,7 @@ class Setup:
         return max(128, on_gpu // CPU_TOKENS_DIVISOR) if self.cpu else on_gpu
 
     def flags(self, preset: str, tokens: int = STEP_TOKENS) -> list[str]:
-        """Flags of train.py for the preset's model and steps of so many tokens in one pass."""
+        """Flags of train.py for the preset and steps, and micro-batches, of so many tokens."""
         flags: dict[str, Any] = {"preset": preset} | (CPU_SHAPE if self.cpu else {})
         flags |= {"batch_tokens": self.tokens(tokens), "max_tokens": self.tokens(tokens)}
         return as_flags(flags)

@@ -25,7 +25,7 @@ def training(setup: Setup) -> Iterator[Case]:
 
 
 def sweep(setup: Setup) -> Iterator[Case]:
-    """Steps in one pass, until memory is full."""
+    """Steps of several sizes, until memory is full."""
     for tokens in SWEEP_TOKENS:
         flags = setup.flags("base", tokens)
         name = f"base, {setup.tokens(tokens):,} tokens"
