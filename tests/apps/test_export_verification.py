@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.helpers.exports import flipped, trained_model, validation_set
@@ -25,6 +26,21 @@ def test_verification_rejects_every_flipped_weight(trained: Path):
     for name in model.state.model:
         with pytest.raises(NotTheSame, match="sentence"):
             verify_equal(own, flipped(model, name).engine(), sentences)
+
+
+class Unusable(TorchEngine):
+    """A model with a log-probability that is not a number."""
+
+    def log_probs(self, sources, targets, on_done=lambda count: None):  # pyright: ignore
+        *others, last = super().log_probs(sources, targets, on_done)
+        return [*others, np.where(np.arange(len(last)), last, np.nan)]
+
+
+def test_log_probability_that_is_not_a_number_is_rejected(trained: Path):
+    model, sentences = trained_model(trained), validation_set(trained)
+    own = model.engine()
+    with pytest.raises(NotTheSame, match=r"sentence \d+ differ by nan"):
+        verify_equal(own, Unusable(own.model, own.device), sentences)
 
 
 class Changed(TorchEngine):

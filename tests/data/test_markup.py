@@ -53,6 +53,12 @@ def test_text_without_a_language_is_of_none(folder: Path):
     assert read(source) == [("one", "eins"), ("a", None)]
 
 
+def test_first_of_several_texts_in_a_language_is_read(folder: Path):
+    second = '<tuv xml:lang="de"><seg>eines</seg></tuv></tu>'
+    source = write(folder / "x.tmx", tmx(unit(en="one", de="eins").replace("</tu>", second)))
+    assert read(source) == [("one", "eins")]
+
+
 def test_error_for_languages_that_are_not_in_the_file_names_those_that_are(folder: Path):
     texts = {"en-US": "a", "de-DE": "b"}
     source = write(folder / "x.tmx", tmx(*[unit(**texts)] * 3, unit(en="a")))

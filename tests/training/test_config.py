@@ -236,6 +236,7 @@ def test_run_writes_its_configuration_to_the_model_folder(uninterrupted: Callabl
         (["--simcut", "3", "--max_tokens", "300"], "which simcut doubles"),
         (["--lang_src", "it"], "must differ"),
         (["--seed", str(2**63)], "seed must lie in 0 to 2**63 - 1"),
+        (["--max_minutes", "nan"], "max_minutes must be at least 0, but is nan"),
         (["--preset", "huge"], "--preset"),
     ],
 )

@@ -16,7 +16,7 @@ from tests.helpers.faults import Run
 from tests.helpers.runs import checkpoints, last_state, tensors
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig, TrainConfig
 from translate_ddp.training.checkpoint import CheckpointStore, CheckpointWriter
 
 SINGLE_FAILURES = [
@@ -169,6 +169,7 @@ def test_save_by_time_is_due_that_many_minutes_after_the_last_one(
 
     main, other = saver(0), saver(1)
     now += 15 * 60 - 1
-    assert not main.is_due(15.0)
+    minutes = TrainConfig.save_every_minutes
+    assert not main.is_due(minutes)
     now += 1
-    assert main.is_due(15.0) and not main.is_due(0.0) and not other.is_due(15.0)
+    assert main.is_due(minutes) and not main.is_due(0.0) and not other.is_due(minutes)

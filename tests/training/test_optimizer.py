@@ -1,4 +1,4 @@
-"""The optimizer, its learning rate and weight decay, and the mean losses between two records."""
+"""The optimizer, its learning rate and weight decay, mean losses and speed between two records."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.helpers.runs import metrics
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import ModelConfig, OptimizerConfig
-from translate_ddp.training.meters import StepMeters
+from translate_ddp.training.meters import StepMeters, Throughput
 from translate_ddp.training.optimizer import (
     build_optimizer,
     learning_rate,
@@ -69,6 +69,22 @@ def test_restored_totals_are_counted_once_by_all_ranks():
     for each in ranks:
         each.restore(state)
     assert float(sum(each.sums["loss"].sum() for each in ranks)) == 6.0
+
+
+def test_tokens_per_second_do_not_count_the_time_of_a_pause(monkeypatch: pytest.MonkeyPatch):
+    now = 100.0
+    monkeypatch.setattr("translate_ddp.training.meters.time.perf_counter", lambda: now)
+    throughput = Throughput()
+    throughput.add(30)
+    now += 5
+    with throughput.paused():
+        now += 60
+    now += 5
+    assert throughput.tokens_per_second() == 3.0
+    throughput.restart()
+    throughput.add(8)
+    now += 2
+    assert throughput.tokens_per_second() == 4.0
 
 
 def test_linear_schedule_falls_to_zero_at_the_end_of_the_training():
