@@ -147,13 +147,13 @@ class Cluster:
     def is_idle(self) -> bool:
         return self.run("sinfo", "-h", "-o", "%T %D").strip() == f"idle {len(NAMES)}"
 
-    def run(self, *words: str) -> str:
+    def run(self, *words: str, **variables: str) -> str:
         """The output of a command of Slurm."""
         with self.nodes.inside(0):
             done = subprocess.run(
                 words,
                 cwd=ROOT,
-                env=self.variables,
+                env=self.variables | variables,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -209,9 +209,9 @@ def submit(
 ) -> BatchJob:
     """`sbatch launch/slurm.sh` on both nodes."""
     output = folder / "job.txt"
-    exports = ",".join(["ALL", *(f"{name}={value}" for name, value in variables.items())])
-    words = ["--nodes=2", f"--output={output}", f"--export={exports}", "--parsable", *options]
-    number = cluster.run("sbatch", *words, "launch/slurm.sh", *flags).strip()
+    # Not as values of --export, which commas separate.
+    words = ["--nodes=2", f"--output={output}", "--export=ALL", "--parsable", *options]
+    number = cluster.run("sbatch", *words, "launch/slurm.sh", *flags, **variables).strip()
     assert number.isdecimal(), number
     return BatchJob(cluster, number, output)
 
