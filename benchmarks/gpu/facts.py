@@ -1,7 +1,6 @@
 """The device, the software, and the measured pace of matrix products and copies."""
 
 import os
-import re
 import subprocess
 from collections.abc import Iterator
 
@@ -11,10 +10,8 @@ from benchmarks import machine
 from benchmarks.common import Values
 from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable
 from benchmarks.machine import matrix_peaks, seconds_of
+from translate_ddp.runtime.device import peak_flop
 
-# Dense bf16 TFLOP/s of the data sheets; the first name contained in the GPU's name is used.
-DATA_SHEET_TFLOPS = {"H200": 989.0, "H100 PCIe": 756.0, "H100": 989.0, "A100": 312.0}
-DATA_SHEET_TFLOPS |= {"L40S": 362.0, "L4": 121.0, "RTX 4090": 165.0, "A10": 125.0}
 COPIED_BYTES = {"cuda": 2**30, "cpu": 2**26}
 DRIVER_FACTS = "driver_version,clocks.max.sm,power.limit"
 
@@ -44,7 +41,7 @@ def gpu(setup: Setup) -> Measurement:
         "compute capability": f"{properties.major}.{properties.minor}",
         "CUDA of torch": str(torch.version.cuda),
         "cuDNN": str(torch.backends.cudnn.version()),
-        "data sheet, dense bf16 TFLOP/s": data_sheet_tflops(properties.name) or "unknown",
+        "data sheet, dense bf16 TFLOP/s": peak_flop(torch.device("cuda")) / 1e12 or "unknown",
         DRIVER_FACTS.replace(",", ", "): driver_facts(),
     }
     return Measurement(values, {"table": "list"})
@@ -59,18 +56,11 @@ def driver_facts() -> str:
         return f"unknown: {type(error).__name__}"
 
 
-def data_sheet_tflops(name: str) -> float | None:
-    """Dense bf16 TFLOP/s of the GPU of this name; None if it is not in the table."""
-    known = (gpu for gpu in DATA_SHEET_TFLOPS if re.search(rf"\b{gpu}\b", name))
-    found = next(known, None)
-    return None if found is None or "Laptop" in name else DATA_SHEET_TFLOPS[found]
-
-
 def peaks(setup: Setup) -> Measurement:
     products = matrix_peaks(setup.device)
     values: Values = {f"{name} product, TFLOP/s": gflops / 1e3 for name, gflops in products.items()}
-    if not setup.cpu and (tflops := data_sheet_tflops(torch.cuda.get_device_name())):
-        values["bf16 of data sheet, %"] = products["bf16"] / 10 / tflops
+    if peak := peak_flop(torch.device(setup.device)):
+        values["bf16 of data sheet, %"] = 100 * products["bf16"] / (peak / 1e9)
     source = torch.ones(COPIED_BYTES[setup.device], dtype=torch.uint8, device=setup.device)
     target = torch.empty_like(source)
     seconds = seconds_of(lambda: target.copy_(source), source.device)

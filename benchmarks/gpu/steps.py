@@ -3,22 +3,20 @@
 import statistics
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from benchmarks import workbench
 from benchmarks.clock import Clock
 from benchmarks.common import Values
 from benchmarks.gpu.case import Measurement, Setup
-from benchmarks.gpu.facts import data_sheet_tflops
 from benchmarks.gpu.record import Record
 from benchmarks.machine import matrix_peaks, peak_mib, reset_peak, wait_for
 from benchmarks.random_pairs import random_pairs
 from benchmarks.workbench import Training, open_training, precision, take_steps
-from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.modeling.cost import step_flop
+from translate_ddp.runtime.device import peak_flop
 
 UNTIMED_STEPS = 5
 UNTIMED_COMPILED_STEPS = 25  # during which graphs for further shapes are compiled
@@ -50,12 +48,13 @@ def measure_steps(setup: Setup, flags: list[str]) -> Measurement:
         rows = np.concatenate(workbench.run_clock(training, steps, clock)[untimed:])
         result = clock.result()
         lengths = training.sampler.lengths
-        flop = step_flop(training.model, lengths.source[rows], lengths.target[rows]).total
+        config, sides = training.config.model, (lengths.source[rows], lengths.target[rows])
+        flop = step_flop(config, training.model.embedding.num_embeddings, *sides)
         gflops = flop / result["seconds"] / 1e9
         values = pace_values(result)
         values["MFU of measured peak %"] = 100 * gflops / peaks[precision(training)]
-        if not setup.cpu and (tflops := data_sheet_tflops(torch.cuda.get_device_name())):
-            values["MFU of data sheet %"] = gflops / 10 / tflops
+        if peak := peak_flop(device):
+            values["MFU of data sheet %"] = 100 * gflops / (peak / 1e9)
         values |= host_time(training, steps) | {"peak GiB": peak_mib(device) / 1024}
         if "--compile" in flags:
             values |= {"warm-up, s": warm_up_seconds} | graph_counts()
@@ -100,42 +99,3 @@ def graph_counts() -> Values:
 
     graphs, breaks = counters["stats"]["unique_graphs"], counters["graph_break"]
     return {"graphs": int(graphs), "graph breaks": sum(breaks.values())}
-
-
-@dataclass(frozen=True)
-class StepFlop:
-    """FLOP of a step by part of the model."""
-
-    linear: float
-    attention: float
-    projection: float
-
-    @property
-    def total(self) -> float:
-        return self.linear + self.attention + self.projection
-
-
-def step_flop(model: Transformer, source_N: np.ndarray, target_N: np.ndarray) -> StepFlop:
-    """FLOP of a step over N pairs with these numbers of tokens, end markers included."""
-    source_weights, target_weights = matrix_weights(model)
-    source, target = source_N.astype(float), target_N.astype(float)
-    encoder = len(model.encoder_layers) * (source**2).sum()
-    decoder = len(model.decoder_layers) * (target**2 + target * source).sum()
-    return StepFlop(
-        linear=6 * (source_weights * source.sum() + target_weights * target.sum()),
-        attention=12 * model.d_model * (encoder + decoder),
-        projection=6 * model.embedding.weight.numel() * target.sum(),
-    )
-
-
-def matrix_weights(model: Transformer) -> tuple[int, int]:
-    """Number of matrix weights that multiply each source token, and each target token."""
-    source = target = 0
-    for name, parameter in model.named_parameters():
-        if parameter.ndim < 2 or parameter is model.embedding.weight:
-            continue
-        if name.startswith("encoder") or "cross_attention.key_value" in name:
-            source += parameter.numel()
-        else:
-            target += parameter.numel()
-    return source, target

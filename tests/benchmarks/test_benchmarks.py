@@ -9,16 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import benchmarks
 from benchmarks import common, rounds
 from benchmarks.common import Failed, select
-from benchmarks.gpu.steps import step_flop
 from benchmarks.report import Row, command_line, table, write_report
 from benchmarks.training import best_peer
-from tests.helpers.models import VOCABULARY, small_model
 from translate_ddp.errors import UserError
 
 COMMANDS = (
@@ -134,13 +131,3 @@ def test_best_peer_of_bf16_may_be_in_fp32():
     ours, fp32, bf16 = "translate_ddp, bf16, 1 x 2", "p, fp32, 1 x 2", "p, bf16, 1 x 2"
     assert best_peer(ours, {ours: 9.0, fp32: 5.0, bf16: 4.0}) == 5.0
     assert best_peer("translate_ddp, fp32, 1 x 2", {ours: 9.0, bf16: 4.0}) is None
-
-
-def test_flop_of_a_step_by_hand():
-    # 2+2 layers, width d = 64, feed-forward 2 d, one sentence of 3 source and 5 target tokens.
-    flop = step_flop(small_model(d_model=64), np.array([3]), np.array([5]))
-    d2 = 64 * 64
-    encoder, memory, decoder = 2 * 8 * d2, 2 * 2 * d2, 2 * (4 + 2 + 4) * d2
-    assert flop.linear == 6 * (3 * (encoder + memory) + 5 * decoder)
-    assert flop.attention == 12 * 64 * 2 * (3 * 3 + 5 * 5 + 5 * 3)
-    assert flop.projection == 6 * VOCABULARY * 64 * 5

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.device import choose_device
+from translate_ddp.runtime.device import choose_device, peak_flop
 from translate_ddp.runtime.launch import Launch
 from translate_ddp.settings import DistributedConfig
 
@@ -48,3 +48,25 @@ def test_more_ranks_than_gpus_are_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(UserError, match="3 processes .* 2 GPUs: pass --nproc_per_node=2"):
         choose_device(Launch(0, 3, 0, 3), DistributedConfig())
+
+
+@pytest.mark.parametrize(
+    ("name", "tflops"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA L40S", 362),
+        ("Tesla T4", 65),
+        ("Tesla V100-SXM2-16GB", 125),
+        ("NVIDIA GeForce RTX 4090", 165),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", 0),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 0),
+        ("NVIDIA L40", 0),
+    ],
+)
+def test_peak_is_that_of_exactly_this_model(
+    monkeypatch: pytest.MonkeyPatch, name: str, tflops: float
+):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: name)
+    assert peak_flop(torch.device("cuda")) == tflops * 1e12
+    assert peak_flop(torch.device("cpu")) == 0

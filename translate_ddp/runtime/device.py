@@ -19,6 +19,12 @@ OUT_OF_MEMORY = re.compile(
     r"CUDA (driver )?error: out of memory|CUBLAS_STATUS_ALLOC_FAILED"
     r"|Cuda failure.*out of memory|DefaultCPUAllocator"
 )
+# Dense TFLOP/s of the data sheets in bf16 (V100, T4: fp16) with sums in fp32. The first name that a
+# GPU's name contains counts.
+PEAK_TFLOPS = {"H200 NVL": 835, "H200": 989, "H100 NVL": 835, "H100 PCIe": 756, "H100": 989}
+PEAK_TFLOPS |= {"A100": 312, "L40S": 362, "L4": 121, "A10G": 70, "A10": 125, "T4": 65}
+PEAK_TFLOPS |= {"V100-PCIE": 112, "V100": 125, "RTX 4090": 165, "RTX 3090": 71}
+OTHER_MODELS = re.compile(r"Laptop|Max-Q|MIG|Ti$|D$")  # of one of these names, and slower or faster
 
 
 class OutOfMemory(UserError):
@@ -64,6 +70,14 @@ def _cpu_name() -> str:
         if found := re.search(r"^model name\s*: (.+)", text, re.MULTILINE):
             return found[1]
     return platform.machine()  # Linux on other processors names no model, nor does macOS
+
+
+def peak_flop(device: torch.device) -> float:
+    """The data sheet's dense 16-bit FLOP/s of the GPU; 0.0 of another device, or if unknown."""
+    if device.type != "cuda" or OTHER_MODELS.search(name := torch.cuda.get_device_name(device)):
+        return 0.0
+    found = (tflops for gpu, tflops in PEAK_TFLOPS.items() if re.search(rf"\b{gpu}\b", name))
+    return 1e12 * next(found, 0)
 
 
 def describe_device(device: torch.device) -> str:
