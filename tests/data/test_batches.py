@@ -14,6 +14,7 @@ from translate_ddp.data.batches import (
     Step,
     batch_by_tokens,
     collate,
+    merge_buckets,
     padding_share,
     split_into_micro_batches,
 )
@@ -126,6 +127,50 @@ def test_a_micro_batch_has_rows_of_one_bucket_only():
         (2, 2),
         (1, 5),
     ]
+
+
+def test_merged_buckets_have_the_least_padding_of_all_merges_of_two():
+    sides = np.array(
+        [[20] * 3 + [9] * 4 + [8] * 4 + [3] * 9, [18] * 3 + [9] * 4 + [2] * 4 + [3] * 9]
+    )
+    buckets = np.split(np.arange(20), [3, 7, 11])
+
+    def padded(rows: np.ndarray) -> int:
+        return sum(len(rows) * int(side[rows].max()) for side in sides)
+
+    def total(merged: list[np.ndarray]) -> int:
+        return sum(map(padded, merged))
+
+    shuffled = [buckets[index] for index in (2, 0, 3, 1)]
+    merged = merge_buckets(shuffled, Lengths(*sides), count=3, max_tokens=10**6)
+    others = [
+        [*buckets[:i], np.concatenate(buckets[i : i + 2]), *buckets[i + 2 :]] for i in range(3)
+    ]
+    assert total(merged) == min(map(total, others)) < max(map(total, others))
+    assert [sorted(rows.tolist()) for rows in merged] == [
+        rows.tolist() for rows in min(others, key=total)
+    ]
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 2), (2, 1), (3, 1), (5, 1)])
+def test_merged_steps_have_the_same_pairs_in_as_many_micro_batches_on_all_ranks(
+    dataset: ParallelDataset, size: int, count: int
+):
+    def by_rank(*settings: Any) -> list[tuple[Step, ...]]:
+        loaders = [BatchLoader(sampler(dataset, r, size), *settings) for r in range(size)]
+        return list(zip(*loaders, strict=True))
+
+    def labels(step: Step) -> list[int]:
+        return sorted(token for batch in step.micro_batches for token in batch.labels_R.tolist())
+
+    # The 300 tokens of a step have four buckets; 150 tokens fill a device.
+    apart, merged = by_rank(500, CPU), by_rank(500, CPU, 150)
+    counts = []
+    for steps, same in zip(apart, merged, strict=True):
+        assert [labels(step) for step in steps] == [labels(step) for step in same]
+        assert [step.target_tokens for step in steps] == [step.target_tokens for step in same]
+        counts.append([len(step.micro_batches) for step in same])
+    assert counts.count([count] * size) >= 0.9 * len(counts)
 
 
 @pytest.mark.parametrize("size", RANKS)

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ T = TypeVar("T")
 
 # Steps prepared in advance by a thread. On a CPU the thread would compete with training for cores.
 PREFETCHED_STEPS = {"cpu": 0, "cuda": 8}
+PADDING_STEPS = 100  # of an epoch, from which the padding of merged buckets is estimated
 
 
 class Batch(NamedTuple):
@@ -62,34 +64,49 @@ def batch_by_tokens(rows: np.ndarray, lengths: np.ndarray, max_tokens: int) -> l
 class BatchLoader:
     """The steps of one rank in the sampler's order, in micro-batches of up to `max_tokens` a side.
 
+    A micro-batch of a GPU has pairs of several buckets of a step, until it has about `full_tokens`
+    tokens: with fewer, the GPU would wait for the host, which launches as many kernels for a small
+    micro-batch as for a large one. 0: each micro-batch has pairs of one bucket.
+
     For a GPU, a thread prepares the next steps in page-locked memory. No process, because a fork
     copies NCCL's threads in an undefined state, and its death would send a signal to the trainer.
     """
 
-    def __init__(self, sampler: StepSampler, max_tokens: int, device: torch.device) -> None:
+    def __init__(
+        self, sampler: StepSampler, max_tokens: int, device: torch.device, full_tokens: int = 0
+    ) -> None:
         self.sampler, self.max_tokens, self.device = sampler, max_tokens, device
+        self.full_tokens = full_tokens
 
     def largest_step(self) -> Step:
         """A step whose micro-batches take about the most memory of all, on every rank.
 
-        All its buckets are the one with the most positions, in the first epoch of any stage: one
-        for each rank, if the largest step has as many, else as many as that step has.
+        In the first epoch of any stage, the step with the most positions if all its buckets were
+        merged. Without merging all its buckets are the one with the most positions: one for each
+        rank, if the largest step has as many, else as many as that step has.
         """
         sampler, before, found = self.sampler, self.sampler.epoch, []
         for epoch, plan in zip(sampler.mix.first_epochs, sampler.first_plans(), strict=True):
-            lengths = sampler.pairs.lengths(epoch)
-            positions = plan.counts * (plan.longest(lengths.source) + plan.longest(lengths.target))
+            lengths, counts = sampler.pairs.lengths(epoch), plan.counts
+            longest = np.stack([plan.longest(lengths.source), plan.longest(lengths.target)])
+            if self.full_tokens:
+                counts = np.add.reduceat(counts, plan.steps[:-1])
+                longest = np.maximum.reduceat(longest, plan.steps[:-1], axis=1)
+            positions = counts * longest.sum(axis=0)
             found.append((positions.max(), epoch, plan, positions.argmax()))
         _, epoch, plan, largest = max(found, key=lambda each: each[0])
-        count = min(sampler.world_size, int(np.diff(plan.steps).max()))
         sampler.set_epoch(epoch)
-        step = self.prepare([plan.bucket(largest)] * count)
+        if self.full_tokens:
+            step = self.prepare(plan.buckets(largest))
+        else:
+            count = min(sampler.world_size, int(np.diff(plan.steps).max()))
+            step = self.prepare([plan.bucket(largest)] * count)
         sampler.set_epoch(before)
         return step
 
     def prepare(self, buckets: Sequence[np.ndarray]) -> Step:
         """The step of these rows of all ranks, in page-locked memory if the device is a GPU."""
-        sampler, parts = self.sampler, self.sampler.shard(buckets)
+        sampler, parts = self.sampler, self.parts(buckets)
         pairs = sampler.pairs.take(np.concatenate(parts), sampler.epoch)
         sizes = [len(part) for part in parts]
         micro_batches = split_into_micro_batches(pairs, sizes, self.max_tokens)
@@ -97,6 +114,29 @@ class BatchLoader:
             micro_batches = [batch.pin_memory() for batch in micro_batches]
         rows = np.concatenate(buckets)
         return Step(micro_batches, int(sampler.lengths.target[rows].sum()), rows)
+
+    def parts(self, buckets: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """This rank's part of each bucket of a step; for a GPU merged, on all ranks to as many."""
+        sampler, parts = self.sampler, self.sampler.shard(buckets)
+        if not self.full_tokens:
+            return parts
+        size, rows = sampler.world_size, np.concatenate(buckets)
+        tokens = int(sampler.lengths.take(rows).longest_side.sum()) / size
+        # No rank has fewer parts than buckets for each rank.
+        count = max(1, min(round(tokens / self.full_tokens), len(buckets) // size))
+        return merge_buckets(parts, sampler.lengths, count, self.max_tokens)
+
+    def padding_share(self) -> float:
+        """Fraction of padding among the positions of an epoch; of merged buckets, estimated."""
+        sampler = self.sampler
+        if not self.full_tokens:
+            return padding_share(sampler)
+        every = -(-len(sampler.plan) // PADDING_STEPS)
+        steps = map(sampler.plan.buckets, range(0, len(sampler.plan), every))
+        parts = [rows for step in steps for rows in self.parts(step) if len(rows)]
+        real = sampler.lengths.take(np.concatenate(parts))
+        padded = sum(int(padded_tokens(rows, sampler.lengths).sum()) for rows in parts)
+        return 1 - int(real.source.sum() + real.target.sum()) / padded
 
     def __iter__(self) -> Iterator[Step]:
         steps = map(self.prepare, self.sampler)
@@ -122,6 +162,38 @@ def prefetch(
             yield item  # pyright: ignore[reportReturnType]
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def merge_buckets(
+    buckets: Sequence[np.ndarray], lengths: Lengths, count: int, max_tokens: int
+) -> list[np.ndarray]:
+    """The rows of the buckets in `count` buckets, the longest first.
+
+    Of neighbours in length, those are merged whose padding grows the least. More than `count` are
+    left if the merged ones would have more than `max_tokens` padded tokens a side.
+    """
+    merged = sorted(
+        (rows for rows in buckets if len(rows)),
+        key=lambda rows: padded_tokens(rows, lengths).max() / len(rows),
+        reverse=True,
+    )
+    while len(merged) > count:
+        joined = [np.concatenate(two) for two in pairwise(merged)]
+        sizes = np.array([padded_tokens(rows, lengths) for rows in merged]).sum(axis=1)
+        joined_sizes = np.array([padded_tokens(rows, lengths) for rows in joined])
+        growth = joined_sizes.sum(axis=1) - sizes[:-1] - sizes[1:]
+        growth = np.where(joined_sizes.max(axis=1) <= max_tokens, growth, np.inf)
+        best = int(growth.argmin())
+        if growth[best] == np.inf:
+            break
+        merged[best : best + 2] = [joined[best]]
+    return merged or list(buckets)
+
+
+def padded_tokens(rows: np.ndarray, lengths: Lengths) -> np.ndarray:
+    """The tokens of one batch of these rows, padding included: of its source, and of its target."""
+    taken = lengths.take(rows)
+    return len(rows) * np.array([taken.source.max(), taken.target.max()])
 
 
 def split_into_micro_batches(

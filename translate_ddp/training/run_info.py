@@ -19,7 +19,6 @@ import torch
 
 from translate_ddp import __version__
 from translate_ddp.console import counted, describe_seconds, number, size
-from translate_ddp.data.batches import padding_share
 from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.mix import Mix
 from translate_ddp.modeling.kernels import choose_dtype, precision_warning
@@ -79,7 +78,7 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         validation_pairs=len(data.validation),
         vocab_size=len(data.tokenizer),
         dropped=data.dropped,
-        padding=padding_share(sampler),
+        padding=trainer.loader.padding_share(),
         **count_lengths(sampler.lengths),
     )
 
