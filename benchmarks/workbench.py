@@ -79,7 +79,7 @@ def open_training(flags: Sequence[str], data: PreparedData | None = None) -> Ite
                 config,
                 model,
                 build_step(config, model, world),
-                build_loader(config, data, world),
+                build_loader(config, data, world, model.dtype),
                 data,
                 StepMeters(config.train.log_every, world),
                 world,

@@ -129,6 +129,7 @@ USED_BY_THE_PATH = {
     "data.prepared_folder": "verifies the encoded corpus",
     "data.tokenizer": "text to token ids",
     "modeling.fused_losses": "a faster equal of the plain loss",
+    "modeling.cost": "a table of GPUs, and the FLOP of a step",
     "modeling.kernels": "faster equals of plain PyTorch",
     "training.checkpoint_name": "what a file name holds",
     "training.fine_tuning": "settings of --init_from",

@@ -129,27 +129,23 @@ def test_a_micro_batch_has_rows_of_one_bucket_only():
     ]
 
 
-def test_merged_buckets_have_the_least_padding_of_all_merges_of_two():
-    sides = np.array(
-        [[20] * 3 + [9] * 4 + [8] * 4 + [3] * 9, [18] * 3 + [9] * 4 + [2] * 4 + [3] * 9]
-    )
-    buckets = np.split(np.arange(20), [3, 7, 11])
+@pytest.mark.parametrize("seed", range(20))
+def test_merged_buckets_take_about_the_least_time_of_all_merges_of_neighbours(seed: int):
+    random = np.random.default_rng(seed)
+    longest = np.sort(random.integers(2, 60, 6))[::-1]
+    sides = [np.repeat(longest, 600 // longest) for _ in range(2)]
+    ends = np.cumsum(600 // longest)[:-1]
+    launch = int(random.choice([20, 300, 1000, 4000]))
 
-    def padded(rows: np.ndarray) -> int:
-        return sum(len(rows) * int(side[rows].max()) for side in sides)
+    def seconds(merged: list[np.ndarray]) -> int:
+        padded = (len(rows) * int(side[rows].max()) for rows in merged for side in sides)
+        return max(sum(padded), 2 * launch * len(merged))
 
-    def total(merged: list[np.ndarray]) -> int:
-        return sum(map(padded, merged))
-
-    shuffled = [buckets[index] for index in (2, 0, 3, 1)]
-    merged = merge_buckets(shuffled, Lengths(*sides), count=3, max_tokens=10**6)
-    others = [
-        [*buckets[:i], np.concatenate(buckets[i : i + 2]), *buckets[i + 2 :]] for i in range(3)
-    ]
-    assert total(merged) == min(map(total, others)) < max(map(total, others))
-    assert [sorted(rows.tolist()) for rows in merged] == [
-        rows.tolist() for rows in min(others, key=total)
-    ]
+    rows = np.arange(len(sides[0]))
+    merged = merge_buckets(np.split(rows, ends), Lengths(*sides), launch, max_tokens=10**6)
+    assert np.array_equal(np.concatenate(merged), rows)
+    cuts = itertools.chain(*(itertools.combinations(ends, n) for n in range(6)))
+    assert seconds(merged) <= 1.15 * min(seconds(np.split(rows, cut)) for cut in map(list, cuts))
 
 
 @pytest.mark.parametrize(("size", "count"), [(1, 2), (2, 1), (3, 1), (5, 1)])
@@ -160,14 +156,15 @@ def test_merged_steps_have_the_same_pairs_in_as_many_micro_batches_on_all_ranks(
         loaders = [BatchLoader(sampler(dataset, r, size), *settings) for r in range(size)]
         return list(zip(*loaders, strict=True))
 
-    def labels(step: Step) -> list[int]:
-        return sorted(token for batch in step.micro_batches for token in batch.labels_R.tolist())
+    def labels(steps: tuple[Step, ...]) -> list[int]:
+        batches = [batch for step in steps for batch in step.micro_batches]
+        return sorted(token for batch in batches for token in batch.labels_R.tolist())
 
     # The 300 tokens of a step have four buckets; 150 tokens fill a device.
     apart, merged = by_rank(500, CPU), by_rank(500, CPU, 150)
     counts = []
     for steps, same in zip(apart, merged, strict=True):
-        assert [labels(step) for step in steps] == [labels(step) for step in same]
+        assert labels(steps) == labels(same)
         assert [step.target_tokens for step in steps] == [step.target_tokens for step in same]
         counts.append([len(step.micro_batches) for step in same])
     assert counts.count([count] * size) >= 0.9 * len(counts)

@@ -64,9 +64,9 @@ def batch_by_tokens(rows: np.ndarray, lengths: np.ndarray, max_tokens: int) -> l
 class BatchLoader:
     """The steps of one rank in the sampler's order, in micro-batches of up to `max_tokens` a side.
 
-    A micro-batch of a GPU has pairs of several buckets of a step, until it has about `full_tokens`
-    tokens: with fewer, the GPU would wait for the host, which launches as many kernels for a small
-    micro-batch as for a large one. 0: each micro-batch has pairs of one bucket.
+    A GPU waits for the host if it computes a micro-batch, of fewer than `full_tokens` tokens a
+    side, faster than the host launches its kernels. Then a micro-batch has pairs of several buckets
+    of a step (`merge_buckets`). 0: always of one bucket.
 
     For a GPU, a thread prepares the next steps in page-locked memory. No process, because a fork
     copies NCCL's threads in an undefined state, and its death would send a signal to the trainer.
@@ -116,15 +116,14 @@ class BatchLoader:
         return Step(micro_batches, int(sampler.lengths.target[rows].sum()), rows)
 
     def parts(self, buckets: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """This rank's part of each bucket of a step; for a GPU merged, on all ranks to as many."""
-        sampler, parts = self.sampler, self.sampler.shard(buckets)
+        """This rank's part of each bucket of a step; for a GPU, merged."""
         if not self.full_tokens:
-            return parts
-        size, rows = sampler.world_size, np.concatenate(buckets)
-        tokens = int(sampler.lengths.take(rows).longest_side.sum()) / size
-        # No rank has fewer parts than buckets for each rank.
-        count = max(1, min(round(tokens / self.full_tokens), len(buckets) // size))
-        return merge_buckets(parts, sampler.lengths, count, self.max_tokens)
+            return self.sampler.shard(buckets)
+        lengths = self.sampler.lengths
+        # By length: a rank then has buckets of similar lengths, whose merging adds little padding.
+        in_order = sorted(buckets, key=lambda rows: -lengths.take(rows).longest_side.max())
+        parts = self.sampler.shard(in_order)
+        return merge_buckets(parts, lengths, self.full_tokens, self.max_tokens)
 
     def padding_share(self) -> float:
         """Fraction of padding among the positions of an epoch; of merged buckets, estimated."""
@@ -165,26 +164,26 @@ def prefetch(
 
 
 def merge_buckets(
-    buckets: Sequence[np.ndarray], lengths: Lengths, count: int, max_tokens: int
+    buckets: Sequence[np.ndarray], lengths: Lengths, full_tokens: int, max_tokens: int
 ) -> list[np.ndarray]:
-    """The rows of the buckets in `count` buckets, the longest first.
+    """The rows of the buckets, which follow each other by length, in fewer buckets.
 
-    Of neighbours in length, those are merged whose padding grows the least. More than `count` are
-    left if the merged ones would have more than `max_tokens` padded tokens a side.
+    Launching a micro-batch takes the host as long as computing `full_tokens` tokens a side takes
+    the device, which is the faster of both only for larger ones. Neighbours are merged, first those
+    whose padding grows the least, as long as the slower of both becomes faster, and a bucket has at
+    most `max_tokens` padded tokens a side.
     """
-    merged = sorted(
-        (rows for rows in buckets if len(rows)),
-        key=lambda rows: padded_tokens(rows, lengths).max() / len(rows),
-        reverse=True,
-    )
-    while len(merged) > count:
+    merged = [rows for rows in buckets if len(rows)]
+    while len(merged) > 1:
         joined = [np.concatenate(two) for two in pairwise(merged)]
         sizes = np.array([padded_tokens(rows, lengths) for rows in merged]).sum(axis=1)
         joined_sizes = np.array([padded_tokens(rows, lengths) for rows in joined])
         growth = joined_sizes.sum(axis=1) - sizes[:-1] - sizes[1:]
         growth = np.where(joined_sizes.max(axis=1) <= max_tokens, growth, np.inf)
         best = int(growth.argmin())
-        if growth[best] == np.inf:
+        launch, compute = 2 * full_tokens, sizes.sum()  # of one, and of all, in tokens of two sides
+        slower = max(len(merged) * launch, compute)
+        if max((len(merged) - 1) * launch, compute + growth[best]) >= slower:
             break
         merged[best : best + 2] = [joined[best]]
     return merged or list(buckets)

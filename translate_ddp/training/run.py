@@ -25,6 +25,7 @@ from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.preparation import prepare
 from translate_ddp.data.tokenizer import existing_size
 from translate_ddp.errors import UserError
+from translate_ddp.modeling.cost import full_tokens
 from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
@@ -116,7 +117,7 @@ class Run:
             load_into(start.found, world, model, moments)
 
         logbook = open_logbook(config, info, start, folder, model, world)
-        loader = build_loader(config, data, world)
+        loader = build_loader(config, data, world, model.dtype)
         store = CheckpointStore(config.checkpoint)
         writer = CheckpointWriter(store, folder, world, logbook.message)
         trainer = Trainer(config.train, model, step, loader, data, info, writer, logbook, world)
@@ -378,8 +379,10 @@ def build_mix(config: Config, data: PreparedData) -> Mix:
     return Mix.of(config.mix, data.sizes, config.train.num_epochs)
 
 
-def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoader:
-    """The loader of this rank's shard of every step."""
+def build_loader(
+    config: Config, data: PreparedData, world: World, dtype: torch.dtype = torch.float32
+) -> BatchLoader:
+    """The loader of this rank's shard of every step, for layers that compute in `dtype`."""
     sampler = StepSampler(
         TrainingPairs(data.train, config.train.seed, data.variants),
         config.batches,
@@ -387,7 +390,8 @@ def build_loader(config: Config, data: PreparedData, world: World) -> BatchLoade
         world_size=world.size,
         mix=build_mix(config, data),
     )
-    return BatchLoader(sampler, config.micro_batch_tokens(world.device.type), world.device)
+    full = full_tokens(config, len(data.tokenizer), dtype, world.device)
+    return BatchLoader(sampler, config.micro_batch_tokens(world.device.type), world.device, full)
 
 
 # --- the logbook, and the position of a resumed run ---
