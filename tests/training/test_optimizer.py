@@ -87,6 +87,24 @@ def test_tokens_per_second_do_not_count_the_time_of_a_pause(monkeypatch: pytest.
     assert throughput.values()["tokens_per_second"] == 4.0
 
 
+def test_records_on_gpus_have_memory_and_utilisation(monkeypatch: pytest.MonkeyPatch):
+    now = 100.0
+    monkeypatch.setattr("translate_ddp.training.meters.time.perf_counter", lambda: now)
+    monkeypatch.setattr(World, "gather", lambda self, value: [value] * self.size)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: 3 * 2**30)
+    throughput = Throughput(World(size=2, device=torch.device("cuda")), most=100.0)
+    throughput.add(300)
+    now += 5
+    # Each of the two ranks could compute 100 tokens per second.
+    assert throughput.values() == {
+        "tokens_per_second": 60,
+        "tokens_per_second_per_gpu": 30,
+        "memory_gib": 3,
+        "mfu": 0.3,
+    }
+
+
 def test_linear_schedule_falls_to_zero_at_the_end_of_the_training():
     config = OptimizerConfig(lr=2.0, warmup_steps=4, schedule="linear")
     rates = [learning_rate(15, config, progress) for progress in (0.25, 0.5, 0.875, 0.99)]
