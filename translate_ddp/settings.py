@@ -393,6 +393,11 @@ class TrainConfig:
     """Precision of the layers; weights stay fp32. auto: bf16 where the device has it, else fp32."""
     compile: bool = False
     """Use torch.compile: a minute at the start; with DDP and torch 2.11 again for each length."""
+    deterministic: bool = False
+    """Sum in a fixed order on a GPU, for resumes that are equal bit for bit; the backward passes of
+    attention, embedding and indexing become slower."""
+    profile: int = setting(0, Resume.PER_START)
+    """Steps, after the first 10 of this start, of which to write a trace; 0: none."""
     log_every: int = 20
     """Steps between records of the training metrics."""
     validate_every: int = 0
@@ -412,7 +417,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "num_epochs", "log_every")
-        check_at_least(0, self, "max_steps", "validate_every", "patience")
+        check_at_least(0, self, "max_steps", "validate_every", "patience", "profile")
         check_at_least(0, self, "save_every", "save_every_minutes", "max_minutes")
         check_seed(self.seed)
 

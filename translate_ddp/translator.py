@@ -36,7 +36,12 @@ from translate_ddp.modeling.ctranslate2_engine import (
 from translate_ddp.modeling.engine import OnDone, TorchEngine, ignore
 from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory, fix_cuda_kernels
+from translate_ddp.runtime.device import (
+    FREE_MEMORY,
+    explain_out_of_memory,
+    fix_cuda_kernels,
+    has_gpu,
+)
 from translate_ddp.runtime.environment import keep_freed_memory, threads_per_process
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.settings import CheckpointConfig, NBestConfig, Precision, Split
@@ -128,7 +133,7 @@ class Translator:
         opened = open_checkpoint(store, preload, average)
         for line in opened.messages:
             print_line(printable(line), sys.stderr)
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        device = torch.device("cuda" if has_gpu() else "cpu")
         try:
             with explain_out_of_memory(device, lambda: f"loading {opened.path}", FREE_MEMORY):
                 return cls.of(opened.state, device, precision)

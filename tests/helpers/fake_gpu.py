@@ -22,7 +22,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
+from translate_ddp.data.batches import Batch
 from translate_ddp.modeling.kernels import MASK_ALIGNMENT
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.presets import PRESETS
+from translate_ddp.settings import ModelConfig
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 # Operations on shapes, allocations and properties: they launch no kernel.
@@ -49,6 +53,19 @@ def to_fake(module: ModuleT, device: torch.device) -> ModuleT:
             fake = torch.empty(parameter.shape, dtype=parameter.dtype, device=device)
             setattr(part, name, nn.Parameter(fake))
     return module
+
+
+def base_model(device: torch.device) -> Transformer:
+    """The preset base in bf16 on a fake device, with a vocabulary that is no multiple of 64."""
+    preset = {k: v for k, v in PRESETS["base"].items() if k in ModelConfig.__annotations__}
+    with torch.device("meta"):
+        model = Transformer(ModelConfig(**preset), 31_990, dtype=torch.bfloat16)  # pyright: ignore
+    return to_fake(model, device)
+
+
+def fake_batch(device: torch.device, rows: int, source: int, target: int, real: int) -> Batch:
+    shapes = [(rows, source), (rows, target), (real,), (real,)]
+    return Batch(*(torch.ones(shape, dtype=torch.int64, device=device) for shape in shapes))
 
 
 class Launches(TorchDispatchMode):

@@ -184,10 +184,10 @@ def test_max_tokens_does_not_change_losses(new_folder: Callable[[str], Path]):
 
 
 def test_out_of_memory_prints_one_message(new_folder: Callable[[str], Path]):
-    # The process may use a thousandth of the memory.
+    # The process may use so little of the memory that not even a pair fits.
     folder = new_folder("model")
     script = (
-        "import runpy, sys, torch; torch.cuda.set_per_process_memory_fraction(0.001); "
+        "import runpy, sys, torch; torch.cuda.set_per_process_memory_fraction(0.0002); "
         "sys.argv = sys.argv[1:]; runpy.run_path('train.py', run_name='__main__')"
     )
     flags = [*RUN, "--model_folder", str(folder), "--batch_tokens", "32768"]

@@ -1,9 +1,12 @@
 """The device and backend that a rank chooses."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from translate_ddp.errors import UserError
+from translate_ddp.runtime import device as module
 from translate_ddp.runtime.device import choose_device, peak_flop
 from translate_ddp.runtime.launch import Launch
 from translate_ddp.settings import DistributedConfig
@@ -48,6 +51,25 @@ def test_more_ranks_than_gpus_are_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(UserError, match="3 processes .* 2 GPUs: pass --nproc_per_node=2"):
         choose_device(Launch(0, 3, 0, 3), DistributedConfig())
+
+
+def test_driver_too_old_for_torch_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    version = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12\nGCC 12.3.0"
+    (tmp_path / "version").write_text(version)
+    (tmp_path / "nvidia0").touch()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(module, "DRIVER_FILE", tmp_path / "version")
+    monkeypatch.setattr(module, "GPU_FILE", tmp_path / "nvidia0")
+    launch, config = Launch(0, 1, 0, 1), DistributedConfig()
+    for hidden in ("", "-1", "NoDevFiles"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        assert choose_device(launch, config) == (torch.device("cpu"), "gloo")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with pytest.raises(UserError, match=r"driver is 535.183.01, and torch .* for CUDA 13.0"):
+        choose_device(launch, config)
+    monkeypatch.setattr(module, "GPU_FILE", tmp_path / "none")
+    assert choose_device(launch, config) == (torch.device("cpu"), "gloo")
 
 
 @pytest.mark.parametrize(

@@ -10,32 +10,18 @@ from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tests.helpers import processes
-from tests.helpers.fake_gpu import Launches, fake_gpu, to_fake
+from tests.helpers.fake_gpu import Launches, base_model, fake_batch, fake_gpu
 from tests.helpers.models import random_pairs, small_model
-from translate_ddp.data.batches import Batch, collate
+from translate_ddp.data.batches import collate
 from translate_ddp.modeling.engine import DecodingState, ready_to_decode
 from translate_ddp.modeling.loss import Objective, at_real_positions
 from translate_ddp.modeling.search import beam, greedy
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.presets import PRESETS
 from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import DistributedConfig, LossConfig, ModelConfig, OptimizerConfig
 from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.optimizer import build_optimizer, skip_if
 from translate_ddp.training.step import StepFlags
-
-
-def base_model(device: torch.device) -> Transformer:
-    """The preset base in bf16 on a fake device, with a vocabulary that is no multiple of 64."""
-    preset = {k: v for k, v in PRESETS["base"].items() if k in ModelConfig.__annotations__}
-    with torch.device("meta"):
-        model = Transformer(ModelConfig(**preset), 31_990, dtype=torch.bfloat16)  # pyright: ignore
-    return to_fake(model, device)
-
-
-def fake_batch(device: torch.device, rows: int, source: int, target: int, real: int) -> Batch:
-    shapes = [(rows, source), (rows, target), (real,), (real,)]
-    return Batch(*(torch.ones(shape, dtype=torch.int64, device=device) for shape in shapes))
 
 
 def train_one_step() -> None:

@@ -1,5 +1,6 @@
 """Out of memory in training and in decoding."""
 
+import os
 import re
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import torch
 from tests import faults
 from tests.helpers import processes
 from tests.helpers.models import decode, small_model
-from translate_ddp.data.batches import Step
+from tests.helpers.runs import last_state
+from translate_ddp.data.batches import Batch, Step
 from translate_ddp.modeling.engine import DecodingState
+from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.search import SearchState
 from translate_ddp.runtime.device import OutOfMemory, is_out_of_memory
 from translate_ddp.training.step import OptimizerStep
+from translate_ddp.training.trainer import Trainer
 
 MICRO_BATCH = (
     r"a micro-batch of (\d+) sentences of (\d+) source and (\d+) target tokens.* --max_tokens (\d+)"
@@ -108,3 +112,38 @@ def warm_up_with_check(flags: list[str]) -> None:
 def test_warm_up_runs_with_allocated_moments(tiny_run: list[str], tmp_path: Path):
     flags = [*tiny_run, "--max_steps", "1"]
     processes.start(warm_up_with_check, tmp_path, 1, None, flags).succeed()
+
+
+def train_with_little_memory(flags: list[str]) -> None:
+    """As on a GPU; rank 1 has the memory for micro-batches of 40 tokens a side."""
+    fit, forward = Trainer.fit, Objective.forward
+
+    def forward_in_memory(self: Objective, batch: Batch) -> dict[str, torch.Tensor]:
+        if os.environ["RANK"] == "1" and batch.source_BS.numel() > 40:
+            raise torch.OutOfMemoryError("injected")
+        return forward(self, batch)
+
+    def fit_on_gpu(self: Trainer) -> bool:
+        self._fit_memory()
+        return fit(self)
+
+    Trainer.fit, Objective.forward = fit_on_gpu, forward_in_memory
+    processes.run_train(flags)
+
+
+def test_micro_batches_that_do_not_fit_on_a_rank_are_divided_on_all(
+    tiny_run: list[str], tmp_path: Path
+):
+    halved, given = tmp_path / "halved", tmp_path / "given"
+    flags = [*tiny_run, "--seq_len", "20", "--model_folder", str(halved), "--max_steps"]
+    output = processes.start(train_with_little_memory, halved, 2, None, [*flags, "4"]).succeed()
+    used = re.findall(r"do not fit .* as with --max_tokens (\d+)", output)
+    assert len(used) == 1 and 20 <= int(used[0]) <= 40
+    # A resume on more memory has the same micro-batches, on which dropout's draws depend.
+    output = processes.train([*flags, "8"], halved, 2).succeed()
+    assert f"Micro-batches have up to {used[0]} tokens a side" in output
+    assert "not equal bit for bit" not in output
+    flags += ["8", "--max_tokens", used[0], "--model_folder", str(given)]
+    processes.train(flags, given, 2).succeed()
+    weights, expected = (last_state(folder)["model"] for folder in (halved, given))
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)

@@ -74,17 +74,35 @@ def test_restored_totals_are_counted_once_by_all_ranks():
 def test_tokens_per_second_do_not_count_the_time_of_a_pause(monkeypatch: pytest.MonkeyPatch):
     now = 100.0
     monkeypatch.setattr("translate_ddp.training.meters.time.perf_counter", lambda: now)
-    throughput = Throughput()
+    throughput = Throughput(World())
     throughput.add(30)
     now += 5
     with throughput.paused():
         now += 60
     now += 5
-    assert throughput.tokens_per_second() == 3.0
+    assert throughput.values()["tokens_per_second"] == 3.0
     throughput.restart()
     throughput.add(8)
     now += 2
-    assert throughput.tokens_per_second() == 4.0
+    assert throughput.values()["tokens_per_second"] == 4.0
+
+
+def test_records_on_gpus_have_memory_and_utilisation(monkeypatch: pytest.MonkeyPatch):
+    now = 100.0
+    monkeypatch.setattr("translate_ddp.training.meters.time.perf_counter", lambda: now)
+    monkeypatch.setattr(World, "gather", lambda self, value: [value] * self.size)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: 3 * 2**30)
+    throughput = Throughput(World(size=2, device=torch.device("cuda")), most=100.0)
+    throughput.add(300)
+    now += 5
+    # Each of the two ranks could compute 100 tokens per second.
+    assert throughput.values() == {
+        "tokens_per_second": 60,
+        "tokens_per_second_per_gpu": 30,
+        "memory_gib": 3,
+        "mfu": 0.3,
+    }
 
 
 def test_linear_schedule_falls_to_zero_at_the_end_of_the_training():

@@ -145,6 +145,17 @@ def test_environment_that_changes_the_last_bits_is_one_message(name: str):
     assert unknown == []
 
 
+def test_resume_on_a_gpu_is_exact_only_if_the_run_was_always_deterministic():
+    now = {"device": "cuda"}
+    for before, after in ((False, False), (False, True), (True, True)):
+        state = make_state(environment=now)
+        state.run.config["train"]["deterministic"] = before
+        config = Config().to_dict()
+        config["train"]["deterministic"] = after
+        messages = " ".join(describe_changes(state, config, now))
+        assert ("not equal bit for bit" in messages) == (not (before and after))
+
+
 def test_another_model_or_tokenizer_is_rejected_with_one_message(finished: Run):
     before = checkpoints(finished.folder)
     output = finished.start("--d_model", "32", "--tokenizer", "word", size=2).fail()

@@ -1,5 +1,6 @@
 """Whole runs: what they print and record, and what ranks and passes must not change."""
 
+import gzip
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from tests.helpers.faults import Run
 from tests.helpers.runs import (
     assert_same_run,
     assert_same_state,
+    assert_same_tree,
     last_state,
     losses,
     metrics,
@@ -31,7 +33,7 @@ from translate_ddp.data.tokenizer import SPECIAL_TOKENS
 from translate_ddp.runtime.world import World
 from translate_ddp.training.metrics import METRICS
 from translate_ddp.training.run import build_loader, prepare_data
-from translate_ddp.training.run_info import describe_ranks
+from translate_ddp.training.run_info import describe_ranks, few_tokens
 from translate_ddp.training.trainer import Trainer
 
 
@@ -124,6 +126,26 @@ def test_ranks_and_micro_batches_change_no_loss_and_each_sentence_is_seen_once(
     steps = {(epoch, step) for epoch, step, _, _ in seen}
     assert len(steps) == last_state(changing)["position"]["global_step"]
     assert max(number for _, _, number, _ in seen) > 0
+
+
+def test_trace_and_deterministic_kernels_change_no_weight(tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--max_steps", "13"]
+    processes.train(flags, tmp_path, 1).succeed()
+    expected = last_state(tmp_path / "model")["model"]
+    flags += ["--deterministic", "--profile", "99", "--model_folder", str(tmp_path / "traced")]
+    assert "ui.perfetto.dev" in processes.train(flags, tmp_path, 1).succeed()
+    assert_same_tree(last_state(tmp_path / "traced")["model"], expected)
+    # The run ended within the 99 steps.
+    with gzip.open(tmp_path / "traced" / "profile-13.json.gz") as file:
+        names = [event.get("name", "") for event in json.load(file)["traceEvents"]]
+    assert sum(name == "Optimizer.step#AdamW.step" for name in names) == 3
+
+
+def test_advice_on_batch_tokens_is_for_several_gpus_that_wait():
+    gpus, batches = torch.device("cuda"), {"batch_tokens": 25_000, "batch_size": 0}
+    assert "--batch_tokens 200000" in (few_tokens(batches, World(size=8, device=gpus)) or "")
+    for world in (World(size=2, device=gpus), World(device=gpus), World(size=8)):
+        assert few_tokens(batches, world) is None
 
 
 def test_up_to_sixteen_ranks_have_a_line_each_and_more_a_line_per_host():

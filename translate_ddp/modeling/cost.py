@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from translate_ddp.modeling.fused_losses import GPU_SCORES_AT_ONCE
 from translate_ddp.runtime.device import peak_flop
 from translate_ddp.settings import Config, ModelConfig
 
@@ -25,6 +26,14 @@ def full_tokens(config: Config, vocabulary: int, dtype: torch.dtype, device: tor
     return int(LAUNCH_SECONDS * (peak_flop(device) or UNKNOWN_PEAK_FLOP) / flop)
 
 
+def matrix_weights(config: ModelConfig, vocabulary: int) -> tuple[int, int]:
+    """The number of weights that multiply each source token, and each target token."""
+    square, feed_forward = config.d_model**2, 2 * config.d_model * config.d_ff
+    encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
+    source = encoder * (4 * square + feed_forward) + decoder * 2 * square
+    return source, decoder * (6 * square + feed_forward) + vocabulary * config.d_model
+
+
 def step_flop(
     config: ModelConfig, vocabulary: int, source_N: np.ndarray, target_N: np.ndarray
 ) -> float:
@@ -32,12 +41,30 @@ def step_flop(
 
     Padding, biases, norms and the update do not count, and causal attention counts as full.
     """
-    d_model, feed_forward = config.d_model, 2 * config.d_model * config.d_ff
-    encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
-    # Weights that multiply each source token: cross attention's keys and values are among them.
-    source_weights = encoder * (4 * d_model**2 + feed_forward) + decoder * 2 * d_model**2
-    target_weights = decoder * (6 * d_model**2 + feed_forward) + vocabulary * d_model
+    source_weights, target_weights = matrix_weights(config, vocabulary)
     source, target = source_N.astype(float), target_N.astype(float)
-    scores = encoder * (source**2).sum() + decoder * (target**2 + target * source).sum()
+    scores = config.num_encoder_layers * (source**2).sum()
+    scores += config.num_decoder_layers * (target**2 + target * source).sum()
     products = source_weights * source.sum() + target_weights * target.sum()
-    return float(6 * products + 12 * d_model * scores)
+    return float(6 * products + 12 * config.d_model * scores)
+
+
+def training_bytes(
+    config: ModelConfig, vocabulary: int, dtype: torch.dtype, source: int, target: int
+) -> int:
+    """Estimate of the most bytes that training with AdamW takes on a GPU.
+
+    Its largest micro-batch has so many positions of both sides, padding included. A sublayer keeps
+    its input, the normed one, what enters and leaves its core, and dropout's mask, in bytes.
+    """
+    of, d_model = dtype.itemsize, config.d_model
+    feed_forward = (2 * of + 1) * (d_model + config.d_ff)
+    attention, cross = (6 * of + 1) * d_model, (4 * of + 1) * d_model  # and keys, values of sources
+    of_source = config.num_encoder_layers * (attention + feed_forward)
+    of_source += (config.num_decoder_layers * 2 * of + 2 * of + 1) * d_model
+    of_target = config.num_decoder_layers * (attention + cross + feed_forward)
+    of_target += (4 * of + 1) * d_model
+    scores = of * min(target * vocabulary, GPU_SCORES_AT_ONCE)
+    weights = sum(matrix_weights(config, vocabulary)) * (18 if of == 2 else 16)  # with a cast copy
+    embedding_grad = 4 * vocabulary * d_model
+    return weights + embedding_grad + scores + source * of_source + target * of_target

@@ -1,5 +1,6 @@
 """The device of a rank: choice, name, CUDA kernels, out of memory."""
 
+import os
 import platform
 import re
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.launch import Launch
 from translate_ddp.settings import DistributedConfig
 
+GPU_FILE, DRIVER_FILE = Path("/dev/nvidia0"), Path("/proc/driver/nvidia/version")
 FREE_MEMORY = "end other programs on this device, or hide it with CUDA_VISIBLE_DEVICES=''"
 # CUDA's runtime and driver, cuBLAS, NCCL, and torch's CPU allocator.
 OUT_OF_MEMORY = re.compile(
@@ -31,16 +33,37 @@ class OutOfMemory(UserError):
     """What did not fit, and what to lower."""
 
 
+def has_gpu(this_rank_only: bool = False) -> bool:
+    """Whether torch finds a GPU. Raises UserError if there is one that it cannot use."""
+    if torch.cuda.is_available():
+        return True
+    # Slurm hides GPUs by other values than numbers, or denies access to their files.
+    is_visible = re.match(r"\d|GPU-|MIG-", os.environ.get("CUDA_VISIBLE_DEVICES", "0"))
+    if not (is_visible and torch.version.cuda and os.access(GPU_FILE, os.R_OK | os.W_OK)):
+        return False
+    driver = "unknown"
+    with suppress(OSError, StopIteration):
+        words = DRIVER_FILE.read_text(encoding="utf-8").split()
+        driver = next(word for word in words if re.fullmatch(r"\d+\.[\d.]+", word))
+    raise UserError(
+        f"Torch cannot use the GPU of this machine: the driver is {driver}, and torch "
+        f"{torch.__version__} was built for CUDA {torch.version.cuda}. Update the driver, install "
+        "a torch for its CUDA, or set CUDA_VISIBLE_DEVICES='' for the CPU.",
+        this_rank_only,
+    )
+
+
 def choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.device, str]:
     """The device of this rank and the backend, as `init_process_group` takes it.
 
-    Raises UserError if NCCL is chosen without GPUs, or if there are more ranks than GPUs.
+    Raises UserError if NCCL is chosen without GPUs, if there are more ranks than GPUs, or as
+    `has_gpu`.
     """
-    if not torch.cuda.is_available():
+    this_rank_only = launch.local_rank == 0 < launch.rank
+    if not has_gpu(this_rank_only):
         if config.backend == "nccl":
             raise UserError(
-                "NCCL needs GPUs and none is visible: omit --backend, or use gloo.",
-                this_rank_only=launch.local_rank == 0 < launch.rank,
+                "NCCL needs GPUs and none is visible: omit --backend, or use gloo.", this_rank_only
             )
         return torch.device("cpu"), "gloo"
     count = torch.cuda.device_count()
@@ -48,7 +71,7 @@ def choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.devi
         raise UserError(
             f"{launch.local_size} processes were started on this machine, which has {count} "
             f"GPUs: pass --nproc_per_node={count}, or set CUDA_VISIBLE_DEVICES='' for CPUs.",
-            this_rank_only=launch.local_rank == 0 < launch.rank,
+            this_rank_only,
         )
     # A process may see one GPU only: Slurm's --gpus-per-task=1 gives each process its own.
     device = torch.device("cuda", launch.local_rank if count > 1 else 0)
@@ -97,6 +120,13 @@ def fix_cuda_kernels() -> None:
     torch.set_float32_matmul_precision("highest")
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+def use_deterministic_kernels() -> None:
+    """From now on, sums on a GPU have a fixed order. Call it before the first matrix product."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # pyright: ignore
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from translate_ddp.console import rank_names
 from translate_ddp.errors import NotSaved, UserError, first_line
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_record import METRICS_FILE, RECORD_FILES
+from translate_ddp.runtime.device import processor_name
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile, read_chunks, sync_folder
 from translate_ddp.runtime.long_calls import heartbeat, library_call
@@ -593,8 +594,12 @@ def check_weights(
     Call it before a save, which deletes older checkpoints.
     """
     if odd := outliers(world.gather(checksum([*parameters, *moments_of(optimizer)]))):
+        kinds = sorted(set(world.gather(processor_name(world.device))))
+        cause = "a memory fault can cause"
+        if len(kinds) > 1:
+            cause += f", or the different rounding of {' and '.join(kinds)}"
         raise UserError(
-            f"{odd} at step {step}, which a memory fault can cause: this step was not saved. "
+            f"{odd} at step {step}, which {cause}: this step was not saved. "
             "The same command resumes from the last checkpoint."
         )
     # The weights are equal on all ranks here, so all of them raise.

@@ -160,6 +160,15 @@ def describe_changes(state: RunState, config: Settings, environment: Values) -> 
         same_numpy = state.environment.get("numpy") == environment["numpy"]
         order = "The order of the data is the same, but the" if same_numpy else "The"
         messages.append(f"{order} results are not equal bit for bit: {'; '.join(differences)}.")
+    is_deterministic = all(by_name(each)["deterministic"] for each in (state.run.config, config))
+    if (
+        environment.get("device") == state.environment.get("device") == "cuda"
+        and not is_deterministic
+    ):
+        messages.append(
+            "On a GPU the results are not equal bit for bit, as attention sums in no fixed order, "
+            "unless a run has --deterministic from its start."
+        )
     return messages
 
 

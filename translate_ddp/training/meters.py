@@ -1,21 +1,27 @@
 """Measurements between two log records: mean losses per token, skipped steps, tokens/s."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.dataset import Lengths, PreparedData
 from translate_ddp.data.plan import Plan
 from translate_ddp.errors import UserError
+from translate_ddp.modeling.cost import step_flop
+from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.device import peak_flop
 from translate_ddp.runtime.world import World
+from translate_ddp.settings import ModelConfig
 from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.state import Position
 
 MAX_SKIPPED_STEPS = 10  # in a row
+UNTRACED_STEPS = 10  # of a start, before those that --profile traces
 SENTENCES_SHOWN = 3  # of a skipped step
 
 
@@ -90,14 +96,21 @@ class StepMeters:
 
 
 class Throughput:
-    """Target tokens per second since the last log record, without validation and saving."""
+    """Target tokens per second since the last log record, without validation and saving.
 
-    def __init__(self) -> None:
+    `most` is what this rank's GPU would reach at its peak (`most_tokens`); 0.0: unknown.
+    """
+
+    def __init__(self, world: World, most: float = 0.0) -> None:
+        found = world.gather(most)
+        self.world, self.most = world, sum(found) if all(found) else 0.0  # of all ranks
         self.restart()
 
     def restart(self) -> None:
         self._tokens = 0
         self._started = time.perf_counter()
+        if self.world.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.world.device)
 
     def add(self, tokens: int) -> None:
         self._tokens += tokens
@@ -108,8 +121,46 @@ class Throughput:
         yield
         self._started += time.perf_counter() - began
 
-    def tokens_per_second(self) -> float:
-        return self._tokens / (time.perf_counter() - self._started)
+    def values(self) -> dict[str, float]:
+        """The pace by name; on a GPU also its peak of memory, and the share of its peak FLOP/s."""
+        rate = self._tokens / (time.perf_counter() - self._started)
+        values = {"tokens_per_second": rate}
+        if self.world.device.type == "cuda":
+            values["memory_gib"] = torch.cuda.max_memory_allocated(self.world.device) / 2**30
+            if self.world.size > 1:
+                values["tokens_per_second_per_gpu"] = rate / self.world.size
+        return values | ({"mfu": rate / self.most} if self.most else {})
+
+
+def most_tokens(model: Transformer, config: ModelConfig, lengths: Lengths, copies: int) -> float:
+    """Target tokens per second at the peak of the GPU's data sheet; 0.0: unknown, or fp32.
+
+    Each pair of these lengths is computed `copies` times.
+    """
+    peak = peak_flop(model.embedding.weight.device) if model.dtype != torch.float32 else 0.0
+    vocabulary = model.embedding.num_embeddings
+    flop = copies * step_flop(config, vocabulary, lengths.source, lengths.target)
+    return peak * float(lengths.target.sum()) / flop
+
+
+@contextmanager
+def profiled(
+    steps: int, folder: Path, step: Callable[[], int], report: Callable[[str], None]
+) -> Iterator[Callable[[], None]]:
+    """Yields what to call after each step: it traces `steps` steps, or those to the run's end."""
+    if not steps:
+        yield lambda: None
+        return
+
+    def write(profiler: torch.profiler.profile) -> None:
+        path = folder / f"profile-{step()}.json.gz"
+        with suppress(OSError):  # the next save reports a full disk
+            profiler.export_chrome_trace(str(path))
+            report(f"Wrote a trace of steps to {path}: open it in https://ui.perfetto.dev.")
+
+    plan = torch.profiler.schedule(wait=UNTRACED_STEPS - 1, warmup=1, active=steps, repeat=1)
+    with torch.profiler.profile(schedule=plan, on_trace_ready=write) as profiler:
+        yield profiler.step
 
 
 def count_skipped(

@@ -31,6 +31,7 @@ from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import choose_preset, with_preset
 from translate_ddp.run_record import METRICS_FILE, SETTINGS_FILE, LaunchFacts
+from translate_ddp.runtime.device import use_deterministic_kernels
 from translate_ddp.runtime.environment import keep_freed_memory
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.launch import is_restart, launch_names, record_launch
@@ -117,7 +118,7 @@ class Run:
             load_into(start.found, world, model, moments)
 
         logbook = open_logbook(config, info, start, folder, model, world)
-        loader = build_loader(config, data, world, model.dtype)
+        loader = build_loader(config, data, world, model.dtype, start.state)
         store = CheckpointStore(config.checkpoint)
         writer = CheckpointWriter(store, folder, world, logbook.message)
         trainer = Trainer(config.train, model, step, loader, data, info, writer, logbook, world)
@@ -353,6 +354,8 @@ def build_model(config: Config, data: PreparedData, world: World) -> Transformer
     if world.device.type == "cpu":
         keep_freed_memory()
     reseed(config.train.seed)
+    if config.train.deterministic:
+        use_deterministic_kernels()
     dtype = choose_common_dtype(config.train.precision, world)
     model = Transformer(config.model, len(data.tokenizer), dtype=dtype).to(world.device)
     if config.train.compile:
@@ -380,9 +383,21 @@ def build_mix(config: Config, data: PreparedData) -> Mix:
 
 
 def build_loader(
-    config: Config, data: PreparedData, world: World, dtype: torch.dtype = torch.float32
+    config: Config,
+    data: PreparedData,
+    world: World,
+    dtype: torch.dtype = torch.float32,
+    state: RunState | None = None,
 ) -> BatchLoader:
-    """The loader of this rank's shard of every step, for layers that compute in `dtype`."""
+    """The loader of this rank's shard of every step, for layers that compute in `dtype`.
+
+    Micro-batches have the size of the resumed `state`, unless it is set, as their number changes
+    what dropout draws.
+    """
+    device_type, saved = world.device.type, state.environment if state is not None else {}
+    max_tokens = config.micro_batch_tokens(device_type)
+    if not config.batches.max_tokens and saved.get("device") == device_type:
+        max_tokens = saved.get("max_tokens", max_tokens)
     sampler = StepSampler(
         TrainingPairs(data.train, config.train.seed, data.variants),
         config.batches,
@@ -391,7 +406,7 @@ def build_loader(
         mix=build_mix(config, data),
     )
     full = full_tokens(config, len(data.tokenizer), dtype, world.device)
-    return BatchLoader(sampler, config.micro_batch_tokens(world.device.type), world.device, full)
+    return BatchLoader(sampler, max_tokens, world.device, full)
 
 
 # --- the logbook, and the position of a resumed run ---
@@ -426,6 +441,11 @@ def resume(trainer: Trainer, state: RunState, config: Config) -> list[str]:
     world, max_tokens = trainer.world, trainer.loader.max_tokens
     environment = describe_environment(trainer.model, max_tokens, world)
     messages = describe_changes(state, config.to_dict(), environment)
+    if max_tokens != (usual := config.micro_batch_tokens(world.device.type)):
+        messages.append(
+            f"Micro-batches have up to {max_tokens:,} tokens a side, as in the checkpoint, instead "
+            f"of {usual:,}: pass --max_tokens to change it."
+        )
     trainer.resume(state)
     if trainer.is_finished():
         return [*messages, NO_STEP_LEFT]

@@ -21,18 +21,20 @@ from translate_ddp import __version__
 from translate_ddp.console import counted, describe_seconds, number, size
 from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.mix import Mix
+from translate_ddp.modeling.cost import training_bytes
 from translate_ddp.modeling.kernels import choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import changed_settings
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.device import describe_device
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig, Settings, all_settings, by_name
+from translate_ddp.settings import CheckpointConfig, ModelConfig, Settings, all_settings, by_name
 from translate_ddp.training.identity import without_paths
 from translate_ddp.training.optimizer import MAX_WARMUP, learning_rate, moments_of
 from translate_ddp.training.trainer import Trainer
 
 BINS = 40  # of the histogram of lengths, at most
+FEW_TOKENS = 10_000  # of a step on a GPU, which then mostly waits
 MAX_RANK_LINES = 16  # with more ranks, one line per host
 NO_STEP_LEFT = (
     "This run has finished: raise --num_epochs, --max_steps or --patience to train longer, or pass "
@@ -197,6 +199,7 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
         f"{launch.train_pairs:,} training and "
         f"{counted(launch.validation_pairs, 'validation pair')}",
         **describe_mix(sampler.mix, datasets),
+        **describe_memory(trainer),
         "dropped": dropped or "none",
         "vocabulary": f"{launch.vocab_size:,}",
         "ranks": f"{world.size}, backend {world.backend}",
@@ -207,7 +210,7 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
     lines += [f"{'logs to':>12}  {trainer.logbook.status}"]
     if config["logbook"]["report"]:
         lines += [f"{'report':>12}  {folder / REPORT_FILE}, from the first validation on"]
-    return lines + describe_warnings(train["precision"], trainer.model.dtype, world) + warnings
+    return lines + describe_warnings(config, trainer.model.dtype, world) + warnings
 
 
 def describe_rate(optimizer: Mapping[str, Any], steps: int, max_steps: int) -> str:
@@ -273,6 +276,22 @@ def describe_mix(mix: Mix, names: Sequence[str]) -> dict[str, str]:
     return {"epoch": f"{', then '.join(stages)} pairs"}
 
 
+def describe_memory(trainer: Trainer) -> dict[str, str]:
+    """The estimated memory of training beside that of the GPU; none on a CPU."""
+    device, model = trainer.world.device, trainer.model
+    if device.type != "cuda":
+        return {}
+    batches = trainer.loader.largest_step().micro_batches
+    sides = max((batch.source_BS.numel(), batch.target_BT.numel()) for batch in batches)
+    positions = (trainer.optimizer_step.forward_copies * side for side in sides)
+    config, vocabulary = ModelConfig(**trainer.info.config["model"]), model.embedding.num_embeddings
+    needed = training_bytes(config, vocabulary, model.dtype, *positions)
+    total = torch.cuda.get_device_properties(device).total_memory
+    return {
+        "memory": f"about {size(needed)} of {size(total)}, by up to {max(sides):,} tokens a side"
+    }
+
+
 def describe_disk(trainer: Trainer) -> tuple[str, list[str]]:
     """The checkpoints that a run writes beside the prepared corpus, and a warning if they do not
     fit on the disk.
@@ -297,8 +316,10 @@ def describe_disk(trainer: Trainer) -> tuple[str, list[str]]:
     ]
 
 
-def describe_warnings(precision: Any, dtype: torch.dtype, world: World) -> list[str]:
+def describe_warnings(config: Settings, dtype: torch.dtype, world: World) -> list[str]:
+    precision = config["train"]["precision"]
     found = [precision_warning(precision, world.device), unused_gpus(world)]
+    found.append(few_tokens(config["batches"], world))
     if choose_dtype(precision, world.device) != dtype:
         found.append("Another rank has no bf16, so all of them compute in fp32.")
     return [warning for warning in found if warning]
@@ -311,6 +332,18 @@ def unused_gpus(world: World) -> str | None:
         return None
     command = shlex.join(["torchrun", f"--nproc_per_node={count}", *sys.argv])
     return f"This process uses 1 of {count} GPUs. To use all of them: {command}"
+
+
+def few_tokens(batches: Mapping[str, Any], world: World) -> str | None:
+    """Advice on --batch_tokens, if there are several GPUs and a step gives each of them few."""
+    each = batches["batch_tokens"] // world.size
+    is_enough = each >= FEW_TOKENS or world.size == 1 or batches["batch_size"]
+    if is_enough or world.device.type != "cuda":
+        return None
+    return (
+        f"A step has {each:,} tokens for each of {world.size} GPUs, which then mostly wait. Larger "
+        f"steps train faster: --batch_tokens {25_000 * world.size}, with base or big --lr 1e-3."
+    )
 
 
 # --- the message at the end ---

@@ -4,6 +4,7 @@ Everything random is derived from (seed, step, micro-batch, rank), so no generat
 saved.
 """
 
+import gc
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from translate_ddp.data.batches import Batch, Step
-from translate_ddp.runtime.device import explain_out_of_memory
+from translate_ddp.runtime.device import OutOfMemory, explain_out_of_memory
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import OptimizerConfig
@@ -114,6 +115,23 @@ class OptimizerStep:
                 totals[name] = totals.get(name, 0.0) + value.detach().double()
         return totals
 
+    def smaller_size(self, largest_step: Step) -> int:
+        """The size to try next for micro-batches that a rank has no memory for; 0 if all have it.
+
+        Also 0 if that micro-batch has one pair: then `warm_up` raises. The gradients are not
+        summed over ranks, as the others would wait for one without memory.
+        """
+        smaller = 0
+        try:
+            with self.world.no_sync(self.objective):
+                self.compute_gradients(largest_step)
+        except OutOfMemory:
+            smaller = max(map(half_size, largest_step.micro_batches))
+        gc.collect()  # the error's stack held activations until here
+        self.optimizer.zero_grad()
+        torch.cuda.empty_cache()
+        return min(filter(None, self.world.gather(smaller)), default=0)
+
     def warm_up(self, largest_step: Step) -> None:
         """Compute the gradients of the largest step once, and discard them.
 
@@ -129,8 +147,7 @@ class OptimizerStep:
     def _explain_out_of_memory(self, batch: Batch) -> AbstractContextManager[None]:
         (pairs, source), (_, target) = batch.source_BS.shape, batch.target_BT.shape
         advice = "lower --seq_len, or choose a smaller model (--preset)"
-        if pairs > 1:
-            half = pairs * max(source, target) // 2  # of this one, which may be below the maximum
+        if half := half_size(batch):  # of this one, which may be below the maximum
             most = half * self.forward_copies
             advice = f"pass --max_tokens {most} (and a --seq_len of at most {half})"
 
@@ -139,6 +156,12 @@ class OptimizerStep:
             return f"{self.world.supervisor.where}, a micro-batch of {shape}"
 
         return explain_out_of_memory(self.world.device, where, advice)
+
+
+def half_size(batch: Batch) -> int:
+    """Half the padded tokens of the batch's longer side; 0 if it has one pair."""
+    (pairs, source), (_, target) = batch.source_BS.shape, batch.target_BT.shape
+    return pairs * max(source, target) // 2 if pairs > 1 else 0
 
 
 def reseed(*key: int) -> None:

@@ -1,6 +1,7 @@
 """The training loop: when to log, validate, save and stop."""
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -11,13 +12,20 @@ from translate_ddp.data.batches import BatchLoader, Step
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.errors import Stopped
 from translate_ddp.modeling.transformer import Transformer
+from translate_ddp.runtime.device import describe_device
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import TrainConfig
+from translate_ddp.settings import ModelConfig, TrainConfig
 from translate_ddp.training.checkpoint import CheckpointWriter, check_weights
 from translate_ddp.training.identity import describe_environment
 from translate_ddp.training.logbook import Logbook
-from translate_ddp.training.meters import StepMeters, Throughput, count_skipped
+from translate_ddp.training.meters import (
+    StepMeters,
+    Throughput,
+    count_skipped,
+    most_tokens,
+    profiled,
+)
 from translate_ddp.training.metrics import find_metric, with_units
 from translate_ddp.training.open_checkpoint import average_run, listed, loaded
 from translate_ddp.training.state import Position, RunInfo, RunState
@@ -44,7 +52,10 @@ class Trainer:
         self.supervisor = self.world.supervisor
         self.sampler, self.mix = self.loader.sampler, self.loader.sampler.mix
         self.meters = StepMeters(self.config.log_every, self.world)
-        self.throughput = Throughput()
+        model_config = ModelConfig(**self.info.config["model"])
+        copies = self.optimizer_step.forward_copies
+        most = most_tokens(self.model, model_config, self.sampler.lengths, copies)
+        self.throughput = Throughput(self.world, most)
         self.lang_tgt: str = self.info.config["corpus"]["lang_tgt"]
         self.metric = find_metric(self.config.best_metric, self.lang_tgt)
         self.validator = Validator(
@@ -81,16 +92,22 @@ class Trainer:
             # Within an epoch, at --max_steps: its last validation may have been removed.
         # Compilation may take longer than the timeout.
         self.supervisor.enter_phase("warming up", has_timeout=not self.config.compile)
+        if self.world.device.type == "cuda":  # a CPU's memory may be swapped
+            self._fit_memory()
         self.optimizer_step.warm_up(self.loader.largest_step())
         self.supervisor.begin_training(self.config.max_minutes)
         self._first_step, self._began = self.position.global_step, time.monotonic()
+        steps, folder = self.config.profile * self.world.is_main, self.checkpoints.store.folder
         try:
-            return self._fit()
+            with profiled(
+                steps, folder, lambda: self.position.global_step, self.logbook.message
+            ) as trace_step:
+                return self._fit(trace_step)
         except Stopped:  # during a validation
             self._save(stopping=True)
             return False
 
-    def _fit(self) -> bool:
+    def _fit(self, trace_step: Callable[[], None]) -> bool:
         self.sampler.set_epoch(self.position.epoch)
         self._repeat_validation()
         self.throughput.restart()
@@ -104,6 +121,7 @@ class Trainer:
                 self.supervisor.enter_phase("reading a batch", self.position.global_step + 1)
                 for step in self.loader:
                     self._train_step(step, progress)
+                    trace_step()
                     stop, save = self._read_requests()
                     # Validation can take long, so the state is saved first.
                     if stop or save or self._is_save_due() or self._is_validation_due():
@@ -121,6 +139,19 @@ class Trainer:
         if self.position.step_in_epoch:  # at --max_steps
             self._validate_average(self.position)
         return True
+
+    def _fit_memory(self) -> None:
+        """Lower `max_tokens` until the memory of every rank holds the largest micro-batch."""
+        given = self.loader.max_tokens
+        while smaller := self.optimizer_step.smaller_size(self.loader.largest_step()):
+            self.loader.max_tokens = self.validator.max_tokens = smaller
+        if (fitting := self.loader.max_tokens) < given:
+            used = fitting * self.optimizer_step.forward_copies
+            self.logbook.message(
+                f"Micro-batches of up to {given:,} tokens a side do not fit in the memory of "
+                f"{describe_device(self.world.device)}: this run continues as with --max_tokens "
+                f"{used}. Its steps stay the same, of more micro-batches."
+            )
 
     def _repeat_validation(self) -> None:
         """Validate again what was validated after the resumed checkpoint: its record is removed."""
@@ -220,17 +251,16 @@ class Trainer:
     def _log(self, result: StepResult) -> str:
         """Log the steps since the last record; return what the progress bar shows of them."""
         means = self.meters.means(self._totals())
-        rate = self.throughput.tokens_per_second()
-        scalars = {f"train/{name}": mean for name, mean in means.items()} | {
+        pace = self.throughput.values()
+        scalars = {f"train/{name}": value for name, value in (means | pace).items()} | {
             "train/lr": self.optimizer_step.optimizer.param_groups[0]["lr"],
             "train/grad_norm": float(result.norm),
             "train/skipped_steps": self.position.skipped_steps,
-            "train/tokens_per_second": rate,
         }
         self._log_scalars(scalars)
         self.meters.clear()
         self.throughput.restart()
-        return f"loss {number(means['loss'])}, {number(rate)} tokens/s"
+        return f"loss {number(means['loss'])}, {number(pace['tokens_per_second'])} tokens/s"
 
     def _log_scalars(self, scalars: dict[str, float]) -> None:
         self.logbook.log(self.position.global_step, scalars | {"epoch": self.epochs_done})
