@@ -48,10 +48,10 @@ class StepMeters:
         Overflows of the loss scale, which are usual in fp16, are not among them. Call it before
         `means`: it removes the tokens of all steps that updated nothing.
         """
-        skipped = self._skipped.cpu()
-        self.tokens[skipped > 0] = 0
+        skipped = self._skipped.tolist()
         self._skipped.zero_()
-        return [bool(skipped[step % len(skipped)] == 1) for step in range(first, end)]
+        self.tokens[torch.tensor(skipped) > 0] = 0
+        return [skipped[step % len(skipped)] == 1 for step in range(first, end)]
 
     def totals(self) -> dict[str, Tensor]:
         """Each step's sums over all ranks. A collective: every rank must call it."""
