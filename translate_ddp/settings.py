@@ -23,7 +23,7 @@ from tyro.conf import Fixed, Suppress
 from translate_ddp.text import normalize
 
 CleanLevel = Literal["none", "safe", "strict"]
-Precision = Literal["auto", "fp32", "bf16"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Preset = Literal["auto", "tiny", "small", "medium", "base", "big", "fast"]
 Quoting = Literal["auto", "csv", "none"]
 Split = Literal["sentences", "none"]
@@ -390,7 +390,7 @@ class TrainConfig:
     seed: int = setting(0, Resume.BETWEEN_EPOCHS)
     """Random seed."""
     precision: Precision = "auto"
-    """Precision of the layers; weights stay fp32. auto: bf16 where the device has it, else fp32."""
+    """Precision of the layers; weights stay fp32. auto: the fastest of bf16, fp16, fp32."""
     compile: bool = False
     """Use torch.compile: a minute at the start; with DDP and torch 2.11 again for each length."""
     deterministic: bool = False

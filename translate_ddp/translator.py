@@ -120,7 +120,7 @@ class Translator:
         In the folder of a run, `preload` selects the checkpoint: "latest", "best", an epoch's
         number, or the path of a file. The weights are the average of `average` epochs up to that
         one; 0 is the setting of the run, which does not apply to "best" and to files. `precision`
-        is that of the training, but fp32 on a device without bf16, unless it is set. Raises
+        is fp32 if the training was, otherwise the fastest of the device, unless it is set. Raises
         UserError if there is no model that can be used.
         """
         for exported in (preload, path if preload == CheckpointConfig.preload else ""):

@@ -25,7 +25,7 @@ from translate_ddp.settings import NBestConfig, TokenizerConfig
 from translate_ddp.training.report_sink import MAX_TOKENS, attention_of, token_texts
 
 CPU = torch.device("cpu")
-DTYPES = [torch.float32, torch.bfloat16]
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 SOURCE, TARGET = random_ids(7).tolist(), random_ids(12).tolist()[7:]
 LINES = ["the old house is red", "the red house is old", "é un prix", "字典"] * 3
 
@@ -194,7 +194,12 @@ def test_ready_to_decode_does_not_change_the_model(model: Transformer, dtype: to
 )
 @pytest.mark.parametrize(
     ("dtype", "has_bf16", "packs"),
-    [(torch.float32, False, True), (torch.bfloat16, True, True), (torch.bfloat16, False, False)],
+    [
+        (torch.float32, False, True),
+        (torch.bfloat16, True, True),
+        (torch.bfloat16, False, False),
+        (torch.float16, True, False),
+    ],
 )
 def test_all_products_are_packed_in_a_dtype_that_the_cpu_has(
     model: Transformer,
@@ -259,7 +264,9 @@ def test_weights_are_the_mean_of_all_layers_and_heads():
     torch.testing.assert_close(weights_TS.sum(dim=1), torch.ones(len(TARGET) + 1))
 
 
-@pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 1e-6), (torch.bfloat16, 0.02)])
+@pytest.mark.parametrize(
+    ("dtype", "error"), [(torch.float32, 1e-6), (torch.bfloat16, 0.02), (torch.float16, 0.002)]
+)
 def test_weights_give_the_output_of_the_layer(dtype: torch.dtype, error: float):
     attention = decoder_layers(small_model())[0].cross_attention.eval()
     x_1TD, memory_1SD = torch.randn(1, 4, 32).to(dtype), torch.randn(1, 6, 32).to(dtype)

@@ -1,4 +1,4 @@
-"""The fast versions give the results of the plain ones; bf16 changes results a little.
+"""The fast versions give the results of the plain ones; 16 bits change results a little.
 
 Also which dtype a device computes in, and what it says about that.
 """
@@ -7,11 +7,13 @@ from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.helpers.models import decode, small_batch, small_model
+from tests.helpers.models import decode, random_pairs, small_batch, small_model
+from translate_ddp.data.batches import collate
 from translate_ddp.modeling import fused_losses, kernels
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.modeling.kernels import (
@@ -33,7 +35,7 @@ from translate_ddp.training.run import choose_common_dtype
 from translate_ddp.translator import Translator
 
 CPU = torch.device("cpu")
-DTYPES = [torch.float32, torch.bfloat16]
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
 @pytest.fixture
@@ -196,19 +198,25 @@ def test_dropout_depends_on_seed_and_is_off_in_evaluation():
 # --- precision ---
 
 
-def test_bf16_loss_and_gradients_are_close_to_fp32(model: Transformer):
+@pytest.mark.parametrize(("dtype", "within"), [(torch.bfloat16, 0.1), (torch.float16, 0.05)])
+@pytest.mark.parametrize("simcut", [0.0, 3.0])
+def test_loss_and_gradients_of_16_bits_are_close_to_fp32(
+    model: Transformer, dtype: torch.dtype, within: float, simcut: float
+):
+    batch = collate(random_pairs([1, 9, 120], np.random.default_rng(0)))  # with long padding
     losses, grads = [], []
-    for dtype in (torch.float32, torch.bfloat16):
+    for each in (torch.float32, dtype):
         model.zero_grad()
-        model.dtype = dtype
-        loss = Objective(model, LossConfig())(small_batch())["loss"]
+        model.dtype = each
+        torch.manual_seed(0)
+        loss = Objective(model, LossConfig(simcut=simcut))(batch)["loss"]
         loss.backward()
         losses.append(loss.item())
         grads.append({name: p.grad.clone() for name, p in model.named_parameters()})  # pyright: ignore
-    assert losses[0] != losses[1] == pytest.approx(losses[0], rel=5e-3)
+    assert losses[0] != losses[1] == pytest.approx(losses[0], rel=within / 20)
     for name, plain in grads[0].items():
         error = (grads[1][name] - plain).norm() / plain.norm()
-        assert error < 0.1, name
+        assert error < within, name
         assert grads[1][name].dtype == torch.float32
 
 
@@ -241,16 +249,17 @@ def test_backward_has_no_copies_for_in_place_changes(model: Transformer, dtype: 
     assert "ReluBackward0" in names and not any("CopySlices" in name for name in names)
 
 
-def test_all_activations_but_embeddings_are_bf16(model: Transformer):
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+def test_all_activations_but_embeddings_have_16_bits(model: Transformer, dtype: torch.dtype):
     seen: list[torch.dtype] = []
     for module in model.modules():
         module.register_forward_hook(
             lambda *call: seen.append(call[-1].dtype) if torch.is_tensor(call[-1]) else None
         )
-    model.dtype = torch.bfloat16
+    model.dtype = dtype
     Objective(model, LossConfig())(small_batch())
     # The two embedding look-ups are fp32.
-    assert seen.count(torch.float32) == 2 and seen.count(torch.bfloat16) > 20
+    assert seen.count(torch.float32) == 2 and seen.count(dtype) > 20
 
 
 def test_auto_is_bf16_on_cpus_with_its_instructions(monkeypatch: pytest.MonkeyPatch):
@@ -259,10 +268,11 @@ def test_auto_is_bf16_on_cpus_with_its_instructions(monkeypatch: pytest.MonkeyPa
         assert choose_dtype("auto", CPU) == (torch.float32 if name == "avx2" else torch.bfloat16)
         assert choose_dtype("fp32", CPU) == torch.float32
         assert choose_dtype("bf16", CPU) == torch.bfloat16
+        assert choose_dtype("fp16", CPU) == torch.float16
 
 
 @pytest.mark.parametrize("instructions", ["avx512_bf16", "avx2"])
-@pytest.mark.parametrize("of_training", ["bf16", "auto", "fp32"])
+@pytest.mark.parametrize("of_training", ["bf16", "fp16", "auto", "fp32"])
 def test_a_model_is_used_in_bf16_only_where_the_device_has_it(
     trained: Path, monkeypatch: pytest.MonkeyPatch, of_training: str, instructions: str
 ):
@@ -283,18 +293,24 @@ def dtype_of(translator: Translator) -> torch.dtype:
 def test_fix_cuda_kernels_overrides_defaults_of_torch():
     torch.backends.cuda.enable_cudnn_sdp(True)
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = True
     fix_cuda_kernels()
     # cuDNN's attention gives NaN gradients, and makes a slow plan for each shape.
     assert not torch.backends.cuda.cudnn_sdp_enabled()
     assert torch.backends.cuda.flash_sdp_enabled()
     assert torch.backends.cuda.mem_efficient_sdp_enabled()
     assert not torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
+    assert not torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
     assert torch.get_float32_matmul_precision() == "highest"
 
 
 @pytest.mark.parametrize(
     ("others", "expected"),
-    [([torch.bfloat16] * 2, torch.bfloat16), ([torch.bfloat16, torch.float32], torch.float32)],
+    [
+        ([torch.bfloat16] * 2, torch.bfloat16),
+        ([torch.bfloat16, torch.float32], torch.float32),
+        ([torch.float16], torch.float32),
+    ],
 )
 def test_ranks_compute_in_fp32_if_one_of_them_has_no_bf16(
     monkeypatch: pytest.MonkeyPatch, others: list[torch.dtype], expected: torch.dtype
@@ -304,14 +320,15 @@ def test_ranks_compute_in_fp32_if_one_of_them_has_no_bf16(
     assert choose_common_dtype("auto", World()) == expected
 
 
-def test_gpu_without_bf16_gives_a_warning(monkeypatch: pytest.MonkeyPatch):
+def test_gpu_without_bf16_computes_in_fp16(monkeypatch: pytest.MonkeyPatch):
     gpu = torch.device("cuda", 0)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: False)
-    assert choose_dtype("auto", gpu) == torch.float32
-    assert "Tesla T4 has no bf16, and fp16 is not" in str(precision_warning("auto", gpu))
-    assert "only emulates bf16" in str(precision_warning("bf16", gpu))
-    assert precision_warning("fp32", gpu) is None
+    for capability, dtype in (((6, 1), torch.float32), ((7, 5), torch.float16)):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, c=capability: c)
+        assert choose_dtype("auto", gpu) == dtype
+    assert "Tesla T4 only emulates bf16" in str(precision_warning("bf16", gpu))
+    assert precision_warning("auto", gpu) is precision_warning("fp32", gpu) is None
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     assert choose_dtype("auto", gpu) == torch.bfloat16
     assert precision_warning("auto", gpu) is None

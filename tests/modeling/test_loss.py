@@ -77,7 +77,7 @@ def test_bf16_loss_of_a_confident_model_equals_cross_entropy_of_its_scores(smoot
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_label_of_probability_zero_has_finite_loss(dtype: torch.dtype, smoothing: float):
     # Scores of 1,000 and -1,000: the label's probability underflows every float.
     hidden_RD = torch.tensor([[1000.0], [-1000.0]], dtype=dtype, requires_grad=True)

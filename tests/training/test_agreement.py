@@ -55,7 +55,7 @@ def test_ranks_of_different_processors_train_together_in_fp32(tiny_run: list[str
     flags += ["--model_folder", str(tmp_path / "model")]
     output = start(train_with_bf16_on_rank_0, tmp_path, 2, None, flags).succeed()
     assert "layers compute in fp32" in output
-    assert "Another rank has no bf16, so all of them compute in fp32." in output
+    assert "Not all ranks have bf16, so all of them compute in fp32." in output
 
 
 def train_with_gpu_on_rank_1(flags: list[str]) -> None:

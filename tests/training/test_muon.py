@@ -43,7 +43,7 @@ def take_steps(model: nn.Module, optimizer: torch.optim.Optimizer, seeds: range)
 
 
 @pytest.mark.parametrize("shape", [(24, 24), (48, 24), (24, 64), (1, 8)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_orthogonalized_matrices_have_singular_values_near_one(
     shape: tuple[int, int], dtype: torch.dtype
 ):
@@ -66,7 +66,7 @@ def test_orthogonalized_matrices_have_singular_values_near_one(
 @pytest.mark.parametrize("scale", [1e-38, 1e-30, 1e-25, 1e-22, 1e-18, 1e18])
 def test_update_of_any_scale_is_finite(scale: float):
     matrices = torch.randn(2, 64, 192, generator=torch.Generator().manual_seed(0)) * scale
-    for dtype in (torch.float32, torch.bfloat16):
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
         assert torch.linalg.svdvals(orthogonalize(matrices, dtype).float()).max() < 1.3
 
 

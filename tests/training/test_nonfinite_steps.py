@@ -34,6 +34,35 @@ def test_skipped_step_is_counted_once_after_a_kill(run: Run):
     assert_same_run(straight.folder, run.folder)
 
 
+def test_overflow_in_fp16_is_not_reported_and_the_resumed_run_has_its_scale(run: Run):
+    # Step 8 overflows, and is saved: it has changed only the scale and the position.
+    overflow = faults.nan("gradients", time=8, rank=1)
+    flags = ["--precision", "fp16", "--optimizer", "muon"]
+    straight = run.copy("straight")
+    output = straight.start(*flags, size=2, fault=overflow).succeed()
+    assert "layers compute in fp16" in output and "Skipped step" not in output
+    logged = [r for r in metrics(straight.folder) if "train/loss" in r]
+    assert [r["train/overflows"] for r in logged] == [int(r["step"] > 8) for r in logged]
+    scales = [r["train/loss_scale"] for r in logged]
+    assert scales == [2.0**15 if r["step"] > 8 else 2.0**16 for r in logged]
+    assert {r["train/skipped_steps"] for r in logged} == {0}
+    assert losses(straight.folder)[-1] < losses(straight.folder)[0]
+
+    killed = faults.several(overflow, faults.kill("batch", time=11, rank=0))
+    run.start(*flags, size=2, fault=killed).kill_rest()
+    assert run.saved_steps == [4, 8]
+    run.start(*flags, size=2).succeed()
+    assert_same_run(straight.folder, run.folder)
+
+
+def test_precision_may_change_on_resume(run: Run):
+    for steps, precision in ((4, "fp32"), (8, "fp16"), (12, "bf16"), (16, "fp16")):
+        run.start("--precision", precision, "--max_steps", str(steps)).succeed()
+        has_scale = "loss_scale" in last_state(run.folder)["optimizer"]
+        assert has_scale == (precision == "fp16")
+    assert [r["step"] for r in metrics(run.folder) if "train/loss_scale" in r] == [6, 15]
+
+
 def test_stop_waits_for_a_finite_step(run: Run):
     # The state after a step that is not finite is not saved, that after the next finite one is.
     straight = run.copy("straight")

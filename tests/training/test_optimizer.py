@@ -35,8 +35,9 @@ def test_skipped_step_has_no_weight_in_the_means():
     add(meters, 0, 6.0, 3.0)
     add(meters, 1, torch.nan, torch.inf, skipped=1.0)
     add(meters, 2, 9.0, 6.0)
-    assert meters.take_skipped(0, 3) == [False, True, False]
-    assert meters.take_skipped(0, 3) == [False, False, False]  # counted once
+    add(meters, 3, torch.nan, torch.inf, skipped=2.0)  # by an overflow of the loss scale
+    assert meters.take_skipped(0, 4) == [False, True, False, False]
+    assert meters.take_skipped(0, 4) == [False, False, False, False]  # counted once
     assert means(meters) == pytest.approx({"loss": (6 + 9) / (3 + 3), "nll": (3 + 6) / (3 + 3)})
 
 

@@ -12,11 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from tests.helpers import processes
+from tests.helpers.models import small_batch, small_model
 from tests.helpers.runs import assert_same_tree
 from translate_ddp.data.batches import Batch, Step
+from translate_ddp.modeling.loss import Objective
 from translate_ddp.runtime.world import World, open_world
-from translate_ddp.settings import DistributedConfig, OptimizerConfig
-from translate_ddp.training.optimizer import build_optimizer
+from translate_ddp.settings import DistributedConfig, LossConfig, OptimizerConfig
+from translate_ddp.training import optimizer as optimizer_module
+from translate_ddp.training.optimizer import LossScale, build_optimizer, learning_rate
 from translate_ddp.training.step import AsyncCopy, OptimizerStep, StepFlags
 
 CONFIG = OptimizerConfig(lr=0.1, warmup_steps=4, clip_grad_norm=0.5)
@@ -145,6 +148,49 @@ def test_step_that_is_not_finite_updates_nothing(value: float):
     assert not skipping(STEP, 1).skipped
     other(STEP, 1)
     assert_same_weights(skipping, other)
+
+
+def test_steps_in_fp16_equal_those_of_torch_grad_scaler(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(optimizer_module, "FIRST_SCALE", 2.0**26)
+    monkeypatch.setattr(optimizer_module, "GROWTH_STEPS", 3)
+    model, plain = (Objective(small_model(torch.float16), LossConfig()) for _ in range(2))
+    ours = OptimizerStep(
+        model, build_optimizer(model, CONFIG), CONFIG, World(), dtype=torch.float16
+    )
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**26, growth_interval=3)
+    optimizer = build_optimizer(plain, CONFIG)
+    tokens = len(small_batch().labels_R)
+    for number in range(20):
+        result = ours(step_of(small_batch(), tokens=tokens), number)
+        before = scaler.get_scale()
+        scaler.scale(plain(small_batch())["loss"] / tokens).backward()
+        scaler.unscale_(optimizer)
+        norm = nn.utils.clip_grad_norm_(plain.parameters(), CONFIG.clip_grad_norm)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(number, CONFIG)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        assert result.skipped == (2 if scaler.get_scale() < before else 0)
+        assert ours.loss_scale.scalars()["train/loss_scale"] == scaler.get_scale()
+        torch.testing.assert_close(result.norm, norm, equal_nan=True)
+    overflows = ours.loss_scale.scalars()["train/overflows"]
+    assert 2 < overflows < 15  # at first, and after the scale has grown
+    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_only_overflows_that_a_lower_scale_can_prevent_are_not_reported():
+    scale = LossScale(torch.float16, torch.device("cpu"))
+    updated, gradient, loss = (torch.tensor(value) for value in (0.0, 1.0, torch.inf))
+    assert scale.update(updated) == 0 and scale.scale == 2**16
+    assert scale.update(loss) == 1 and scale.scale == 2**16
+    for exponent in range(16, 0, -1):
+        assert scale.scale == 2**exponent and scale.update(gradient) == 2
+    assert scale.scale == 1
+    assert scale.update(gradient) == 1 and scale.scale == 1
+    bf16 = LossScale(torch.bfloat16, torch.device("cpu"))
+    assert bf16.update(gradient) == 1 and bf16.scale == 1
 
 
 def test_dropout_depends_on_seed_step_micro_batch_and_rank_only():

@@ -27,7 +27,7 @@ class FusedTokenLoss(torch.autograd.Function):
     Plain: cross-entropy by autograd, which keeps the scores of all rows, R x V. Here each slice of
     scores is computed once, and all use the same memory. With the softmax p of a row's scores and
     the smoothed label q = (1 - e) [label] + e / V, the loss is -q log p, and its gradient with
-    respect to the scores is p - q. If p is bf16, a row's loss is exact to 0.002 nats.
+    respect to the scores is p - q. If p has 16 bits, a row's loss is exact to 0.002 nats.
     """
 
     @staticmethod

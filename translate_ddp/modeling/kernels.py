@@ -1,7 +1,7 @@
 """The precision of the layers, and fast equivalents of plain PyTorch operations.
 
-Parameters, gradients, optimizer and checkpoints are always fp32. In bf16, all activations have 16
-bits, and the weights are cast once in a forward pass. Sums of many terms stay fp32: in matrix
+Parameters, gradients, optimizer and checkpoints are always fp32. In bf16 and fp16, activations have
+16 bits, and the weights are cast once in a forward pass. Sums of many terms stay fp32: in matrix
 products, norms and the loss, the embedding's gradient, and the optimizer's moments.
 
 Each fast operation computes what its plain version computes, but for rounding and, in dropout, the
@@ -23,6 +23,7 @@ from translate_ddp.data.tokenizer import PAD
 from translate_ddp.settings import Precision
 
 GPU_TILE = 64  # tensor cores are at full speed if a product's columns are a multiple of it
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 MASK_ALIGNMENT = 8  # elements; memory-efficient attention copies a mask with other row strides
 
 _is_plain = False
@@ -47,9 +48,14 @@ def is_plain() -> bool:
 
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
-    """The dtype of `precision`; auto is bf16 where the device multiplies matrices faster in it."""
-    is_bf16 = precision == "bf16" or (precision == "auto" and has_bf16(device))
-    return torch.bfloat16 if is_bf16 else torch.float32
+    """The dtype of `precision`; auto is one in which the device multiplies matrices fastest.
+
+    That is bf16, if the device has it. GPUs before Ampere (V100, T4, RTX 20) have only fp16, whose
+    smaller range needs a `LossScale`.
+    """
+    if precision == "auto":
+        precision = "bf16" if has_bf16(device) else "fp16" if has_fp16(device) else "fp32"
+    return DTYPES[precision]
 
 
 def has_bf16(device: torch.device) -> bool:
@@ -60,21 +66,17 @@ def has_bf16(device: torch.device) -> bool:
     return any(capabilities.get(name, False) for name in ("avx512_bf16", "amx_tile"))
 
 
-def precision_warning(precision: Precision, device: torch.device) -> str | None:
-    """A warning for GPUs without bf16 (V100, T4), which compute in fp32; otherwise None.
+def has_fp16(device: torch.device) -> bool:
+    """Whether the device is a GPU with tensor cores, which multiply matrices in fp16."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (7, 0)
 
-    There is no fp16: its loss scale adapts by skipping steps, so rounding would decide which
-    batches count, and no such GPU was available for tests.
-    """
-    if device.type != "cuda" or has_bf16(device) or precision == "fp32":
+
+def precision_warning(precision: Precision, device: torch.device) -> str | None:
+    """A warning for GPUs without bf16 that are to compute in it; otherwise None."""
+    if precision != "bf16" or device.type != "cuda" or has_bf16(device):
         return None
     name = torch.cuda.get_device_name(device)
-    if precision == "bf16":
-        return f"{name} only emulates bf16, which is slow: leave out --precision."
-    return (
-        f"{name} has no bf16, and fp16 is not supported: the layers compute in fp32, several times "
-        "slower than an Ampere or newer GPU (compute capability 8.0) would in bf16."
-    )
+    return f"{name} only emulates bf16, which is slow: leave out --precision."
 
 
 # --- weights in the precision of the layers ---
@@ -172,7 +174,7 @@ def attention(
     on a CPU it takes 3.4 times as long as the products and the softmax written out, with dropout
     1.5 times, and 1.1 times in fp32 with dropout.
     """
-    is_slow = q_BHTK.dtype == torch.bfloat16 or dropout > 0
+    is_slow = q_BHTK.dtype.itemsize == 2 or dropout > 0
     if is_slow and q_BHTK.device.type == "cpu" and not is_plain():
         return attention_written_out(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal, dropout)
     return F.scaled_dot_product_attention(
@@ -301,7 +303,8 @@ def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
         return False
     # On ARM, oneDNN passes its products on to a library that does not read its order.
     is_x86 = torch.cpu.get_capabilities().get("architecture") == "x86_64"
-    return is_x86 and (dtype == torch.float32 or has_bf16(device)) and _has_packed_products()
+    is_fast = dtype == torch.float32 or (dtype == torch.bfloat16 and has_bf16(device))
+    return is_x86 and is_fast and _has_packed_products()
 
 
 def _has_packed_products() -> bool:

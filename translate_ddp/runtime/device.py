@@ -113,12 +113,13 @@ def describe_device(device: torch.device) -> str:
 def fix_cuda_kernels() -> None:
     """Set matmul precision and attention kernels, whose defaults differ between torch versions.
 
-    fp32 products are fp32, not TF32, and bf16 products sum in fp32. Attention is flash or
+    fp32 products are fp32, not TF32, and those of 16 bits sum in fp32. Attention is flash or
     memory-efficient, never cuDNN's: that one builds a plan of 20 to 70 ms for each new shape, of
     which sentences make many, and returned NaN in gradients for some (pytorch#196678).
     """
     torch.set_float32_matmul_precision("highest")
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 

@@ -36,7 +36,7 @@ class StepMeters:
         self.world = world
         self.sums: dict[str, Tensor] = {}  # name -> this rank's sum of each step
         self.tokens = torch.zeros(num_steps, dtype=torch.int64)  # of all ranks; 0 if skipped
-        self._skipped = self._zeros()  # 1.0 for a step that `take_skipped` has not returned yet
+        self._skipped = self._zeros()  # `StepResult.skipped`, until `take_skipped` returns it
 
     def add(
         self, global_step: int, sums: Mapping[str, Tensor], tokens: int, skipped: Tensor
@@ -51,12 +51,13 @@ class StepMeters:
     def take_skipped(self, first: int, end: int) -> list[bool]:
         """Whether each of the steps from `first` to before `end` was skipped. Waits for the device.
 
-        Call it before `means`: it removes the tokens of skipped steps.
+        Overflows of the loss scale, which are usual in fp16, are not among them. Call it before
+        `means`: it removes the tokens of all steps that updated nothing.
         """
-        flags = self._skipped.cpu() > 0
-        self.tokens[flags] = 0
+        skipped = self._skipped.tolist()
         self._skipped.zero_()
-        return [bool(flags[step % len(flags)]) for step in range(first, end)]
+        self.tokens[torch.tensor(skipped) > 0] = 0
+        return [skipped[step % len(skipped)] == 1 for step in range(first, end)]
 
     def totals(self) -> dict[str, Tensor]:
         """Each step's sums over all ranks. A collective: every rank must call it."""

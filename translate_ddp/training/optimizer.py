@@ -1,4 +1,4 @@
-"""The optimizer of the model's parameters, and the learning rate as a function of the step.
+"""The optimizer of the model's parameters, the learning rate of a step, and the loss scale.
 
 AdamW, or Muon: orthogonal updates for the matrices of the layers, AdamW for all other parameters.
 Source of Muon: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; the scale of an
@@ -8,6 +8,7 @@ update: Liu et al. 2025, "Muon is Scalable for LLM Training", eq. 4. Shape lette
 """
 
 import itertools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -19,6 +20,9 @@ from translate_ddp.settings import OptimizerConfig
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 MAX_WARMUP = 0.2  # of a training whose end the schedule knows
 WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
+
+FIRST_SCALE, MIN_SCALE = 2.0**16, 1.0  # of the loss in fp16
+GROWTH_STEPS = 2000  # without an overflow, after which the scale doubles
 
 MOMENTUM = 0.95
 # The root mean square of an update is this times the learning rate. Liu et al. take 0.2, that of
@@ -93,11 +97,70 @@ def skip_if(flag: Tensor, optimizer: torch.optim.Optimizer) -> None:
     optimizer.found_inf = flag  # type: ignore[attr-defined]
 
 
+class LossScale:
+    """The factor of the loss in fp16, in which small gradients would underflow; otherwise 1.
+
+    It halves when gradients overflow, and doubles after `GROWTH_STEPS` steps without an overflow.
+    It is on the device: nothing here but `state` and `scalars` waits for it. Source: Micikevicius
+    et al. 2018, "Mixed Precision Training", section 3.2; the numbers of `torch.amp.GradScaler`.
+    """
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        self.is_used = dtype == torch.float16
+        self.scale = torch.full((), FIRST_SCALE if self.is_used else 1.0, device=device)
+        self._good_steps = torch.zeros((), dtype=torch.int32, device=device)
+        self._overflows = torch.zeros_like(self._good_steps)
+
+    def apply(self, loss: Tensor) -> Tensor:
+        return loss * self.scale if self.is_used else loss
+
+    def unscale(self, parameters: Iterable[Tensor]) -> None:
+        """Divide the gradients by the scale. Exact, as it is a power of 2."""
+        if self.is_used:
+            grads = [p.grad for p in parameters if p.grad is not None]
+            torch._foreach_mul_(grads, 1 / self.scale)
+
+    def update(self, not_finite: Tensor) -> Tensor:
+        """Adapt the scale after a step; return `StepResult.skipped` of it.
+
+        `not_finite` is the same on all ranks: 0.0, inf if a loss is not finite, which has no scale,
+        or another value if only gradients are not.
+        """
+        skipped = (not_finite > 0).float()
+        if not self.is_used:
+            return skipped
+        overflow = skipped * not_finite.isfinite()
+        # At the minimum, a lower scale is no remedy: the step is reported.
+        is_expected = overflow * (self.scale > MIN_SCALE)
+        torch._amp_update_scale_(self.scale, self._good_steps, overflow, 2.0, 0.5, GROWTH_STEPS)
+        self.scale.clamp_(min=MIN_SCALE)
+        self._overflows += is_expected.int()
+        return skipped + is_expected
+
+    def scalars(self) -> dict[str, float]:
+        """What is logged in fp16: the scale, and how many steps it skipped by overflow."""
+        names = ("train/loss_scale", "train/overflows")
+        values = (float(self.scale), int(self._overflows))
+        return dict(zip(names, values, strict=True)) if self.is_used else {}
+
+    def state(self) -> dict[str, list[float]]:
+        """What `restore` needs, beside the optimizer's state dict."""
+        values = self.scale, self._good_steps, self._overflows
+        return {"loss_scale": [value.item() for value in values]} if self.is_used else {}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Load what `state` returned, if there is any: other precisions save nothing."""
+        if self.is_used and "loss_scale" in saved:
+            values = self.scale, self._good_steps, self._overflows
+            for value, number in zip(values, saved["loss_scale"], strict=True):
+                value.fill_(number)
+
+
 class Muon(torch.optim.AdamW):
     """Muon for `matrices`, the first group of parameters, and AdamW for the other groups.
 
-    `dtype` is that of the products, which tolerate bf16. The ranks of `world` divide the matrices
-    among them, so `step` is a collective.
+    `dtype` is that of the products, which tolerate 16 bits. The ranks of `world` divide the
+    matrices among them, so `step` is a collective.
     """
 
     def __init__(

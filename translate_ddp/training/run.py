@@ -374,7 +374,9 @@ def build_step(config: Config, model: Transformer, world: World) -> OptimizerSte
     objective = world.replicate(Objective(model, config.loss), config.distributed)
     optimizer = build_optimizer(model, config.optimizer, model.dtype, world)
     seed, copies = config.train.seed, config.loss.forward_copies
-    return OptimizerStep(objective, optimizer, config.optimizer, world, seed, copies)
+    return OptimizerStep(
+        objective, optimizer, config.optimizer, world, seed, copies, dtype=model.dtype
+    )
 
 
 def build_mix(config: Config, data: PreparedData) -> Mix:

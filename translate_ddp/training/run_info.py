@@ -22,7 +22,7 @@ from translate_ddp.console import counted, describe_seconds, number, size
 from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.mix import Mix
 from translate_ddp.modeling.cost import training_bytes
-from translate_ddp.modeling.kernels import choose_dtype, precision_warning
+from translate_ddp.modeling.kernels import DTYPES, choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import changed_settings
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
@@ -145,7 +145,7 @@ def describe_ranks(ranks: list[str]) -> list[str]:
 
 
 def precision(model: Transformer) -> str:
-    return "bf16" if model.dtype == torch.bfloat16 else "fp32"
+    return next(name for name, dtype in DTYPES.items() if dtype == model.dtype)
 
 
 def count_parameters(model: Transformer) -> int:
@@ -321,7 +321,7 @@ def describe_warnings(config: Settings, dtype: torch.dtype, world: World) -> lis
     found = [precision_warning(precision, world.device), unused_gpus(world)]
     found.append(few_tokens(config["batches"], world))
     if choose_dtype(precision, world.device) != dtype:
-        found.append("Another rank has no bf16, so all of them compute in fp32.")
+        found.append("Not all ranks have bf16, so all of them compute in fp32.")
     return [warning for warning in found if warning]
 
 

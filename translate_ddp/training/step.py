@@ -18,7 +18,7 @@ from translate_ddp.runtime.device import OutOfMemory, explain_out_of_memory
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import OptimizerConfig
-from translate_ddp.training.optimizer import allocate_moments, learning_rate, skip_if
+from translate_ddp.training.optimizer import LossScale, allocate_moments, learning_rate, skip_if
 
 NUM_FLAGS = 3  # not finite, stop, save
 
@@ -30,7 +30,9 @@ class StepResult:
     loss: Tensor  # this rank's sum over its target tokens, in nats, float64
     norm: Tensor  # of the gradient over all ranks, before clipping
     tokens: int  # target tokens of all ranks
-    skipped: Tensor  # 1.0 if the loss or gradient of any rank was not finite: nothing was updated
+    # 1.0 if the loss or gradient of any rank was not finite: nothing was updated; 2.0 if only the
+    # gradient was not, because of the loss scale of fp16, which is lower now; otherwise 0.0.
+    skipped: Tensor
     extras: Mapping[str, Tensor]  # other named sums of the objective, like `loss`
 
 
@@ -39,7 +41,7 @@ class OptimizerStep:
 
     `objective` maps a `Batch` to named sums over its target tokens. "loss" is minimised, per token
     of the whole step; the others are reported as `extras`. It computes each pair `forward_copies`
-    times.
+    times. `dtype` is that of the layers: in fp16 the loss is scaled.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class OptimizerStep:
         world: World,
         seed: int = 0,
         forward_copies: int = 1,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.objective = objective
         self.optimizer = optimizer
@@ -58,6 +61,7 @@ class OptimizerStep:
         self.seed = seed
         self.forward_copies = forward_copies
         self.flags = StepFlags(world)
+        self.loss_scale = LossScale(dtype, world.device)
         self._parameters = list(objective.parameters())
 
     def __call__(
@@ -80,14 +84,15 @@ class OptimizerStep:
         sums = self.compute_gradients(step, global_step)
         fault_point("gradients", (p.grad for p in self._parameters if p.grad is not None))
         supervisor.enter_phase("updating weights")
+        self.loss_scale.unscale(self._parameters)
         max_norm = self.config.clip_grad_norm or torch.inf
         norm = nn.utils.clip_grad_norm_(self._parameters, max_norm)
         loss = sums.pop("loss")
-        not_finite = self.flags.share(~(norm + loss).isfinite(), stop, save)
-        skipped = (not_finite > 0).float()
+        not_finite = torch.where(loss.isfinite(), (~norm.isfinite()).float(), torch.inf)
+        skipped = self.loss_scale.update(self.flags.share(not_finite, stop, save))
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(global_step, self.config, progress)
-        skip_if(skipped, self.optimizer)
+        skip_if((skipped > 0).float(), self.optimizer)
         self.optimizer.step()
         self.optimizer.zero_grad()
         fault_point("updated", self._parameters)
@@ -96,7 +101,8 @@ class OptimizerStep:
     def compute_gradients(self, step: Step, global_step: int = 0) -> dict[str, Tensor]:
         """Compute the gradient of the step's mean loss per token; return this rank's sums, float64.
 
-        Gradients accumulate in `parameter.grad`. DDP all-reduces them in the last micro-batch.
+        Gradients accumulate in `parameter.grad`, times the loss scale. DDP all-reduces them in the
+        last micro-batch.
         """
         # The gradient is a sum over ranks, but DDP averages: multiply by the number of ranks.
         scale = self.world.size / step.target_tokens
@@ -110,7 +116,7 @@ class OptimizerStep:
             ):
                 sums: dict[str, Tensor] = self.objective(batch.to(self.world.device))
                 fault_point("loss", [sums["loss"]])
-                (sums["loss"] * scale).backward()
+                self.loss_scale.apply(sums["loss"] * scale).backward()
             for name, value in sums.items():
                 totals[name] = totals.get(name, 0.0) + value.detach().double()
         return totals

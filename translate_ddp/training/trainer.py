@@ -74,6 +74,7 @@ class Trainer:
         """Continue at the position of a state, whose weights and moments are loaded already."""
         saved = state.run.config
         self.position = state.position
+        self.optimizer_step.loss_scale.restore(state.optimizer)
         self._checked_step = self.position.global_step
         if saved["loss"] == self.info.config["loss"]:  # else its parts may differ
             self.meters.restore(state.meters)
@@ -256,6 +257,7 @@ class Trainer:
             "train/lr": self.optimizer_step.optimizer.param_groups[0]["lr"],
             "train/grad_norm": float(result.norm),
             "train/skipped_steps": self.position.skipped_steps,
+            **self.optimizer_step.loss_scale.scalars(),
         }
         self._log_scalars(scalars)
         self.meters.clear()
@@ -322,9 +324,10 @@ class Trainer:
 
     def state(self, totals: dict[str, Tensor]) -> RunState:
         """The current state, with the meters' `totals` over all ranks. Rank 0 only."""
+        step = self.optimizer_step
         return RunState(
             model=self.model.state_dict(),
-            optimizer=self.optimizer_step.optimizer.state_dict(),
+            optimizer=step.optimizer.state_dict() | step.loss_scale.state(),
             position=self.position,
             meters=self.meters.state(totals),
             run=self.info,

@@ -27,6 +27,7 @@ from translate_ddp.runtime.launch import ONE_PROCESS
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config, CorpusConfig, MixConfig
 from translate_ddp.training.run import build_loader, build_model, build_step
+from translate_ddp.training.run_info import precision
 
 SAMPLE_PAIRS = 200_000
 VALIDATION_PAIRS = 10_000  # at most, in the coverage
@@ -264,7 +265,7 @@ def measure_pace(vocabulary: Vocabulary, config: Config, folder: Path, seconds: 
         steps,
         sum(parameter.numel() for parameter in model.parameters()),
         threads if device.type == "cpu" else describe_device(device),
-        "bf16" if model.dtype == torch.bfloat16 else "fp32",
+        precision(model),
     )
 
 
