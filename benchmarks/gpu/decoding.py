@@ -142,7 +142,7 @@ def train_to_copy(setup: Setup) -> tuple[Transformer, Ids, Values]:
     )
     begin, copied = time.monotonic(), 0.0
     limit = CPU_SECONDS if setup.cpu else GPU_SECONDS
-    flags = [*setup.flags("base", GPU_TOKENS), *SCHEDULE, "--lr", "5e-3" if setup.cpu else "1e-3"]
+    flags = [*setup.flags("base", batch_tokens=setup.tokens(GPU_TOKENS)), *SCHEDULE, "--lr", "5e-3" if setup.cpu else "1e-3"]
     with open_training(flags, data) as training:
         steps, model = take_steps(training), training.model
         while copied < GOOD_SHARE and time.monotonic() - begin < limit:

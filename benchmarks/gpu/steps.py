@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from benchmarks.gpu.case import Measurement, Setup
 from benchmarks.gpu.facts import data_sheet_tflops
 from benchmarks.gpu.record import Record
 from benchmarks.machine import matrix_peaks, peak_mib, reset_peak, wait_for
-from benchmarks.random_pairs import random_pairs
+from benchmarks.random_pairs import MULTI30K, Lengths, random_pairs
 from benchmarks.workbench import Training, open_training, precision, take_steps
 from translate_ddp.modeling.transformer import Transformer
 
@@ -33,9 +33,17 @@ NOTE = (
 )
 
 
-def measure_steps(setup: Setup, flags: list[str]) -> Measurement:
-    """Pace, utilisation, host time and memory of the steps of train.py with these flags."""
-    data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
+def measure_steps(
+    setup: Setup,
+    flags: list[str],
+    lengths: Lengths = MULTI30K,
+    take: Callable[[Training], Iterator[np.ndarray]] = take_steps,
+) -> Measurement:
+    """Pace, utilisation, host time and memory of the steps of train.py with these flags.
+
+    `take` takes the steps, and yields the rows of each.
+    """
+    data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary, lengths)
     untimed = UNTIMED_COMPILED_STEPS if "--compile" in flags else UNTIMED_STEPS
     with open_training(flags, data) as training:
         device = training.world.device
@@ -44,13 +52,13 @@ def measure_steps(setup: Setup, flags: list[str]) -> Measurement:
         training.warm_up()
         wait_for(device)
         warm_up_seconds = time.perf_counter() - begin
-        steps = take_steps(training)
+        steps = take(training)
         reset_peak(device)
         clock = Clock(setup.sizes.window_seconds, device, untimed)
         rows = np.concatenate(workbench.run_clock(training, steps, clock)[untimed:])
         result = clock.result()
-        lengths = training.sampler.lengths
-        flop = step_flop(training.model, lengths.source[rows], lengths.target[rows]).total
+        lengths_N = training.sampler.lengths.take(rows)
+        flop = step_flop(training.model, lengths_N.source, lengths_N.target).total
         gflops = flop / result["seconds"] / 1e9
         values = pace_values(result)
         values["MFU of measured peak %"] = 100 * gflops / peaks[precision(training)]
