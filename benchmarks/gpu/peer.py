@@ -17,9 +17,8 @@ from torch import nn
 
 from benchmarks.clock import Clock
 from benchmarks.gpu.case import Case, Measurement, Setup, require
-from benchmarks.gpu.steps import measure_steps, pace_values
+from benchmarks.gpu.steps import measure_steps, pace_values, random_data
 from benchmarks.machine import peak_mib, reset_peak
-from benchmarks.random_pairs import random_pairs
 from config import parse
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset
@@ -57,12 +56,14 @@ def train_peer(setup: Setup, flags: list[str]) -> Measurement:
     """Steps for the time of a window."""
     from benchmarks.trainers.pegasus import build_pegasus
 
-    config, device, vocabulary = parse(flags), torch.device(setup.device), setup.sizes.vocabulary
+    config, device = parse(flags), torch.device(setup.device)
     torch.manual_seed(0)
-    data = random_pairs(setup.sizes.pairs, vocabulary).train
+    data = random_data(setup, flags).train
     sentences = round(config.batches.batch_tokens / float((data.target.lengths + 1).mean()))
     positions = config.batches.seq_len
-    model: Any = build_pegasus(config.model, vocabulary, positions, use_cache=False)
+    model: Any = build_pegasus(
+        config.model, config.tokenizer.vocab_size, positions, use_cache=False
+    )
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
     reset_peak(device)

@@ -18,6 +18,8 @@ from benchmarks.gpu.record import Record
 from benchmarks.machine import matrix_peaks, peak_mib, reset_peak, wait_for
 from benchmarks.random_pairs import MULTI30K, Lengths, random_pairs
 from benchmarks.workbench import Training, open_training, precision, take_steps
+from config import parse
+from translate_ddp.data.dataset import PreparedData
 from translate_ddp.modeling.transformer import Transformer
 
 UNTIMED_STEPS = 5
@@ -43,7 +45,7 @@ def measure_steps(
 
     `take` takes the steps, and yields the rows of each.
     """
-    data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary, lengths)
+    data = random_data(setup, flags, lengths)
     untimed = UNTIMED_COMPILED_STEPS if "--compile" in flags else UNTIMED_STEPS
     with open_training(flags, data) as training:
         device = training.world.device
@@ -69,6 +71,11 @@ def measure_steps(
             values |= {"warm-up, s": warm_up_seconds} | graph_counts()
         raw = {"note": NOTE, "flags": flags, "precision": precision(training), "peaks": peaks}
         return Measurement(values, raw | result)
+
+
+def random_data(setup: Setup, flags: list[str], lengths: Lengths = MULTI30K) -> PreparedData:
+    """Pairs with the vocabulary of these flags of train.py."""
+    return random_pairs(setup.sizes.pairs, parse(flags).tokenizer.vocab_size, lengths)
 
 
 def pace_values(result: dict[str, Any]) -> Values:

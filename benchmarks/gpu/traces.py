@@ -9,8 +9,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.common import Values
 from benchmarks.gpu.case import Case, Measurement, Setup
+from benchmarks.gpu.steps import random_data
 from benchmarks.machine import wait_for
-from benchmarks.random_pairs import random_pairs
 from benchmarks.workbench import open_training, take_steps
 
 PRESETS = ("base", "medium")
@@ -30,8 +30,8 @@ def traces(setup: Setup) -> Iterator[Case]:
 
 
 def trace(setup: Setup, preset: str) -> Measurement:
-    data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
-    with open_training(setup.flags(preset), data) as training:
+    flags = setup.flags(preset)
+    with open_training(flags, random_data(setup, flags)) as training:
         device, steps = training.world.device, take_steps(training)
         training.warm_up()
 

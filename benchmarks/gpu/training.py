@@ -11,8 +11,8 @@ import torch
 
 from benchmarks.common import Values
 from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable, require
-from benchmarks.gpu.steps import measure_steps
-from benchmarks.random_pairs import EQUAL, LONG_TAIL, MULTI30K, random_pairs
+from benchmarks.gpu.steps import measure_steps, random_data
+from benchmarks.random_pairs import EQUAL, LONG_TAIL, MULTI30K
 from benchmarks.workbench import Training, open_training, take_step, take_steps
 
 LARGE = ("base", "big")
@@ -75,8 +75,8 @@ def waits(setup: Setup) -> Iterator[Case]:
 def count_waits(setup: Setup) -> Measurement:
     if setup.cpu:
         raise Unavailable("needs a GPU")
-    data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
-    with open_training(setup.flags("base"), data) as training:
+    flags = setup.flags("base")
+    with open_training(flags, random_data(setup, flags)) as training:
         training.warm_up()
         steps = take_steps(training)
         for _ in islice(steps, UNTIMED_STEPS):
