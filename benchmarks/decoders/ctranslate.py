@@ -28,6 +28,7 @@ class CTranslate(Decoder):
 def main() -> None:
     settings = read_settings(CTranslate, __doc__)
     task = Task.open(settings.work)
+    width, most = settings.beam_width, BATCH_ROWS // settings.beam_width
     translator = ctranslate2.Translator(
         str(converted(task)),
         device="cuda" if ctranslate2.get_cuda_device_count() else "cpu",
@@ -39,11 +40,7 @@ def main() -> None:
         settings,
         task.sources,
         lambda sources: translate(
-            translator,
-            sources,
-            settings.beam_width,
-            min(BATCH_ROWS // settings.beam_width, -(-len(sources) // settings.workers)),
-            task.limit,
+            translator, sources, width, min(most, -(-len(sources) // settings.workers)), task.limit
         ),
         arrangement=f"{settings.workers} x {settings.threads}",
     )

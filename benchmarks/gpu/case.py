@@ -45,7 +45,7 @@ class Sizes:
     sentences: int = 1_000  # to translate
 
 
-CPU_SIZES = Sizes(4_000, 0.2, 100)
+CPU_SIZES = Sizes(4_000, 0.2, 64)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ with its iterations.
 from collections.abc import Iterator
 from itertools import islice
 
-from benchmarks.common import as_flags
+from benchmarks.common import Values, as_flags
 from benchmarks.gpu.case import Case, Measurement, Setup
 from benchmarks.random_pairs import random_copies
 from benchmarks.workbench import open_training
@@ -59,6 +59,6 @@ def compared(losses: list[float], of_cpu: list[float], is_exact: bool) -> Measur
             f"losses differ from those of a CPU by up to {max(differences):.1e} "
             f"(allowed: {LARGEST_DIFFERENCE:.0e}): {losses} instead of {of_cpu}"
         )
-    values = {"first loss": losses[0], "last loss": losses[-1], "last on a CPU": of_cpu[-1]}
+    values: Values = {"first loss": losses[0], "last loss": losses[-1], "of a CPU": of_cpu[-1]}
     values["largest difference"] = f"{max(differences):.1e}"
     return Measurement(values, {"note": NOTE, "losses": losses, "of_cpu": of_cpu})

@@ -18,7 +18,6 @@ from benchmarks.common import Values
 from benchmarks.decoders.ours import translate
 from benchmarks.decoders.task import Decode, Ids, in_batches, limit_of, timed
 from benchmarks.gpu.case import Case, Measurement, Setup, require
-from benchmarks.gpu.peer import torch_defaults
 from benchmarks.random_pairs import random_copies
 from benchmarks.workbench import open_training, take_steps
 from config import parse
@@ -102,10 +101,8 @@ def theirs(session: Session, trained: Transformer, beam_width: int, size: int) -
     config, positions = parse(session.setup.flags("base")), limit_of(session.sources) + 1
     model: Any = convert(trained, config.model, config.tokenizer.vocab_size, positions)
     model.to(session.device, choose_dtype("auto", session.device)).eval()
-    with torch_defaults():
-        values, outputs = measure(
-            session.sources, lambda sources: generate(model, sources, beam_width), size
-        )
+    search: Decode = lambda sources: generate(model, sources, beam_width)  # noqa: E731
+    values, outputs = measure(session.sources, search, size)
     session.generated[beam_width, size] = float(values[PACE]), outputs
     return Measurement(values)
 
@@ -116,21 +113,15 @@ def ctranslate2(session: Session, trained: Transformer, beam_width: int, size: i
     from benchmarks.decoders import ctranslate
 
     config, limit = parse(session.setup.flags("base")), limit_of(session.sources)
-    names = ctranslate.words(range(config.tokenizer.vocab_size))
+    names, weights = ctranslate.words(range(config.tokenizer.vocab_size)), trained.state_dict()
+    precision, device = "float32" if session.setup.cpu else "float16", session.setup.device
     with tempfile.TemporaryDirectory() as folder:
-        weights = trained.state_dict()
         ctranslate.write_model(Path(folder), weights, config.model, names, limit + 1)
-        translator = ctranslate.ctranslate2.Translator(
-            folder,
-            device=session.setup.device,
-            compute_type="float32" if session.setup.cpu else "float16",
-        )
-    values, _ = measure(
-        session.sources,
-        lambda sources: ctranslate.translate(translator, sources, beam_width, size, limit),
-        len(session.sources),
+        engine = ctranslate.ctranslate2.Translator(folder, device=device, compute_type=precision)
+    search: Decode = lambda sources: ctranslate.translate(  # noqa: E731
+        engine, sources, beam_width, size, limit
     )
-    return Measurement(values)
+    return Measurement(measure(session.sources, search, len(session.sources))[0])
 
 
 def measure(sources: Ids, search: Decode, size: int) -> tuple[Values, Ids]:
@@ -148,7 +139,7 @@ def measure(sources: Ids, search: Decode, size: int) -> tuple[Values, Ids]:
 
 
 GPU_TOKENS = 12_500  # of a step
-GPU_SECONDS, CPU_SECONDS = 30.0, 4.0  # at most
+GPU_SECONDS, CPU_SECONDS = 30.0, 5.0  # at most
 STEPS_BETWEEN_CHECKS = 50
 CHECKED = 64  # held-out sentences
 GOOD_SHARE = 0.98  # of them copied: training ends
@@ -169,10 +160,10 @@ def train_to_copy(setup: Setup) -> tuple[Transformer, Ids, Values]:
         [row.tolist() for row in random_copies(count, words, vocabulary, seed).train.source]
         for count, seed in ((CHECKED, CHECKED_SEED), (setup.sizes.sentences, TRANSLATED_SEED))
     )
-    begin, copied = time.monotonic(), 0.0
     limit = CPU_SECONDS if setup.cpu else GPU_SECONDS
     with open_training(flags, data) as training:
         steps, model = take_steps(training), training.model
+        begin, copied = time.monotonic(), 0.0
         while copied < GOOD_SHARE and time.monotonic() - begin < limit:
             for _ in islice(steps, STEPS_BETWEEN_CHECKS):
                 pass

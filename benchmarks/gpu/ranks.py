@@ -3,6 +3,7 @@
 Executed as a module, it measures the pace on the ranks of its torchrun.
 """
 
+import itertools
 import json
 import math
 import os
@@ -21,13 +22,13 @@ from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable
 from benchmarks.gpu.steps import UNTIMED_STEPS, random_data
 from benchmarks.rounds import run_once
 from benchmarks.workbench import open_training, run_clock, take_steps
-from translate_ddp.run_record import METRICS_FILE, STATUS_FILE
+from translate_ddp.run_record import STATUS_FILE
 from translate_ddp.runtime.fault_injection import VARIABLE, Fault
 from translate_ddp.runtime.world import open_world
 from translate_ddp.settings import DistributedConfig
+from translate_ddp.training.logbook import read_records
 
 TOKENS = (3_000, 25_000)  # a step and rank
-OPTIMIZERS = ("adamw", "muon")
 KILLED_STEP = 25
 PAIRS, WORDS = 10_000, 12  # of random numbers, more than the steps take
 RUN = {"max_steps": 30, "save_every": 10, "log_every": 1, "validation": 20}
@@ -51,33 +52,30 @@ def ranks(setup: Setup) -> Iterator[Case]:
 
 
 def scaling(setup: Setup, size: int, of_one: dict[str, float]) -> Measurement:
-    found = run_once(module_command("gpu.ranks", {}, size), setup.left())
-    paces = {name: found[name]["target_tokens_per_second"] for name in found["names"]}
+    paces = run_once(module_command("gpu.ranks", {}, size), setup.left())
+    paces.pop("peak_rss_mib")
     if size == 1:
         of_one.update(paces)
-    values: Values = {
-        name: f"{pace:,.0f} ({pace / size / of_one.get(name, math.nan):.0%})"
-        for name, pace in paces.items()
-    }
-    return Measurement(values, {"note": NOTE, "table": "scaling"} | found)
+    shares = {name: pace / size / of_one.get(name, math.nan) for name, pace in paces.items()}
+    values: Values = {name: f"{pace:,.0f} ({shares[name]:.0%})" for name, pace in paces.items()}
+    return Measurement(values, {"note": NOTE, "table": "scaling", "paces": paces})
 
 
 def main() -> None:
     """Measure each configuration on the ranks of this torchrun; rank 0 prints them as JSON."""
     setup = Setup(not torch.cuda.is_available(), math.inf, Path())
-    found: dict[str, Any] = {}
+    paces: dict[str, float] = {}
     with open_world(DistributedConfig()) as world:
-        for optimizer in OPTIMIZERS:
-            for tokens in TOKENS:
-                batch_tokens = world.size * setup.tokens(tokens)
-                flags = setup.flags("base", batch_tokens=batch_tokens, optimizer=optimizer)
-                with open_training(flags, random_data(setup, flags), world) as training:
-                    training.warm_up()
-                    clock = Clock(setup.sizes.window_seconds, world.device, UNTIMED_STEPS)
-                    run_clock(training, take_steps(training), clock)
-                found[f"{optimizer}, {setup.tokens(tokens):,}"] = clock.result()
+        for optimizer, on_gpu in itertools.product(("adamw", "muon"), TOKENS):
+            tokens = setup.tokens(on_gpu)
+            flags = setup.flags("base", batch_tokens=world.size * tokens, optimizer=optimizer)
+            with open_training(flags, random_data(setup, flags), world) as training:
+                training.warm_up()
+                clock = Clock(setup.sizes.window_seconds, world.device, UNTIMED_STEPS)
+                run_clock(training, take_steps(training), clock)
+            paces[f"{optimizer}, {tokens:,}"] = clock.result()["target_tokens_per_second"]
         if world.is_main:
-            print(json.dumps(found | {"names": list(found)}))
+            print(json.dumps(paces))
 
 
 def kill_and_resume(setup: Setup, count: int) -> Measurement:
@@ -96,12 +94,8 @@ def kill_and_resume(setup: Setup, count: int) -> Measurement:
     difference = max(abs(after[step] - loss) / loss for step, loss in before.items())
     if not difference <= LARGEST_DIFFERENCE or len(after) != RUN["max_steps"]:
         raise Failed(f"the losses were {before}, and after the resume {after}")
-    values: Values = {
-        "ranks": count,
-        "ended with": killed["reason"].partition(". ")[0],
-        "last step before": max(before),
-        "largest difference after": f"{difference:.1e}",
-    }
+    values: Values = {"ranks": count, "ended with": killed["reason"].partition(". ")[0]}
+    values["largest difference of losses"] = f"{difference:.1e}"
     return Measurement(values, {"table": "resume", "killed": killed, "resumed": resumed})
 
 
@@ -114,11 +108,9 @@ def train(
     with suppress(Failed):  # its output is no JSON; STATUS.json has how it ended
         command = [*python(count), "train.py", *flags]
         run_once(command, setup.left() - 10, os.environ | OFFLINE | fault)
-    status = (folder / "run" / STATUS_FILE).read_text(encoding="utf-8")
-    lines = (folder / "run" / METRICS_FILE).read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
-    losses = {r["step"]: r["train/loss"] for r in records if "train/loss" in r}
-    return json.loads(status), losses
+    status = json.loads((folder / "run" / STATUS_FILE).read_text(encoding="utf-8"))
+    records = read_records(folder / "run", int(RUN["max_steps"]))
+    return status, {step: r["train/loss"] for step, r in records if "train/loss" in r}
 
 
 if __name__ == "__main__":

@@ -25,13 +25,11 @@ from translate_ddp.modeling.transformer import Transformer
 UNTIMED_STEPS = 5
 UNTIMED_COMPILED_STEPS = 25  # during which graphs for further shapes are compiled
 LAUNCHED_STEPS = 7
-FEW_SENTENCES = 8
 NOTE = (
     "Target tokens are real tokens, without padding; MFU (model FLOP utilisation) counts the "
     "operations of real tokens on both sides, by `step_flop`. *host ms* is the time in "
     "which the Python thread launches a step on an idle device without waiting for it, unless the "
-    "launch queue is full; *host ms, 8 sentences* is the same for a step that is too small to fill "
-    "the queue. *waited ms* is the launch of a step and the wait for its end."
+    "launch queue is full."
 )
 
 
@@ -66,7 +64,8 @@ def measure_steps(
         values["MFU of measured peak %"] = 100 * gflops / peaks[precision(training)]
         if not setup.cpu and (tflops := data_sheet_tflops(torch.cuda.get_device_name())):
             values["MFU of data sheet %"] = gflops / 10 / tflops
-        values |= host_time(training, steps) | {"peak GiB": peak_mib(device) / 1024}
+        values["host ms"] = 1e3 * launch_seconds(device, steps)
+        values["peak GiB"] = peak_mib(device) / 1024
         if "--compile" in flags:
             values |= {"warm-up, s": warm_up_seconds} | graph_counts()
         raw = {"note": NOTE, "flags": flags, "precision": precision(training), "peaks": peaks}
@@ -87,26 +86,15 @@ def pace_values(result: dict[str, Any]) -> Values:
     }
 
 
-def host_time(training: Training, steps: Iterator[np.ndarray]) -> Values:
-    """Median time to launch a step, and to launch it and wait for its end."""
-    device = training.world.device
-    few_step = training.loader.prepare([training.sampler.plan[0][:FEW_SENTENCES]])
-    launched, waited, few = [], [], []
+def launch_seconds(device: torch.device, steps: Iterator[np.ndarray]) -> float:
+    """Median time to launch a step."""
+    launched = []
     for _ in range(LAUNCHED_STEPS):
         wait_for(device)
         begin = time.perf_counter()
         next(steps)
         launched.append(time.perf_counter() - begin)
-        wait_for(device)
-        waited.append(time.perf_counter() - begin)
-        begin = time.perf_counter()
-        workbench.take_step(training, few_step)
-        few.append(time.perf_counter() - begin)
-    return {
-        "waited ms": 1e3 * statistics.median(waited),
-        "host ms": 1e3 * statistics.median(launched),
-        f"host ms, {FEW_SENTENCES} sentences": 1e3 * statistics.median(few),
-    }
+    return statistics.median(launched)
 
 
 def graph_counts() -> Values:

@@ -1,6 +1,5 @@
 """What the device does in a few steps, by torch.profiler; the traces are kept."""
 
-import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -10,12 +9,11 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.common import Values
 from benchmarks.gpu.case import Case, Measurement, Setup
 from benchmarks.gpu.steps import random_data
-from benchmarks.machine import wait_for
+from benchmarks.machine import seconds_of, wait_for
 from benchmarks.workbench import open_training, take_steps
 
 PRESETS = ("base", "medium")
 STEPS = 3
-UNTIMED_STEPS = 5
 LISTED = 6  # operations
 NOTE = (
     f"{STEPS} steps; *step ms* is without the profiler. The device is *busy* while a kernel or a "
@@ -32,23 +30,14 @@ def traces(setup: Setup) -> Iterator[Case]:
 def trace(setup: Setup, preset: str) -> Measurement:
     flags = setup.flags(preset)
     with open_training(flags, random_data(setup, flags)) as training:
-        device, steps = training.world.device, take_steps(training)
         training.warm_up()
-
-        def take(count: int) -> float:
-            """Milliseconds of these steps."""
-            wait_for(device)
-            begin = time.perf_counter()
-            for _ in islice(steps, count):
-                pass
-            wait_for(device)
-            return 1e3 * (time.perf_counter() - begin)
-
-        take(UNTIMED_STEPS)
-        values: Values = {"step ms": take(STEPS) / STEPS}
+        device, steps = training.world.device, take_steps(training)
+        take = lambda: list(islice(steps, STEPS))  # noqa: E731
+        values: Values = {"step ms": 1e3 * seconds_of(take, device) / STEPS}
         activities = [ProfilerActivity.CPU, *([] if setup.cpu else [ProfilerActivity.CUDA])]
         with profile(activities=activities) as profiler:
-            take(STEPS)
+            take()
+            wait_for(device)
     profiler.export_chrome_trace(str(setup.folder / f"trace_{preset}.json.gz"))
     return Measurement(values | values_of(profiler, device.type), {"note": NOTE})
 
