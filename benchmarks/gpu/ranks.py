@@ -91,11 +91,12 @@ def kill_and_resume(setup: Setup, count: int) -> Measurement:
         resumed, after = train(setup, Path(name), count, {})
     if (killed["state"], resumed["state"]) != ("failed", "finished"):
         raise Failed(f"{killed} and then {resumed}, instead of failed and finished")
-    difference = max(abs(after[step] - loss) / loss for step, loss in before.items())
-    if not difference <= LARGEST_DIFFERENCE or len(after) != RUN["max_steps"]:
+    differences = [abs(after[step] - loss) / loss for step, loss in before.items()]
+    is_equal = all(difference <= LARGEST_DIFFERENCE for difference in differences)
+    if not is_equal or len(after) != RUN["max_steps"]:
         raise Failed(f"the losses were {before}, and after the resume {after}")
     values: Values = {"ranks": count, "ended with": killed["reason"].partition(". ")[0]}
-    values["largest difference of losses"] = f"{difference:.1e}"
+    values["largest difference of losses"] = f"{max(differences):.1e}"
     return Measurement(values, {"table": "resume", "killed": killed, "resumed": resumed})
 
 
