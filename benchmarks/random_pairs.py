@@ -1,14 +1,28 @@
 """Pairs of random ids as training data without preparation."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS, Tokenizer
 
-# Lengths of Multi30k with a joint vocabulary, end markers included. The correlation is 0.86.
-SHORTEST, LONGEST = 3, 45
-MEAN_SOURCE, DEVIATION = 15.3, 4.5
 TARGET_RATIO, RATIO_DEVIATION = 15.8 / 15.3, 0.17
+
+
+class Lengths(NamedTuple):
+    """Lengths of sources in tokens, end markers included; targets are a little longer."""
+
+    mean: float
+    deviation: float
+    shortest: int
+    longest: int
+
+
+# Of Multi30k with a joint vocabulary; the sides have a correlation of 0.86.
+MULTI30K = Lengths(15.3, 4.5, 3, 45)
+LONG_TAIL = Lengths(28, 18, 3, 250)  # about those of the news of WMT
+EQUAL = Lengths(16, 1, 16, 16)  # no padding
 
 
 class Vocabulary(Tokenizer):
@@ -21,11 +35,11 @@ class Vocabulary(Tokenizer):
         return self.size
 
 
-def random_pairs(count: int, vocabulary: int) -> PreparedData:
-    """Pairs of independent sides, as long as real sentences."""
+def random_pairs(count: int, vocabulary: int, lengths: Lengths = MULTI30K) -> PreparedData:
+    """Pairs of independent sides with these lengths."""
     random = np.random.default_rng(0)
-    lengths = _real_lengths(count, random)
-    source, target = (_rows(lengths_N, vocabulary, random) for lengths_N in lengths)
+    sides = _draw(lengths, count, random)
+    source, target = (_rows(lengths_N, vocabulary, random) for lengths_N in sides)
     return _training_data(source, target, vocabulary)
 
 
@@ -36,17 +50,17 @@ def random_copies(count: int, words: int, vocabulary: int, seed: int = 0) -> Pre
     are as large as otherwise.
     """
     random = np.random.default_rng(seed)
-    rows = _rows(_real_lengths(count, random)[0], len(SPECIAL_TOKENS) + words, random)
+    rows = _rows(_draw(MULTI30K, count, random)[0], len(SPECIAL_TOKENS) + words, random)
     return _training_data(rows, rows, vocabulary)
 
 
-def _real_lengths(count: int, random: np.random.Generator) -> list[np.ndarray]:
+def _draw(lengths: Lengths, count: int, random: np.random.Generator) -> list[np.ndarray]:
     """Source and target lengths: gamma-distributed, and that times a normal ratio."""
-    shape = (MEAN_SOURCE / DEVIATION) ** 2
-    source_N = random.gamma(shape, MEAN_SOURCE / shape, count)
+    shape = (lengths.mean / lengths.deviation) ** 2
+    source_N = random.gamma(shape, lengths.mean / shape, count)
     target_N = source_N * random.normal(TARGET_RATIO, RATIO_DEVIATION, count)
     return [
-        np.clip(np.rint(lengths_N), SHORTEST, LONGEST).astype(np.int64)
+        np.clip(np.rint(lengths_N), lengths.shortest, lengths.longest).astype(np.int64)
         for lengths_N in (source_N, target_N)
     ]
 

@@ -7,7 +7,7 @@ run does between steps is missing: validation, checkpoints and progress bar.
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from translate_ddp.data.preparation import prepare
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.launch import is_first_process
 from translate_ddp.runtime.world import World, open_world
+from translate_ddp.training import run_info
 from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.run import build_loader, build_model, build_step, prepare_data
 from translate_ddp.training.state import Position
@@ -61,17 +62,20 @@ class Training:
 
 
 @contextmanager
-def open_training(flags: Sequence[str], data: PreparedData | None = None) -> Iterator[Training]:
+def open_training(
+    flags: Sequence[str], data: PreparedData | None = None, joined: World | None = None
+) -> Iterator[Training]:
     """A new model with the configuration of these flags of train.py, before its warm-up pass.
 
     `data` replaces the corpus of the flags. That corpus is prepared in a temporary folder unless
-    the flags contain `--model_folder`.
+    the flags contain `--model_folder`. `joined` is a world that is open already: `World()` trains
+    on the CPU.
     """
     with tempfile.TemporaryDirectory() as folder:
         prints = is_first_process(os.environ)
         # Perturbed steps have more tokens than `run_clock` counts, and need the corpus's tokenizer.
         config = parse(["--model_folder", folder, "--no_perturb", *flags], prints=prints)
-        with open_world(config.distributed) as world:
+        with nullcontext(joined) if joined else open_world(config.distributed) as world:
             prepared = Path(config.checkpoint.model_folder) / "data"
             data = data or prepare_data(config, prepared, world)
             model = build_model(config, data, world)
@@ -87,7 +91,7 @@ def open_training(flags: Sequence[str], data: PreparedData | None = None) -> Ite
 
 
 def precision(training: Training) -> str:
-    return "bf16" if training.model.dtype == torch.bfloat16 else "fp32"
+    return run_info.precision(training.model)
 
 
 def take_steps(training: Training) -> Iterator[np.ndarray]:

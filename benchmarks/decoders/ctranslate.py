@@ -28,6 +28,7 @@ class CTranslate(Decoder):
 def main() -> None:
     settings = read_settings(CTranslate, __doc__)
     task = Task.open(settings.work)
+    width, most = settings.beam_width, BATCH_ROWS // settings.beam_width
     translator = ctranslate2.Translator(
         str(converted(task)),
         device="cuda" if ctranslate2.get_cuda_device_count() else "cpu",
@@ -38,7 +39,9 @@ def main() -> None:
     time_decoding(
         settings,
         task.sources,
-        lambda sources: translate(translator, sources, settings, task.limit),
+        lambda sources: translate(
+            translator, sources, width, min(most, -(-len(sources) // settings.workers)), task.limit
+        ),
         arrangement=f"{settings.workers} x {settings.threads}",
     )
 
@@ -59,14 +62,14 @@ def converted(task: Task) -> Path:
 
 
 def translate(
-    translator: ctranslate2.Translator, sources: Ids, settings: CTranslate, limit: int
+    translator: ctranslate2.Translator, sources: Ids, beam_width: int, sentences: int, limit: int
 ) -> Ids:
-    per_worker = -(-len(sources) // settings.workers)
+    """Translations in batches of so many sentences."""
     # It sorts by length. All sentences have the limit of the longest source.
     results = translator.translate_batch(
         [words(ids) for ids in sources],  # the model appends the end marker
-        max_batch_size=min(BATCH_ROWS // settings.beam_width, per_worker),
-        beam_size=settings.beam_width,
+        max_batch_size=sentences,
+        beam_size=beam_width,
         length_penalty=SearchConfig.length_penalty,
         max_input_length=0,
         min_decoding_length=0,

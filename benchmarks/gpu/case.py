@@ -8,23 +8,32 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.common import Values, as_flags
+from benchmarks.random_pairs import EQUAL
+from translate_ddp.presets import PRESETS
 
 CPU_SHAPE = {"d_model": 64, "num_heads": 4, "d_ff": 128, "seq_len": 64}
-CPU_SHAPE |= {"num_encoder_layers": 1, "num_decoder_layers": 1}
+CPU_SHAPE |= {"num_encoder_layers": 1, "num_decoder_layers": 1, "vocab_size": 500}
 CPU_TOKENS_DIVISOR = 40  # a step of 25,000 tokens has 625 on a CPU
-STEP_TOKENS = 25_000  # the target tokens of a step of base and big
 
-PartName = Literal["facts", "training", "sweep", "peer", "decoding", "waits", "compiled"]
+# fmt: off
+PartName = Literal[
+    "facts", "correctness", "traces", "sweep", "training", "compiled", "ranks", "waits",
+    "decoding", "peer",
+]
+# fmt: on
 # In the order in which they run: short and informative parts first. The title in the report, the
 # seconds that must be left for the part to start, and those after which it is stopped.
 PARTS: dict[PartName, tuple[str, float, float]] = {
     "facts": ("The device", 5, 60),
-    "training": ("Training steps", 20, 120),
-    "sweep": ("Tokens a step", 15, 90),
-    "peer": ("Training beside transformers", 20, 90),
-    "decoding": ("Decoding beside transformers", 30, 150),
+    "correctness": ("Losses beside those of a CPU", 10, 90),
+    "traces": ("Where the time of a step goes", 15, 90),
+    "sweep": ("One micro-batch a step", 15, 120),
+    "training": ("Training steps of the presets", 20, 120),
+    "compiled": ("Compiled training steps", 60, 240),
+    "ranks": ("Several GPUs", 40, 240),
     "waits": ("Host waits in a training step", 10, 60),
-    "compiled": ("Compiled training steps", 60, 300),
+    "decoding": ("Decoding beside transformers and CTranslate2", 30, 150),
+    "peer": ("Training beside transformers", 20, 90),
 }
 Status = Literal["done", "failed", "missing", "needs a GPU", "out of memory", "skipped"]
 
@@ -32,12 +41,11 @@ Status = Literal["done", "failed", "missing", "needs a GPU", "out of memory", "s
 @dataclass(frozen=True)
 class Sizes:
     pairs: int = 400_000
-    vocabulary: int = 32_000
-    window_seconds: float = 5.0
+    window_seconds: float = 4.0
     sentences: int = 1_000  # to translate
 
 
-CPU_SIZES = Sizes(4_000, 500, 0.4, 200)
+CPU_SIZES = Sizes(4_000, 0.2, 64)
 
 
 @dataclass(frozen=True)
@@ -57,13 +65,17 @@ class Setup:
         return CPU_SIZES if self.cpu else Sizes()
 
     def tokens(self, on_gpu: int) -> int:
-        return max(128, on_gpu // CPU_TOKENS_DIVISOR) if self.cpu else on_gpu
+        """These tokens, on a CPU fewer; a multiple of the length of equal sentences."""
+        tokens = max(128, on_gpu // CPU_TOKENS_DIVISOR) if self.cpu else on_gpu
+        return tokens - tokens % EQUAL.longest
 
-    def flags(self, preset: str, tokens: int = STEP_TOKENS) -> list[str]:
-        """Flags of train.py for the preset and steps, and micro-batches, of so many tokens."""
-        flags: dict[str, Any] = {"preset": preset} | (CPU_SHAPE if self.cpu else {})
-        flags |= {"batch_tokens": self.tokens(tokens), "max_tokens": self.tokens(tokens)}
-        return as_flags(flags)
+    def flags(self, preset: str, **further: Any) -> list[str]:
+        """Flags of train.py for the preset, with `further` settings."""
+        flags: dict[str, Any] = {"preset": preset}
+        if self.cpu:
+            tokens = self.tokens(PRESETS[preset]["batch_tokens"])
+            flags |= CPU_SHAPE | {"batch_tokens": tokens}
+        return as_flags(flags | further)
 
     def left(self) -> float:
         """Seconds until the time limit of the part."""

@@ -1,13 +1,15 @@
-"""Greedy and beam search beside `generate` of transformers, with the same weights in bf16.
+"""Greedy and beam search beside transformers in bf16 and CTranslate2 in fp16, with equal weights.
 
 The model has the base preset's shape and is trained for some seconds to copy its source, because
 random weights never produce the end marker. Its sources have the lengths of real sentences.
 """
 
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +18,6 @@ from benchmarks.common import Values
 from benchmarks.decoders.ours import translate
 from benchmarks.decoders.task import Decode, Ids, in_batches, limit_of, timed
 from benchmarks.gpu.case import Case, Measurement, Setup, require
-from benchmarks.gpu.peer import torch_defaults
 from benchmarks.random_pairs import random_copies
 from benchmarks.workbench import open_training, take_steps
 from config import parse
@@ -59,6 +60,8 @@ def decoding(setup: Setup) -> Iterator[Case]:
         for size in BATCH_SENTENCES:
             name = f"generate, {search}, {size} sentences"
             yield Case(name, lambda w=width, s=size: theirs(session, model, w, s), 8)
+            name = f"CTranslate2, {search}, {size} sentences"
+            yield Case(name, lambda w=width, s=size: ctranslate2(session, model, w, s), 8)
         for size in (*BATCH_SENTENCES, 0):
             name = f"translate_ddp, {search}, {f'{size} sentences' if size else 'own batches'}"
             yield Case(name, lambda w=width, s=size: ours(session, model, w, s))
@@ -95,15 +98,30 @@ def theirs(session: Session, trained: Transformer, beam_width: int, size: int) -
     from benchmarks.decoders.generate import generate
     from benchmarks.trainers.pegasus import convert
 
-    shape, vocabulary = parse(session.setup.flags("base")).model, session.setup.sizes.vocabulary
-    model: Any = convert(trained, shape, vocabulary, limit_of(session.sources) + 1)
+    config, positions = parse(session.setup.flags("base")), limit_of(session.sources) + 1
+    model: Any = convert(trained, config.model, config.tokenizer.vocab_size, positions)
     model.to(session.device, choose_dtype("auto", session.device)).eval()
-    with torch_defaults():
-        values, outputs = measure(
-            session.sources, lambda sources: generate(model, sources, beam_width), size
-        )
+    search: Decode = lambda sources: generate(model, sources, beam_width)  # noqa: E731
+    values, outputs = measure(session.sources, search, size)
     session.generated[beam_width, size] = float(values[PACE]), outputs
     return Measurement(values)
+
+
+def ctranslate2(session: Session, trained: Transformer, beam_width: int, size: int) -> Measurement:
+    """CTranslate2 in batches of `size` sentences."""
+    require("ctranslate2")
+    from benchmarks.decoders import ctranslate
+
+    config, limit = parse(session.setup.flags("base")), limit_of(session.sources)
+    names, weights = ctranslate.words(range(config.tokenizer.vocab_size)), trained.state_dict()
+    precision, device = "float32" if session.setup.cpu else "float16", session.setup.device
+    with tempfile.TemporaryDirectory() as folder:
+        ctranslate.write_model(Path(folder), weights, config.model, names, limit + 1)
+        engine = ctranslate.ctranslate2.Translator(folder, device=device, compute_type=precision)
+    search: Decode = lambda sources: ctranslate.translate(  # noqa: E731
+        engine, sources, beam_width, size, limit
+    )
+    return Measurement(measure(session.sources, search, len(session.sources))[0])
 
 
 def measure(sources: Ids, search: Decode, size: int) -> tuple[Values, Ids]:
@@ -121,7 +139,7 @@ def measure(sources: Ids, search: Decode, size: int) -> tuple[Values, Ids]:
 
 
 GPU_TOKENS = 12_500  # of a step
-GPU_SECONDS, CPU_SECONDS = 40.0, 8.0  # at most
+GPU_SECONDS, CPU_SECONDS = 30.0, 5.0  # at most
 STEPS_BETWEEN_CHECKS = 50
 CHECKED = 64  # held-out sentences
 GOOD_SHARE = 0.98  # of them copied: training ends
@@ -134,17 +152,18 @@ def train_to_copy(setup: Setup) -> tuple[Transformer, Ids, Values]:
 
     Training ends when nearly all held-out sentences are copied or the time limit is reached.
     """
-    words, vocabulary = 50 if setup.cpu else 1_000, setup.sizes.vocabulary
+    flags = setup.flags("base", batch_tokens=setup.tokens(GPU_TOKENS))
+    flags += [*SCHEDULE, "--lr", "5e-3" if setup.cpu else "1e-3"]
+    words, vocabulary = 50 if setup.cpu else 1_000, parse(flags).tokenizer.vocab_size
     data = random_copies(setup.sizes.pairs, words, vocabulary)
     checked, sources = (
         [row.tolist() for row in random_copies(count, words, vocabulary, seed).train.source]
         for count, seed in ((CHECKED, CHECKED_SEED), (setup.sizes.sentences, TRANSLATED_SEED))
     )
-    begin, copied = time.monotonic(), 0.0
     limit = CPU_SECONDS if setup.cpu else GPU_SECONDS
-    flags = [*setup.flags("base", GPU_TOKENS), *SCHEDULE, "--lr", "5e-3" if setup.cpu else "1e-3"]
     with open_training(flags, data) as training:
         steps, model = take_steps(training), training.model
+        begin, copied = time.monotonic(), 0.0
         while copied < GOOD_SHARE and time.monotonic() - begin < limit:
             for _ in islice(steps, STEPS_BETWEEN_CHECKS):
                 pass

@@ -7,7 +7,6 @@ autocast, fused AdamW, gradients clipped at a norm of 1, the library's default a
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,8 @@ from torch import nn
 
 from benchmarks.clock import Clock
 from benchmarks.gpu.case import Case, Measurement, Setup, require
-from benchmarks.gpu.steps import measure_steps, pace_values
+from benchmarks.gpu.steps import measure_steps, pace_values, random_data
 from benchmarks.machine import peak_mib, reset_peak
-from benchmarks.random_pairs import random_pairs
 from config import parse
 from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset
@@ -33,36 +31,38 @@ PACE = "target tokens/s"
 
 def peer(setup: Setup) -> Iterator[Case]:
     flags = setup.flags("base")
-    paces: dict[str, float] = {}
-
-    def ours() -> Measurement:
-        found = measure_steps(setup, flags)
-        paces["ours"] = float(found.values[PACE])
-        keep = (PACE, "step ms", "padding %", "peak GiB")
-        return Measurement({name: found.values[name] for name in keep})
+    paces: list[float] = []
 
     def theirs() -> Measurement:
         require("transformers")
-        with torch_defaults():
-            found = train_peer(setup, flags)
-        if "ours" in paces:
-            found.values["ours / peer"] = paces["ours"] / float(found.values[PACE])
+        found = train_peer(setup, flags)
+        paces.append(float(found.values[PACE]))
         return found
 
-    yield Case("translate_ddp", ours, 8)
+    def ours() -> Measurement:
+        found = measure_steps(setup, flags).values
+        values = {name: found[name] for name in (PACE, "step ms", "padding %", "peak GiB")}
+        if paces:
+            values["x peer"] = float(found[PACE]) / paces[0]
+        return Measurement(values)
+
+    # First: ours changes torch's choice of kernels in this process.
     yield Case("transformers Pegasus, plain loop", theirs, 12)
+    yield Case("translate_ddp", ours, 8)
 
 
 def train_peer(setup: Setup, flags: list[str]) -> Measurement:
     """Steps for the time of a window."""
     from benchmarks.trainers.pegasus import build_pegasus
 
-    config, device, vocabulary = parse(flags), torch.device(setup.device), setup.sizes.vocabulary
+    config, device = parse(flags), torch.device(setup.device)
     torch.manual_seed(0)
-    data = random_pairs(setup.sizes.pairs, vocabulary).train
+    data = random_data(setup, flags).train
     sentences = round(config.batches.batch_tokens / float((data.target.lengths + 1).mean()))
     positions = config.batches.seq_len
-    model: Any = build_pegasus(config.model, vocabulary, positions, use_cache=False)
+    model: Any = build_pegasus(
+        config.model, config.tokenizer.vocab_size, positions, use_cache=False
+    )
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
     reset_peak(device)
@@ -115,30 +115,3 @@ def step(model: Any, optimizer: torch.optim.Optimizer, on_host: Batch, smoothing
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad()
-
-
-def current() -> tuple[str, bool, bool]:
-    """The settings that `fix_cuda_kernels` of the project changes."""
-    cuda = torch.backends.cuda
-    reduction = bool(cuda.matmul.allow_bf16_reduced_precision_reduction)
-    return torch.get_float32_matmul_precision(), reduction, cuda.cudnn_sdp_enabled()
-
-
-DEFAULTS = current()  # imported before a part opens a trainer
-
-
-def choose(precision: str, reduction: bool, cudnn_sdp: bool) -> None:
-    torch.set_float32_matmul_precision(precision)
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = reduction
-    torch.backends.cuda.enable_cudnn_sdp(cudnn_sdp)
-
-
-@contextmanager
-def torch_defaults() -> Iterator[None]:
-    """Use the default settings within the block."""
-    before = current()
-    choose(*DEFAULTS)
-    try:
-        yield
-    finally:
-        choose(*before)

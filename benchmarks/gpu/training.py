@@ -1,4 +1,4 @@
-"""Training steps of the presets for GPUs: eager, with several step sizes, and compiled."""
+"""Training steps: with one micro-batch of several sizes, of the presets, and compiled."""
 
 import collections
 import os
@@ -6,35 +6,53 @@ import warnings
 from collections.abc import Iterator
 from itertools import islice
 
+import numpy as np
 import torch
 
 from benchmarks.common import Values
 from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable, require
-from benchmarks.gpu.steps import measure_steps
-from benchmarks.random_pairs import random_pairs
-from benchmarks.workbench import open_training, take_steps
+from benchmarks.gpu.steps import measure_steps, random_data
+from benchmarks.random_pairs import EQUAL, LONG_TAIL, MULTI30K
+from benchmarks.workbench import Training, open_training, take_step, take_steps
 
-PRESETS = ("base", "big")
-SWEEP_TOKENS = (8_000, 25_000, 50_000, 100_000)
-
-
-def training(setup: Setup) -> Iterator[Case]:
-    for preset in PRESETS:
-        flags = setup.flags(preset)
-        yield Case(f"{preset}, eager", lambda flags=flags: measure_steps(setup, flags), 10)
+LARGE = ("base", "big")
+SWEEP = [("base", 1024 * size) for size in (2, 4, 8, 16, 32)]
+SWEEP += [("big", 1024 * size) for size in (8, 16)]
 
 
 def sweep(setup: Setup) -> Iterator[Case]:
-    """Steps of several sizes, until memory is full."""
-    for tokens in SWEEP_TOKENS:
-        flags = setup.flags("base", tokens)
-        name = f"base, {setup.tokens(tokens):,} tokens"
-        yield Case(name, lambda flags=flags: measure_steps(setup, flags), 8)
+    """Where the time of a step begins to grow with its size, launches no longer take longest."""
+    for preset, on_gpu in SWEEP:
+        tokens = setup.tokens(on_gpu)
+        flags = setup.flags(preset, batch_tokens=tokens, max_tokens=tokens)
+        run = lambda flags=flags: measure_steps(setup, flags, EQUAL, one_micro_batch)  # noqa: E731
+        yield Case(f"{preset}, {tokens:,} target positions", run, 8)
+
+
+def one_micro_batch(training: Training) -> Iterator[np.ndarray]:
+    """Take steps of one micro-batch each, with `batch_tokens` target positions, without end."""
+    tokens = training.config.batches.batch_tokens
+    step = training.loader.prepare([np.arange(tokens // EQUAL.longest)])
+    shapes = [batch.target_BT.shape for batch in step.micro_batches]
+    assert shapes == [(tokens // EQUAL.longest, EQUAL.longest)], shapes
+    while True:
+        take_step(training, step)
+        yield step.rows
+
+
+def training(setup: Setup) -> Iterator[Case]:
+    """Each preset with its own tokens a step; the large ones with longer sentences, too."""
+    long_tail = LONG_TAIL._replace(longest=60) if setup.cpu else LONG_TAIL
+    cases = [(preset, MULTI30K) for preset in ("small", "medium", *LARGE)]
+    for preset, lengths in cases + [(preset, long_tail) for preset in LARGE]:
+        flags, sentences = setup.flags(preset), f"{lengths.mean:g} tokens a sentence"
+        run = lambda flags=flags, lengths=lengths: measure_steps(setup, flags, lengths)  # noqa: E731
+        yield Case(f"{preset}, {sentences}", run, 10)
 
 
 def compiled(setup: Setup) -> Iterator[Case]:
-    """The same presets with `--compile`; the warm-up includes compilation."""
-    for preset in PRESETS:
+    """The large presets with `--compile`; the warm-up includes compilation."""
+    for preset in LARGE:
         flags = [*setup.flags(preset), "--compile"]
         yield Case(f"{preset}, compiled", lambda flags=flags: measure_compiled(setup, flags), 60)
 
@@ -57,8 +75,8 @@ def waits(setup: Setup) -> Iterator[Case]:
 def count_waits(setup: Setup) -> Measurement:
     if setup.cpu:
         raise Unavailable("needs a GPU")
-    data = random_pairs(setup.sizes.pairs, setup.sizes.vocabulary)
-    with open_training(setup.flags("base"), data) as training:
+    flags = setup.flags("base")
+    with open_training(flags, random_data(setup, flags)) as training:
         training.warm_up()
         steps = take_steps(training)
         for _ in islice(steps, UNTIMED_STEPS):

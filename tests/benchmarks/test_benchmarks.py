@@ -14,9 +14,17 @@ import pytest
 import benchmarks
 from benchmarks import common, rounds
 from benchmarks.common import Failed, select
+from benchmarks.gpu.case import Setup
+from benchmarks.gpu.correctness import compared
+from benchmarks.gpu.traces import covered
+from benchmarks.gpu.training import one_micro_batch
+from benchmarks.random_pairs import EQUAL, random_pairs
 from benchmarks.report import Row, command_line, table, write_report
 from benchmarks.training import best_peer
+from benchmarks.workbench import open_training
+from translate_ddp.data.dataset import Lengths
 from translate_ddp.errors import UserError
+from translate_ddp.runtime.world import World
 
 COMMANDS = (
     "gpu.__main__ recipe.__main__ training decoding demo serving "
@@ -131,3 +139,28 @@ def test_best_peer_of_bf16_may_be_in_fp32():
     ours, fp32, bf16 = "translate_ddp, bf16, 1 x 2", "p, fp32, 1 x 2", "p, bf16, 1 x 2"
     assert best_peer(ours, {ours: 9.0, fp32: 5.0, bf16: 4.0}) == 5.0
     assert best_peer("translate_ddp, fp32, 1 x 2", {ours: 9.0, bf16: 4.0}) is None
+
+
+def test_one_micro_batch_has_exactly_these_target_positions(tmp_path: Path):
+    setup = Setup(cpu=True, deadline=0, folder=tmp_path)
+    flags = setup.flags("base", batch_tokens=816, max_tokens=816)
+    data = random_pairs(2_000, 500, EQUAL)
+    with open_training(flags, data, World()) as training:
+        rows = next(one_micro_batch(training))
+    lengths = Lengths.of(data.train.take(rows))
+    assert lengths.target.sum() == lengths.source.sum() == len(rows) * lengths.longest_side.max()
+    assert lengths.target.sum() == 816
+
+
+def test_losses_unlike_those_of_a_cpu_are_a_failure():
+    of_cpu = [8.0, 7.0, 5.0]
+    found = compared([8.0, 7.0007, 5.0], of_cpu, is_exact=False)
+    assert found.values["largest difference"] == "1.0e-04"
+    compared([8.0, 7.0006, 5.0], of_cpu, is_exact=True)
+    for wrong in (7.0008, float("nan")):
+        with pytest.raises(ValueError, match="losses differ"):
+            compared([8.0, wrong, 5.0], of_cpu, is_exact=True)
+
+
+def test_busy_time_counts_overlapping_kernels_once():
+    assert covered([(5, 6), (0, 2), (1, 3), (1.5, 2)]) == 4
