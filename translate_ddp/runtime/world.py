@@ -84,6 +84,24 @@ class World:
             dist.broadcast_object_list(values, source)
         return values[0]
 
+    def start_gather(self, tensor: Tensor) -> Callable[[], Tensor]:
+        """Start to join the tensors of all ranks, of one shape, along the first dimension.
+
+        Call the result to wait for the joined tensor, in the order of ranks.
+        """
+        if self.size == 1:
+            return lambda: tensor
+        joined = tensor.new_empty(self.size * len(tensor), *tensor.shape[1:])
+        older = "all_gather_into_tensor"  # its name before torch 2.13
+        all_gather = getattr(dist, "all_gather_single", None) or getattr(dist, older)
+        work = all_gather(joined, tensor, async_op=True)
+
+        def wait() -> Tensor:
+            work.wait()
+            return joined
+
+        return wait
+
     def gather(self, value: T) -> list[T]:
         """The values of all ranks, in the order of ranks. They are pickled."""
         values = [value] * self.size
