@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
@@ -113,9 +114,12 @@ class World:
         """The module in DDP: rank 0's weights, and gradients averaged over ranks in backward."""
         if self.size == 1:
             return module
-        return DistributedDataParallel(
+        replica = DistributedDataParallel(
             module, bucket_cap_mb=config.bucket_cap_mb, gradient_as_bucket_view=True
         )
+        if config.gradient_compression == "bf16":
+            replica.register_comm_hook(dist.group.WORLD, send_in_bf16)
+        return replica
 
     def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
         """Within it, forward *and* backward accumulate local gradients without an all-reduce."""
@@ -161,6 +165,11 @@ class World:
         if any(isinstance(result, Stopped) for result in results):
             raise Stopped
         return results
+
+
+def send_in_bf16(group: dist.ProcessGroup, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+    """Average a bucket over the ranks in bf16. DDP itself takes torch's hook only with NCCL."""
+    return bf16_compress_hook(group, bucket)
 
 
 @contextmanager
