@@ -208,8 +208,7 @@ class Supervisor:
         problem, heartbeats = self._survey()
         if self._stage != stage or self.is_closed or self._termination:  # a survey takes time
             return
-        # A launcher signals all ranks after one is lost. Without a store, that is rank 0, which
-        # serves it even while it stops, or another node; or the launcher itself has exited.
+        # A launcher signals all ranks after one is lost: without a store, rank 0 or its node.
         if problem and (heartbeats or reason in Signals.__members__):
             self._end(f"{problem} at {self.where}. {RESUME}")
         self._end(message, code, status="preempted")
