@@ -526,6 +526,8 @@ class DistributedConfig:
     """Backend of the process group; auto: NCCL on GPUs, gloo on CPUs."""
     bucket_cap_mb: int = 25
     """Size in MiB of DDP's gradient buckets, which are all-reduced during backward."""
+    gradient_compression: Literal["none", "bf16"] = "none"
+    """Number format in which ranks send gradients; bf16: half the bytes, with rounded sums."""
     timeout_minutes: float = 10.0
     """Minutes without progress on a rank after which the run ends with an error."""
     preempted_exit_code: int = 0

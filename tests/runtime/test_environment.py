@@ -99,11 +99,17 @@ def test_variables_set_by_the_user_stay(monkeypatch: pytest.MonkeyPatch):
     environment.set_defaults(fresh)
     assert fresh["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
     assert fresh["GOMP_SPINCOUNT"] == str(environment.SPIN_COUNT)
+    # The supervisor, not a thread of NCCL, ends a process.
+    nccl = {"ASYNC_ERROR_HANDLING", "ENABLE_MONITORING", "RETHROW_CUDA_ERRORS"}
+    assert {name for name, value in fresh.items() if value == "0"} == {
+        f"TORCH_NCCL_{name}" for name in nccl
+    }
     for name, replaced in (
         ("PYTORCH_ALLOC_CONF", "PYTORCH_ALLOC_CONF"),
         ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"),
         ("GOMP_SPINCOUNT", "GOMP_SPINCOUNT"),
         ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"),
+        ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
     ):
         chosen = {name: "mine"}
         environment.set_defaults(chosen)

@@ -213,24 +213,52 @@ def test_stopped_and_continued_processes_are_no_hang(tmp_path: Path):
     assert "done" in job.succeed()
 
 
-def wait_for_ever(folder: str) -> None:
-    """Each rank waits as in NCCL's collectives, which do not return after the loss of a rank."""
+def wait_for_ever(folder: str, stage: str) -> None:
+    """Each rank, of two on a node, waits as in NCCL, which does not return after a rank is lost."""
+    rank = int(os.environ["RANK"])
+    os.environ.update({"LOCAL_RANK": str(rank % 2), "GROUP_RANK": str(rank // 2)})
     with open_world(DistributedConfig()) as world:
-        world.supervisor.begin_training()
+        run_folder = RunFolder(f"{folder}/{rank}", "token")
+        run_folder.path.mkdir()
+        write_status = run_folder.write_status
+        world.supervisor.at_end(lambda end: write_status(end.status, end.message), 5)
+        if stage == "training":
+            world.supervisor.begin_training()
         world.supervisor.enter_phase("computing gradients", 7)
-        Path(folder, f"started-{world.rank}").touch()
+        Path(folder, f"started-{rank}").touch()
         time.sleep(3600)
 
 
-def test_lost_rank_is_no_preemption_of_the_ranks_that_the_launcher_then_signals(tmp_path: Path):
-    grace = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5.5"}
-    job = processes.start(wait_for_ever, tmp_path, 3, grace, str(tmp_path))
-    processes.wait_until(lambda: len(list(tmp_path.glob("started-*"))) == 3, job.text)
-    job.signal(signal.SIGKILL, rank=1)
-    for rank in (0, 2):
+@pytest.mark.parametrize(
+    ("lost", "message", "stage"),
+    [
+        ([1], "Rank 1 is lost", "starting"),
+        ([1], "Rank 1 is lost", "training"),
+        ([2, 3], "Ranks 2, 3 are lost", "training"),  # a node
+        # Rank 0 serves the store.
+        ([0], "Rank . lost its connection to the others' store", "starting"),
+        ([0, 1], "Rank . lost its connection to the others' store", "training"),
+    ],
+)
+def test_lost_rank_is_no_preemption_of_the_ranks_that_the_launcher_then_signals(
+    tmp_path: Path, lost: list[int], message: str, stage: str
+):
+    grace = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5.5", "LOCAL_WORLD_SIZE": "2"}
+    job = processes.start(wait_for_ever, tmp_path, 4, grace, str(tmp_path), stage)
+    processes.wait_until(lambda: len(list(tmp_path.glob("started-*"))) == 4, job.text)
+    others = [rank for rank in range(4) if rank not in lost]
+    for rank in lost:
+        job.signal(signal.SIGKILL, rank)
+    for rank in others:
         job.signal(signal.SIGTERM, rank)
-    assert job.wait() == [75, -signal.SIGKILL, 75]
-    assert job.text().count("error: Rank 1 is lost at step 7, computing gradients") == 1
+    assert job.wait() == [-signal.SIGKILL if rank in lost else 75 for rank in range(4)]
+    errors = re.findall("^error: .*", job.text(), re.MULTILINE)
+    # Without a store, a rank of each node reports.
+    assert len(errors) == (len({rank // 2 for rank in others}) if 0 in lost else 1), errors
+    for error in errors:
+        assert re.match(f"error: {message} at step 7, computing gradients", error)
+    for rank in others:
+        assert status(tmp_path / str(rank))["state"] == "failed"
 
 
 # --- the end of the process ---

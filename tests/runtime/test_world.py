@@ -1,5 +1,6 @@
 """Collectives of World, and gradients that do not depend on the number of ranks."""
 
+import copy
 import os
 import sys
 import time
@@ -11,6 +12,7 @@ import torch
 
 from config import parse
 from tests.helpers import processes
+from tests.helpers.runs import assert_same_tree
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import DistributedConfig
@@ -55,6 +57,32 @@ def test_two_ranks_give_the_gradients_of_one(tiny_run: list[str], tmp_path: Path
                 torch.testing.assert_close(ours[name], theirs[name], rtol=1e-4, atol=1e-6)
 
 
+def compress_gradients() -> None:
+    """Compare the gradients of two micro-batches in DDP with those of the ranks' own modules."""
+    with open_world(DistributedConfig()) as world:
+        torch.manual_seed(world.rank)
+        inputs = torch.randn(2, 16, 8)
+        module = torch.nn.Linear(8, 4)
+        replica = world.replicate(module, DistributedConfig(gradient_compression="bf16"))
+        own = copy.deepcopy(module)
+        with world.no_sync(replica):
+            replica(inputs[0]).square().sum().backward()
+        replica(inputs[1]).square().sum().backward()
+        for each in inputs:
+            own(each).square().sum().backward()
+        found = [p.grad for p in module.parameters() if p.grad is not None]
+        assert_same_tree(world.broadcast(found, 0), found)
+        of_ranks = zip(
+            *world.gather([p.grad for p in own.parameters() if p.grad is not None]), strict=True
+        )
+        halves = [torch.stack([g.bfloat16() / 2 for g in grads]) for grads in of_ranks]
+        assert_same_tree(found, [parts.sum(dim=0).float() for parts in halves])
+
+
+def test_compressed_gradients_are_sums_in_bf16_of_the_ranks_gradients(tmp_path: Path):
+    processes.start(compress_gradients, tmp_path, 2).succeed()
+
+
 def save_results(folder: str) -> None:
     """Each rank saves its results of all collectives."""
     with open_world(DistributedConfig()) as world:
@@ -64,6 +92,7 @@ def save_results(folder: str) -> None:
             "gather": world.gather(f"rank {world.rank} è qui" * world.rank),
             "broadcast": world.broadcast({"from": world.rank} if world.rank == 1 else None, 1),
             "broadcast_": world.broadcast_(torch.full((2,), world.rank), source=2).tolist(),
+            "start_gather": world.start_gather(torch.full((1, 2), world.rank))().tolist(),
             "on_main": world.on_main("slow work", slow),
             "on_one": world.on_ranks([2], "work", lambda: world.rank),
             "on_each_rank": world.on_each_rank("work", lambda: world.rank),
@@ -88,6 +117,7 @@ def test_collectives_of_three_ranks(tmp_path: Path):
         assert results["sum"] == [3.0, 3.0]
         assert results["gather"] == ["", "rank 1 è qui", "rank 2 è qui" * 2]
         assert results["broadcast"] == {"from": 1} and results["broadcast_"] == [2, 2]
+        assert results["start_gather"] == [[0, 0], [1, 1], [2, 2]]
         assert results["on_main"] == {"rank": 0}
         assert results["on_one"] == [2]
         assert results["on_each_rank"] == [0, 1, 2]

@@ -1,14 +1,17 @@
 """Muon: matrices move along orthogonal updates, everything else as AdamW moves it."""
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.helpers import processes
 from tests.helpers.models import small_model
-from translate_ddp.runtime.world import World
-from translate_ddp.settings import OptimizerConfig
+from tests.helpers.runs import assert_same_tree
+from translate_ddp.runtime.world import World, open_world
+from translate_ddp.settings import DistributedConfig, OptimizerConfig
 from translate_ddp.training import optimizer as muon
 from translate_ddp.training.optimizer import (
     Muon,
@@ -108,31 +111,46 @@ def test_all_but_the_matrices_of_layers_are_updated_by_adamw():
     assert {name for name, equal in same.items() if not equal} == layers
 
 
-@pytest.mark.parametrize("size", [2, 9])
-def test_ranks_orthogonalize_shares_and_add_them(monkeypatch: pytest.MonkeyPatch, size: int):
-    sent: dict[int, list[Tensor]] = {}
-    for ranks in (1, size):
-        for rank in range(ranks):
-            shares = sent[ranks + rank] = []
-            monkeypatch.setattr(
-                World, "sum_", lambda _, x, shares=shares: shares.append(x.clone()) or x
-            )
-            model = small_model()
-            optimizer = build_optimizer(model, CONFIG, world=World(rank=rank, size=ranks))
-            take_steps(model, optimizer, range(1))
-    for full, *shares in zip(sent[1], *(sent[size + rank] for rank in range(size)), strict=True):
-        holders = torch.stack([share.flatten(1).any(dim=1) for share in shares]).sum(dim=0)
-        assert holders.tolist() == [1] * len(full)
-        torch.testing.assert_close(torch.stack(shares).sum(dim=0), full)
+def uneven_model() -> nn.Module:
+    """Five, two and one matrices of three shapes; the same weights at each call."""
+    torch.manual_seed(0)
+    sizes = [(8, 8)] * 5 + [(8, 16)] * 2 + [(16, 8)]
+    return nn.ModuleList(nn.Linear(*size) for size in sizes)
 
-    totals = iter(sent[1])  # what a rank receives
-    monkeypatch.setattr(World, "sum_", lambda _, x: next(totals))
-    of_rank = small_model()
-    alone = copy.deepcopy(of_rank)
-    take_steps(of_rank, build_optimizer(of_rank, CONFIG, world=World(rank=1, size=size)), range(1))
-    monkeypatch.undo()
-    take_steps(alone, build_optimizer(alone, CONFIG), range(1))
-    torch.testing.assert_close(of_rank.state_dict(), alone.state_dict())
+
+def save_weights(folder: str, dtype: torch.dtype) -> None:
+    """Take some steps on each rank and save its weights."""
+    with open_world(DistributedConfig()) as world:
+        model = uneven_model()
+        take_steps(model, build_optimizer(model, CONFIG, dtype, world), range(3))
+        torch.save(model.state_dict(), Path(folder) / f"{world.rank}.pt")
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(2, torch.float32), (3, torch.bfloat16)])
+def test_weights_on_every_rank_are_those_of_one_process(
+    tmp_path: Path, size: int, dtype: torch.dtype
+):
+    alone = uneven_model()
+    take_steps(alone, build_optimizer(alone, CONFIG, dtype), range(3))
+    processes.start(save_weights, tmp_path, size, None, str(tmp_path), dtype).succeed()
+    for rank in range(size):
+        assert_same_tree(torch.load(tmp_path / f"{rank}.pt"), alone.state_dict())
+
+
+@pytest.mark.parametrize("size", [2, 9])
+def test_each_matrix_is_orthogonalized_by_one_rank(monkeypatch: pytest.MonkeyPatch, size: int):
+    shapes: list[torch.Size] = []
+    monkeypatch.setattr(
+        muon, "orthogonalize", lambda x, dtype: shapes.extend(m.shape for m in x) or x.to(dtype)
+    )
+    monkeypatch.setattr(World, "start_gather", lambda self, x: lambda: x.repeat(self.size, 1, 1))
+    for rank in range(size):
+        model = uneven_model()
+        take_steps(
+            model, build_optimizer(model, CONFIG, world=World(rank=rank, size=size)), range(1)
+        )
+    matrices = [p.shape for p in uneven_model().parameters() if p.ndim == 2]
+    assert sorted(shapes) == sorted(matrices)
 
 
 def test_skipped_step_changes_nothing():

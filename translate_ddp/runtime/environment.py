@@ -113,6 +113,10 @@ def set_defaults(environment: MutableMapping[str, str]) -> None:
         environment.setdefault(cache, str(CACHED_KERNELS))
     # A lost store is reported by the supervisor, not by twenty lines of torch.
     environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    # NCCL's threads would abort a process at an error, or after a wait, before the supervisor
+    # reports why: STATUS.json would stay "running".
+    for name in ("ASYNC_ERROR_HANDLING", "ENABLE_MONITORING", "RETHROW_CUDA_ERRORS"):
+        environment.setdefault(f"TORCH_NCCL_{name}", "0")
     # Batches have many shapes: blocks of fixed sizes would fragment the memory.
     if "PYTORCH_CUDA_ALLOC_CONF" not in environment and can_expand_segments():  # its older name
         environment.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")

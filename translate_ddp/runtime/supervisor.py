@@ -206,9 +206,10 @@ class Supervisor:
             return
         stage = self._stage
         problem, heartbeats = self._survey()
-        if self._stage != stage or self.is_closed:  # a survey takes time
+        if self._stage != stage or self.is_closed or self._termination:  # a survey takes time
             return
-        if problem and heartbeats:  # a launcher signals all ranks after one is lost
+        # A launcher signals all ranks after one is lost: without a store, rank 0 or its node.
+        if problem and (heartbeats or reason in Signals.__members__):
             self._end(f"{problem} at {self.where}. {RESUME}")
         self._end(message, code, status="preempted")
 
@@ -259,7 +260,8 @@ class Supervisor:
         if surveyed is None:  # its process or machine may be lost
             return f"Rank {self._launch.rank} lost its connection to the others' store", {}
         heartbeats, lost = surveyed
-        return f"{rank_names(lost).capitalize()} is lost" if lost else "", heartbeats
+        verb = "is" if len(lost) == 1 else "are"
+        return f"{rank_names(lost).capitalize()} {verb} lost" if lost else "", heartbeats
 
     # --- the end of the process ---
 

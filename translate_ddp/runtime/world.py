@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
@@ -84,6 +85,24 @@ class World:
             dist.broadcast_object_list(values, source)
         return values[0]
 
+    def start_gather(self, tensor: Tensor) -> Callable[[], Tensor]:
+        """Start to join the tensors of all ranks, of one shape, along the first dimension.
+
+        Call the result to wait for the joined tensor, in the order of ranks.
+        """
+        if self.size == 1:
+            return lambda: tensor
+        joined = tensor.new_empty(self.size * len(tensor), *tensor.shape[1:])
+        older = "all_gather_into_tensor"  # its name before torch 2.13
+        all_gather = getattr(dist, "all_gather_single", None) or getattr(dist, older)
+        work = all_gather(joined, tensor, async_op=True)
+
+        def wait() -> Tensor:
+            work.wait()
+            return joined
+
+        return wait
+
     def gather(self, value: T) -> list[T]:
         """The values of all ranks, in the order of ranks. They are pickled."""
         values = [value] * self.size
@@ -95,9 +114,12 @@ class World:
         """The module in DDP: rank 0's weights, and gradients averaged over ranks in backward."""
         if self.size == 1:
             return module
-        return DistributedDataParallel(
+        replica = DistributedDataParallel(
             module, bucket_cap_mb=config.bucket_cap_mb, gradient_as_bucket_view=True
         )
+        if config.gradient_compression == "bf16":
+            replica.register_comm_hook(dist.group.WORLD, send_in_bf16)
+        return replica
 
     def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
         """Within it, forward *and* backward accumulate local gradients without an all-reduce."""
@@ -143,6 +165,11 @@ class World:
         if any(isinstance(result, Stopped) for result in results):
             raise Stopped
         return results
+
+
+def send_in_bf16(group: dist.ProcessGroup, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+    """Average a bucket over the ranks in bf16. DDP itself takes torch's hook only with NCCL."""
+    return bf16_compress_hook(group, bucket)
 
 
 @contextmanager

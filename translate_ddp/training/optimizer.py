@@ -8,7 +8,8 @@ update: Liu et al. 2025, "Muon is Scalable for LLM Training", eq. 4. Shape lette
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -181,12 +182,17 @@ class Muon(torch.optim.AdamW):
         """Update all parameters, and discard the gradients of the matrices."""
         group = self.param_groups[0]
         matrices = [p for p in group["params"] if p.grad is not None]
-        # One product of many matrices is faster than many products, above all on a GPU.
+        finish: Callable[[], None] = lambda: None  # noqa: E731
+        # One product of many matrices is faster than many products, above all on a GPU. The ranks'
+        # shares of one shape are sent during the products of the next.
         for _, same in itertools.groupby(sorted(matrices, key=shape), key=shape):
-            self._update(list(same), group)
+            finish_last, finish = finish, self._start_update(list(same), group)
+            finish_last()
+        finish()
         super().step(closure)  # AdamW leaves parameters without a gradient as they are
 
-    def _update(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
+    def _start_update(self, matrices: list[Tensor], group: dict[str, Any]) -> Callable[[], None]:
+        """Update the momenta of matrices of one shape; the result updates the matrices."""
         momenta = [self._momentum(matrix) for matrix in matrices]
         momentum_NOI = torch.stack(momenta)
         gradient_NOI = torch.stack([m.grad for m in matrices])  # type: ignore[misc]
@@ -195,20 +201,26 @@ class Muon(torch.optim.AdamW):
             gradient_NOI = torch.where(found_inf > 0, momentum_NOI, gradient_NOI)
             rate = rate * (1 - found_inf)
         momentum_NOI.lerp_(gradient_NOI, 1 - MOMENTUM)
-        update_NOI = self._orthogonalize(gradient_NOI.lerp(momentum_NOI, MOMENTUM))
-        update_NOI *= rate * UPDATE_RMS * max(update_NOI.shape[1:]) ** 0.5
         torch._foreach_copy_(momenta, momentum_NOI.unbind())
-        torch._foreach_mul_(matrices, 1 - rate * group["weight_decay"])
-        torch._foreach_sub_(matrices, update_NOI.unbind())
-        for matrix in matrices:
-            matrix.grad = None
+        gathered = self._start_orthogonalize(gradient_NOI.lerp_(momentum_NOI, MOMENTUM))
 
-    def _orthogonalize(self, matrices_NOI: Tensor) -> Tensor:
-        """`orthogonalize`, of which each rank computes a share: a sum with zeros joins them."""
-        own = slice(self.world.rank, None, self.world.size)
-        shares_NOI = torch.zeros_like(matrices_NOI, dtype=self.dtype)
-        shares_NOI[own] = orthogonalize(matrices_NOI[own], self.dtype)  # maybe of no matrix
-        return self.world.sum_(shares_NOI).float()
+        def finish() -> None:
+            update_NOI = gathered()[: len(matrices)].float()
+            update_NOI *= rate * UPDATE_RMS * max(update_NOI.shape[1:]) ** 0.5
+            torch._foreach_mul_(matrices, 1 - rate * group["weight_decay"])
+            torch._foreach_sub_(matrices, update_NOI.unbind())
+            for matrix in matrices:
+                matrix.grad = None
+
+        return finish
+
+    def _start_orthogonalize(self, matrices_NOI: Tensor) -> Callable[[], Tensor]:
+        """`orthogonalize`, of which each rank computes a share; at the end there may be zeros."""
+        share = math.ceil(len(matrices_NOI) / self.world.size)
+        own_NOI = matrices_NOI[share * self.world.rank :][:share]  # maybe no matrix
+        share_NOI = own_NOI.new_zeros(share, *own_NOI.shape[1:], dtype=self.dtype)
+        share_NOI[: len(own_NOI)] = orthogonalize(own_NOI, self.dtype)
+        return self.world.start_gather(share_NOI)
 
     def _momentum(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]
