@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,7 +104,13 @@ def test_stop_request_keeps_finished_chunks(
 
 def test_stop_by_the_signal_of_another_rank_says_so(tmp_path: Path):
     class StoppedRows(list[str]):
-        def lines(self, part: range, on_done: Callable[[int], None]) -> list[str]:
+        translator: Any = None
+        config = property(lambda self: self)
+
+        def item(self, part: range) -> range:
+            return part
+
+        def compute(self, *_: object) -> list[str]:
             raise Stopped
 
         def identity(self) -> list[object]:
@@ -174,7 +181,7 @@ def test_ranks_divide_the_missing_chunks(tmp_path: Path):
 def test_output_of_another_program_is_kept_and_so_are_the_finished_chunks(tmp_path: Path):
     output = tmp_path / "out"
     file = ChunkedFile(output, lambda: ["inputs"], 2, World())
-    file.compute(file.missing(), lambda chunk: b"chunk %d\n" % chunk)
+    file.compute(file.missing(), lambda chunks: [b"chunk %d\n" % chunk for chunk in chunks])
     output.write_text("precious")
     with pytest.raises(UserError, match="made by another program meanwhile"):
         file.publish()

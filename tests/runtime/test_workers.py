@@ -57,7 +57,7 @@ def test_items_are_read_as_results_are_taken():
     [
         (fail, UserError, "number 17 is unusable"),
         (fail_with_unpicklable_error, RuntimeError, "Unpicklable: 17 and 2"),
-        (kill_itself, UserError, r"worker process .* has ended \(signal 9\)"),
+        (kill_itself, UserError, r"A worker process has ended \(signal 9\)"),
         (exit_with_message, UserError, r"\(exit code 3\). Its own messages"),
         (return_unpicklable, UserError, r"\(exit code 1\). Its own messages"),
     ],

@@ -178,9 +178,9 @@ def beam(
         scores_BW, beams_BW, tokens_BW = following
         scores_BW = scores_BW.masked_fill(tokens_BW == EOS, -torch.inf)
         state.select(kept_B, (kept_B[:, None] * width + beams_BW).flatten())
-        history_BWT = ids_BWT[np.array(kept)[:, None], beams[kept].astype(np.int64)]
-        last_BW1 = tokens[kept, :, None].astype(np.int64)
-        ids_BWT = np.concatenate([history_BWT, last_BW1], axis=2)
+        beams, tokens = beams[kept].astype(np.int64), tokens[kept].astype(np.int64)
+        history_BWT = ids_BWT[np.array(kept)[:, None], beams]
+        ids_BWT = np.concatenate([history_BWT, tokens[..., None]], axis=2)
     return [sorted(found, key=attrgetter("score"), reverse=True) for found in finished]
 
 
@@ -203,14 +203,11 @@ def _collect(
     unfinished: set[int],
     sentences: list[int],
     limits: Sequence[int],
-    best: Sequence[np.ndarray],
+    best: Sequence[np.ndarray],  # scores_BW, beams_BW and tokens_BW
     ids_BWT: np.ndarray,
     length_penalty: float,
 ) -> None:
-    """Add the hypotheses that end among the W best; remove finished sentences from `unfinished`.
-
-    `best`: their scores_BW, beams_BW and tokens_BW.
-    """
+    """Add the hypotheses that end among the W best; remove finished sentences from `unfinished`."""
     _, width, length_before = ids_BWT.shape
     length, (scores_BW, beams_BW, tokens_BW) = length_before + 1, best
     if np.isnan(scores_BW).any():

@@ -1,5 +1,6 @@
 """The device of a rank: choice, name, CUDA kernels, out of memory."""
 
+import os
 import platform
 import re
 from collections.abc import Callable, Iterator
@@ -48,6 +49,13 @@ def choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.devi
     device = torch.device("cuda", launch.local_rank if count > 1 else 0)
     torch.cuda.set_device(device)
     return device, "gloo" if config.backend == "gloo" else "cpu:gloo,cuda:nccl"
+
+
+def visible_gpus() -> list[str]:
+    """Values of CUDA_VISIBLE_DEVICES, with each of which a process sees one of this one's GPUs."""
+    count = torch.cuda.device_count()
+    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
+    return names.split(",")[:count]
 
 
 def processor_name(device: torch.device) -> str:
