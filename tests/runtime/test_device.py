@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.device import choose_device
+from translate_ddp.runtime.device import choose_device, visible_gpus
 from translate_ddp.runtime.launch import Launch
 from translate_ddp.settings import DistributedConfig
 
@@ -48,3 +48,14 @@ def test_more_ranks_than_gpus_are_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(UserError, match="3 processes .* 2 GPUs: pass --nproc_per_node=2"):
         choose_device(Launch(0, 3, 0, 3), DistributedConfig())
+
+
+@pytest.mark.parametrize(
+    ("variable", "names"), [("", ["0", "1"]), ("5,GPU-8932f937,7", ["5", "GPU-8932f937"])]
+)
+def test_visible_gpus_have_the_names_that_the_user_gave(
+    monkeypatch: pytest.MonkeyPatch, variable: str, names: list[str]
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert visible_gpus() == names

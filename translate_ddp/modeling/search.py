@@ -178,7 +178,7 @@ def beam(
         scores_BW, beams_BW, tokens_BW = following
         scores_BW = scores_BW.masked_fill(tokens_BW == EOS, -torch.inf)
         state.select(kept_B, (kept_B[:, None] * width + beams_BW).flatten())
-        beams, tokens = beams[kept].astype(np.int64), tokens[kept].astype(np.int64)
+        beams, tokens = (x_BW[kept].astype(np.int64) for x_BW in (beams, tokens))
         history_BWT = ids_BWT[np.array(kept)[:, None], beams]
         ids_BWT = np.concatenate([history_BWT, tokens[..., None]], axis=2)
     return [sorted(found, key=attrgetter("score"), reverse=True) for found in finished]

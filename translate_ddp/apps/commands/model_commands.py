@@ -230,10 +230,8 @@ def computed(rows: Rows, parts: Sequence[range], on_done: OnDone = ignore) -> It
 
     With several GPUs, and enough parts for each, by a worker process for each GPU.
     """
-    is_alone = read_launch(os.environ).size == 1  # else other ranks use the other GPUs
-    gpus = visible_gpus()[: len(parts) // PARTS_PER_WORKER] if is_alone else []
-    items = map(rows.item, parts)
-    if len(gpus) < 2:
+    gpus, items = visible_gpus()[: len(parts) // PARTS_PER_WORKER], map(rows.item, parts)
+    if len(gpus) < 2 or read_launch(os.environ).size > 1:  # other ranks use the other GPUs
         for item in items:
             yield rows.config.compute(rows.translator, item, on_done)
         return

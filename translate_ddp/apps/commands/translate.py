@@ -46,8 +46,8 @@ class TranslateConfig:
     """File or pipe to translate: text, .jsonl .json .csv .tsv .tmx .sgm (.gz .zst .xz of them) or
     .parquet; -: standard input."""
     output: str = ""
-    """New file for the translations of --input; '' or -: standard output. Under torchrun, the ranks
-    divide the work. The same command continues an interrupted one."""
+    """New file for the translations of --input; '' or -: standard output. All GPUs, or the ranks of
+    torchrun, divide the work. The same command continues an interrupted one."""
     format: Format = "text"
     """text: a line for each translation; jsonl: an object for each text, with scores."""
     quoting: Quoting = "auto"
