@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,11 +33,11 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def translate(trained: Path, place: Path, tmp_path: Path) -> Callable[..., Job]:
-    def translate(*flags: str, size: int = 1, fault: str = "") -> Job:
+    def translate(*flags: str, size: int = 1, fault: str = "", workers: int = 0) -> Job:
         files = ["--input", str(place / "in.en"), "--output", str(place / "out")]
         folder = ["--model_folder", str(trained)]
         words = ("translate", *files, *folder, *flags)
-        return start(tmp_path / "printed", *words, size=size, fault=fault)
+        return start(tmp_path / "printed", *words, size=size, fault=fault, workers=workers)
 
     return translate
 
@@ -84,6 +85,37 @@ def test_killed_translation_continues_and_ends_as_the_uninterrupted_one(
     assert continued.count(b"\n") == len(LINES)
 
 
+def test_workers_write_what_one_process_writes_and_continue_its_file(
+    translate: Callable[..., Job], trained: Path, place: Path, tmp_path: Path
+):
+    printed = translate(workers=2).succeed()
+    assert "Starts 2 processes" in printed and "translation 100%" in printed
+    assert (place / "out").read_text() == expected(trained)
+    (place / "out").unlink()
+    translate(workers=2, fault=faults.kill("chunk", time=2)).kill_rest()
+    printed = translate().succeed()  # too few parts are left for two workers
+    assert "Continues: 8 of 15" in printed
+    assert (place / "out").read_text() == expected(trained) and names(place) == ["in.en", "out"]
+
+    files = ["--input", str(place / "in.en"), "--model_folder", str(trained)]
+    printed = start(tmp_path / "printed", "translate", *files, workers=3).succeed()
+    assert "Starts 2 processes" in printed
+    assert all(line in printed for line in expected(trained).splitlines())
+
+
+def test_workers_score_as_one_process(trained: Path, place: Path, tmp_path: Path):
+    pairs = "".join(f"{line}\t{line}\n" for line in filter(str.strip, LINES * 2))
+    (place / "pairs.tsv").write_text(f"en\tit\n{pairs}")
+    words = ("score", "--source", str(place / "pairs.tsv"), "--model_folder", str(trained))
+    for workers in (0, 2):
+        output = place / f"scores-{workers}"
+        printed = start(
+            tmp_path / "printed", *words, "--output", str(output), workers=workers
+        ).succeed()
+        assert ("Starts 2 processes" in printed) == (workers == 2)
+    assert (place / "scores-0").read_bytes() == (place / "scores-2").read_bytes() != b""
+
+
 def test_stop_request_keeps_finished_chunks(
     translate: Callable[..., Job], trained: Path, place: Path
 ):
@@ -103,7 +135,13 @@ def test_stop_request_keeps_finished_chunks(
 
 def test_stop_by_the_signal_of_another_rank_says_so(tmp_path: Path):
     class StoppedRows(list[str]):
-        def lines(self, part: range, on_done: Callable[[int], None]) -> list[str]:
+        translator: Any = None
+        config = property(lambda self: self)
+
+        def item(self, part: range) -> range:
+            return part
+
+        def compute(self, *_: object) -> list[str]:
             raise Stopped
 
         def identity(self) -> list[object]:
@@ -174,7 +212,7 @@ def test_ranks_divide_the_missing_chunks(tmp_path: Path):
 def test_output_of_another_program_is_kept_and_so_are_the_finished_chunks(tmp_path: Path):
     output = tmp_path / "out"
     file = ChunkedFile(output, lambda: ["inputs"], 2, World())
-    file.compute(file.missing(), lambda chunk: b"chunk %d\n" % chunk)
+    file.compute(file.missing(), lambda chunks: [b"chunk %d\n" % chunk for chunk in chunks])
     output.write_text("precious")
     with pytest.raises(UserError, match="made by another program meanwhile"):
         file.publish()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -93,10 +94,10 @@ class Launches(TorchDispatchMode):
 
 
 class CudaKernels(TorchFunctionMode):
-    """Attention in one kernel, as on CUDA, and `x[...]` as operators of torch.
+    """Attention in one kernel, as on CUDA; `x[...]`, and tensors of lists of integers.
 
     The mask must have the dtype and strides that the kernel reads without a copy. Torch's own
-    indexing looks for a driver of the device.
+    indexing looks for a driver of the device, and its `tensor` for memory.
     """
 
     def __torch_function__(
@@ -112,6 +113,8 @@ class CudaKernels(TorchFunctionMode):
             return get_item(*args)
         if func is Tensor.__setitem__:
             return set_item(*args)
+        if func is torch.tensor and kwargs and kwargs.get("device"):
+            return torch.empty(np.shape(args[0]), dtype=torch.int64, device=kwargs["device"])
         return func(*args, **(kwargs or {}))
 
 

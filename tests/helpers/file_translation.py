@@ -10,17 +10,23 @@ from translate_ddp.runtime.fault_injection import VARIABLE
 ROWS = 4
 
 
-def run_in_small_chunks(words: tuple[str, ...]) -> None:
+def run_in_small_chunks(words: tuple[str, ...], workers: int) -> None:
     from translate_ddp.apps.commands import model_commands
 
-    model_commands.ROWS = ROWS
+    model_commands.ROWS, model_commands.PARTS_PER_WORKER = ROWS, 2
+    model_commands.visible_gpus = lambda: [""] * workers  # that is, on the CPU
     run_translate_ddp(words)
 
 
-def start(folder: Path, *words: str, size: int = 1, fault: str = "") -> processes.Job:
-    """The command on `size` ranks, as torchrun starts them; what they print goes to `folder`."""
+def start(
+    folder: Path, *words: str, size: int = 1, fault: str = "", workers: int = 0
+) -> processes.Job:
+    """The command on `size` ranks, as torchrun starts them; what they print goes to `folder`.
+
+    With `workers`, as on a machine with this many GPUs.
+    """
     environment = {VARIABLE: fault} if fault else {}
-    return processes.start(run_in_small_chunks, folder, size, environment, words)
+    return processes.start(run_in_small_chunks, folder, size, environment, words, workers)
 
 
 def names(folder: Path) -> list[str]:

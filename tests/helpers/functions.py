@@ -13,6 +13,10 @@ def process_of(number: int) -> tuple[int, int]:
     return number, os.getpid()
 
 
+def gpus_of(number: int) -> str:
+    return os.environ["CUDA_VISIBLE_DEVICES"]
+
+
 def fail(number: int) -> int:
     if number == 17:
         raise UserError("number 17 is unusable")

@@ -156,6 +156,23 @@ def test_translate_and_validate_run_on_the_gpu(trained: tuple[Path, str]):
     assert f"BLEU {bleu:.4g}" in output
 
 
+@pytest.mark.cuda(gpus=2)
+def test_translation_of_a_file_on_two_gpus_equals_that_on_one(
+    trained: tuple[Path, str], tmp_path: Path
+):
+    (tmp_path / "in.en").write_text(
+        "".join(f"The cat number {n} sees the old doctor.\n" for n in range(40_000))
+    )
+    gpus = (VISIBLE_GPUS or "0,1").split(",")[:2]
+    for count in (1, 2):
+        files = ["--input", str(tmp_path / "in.en"), "--output", str(tmp_path / f"out-{count}")]
+        flags = [*files, "--model_folder", str(trained[0])]
+        visible = ",".join(gpus[:count])
+        run("-m", "translate_ddp", "translate", *flags, CUDA_VISIBLE_DEVICES=visible)
+    found = (tmp_path / "out-2").read_bytes()
+    assert found == (tmp_path / "out-1").read_bytes() and found.count(b"\n") == 40_000
+
+
 def test_losses_of_16_bits_are_close_to_fp32(
     trained: tuple[Path, str], new_folder: Callable[[str], Path]
 ):

@@ -7,7 +7,7 @@ import torch
 
 from translate_ddp.errors import UserError
 from translate_ddp.runtime import device as module
-from translate_ddp.runtime.device import choose_device, peak_flop
+from translate_ddp.runtime.device import choose_device, peak_flop, visible_gpus
 from translate_ddp.runtime.launch import Launch
 from translate_ddp.settings import DistributedConfig
 
@@ -92,3 +92,14 @@ def test_peak_is_that_of_exactly_this_model(
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: name)
     assert peak_flop(torch.device("cuda")) == tflops * 1e12
     assert peak_flop(torch.device("cpu")) == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "names"), [("", ["0", "1"]), ("5,GPU-8932f937,7", ["5", "GPU-8932f937"])]
+)
+def test_visible_gpus_have_the_names_that_the_user_gave(
+    monkeypatch: pytest.MonkeyPatch, variable: str, names: list[str]
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert visible_gpus() == names

@@ -10,12 +10,13 @@ from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tests.helpers import processes
+from tests.helpers.chains import A
 from tests.helpers.fake_gpu import Launches, base_model, fake_batch, fake_gpu
 from tests.helpers.models import random_pairs, small_model
 from translate_ddp.data.batches import collate
 from translate_ddp.modeling.engine import DecodingState, ready_to_decode
 from translate_ddp.modeling.loss import Objective, at_real_positions
-from translate_ddp.modeling.search import beam, greedy
+from translate_ddp.modeling.search import SearchState, beam, greedy, sample
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import DistributedConfig, LossConfig, ModelConfig, OptimizerConfig
@@ -81,27 +82,38 @@ def validate_and_decode() -> None:
             state.step(tokens_N[:4])
 
 
-class Waited(Exception):
-    """The host waits for a value of the device."""
+class HostCopy(np.ndarray):
+    """A copy of a fake tensor on the host, with values."""
+
+    def numpy(self) -> np.ndarray:
+        return self
 
 
-def search_until_first_wait() -> None:
+def search_with_one_wait_a_step() -> None:
     with fake_gpu() as device:
         ready = ready_to_decode(base_model(device).eval())
+        copies: list[torch.Size] = []
 
-        def wait(*_: object) -> None:
-            raise Waited
+        # Any other request for a value raises.
+        def copy(tensor: FakeTensor) -> HostCopy:
+            copies.append(tensor.shape)
+            return np.full(tensor.shape, A).view(HostCopy)
 
-        FakeTensor.tolist = wait  # pyright: ignore[reportAttributeAccessIssue]
-        searches: list[Callable[..., object]] = [greedy, lambda *a: beam(*a, width=4)]
+        FakeTensor.cpu = copy  # pyright: ignore[reportAttributeAccessIssue]
+        limits, seeds = [5, 9, 3, 5], [[0]] * 4  # rows are dropped on the way
+        searches: list[Callable[[SearchState], object]] = [
+            lambda state: greedy(state, limits, device),
+            lambda state: sample(state, limits, device, seeds, 6, temperature=1.0),
+            lambda state: beam(state, limits, device, width=6),
+        ]
         for search in searches:
+            copies.clear()
             with torch.inference_mode():
-                state = DecodingState(ready, torch.ones(8, 30, dtype=torch.int64, device=device))
-                with pytest.raises(Waited):
-                    search(state, [80] * 8, device)
+                search(DecodingState(ready, torch.ones(4, 30, dtype=torch.int64, device=device)))
+            assert len(copies) == max(limits) and len(set(copies)) > 1
 
 
-@pytest.mark.parametrize("work", [train_one_step, validate_and_decode, search_until_first_wait])
+@pytest.mark.parametrize("work", [train_one_step, validate_and_decode, search_with_one_wait_a_step])
 def test_gpu_path_has_no_cpu_tensor_no_wait_and_few_launches(
     work: Callable[[], None], tmp_path: Path
 ):

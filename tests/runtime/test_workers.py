@@ -15,6 +15,7 @@ from tests.helpers.functions import (
     fail,
     fail_with_unpicklable_error,
     fill_stderr,
+    gpus_of,
     kill_itself,
     length,
     print_and_return,
@@ -32,6 +33,13 @@ def test_results_are_in_order_and_come_from_other_processes():
     found = list(map_in_processes(process_of, range(40), processes=2))
     assert [number for number, _ in found] == list(range(40))
     assert len({pid for _, pid in found} - {os.getpid()}) == 2
+
+
+def test_each_worker_sees_its_own_gpu_which_its_errors_name():
+    gpus = ["5", "GPU-8932f937"]
+    assert list(map_in_processes(gpus_of, range(8), gpus=gpus)) == 4 * gpus
+    with pytest.raises(UserError, match=r"^With CUDA_VISIBLE_DEVICES=GPU-8932f937: number 17 is"):
+        list(map_in_processes(fail, range(40), gpus=gpus))
 
 
 def test_few_items_need_no_process():
@@ -57,7 +65,7 @@ def test_items_are_read_as_results_are_taken():
     [
         (fail, UserError, "number 17 is unusable"),
         (fail_with_unpicklable_error, RuntimeError, "Unpicklable: 17 and 2"),
-        (kill_itself, UserError, r"worker process .* has ended \(signal 9\)"),
+        (kill_itself, UserError, r"A worker process has ended \(signal 9\)"),
         (exit_with_message, UserError, r"\(exit code 3\). Its own messages"),
         (return_unpicklable, UserError, r"\(exit code 1\). Its own messages"),
     ],

@@ -1,7 +1,7 @@
 """Greedy search, sampling and beam search over token ids and scores, independent of the model.
 
 A search works on a `SearchState`: it appends a token to each row, gets the scores of the next one,
-and keeps or drops rows.
+and keeps or drops rows. In each step the host waits once for the device, to copy what it needs.
 """
 
 import itertools
@@ -39,7 +39,7 @@ class Hypothesis:
     score: float | None  # length-normalised log-probability; None unless from a beam search
 
 
-Choose = Callable[[Tensor, list[int], int], tuple[Tensor, Tensor]]
+Choose = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
 
 
 class SearchState(Protocol):
@@ -60,7 +60,7 @@ class SearchState(Protocol):
 def greedy(state: SearchState, limits: Sequence[int], device: torch.device) -> list[Hypothesis]:
     """For each sentence the most probable next token, until [EOS] or the sentence's limit."""
 
-    def most_probable(logits_NV: Tensor, rows: list[int], length: int) -> tuple[Tensor, Tensor]:
+    def most_probable(logits_NV: Tensor, rows_N: Tensor, length: int) -> tuple[Tensor, Tensor]:
         return logits_NV.max(dim=-1)
 
     return [found for (found,) in _follow(state, limits, device, 1, most_probable)]
@@ -79,14 +79,15 @@ def sample(
     Its logits are divided by `temperature`. `seeds` holds non-negative integers for each sentence,
     and fixes its translations, whatever the other sentences are.
     """
-    draws_NT = np.zeros((len(limits) * count, max(limits)))
+    draws_TN = np.zeros((max(limits), len(limits) * count))
     for sentence, (seed, limit) in enumerate(zip(seeds, limits, strict=True)):
         rows = slice(sentence * count, (sentence + 1) * count)
-        draws_NT[rows, :limit] = np.random.default_rng(seed).random((count, limit))
+        draws_TN[:limit, rows] = np.random.default_rng(seed).random((count, limit)).T
+    on_device_TN = torch.from_numpy(draws_TN).to(device)
 
-    def drawn(logits_NV: Tensor, rows: list[int], length: int) -> tuple[Tensor, Tensor]:
+    def drawn(logits_NV: Tensor, rows_N: Tensor, length: int) -> tuple[Tensor, Tensor]:
         p_NV = (logits_NV.double() / temperature).softmax(dim=-1)
-        draw_N1 = torch.from_numpy(draws_NT[rows, length - 1, None]).to(device)
+        draw_N1 = on_device_TN[length - 1][rows_N][:, None]
         tokens_N1 = torch.searchsorted(p_NV.cumsum(dim=-1), draw_N1, right=True)
         # Rounding may leave the last sum below the draw.
         tokens_N1 = tokens_N1.clamp(max=p_NV.shape[-1] - 1)
@@ -106,11 +107,12 @@ def _follow(
     outputs: list[list[int]] = [[] for _ in range(len(limits) * width)]
     rows = list(range(len(outputs)))
     unfinished = set(rows)
+    rows_N = torch.arange(len(rows), device=device)
     tokens_N = torch.full((len(rows),), SOS, device=device)
     for length in itertools.count(1):
-        value_N, tokens_N = choose(state.step(tokens_N), rows, length)
+        value_N, tokens_N = choose(state.step(tokens_N), rows_N, length)
         tokens_N = tokens_N.masked_fill(value_N.isnan(), NAN_TOKEN)
-        for row, token in zip(rows, tokens_N.tolist(), strict=True):
+        for row, token in zip(rows, tokens_N.cpu().tolist(), strict=True):
             if token == NAN_TOKEN:
                 raise UserError(SCORES_ARE_NAN)
             if row in unfinished and token != EOS:
@@ -126,10 +128,10 @@ def _follow(
         )
         if len(kept) < len(sentences):
             rows = [row for index in kept for row in sentences[index]]
-            places = [index * width + offset for index in kept for offset in range(width)]
-            places_N = torch.tensor(places, device=device)
-            state.select(torch.tensor(kept, device=device), places_N)
-            tokens_N = tokens_N[places_N]
+            kept_B = torch.tensor(kept, device=device)
+            places_N = (kept_B[:, None] * width + torch.arange(width, device=device)).flatten()
+            state.select(kept_B, places_N)
+            rows_N, tokens_N = rows_N[places_N], tokens_N[places_N]
     found = [Hypothesis(ids, score=None) for ids in outputs]
     return [found[first : first + width] for first in range(0, len(found), width)]
 
@@ -153,28 +155,32 @@ def beam(
     # All W rows of a sentence start alike: only the first may be continued at first.
     scores_BW = torch.full((len(limits), width), -torch.inf, device=device)
     scores_BW[:, 0] = 0.0
-    ids_BWT = torch.empty(len(limits), width, 0, dtype=torch.int64, device=device)
+    ids_BWT = np.empty((len(limits), width, 0), dtype=np.int64)
     while True:
         log_p_NV = state.step(tokens_BW.flatten()).log_softmax(dim=-1)
-        best_BC, beams_BC, tokens_BC = _continuations(log_p_NV, scores_BW)
-        best = (best_BC, beams_BC, tokens_BC)
-        _collect(finished, unfinished, sentences, limits, best, ids_BWT, length_penalty)
+        best = _continuations(log_p_NV, scores_BW)
+        # The first W continuations that are not [EOS], best first.
+        _, order_BC = (best[2] == EOS).sort(dim=1, stable=True)
+        following = [x_BC.gather(1, order_BC[:, :width]) for x_BC in best]
+        # One copy, as the host waits for each. A double holds these numbers exactly.
+        copied = [*(x_BC[:, :width].double() for x_BC in best), *following[1:]]
+        *ended, beams, tokens = torch.stack(copied).cpu().numpy()
+        _collect(finished, unfinished, sentences, limits, ended, ids_BWT, length_penalty)
         if not unfinished:
             break
-        # The first W continuations that are not [EOS], best first.
-        _, order_BC = (tokens_BC == EOS).sort(dim=1, stable=True)
-        chosen_BW = order_BC[:, :width]
         multiple = max(1, ROW_MULTIPLE // width)
         kept = rows_to_keep([sentence in unfinished for sentence in sentences], multiple)
-        kept_B = torch.tensor(kept, device=device)
-        beams_BW, tokens_BW, scores_BW = (
-            x_BC.gather(1, chosen_BW)[kept_B] for x_BC in (beams_BC, tokens_BC, best_BC)
-        )
+        kept_B = torch.arange(len(sentences), device=device)
+        if len(kept) < len(sentences):
+            kept_B = torch.tensor(kept, device=device)
+            following = [x_BW[kept_B] for x_BW in following]
+            sentences = [sentences[index] for index in kept]
+        scores_BW, beams_BW, tokens_BW = following
         scores_BW = scores_BW.masked_fill(tokens_BW == EOS, -torch.inf)
         state.select(kept_B, (kept_B[:, None] * width + beams_BW).flatten())
-        history_BWT = ids_BWT[kept_B[:, None], beams_BW]
-        ids_BWT = torch.cat([history_BWT, tokens_BW[..., None]], dim=2)
-        sentences = [sentences[index] for index in kept]
+        beams, tokens = (x_BW[kept].astype(np.int64) for x_BW in (beams, tokens))
+        history_BWT = ids_BWT[np.array(kept)[:, None], beams]
+        ids_BWT = np.concatenate([history_BWT, tokens[..., None]], axis=2)
     return [sorted(found, key=attrgetter("score"), reverse=True) for found in finished]
 
 
@@ -197,26 +203,26 @@ def _collect(
     unfinished: set[int],
     sentences: list[int],
     limits: Sequence[int],
-    continuations: tuple[Tensor, Tensor, Tensor],
-    ids_BWT: Tensor,
+    best: Sequence[np.ndarray],  # scores_BW, beams_BW and tokens_BW
+    ids_BWT: np.ndarray,
     length_penalty: float,
 ) -> None:
     """Add the hypotheses that end among the W best; remove finished sentences from `unfinished`."""
     _, width, length_before = ids_BWT.shape
-    length = length_before + 1
-    best, beams, tokens = (x_BC[:, :width].tolist() for x_BC in continuations)
-    for index, sentence in enumerate(sentences):
-        if any(map(math.isnan, best[index])):
-            raise UserError(SCORES_ARE_NAN)
-        if sentence not in unfinished:
-            continue
-        at_limit = length >= limits[sentence]
-        for score, row, token in zip(best[index], beams[index], tokens[index], strict=True):
-            if (token == EOS or at_limit) and score > -torch.inf:
-                ids = ids_BWT[index, row].tolist() + ([] if token == EOS else [token])
-                finished[sentence].append(Hypothesis(ids, score / length**length_penalty))
+    length, (scores_BW, beams_BW, tokens_BW) = length_before + 1, best
+    if np.isnan(scores_BW).any():
+        raise UserError(SCORES_ARE_NAN)
+    at_limit_B = np.array([length >= limits[sentence] for sentence in sentences])
+    is_end_BW = ((tokens_BW == EOS) | at_limit_B[:, None]) & (scores_BW > -np.inf)
+    for index, place in np.argwhere(is_end_BW).tolist():
+        if (sentence := sentences[index]) in unfinished:
+            token = int(tokens_BW[index, place])
+            ids = ids_BWT[index, int(beams_BW[index, place])].tolist()
+            score = float(scores_BW[index, place]) / length**length_penalty
+            finished[sentence].append(Hypothesis(ids + [token] * (token != EOS), score))
+    for sentence, at_limit in zip(sentences, at_limit_B, strict=True):
         if at_limit or len(finished[sentence]) >= width:
-            unfinished.remove(sentence)
+            unfinished.discard(sentence)
 
 
 def rows_to_keep(is_unfinished: Sequence[bool], multiple: int) -> list[int]:

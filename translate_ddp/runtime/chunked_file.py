@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from translate_ddp.errors import UserError
@@ -47,15 +47,16 @@ class ChunkedFile:
         """
         return self.world.on_main("looking for finished chunks", self._missing)
 
-    def compute(self, missing: list[int], work: Callable[[int], bytes]) -> None:
+    def compute(self, missing: list[int], work: Callable[[list[int]], Iterable[bytes]]) -> None:
         """Compute this rank's part of the missing chunks and wait for those of the others.
 
-        Raises UserError if a chunk cannot be written, and what `work` raises.
+        `work` yields the data of given chunks, in order. Raises UserError if a chunk cannot be
+        written, and what `work` raises.
         """
 
         def on_this_rank() -> None:
-            for chunk in self.of_this_rank(missing):
-                data = work(chunk)
+            chunks = self.of_this_rank(missing)
+            for chunk, data in zip(chunks, work(chunks), strict=True):
                 with explain_write_errors(self.output, ADVICE):
                     write_atomically(self._path(chunk), data)
                 fault_point("chunk")

@@ -79,6 +79,13 @@ def choose_device(launch: Launch, config: DistributedConfig) -> tuple[torch.devi
     return device, "gloo" if config.backend == "gloo" else "cpu:gloo,cuda:nccl"
 
 
+def visible_gpus() -> list[str]:
+    """Values of CUDA_VISIBLE_DEVICES, with each of which a process sees one of this one's GPUs."""
+    count = torch.cuda.device_count()
+    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
+    return names.split(",")[:count]
+
+
 def processor_name(device: torch.device) -> str:
     """The model of the GPU, or of this machine's CPU."""
     if device.type == "cuda":

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import chain, islice
@@ -33,17 +33,21 @@ COMMAND = "import sys; sys.path[:] = {}; from {} import serve; serve()"
 
 
 def map_in_processes(
-    function: Callable[[S], T], items: Iterable[S], processes: int = 0
+    function: Callable[[S], T],
+    items: Iterable[S],
+    processes: int = 0,
+    gpus: Sequence[str] = (),
 ) -> Generator[T, None, None]:
     """`map(function, items)`, computed by that many processes, by default one per usable core.
 
-    Both must be picklable, and the function importable. At most a few items per worker are read
+    With `gpus`, by one for each, whose CUDA_VISIBLE_DEVICES it is; "" is the CPU. Function and
+    items must be picklable, and the function importable. At most a few items per worker are read
     ahead. A UserError of the function is raised here, another exception as a RuntimeError with its
     traceback. Raises UserError if a worker has ended or cannot be started.
     """
     stream = iter(items)
     first = list(islice(stream, FEW_ITEMS))
-    stream, count = chain(first, stream), processes or usable_cores()
+    stream, count = chain(first, stream), len(gpus) or processes or usable_cores()
     if len(first) < FEW_ITEMS or count < 2:
         for item in stream:
             heartbeat()
@@ -52,8 +56,8 @@ def map_in_processes(
     workers: list[Worker] = []
     pending: deque[Future[T]] = deque()
     try:
-        for _ in range(count):
-            workers.append(Worker(function))
+        for variables in [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{}] * count:
+            workers.append(Worker(function, variables))
         for number, item in enumerate(stream):
             heartbeat()
             pending.append(workers[number % count].submit(item))
@@ -73,20 +77,21 @@ class Worker:
     The process ends when its stdin is closed, as also happens when this process dies.
     """
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[[Any], Any], variables: dict[str, str]) -> None:
+        self._where = "".join(f"With {name}={value}: " for name, value in variables.items())
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", COMMAND.format(sys.path, __name__)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                # One thread each: there is a worker for each core.
-                env=os.environ | {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+                # One thread each: there is a worker for each core, or it waits for its GPU.
+                env=os.environ | {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"} | variables,
                 start_new_session=True,  # a Ctrl-C is for the process that started it
             )
         except OSError as error:
             raise UserError(
-                f"A worker process that prepares the corpus cannot be started: {error.strerror}."
-                " Use fewer cores, as with taskset, or raise the limits that ulimit -a shows."
+                f"A worker process cannot be started: {error.strerror}. Use fewer cores, as with "
+                "taskset, or raise the limits that ulimit -a shows."
             ) from error
         self._thread = BackgroundThread("worker", stop_after_error=True)
         self._thread.submit(lambda: self._send(function))  # it may be larger than the pipe
@@ -108,6 +113,8 @@ class Worker:
             result, error = pickle.load(self._process.stdout)
         except (EOFError, pickle.UnpicklingError) as ended:
             raise self._ended() from ended
+        if isinstance(error, UserError):
+            raise UserError(f"{self._where}{error}")
         if error is not None:
             raise error
         return result
@@ -123,10 +130,10 @@ class Worker:
     def _ended(self) -> UserError:
         code = self._process.wait()
         return UserError(
-            "A worker process that prepares the corpus has ended "
+            f"{self._where}A worker process has ended "
             f"({f'exit code {code}' if code >= 0 else f'signal {-code}'}). Its own messages, if "
-            "any, are above. If the machine is short of memory, free some or use fewer cores, as "
-            "with taskset."
+            "any, are above. If the machine is short of memory, free some or use fewer cores "
+            "(taskset) or GPUs (CUDA_VISIBLE_DEVICES)."
         )
 
 

@@ -1,14 +1,14 @@
 """What the commands that use a model share: the model, given pairs, and the lines they write."""
 
-import itertools
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from translate_ddp import __version__
 from translate_ddp.apps.commands.command_line import silence
@@ -21,9 +21,12 @@ from translate_ddp.data.dataset import (
 from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.readers.streams import compression_of
 from translate_ddp.errors import Stopped, UserError
+from translate_ddp.modeling.engine import OnDone, ignore
 from translate_ddp.runtime.chunked_file import ChunkedFile
+from translate_ddp.runtime.device import visible_gpus
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.runtime.long_calls import heartbeat
+from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import (
     CheckpointConfig,
@@ -40,9 +43,9 @@ from translate_ddp.training.open_checkpoint import OpenedCheckpoint, open_checkp
 from translate_ddp.training.validation import ValidationSet
 from translate_ddp.translator import Translator
 
-T = TypeVar("T")
 STDOUT = ("", "-", "/dev/stdout")  # values of --output
 ROWS = 1000  # of a chunk: read and computed together
+PARTS_PER_WORKER = 20  # at least: to start a process takes as long as these on a fast GPU
 TIMEOUT_MINUTES = 60.0  # without progress; a large input takes minutes to read
 DECIMALS = 6  # of log-probabilities: fewer differ between machines
 
@@ -196,21 +199,20 @@ def print_lines(lines: Sequence[str]) -> None:
     sys.stdout.buffer.flush()
 
 
-def chunks(rows: Iterable[T], size: int = 0) -> Iterator[tuple[int, list[T]]]:
-    """Lists of `size` rows, or of `ROWS`, and the number of rows before each."""
-    iterator, start = iter(rows), 0
-    while chunk := list(itertools.islice(iterator, size or ROWS)):
-        yield start, chunk
-        start += len(chunk)
-
-
 class Rows(Protocol):
-    """Rows of which a command computes lines."""
+    """Rows of which a command computes lines.
+
+    `config.open()` is the model, and `config.compute(translator, item, on_done)` the lines of an
+    item. `on_done` receives the number of rows of each finished batch.
+    """
+
+    config: Any
+    translator: Translator
 
     def __len__(self) -> int: ...
 
-    def lines(self, part: range, on_done: Callable[[int], None]) -> Sequence[str]:
-        """The lines of some rows. `on_done` receives the number of rows of each finished batch."""
+    def item(self, part: range) -> Any:
+        """The contents of these rows, which may be sent to another process."""
         ...
 
     def identity(self) -> list[object]:
@@ -218,11 +220,43 @@ class Rows(Protocol):
         ...
 
 
+def parts_of(rows: Rows) -> list[range]:
+    """All rows in parts that are computed together."""
+    return [range(start, min(start + ROWS, len(rows))) for start in range(0, len(rows), ROWS)]
+
+
+def computed(rows: Rows, parts: Sequence[range], on_done: OnDone = ignore) -> Iterator[list[str]]:
+    """The lines of each part, in order.
+
+    With several GPUs, and enough parts for each, by a worker process for each GPU.
+    """
+    gpus, items = visible_gpus()[: len(parts) // PARTS_PER_WORKER], map(rows.item, parts)
+    if len(gpus) < 2 or read_launch(os.environ).size > 1:  # other ranks use the other GPUs
+        for item in items:
+            yield rows.config.compute(rows.translator, item, on_done)
+        return
+    print_line(f"Starts {len(gpus)} processes, one for each GPU.", sys.stderr)
+    found = map_in_processes(partial(lines_in_worker, rows.config), items, gpus=gpus)
+    for part, lines in zip(parts, found, strict=True):
+        on_done(len(part))
+        yield lines
+
+
+def lines_in_worker(config: Any, item: object) -> list[str]:
+    return config.compute(open_once(config), item)
+
+
+@cache
+def open_once(config: Any) -> Translator:
+    with silence():  # the process that started this one has printed the same
+        return config.open()
+
+
 def write_file(output: str, open_rows: Callable[[], Rows], label: str) -> None:
     """Write the lines of all rows, in order, to a new file, on all ranks.
 
     An interrupted call is continued by the next one with an equal identity. Raises UserError if the
-    file exists or cannot be written, or at a request to stop, which is followed after a batch.
+    file exists or cannot be written, or at a request to stop, followed after a batch or chunk.
     """
     opened: list[Rows] = []
     with open_world(DistributedConfig(timeout_minutes=TIMEOUT_MINUTES)) as world:
@@ -238,8 +272,7 @@ def write_file(output: str, open_rows: Callable[[], Rows], label: str) -> None:
 
 def write_rows(output: Path, rows: Rows, world: World, label: str) -> None:
     """As `write_file`, on the ranks of an open world."""
-    total = len(rows)
-    parts = [range(start, min(start + ROWS, total)) for start in range(0, total, ROWS)]
+    total, parts = len(rows), parts_of(rows)
     key = [__version__, ROWS, total]
     file = ChunkedFile(output, lambda: key + rows.identity(), len(parts), world)
     missing = file.missing()
@@ -253,10 +286,13 @@ def write_rows(output: Path, rows: Rows, world: World, label: str) -> None:
         if world.supervisor.stop_reason is not None:
             raise Stopped
 
+    def work(chunks: list[int]) -> Iterator[bytes]:
+        return map(to_bytes, computed(rows, [parts[chunk] for chunk in chunks], on_done))
+
     own = sum(len(parts[chunk]) for chunk in file.of_this_rank(missing))
     try:
         with closing(Progress(label, own, shown=world.is_main, lines_to=sys.stderr)) as progress:
-            file.compute(missing, lambda chunk: to_bytes(rows.lines(parts[chunk], on_done)))
+            file.compute(missing, work)
     except Stopped:
         reason = world.supervisor.stop_reason or "on another rank"
         raise UserError(

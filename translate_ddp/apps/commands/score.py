@@ -4,27 +4,29 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from translate_ddp.apps.commands.model_commands import (
     DECIMALS,
-    ROWS,
     STDOUT,
     PairsConfig,
     SavedModel,
     check_not_compressed,
     check_one_process,
+    computed,
+    parts_of,
     print_lines,
     rounded,
     to_json,
     write_file,
 )
 from translate_ddp.console import counted, print_line
-from translate_ddp.modeling.engine import ignore
+from translate_ddp.modeling.engine import OnDone, ignore
 from translate_ddp.runtime.launch import is_first_process
+from translate_ddp.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,30 @@ class ScoreConfig(PairsConfig):
         super().__post_init__()
         check_not_compressed(self.output)
 
+    def open(self) -> Translator:
+        return self.saved.open(self.reverse)
+
+    def compute(
+        self, translator: Translator, item: list[list[str]], on_done: OnDone = ignore
+    ) -> list[str]:
+        """An object of each pair: its texts, tokens, log-probabilities, their sum and mean."""
+        sources = translator.encode_sources(item[0])
+        targets = translator.tokenizer.encode(item[1])
+        log_probs = map(rounded, translator.engine.log_probs(sources, targets, on_done))
+        return [
+            to_json(
+                {
+                    "source": source,
+                    "reference": reference,
+                    "log_prob": round(sum(values), DECIMALS),
+                    "score": round(sum(values) / len(values), DECIMALS),
+                    "tokens": [*translator.tokenizer.pieces(ids), ""],
+                    "log_probs": values,
+                }
+            )
+            for source, reference, ids, values in zip(*item, targets, log_probs, strict=True)
+        ]
+
 
 def run(config: ScoreConfig) -> None:
     if config.output not in STDOUT:
@@ -52,34 +78,17 @@ def run(config: ScoreConfig) -> None:
 
 
 class ScoredPairs:
-    """The pairs and the lines of their scores, as `write_file` writes them."""
+    """The pairs, whose scores `computed` yields."""
 
     def __init__(self, config: ScoreConfig) -> None:
-        self.translator = config.saved.open(config.reverse)
+        self.config, self.translator = config, config.open()
         self.pairs = config.read_for(self.translator, config.saved)
 
     def __len__(self) -> int:
         return len(self.pairs.sources)
 
-    def lines(self, part: range, on_done: Callable[[int], None] = ignore) -> list[str]:
-        """An object of each pair: its texts, tokens, log-probabilities, their sum and mean."""
-        texts = [side[part.start : part.stop] for side in self.pairs[:2]]
-        sources = self.translator.encode_sources(texts[0])
-        targets = self.translator.tokenizer.encode(texts[1])
-        log_probs = map(rounded, self.translator.engine.log_probs(sources, targets, on_done))
-        return [
-            to_json(
-                {
-                    "source": source,
-                    "reference": reference,
-                    "log_prob": round(sum(values), DECIMALS),
-                    "score": round(sum(values) / len(values), DECIMALS),
-                    "tokens": [*self.translator.tokenizer.pieces(ids), ""],
-                    "log_probs": values,
-                }
-            )
-            for source, reference, ids, values in zip(*texts, targets, log_probs, strict=True)
-        ]
+    def item(self, part: range) -> list[list[str]]:
+        return [side[part.start : part.stop] for side in self.pairs[:2]]
 
     def identity(self) -> list[object]:
         digest = hashlib.sha256("\n".join(self.pairs.sources + self.pairs.references).encode())
@@ -88,8 +97,7 @@ class ScoredPairs:
 
 def printed(pairs: ScoredPairs) -> Iterator[str]:
     """The lines of all pairs, which are also written to standard output."""
-    for start in range(0, len(pairs), ROWS):
-        lines = pairs.lines(range(start, start + ROWS))
+    for lines in computed(pairs, parts_of(pairs)):
         print_lines(lines)
         yield from lines
 

@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -18,7 +18,8 @@ from translate_ddp.apps.commands.model_commands import (
     SavedModel,
     check_not_compressed,
     check_one_process,
-    chunks,
+    computed,
+    parts_of,
     print_lines,
     rounded,
     to_json,
@@ -28,7 +29,7 @@ from translate_ddp.console import print_line, printable
 from translate_ddp.data.inputs import Texts, read_sources
 from translate_ddp.data.readers.corpus_files import file_identity
 from translate_ddp.data.readers.streams import spooled
-from translate_ddp.modeling.engine import ignore
+from translate_ddp.modeling.engine import OnDone, ignore
 from translate_ddp.settings import NBestConfig, Quoting, Split
 from translate_ddp.translator import OnMessage, Translation, Translator
 
@@ -45,8 +46,8 @@ class TranslateConfig:
     """File or pipe to translate: text, .jsonl .json .csv .tsv .tmx .sgm (.gz .zst .xz of them) or
     .parquet; -: standard input."""
     output: str = ""
-    """New file for the translations of --input; '' or -: standard output. Under torchrun, the ranks
-    divide the work. The same command continues an interrupted one."""
+    """New file for the translations of --input; '' or -: standard output. All GPUs, or the ranks of
+    torchrun, divide the work. The same command continues an interrupted one."""
     format: Format = "text"
     """text: a line for each translation; jsonl: an object for each text, with scores."""
     quoting: Quoting = "auto"
@@ -71,33 +72,67 @@ class TranslateConfig:
                     "write the text to standard input."
                 )
 
+    def open(self) -> Translator:
+        return self.saved.open(self.reverse, self.split)
+
+    def compute(
+        self, translator: Translator, item: tuple[int, Sequence[str]], on_done: OnDone = ignore
+    ) -> list[str]:
+        """`n_best` lines of each text, best first; as jsonl one line of each text.
+
+        The item is the number of texts before, which messages count, and the texts.
+        """
+        (start, texts), n_best = item, self.search.n_best
+        settings: dict[str, Any] = asdict(self.search)
+        del settings["n_best"]
+        settings |= {"report": report_from(start), "on_done": on_done}
+        if self.format == "text" and n_best == 1:  # without scores, which take longer
+            return translator.translate(texts, **settings)
+        found = translator.translate(texts, n_best=n_best, **settings)
+        if self.format == "text":
+            return [translation.text for translations in found for translation in translations]
+        languages = translator.lang_src, translator.lang_tgt
+        return [
+            to_json(
+                {
+                    "source": text,
+                    # The pair with the best one, in the form in which training reads a corpus.
+                    "translation": dict(zip(languages, (text, translations[0].text), strict=True)),
+                    "translations": list(map(as_dict, translations)),
+                }
+            )
+            for text, translations in zip(texts, found, strict=True)
+        ]
+
 
 def run(config: TranslateConfig) -> None:
     if config.output not in STDOUT:
         return write_file(config.output, partial(InputRows, config), "translation")
     check_one_process()
-    translator = config.saved.open(config.reverse, config.split)
-    is_typed = not (config.lines or config.input) and sys.stdin.isatty()
-    texts = typed_lines(translator) if is_typed else config.lines or open_input(config, translator)
-    for start, chunk in chunks(texts, size=int(is_typed)):
-        chunk = [text or "" for text in chunk]
-        print_lines(translated_lines(config, translator, chunk, start))
+    if not (config.lines or config.input) and sys.stdin.isatty():
+        translator = config.open()
+        for start, text in enumerate(typed_lines(translator)):
+            print_lines(config.compute(translator, (start, [text])))
+        return
+    rows = InputRows(config)
+    for lines in computed(rows, parts_of(rows)):
+        print_lines(lines)
 
 
 class InputRows:
-    """The texts of `--input` and their translations, as `write_file` writes them."""
+    """The texts of the command, whose translations `computed` yields."""
 
     def __init__(self, config: TranslateConfig) -> None:
         self.config = config
-        self.translator = config.saved.open(config.reverse, config.split)
-        self.texts = open_input(config, self.translator)
+        self.translator = config.open()
+        given = Texts(Path(), lambda: config.lines)
+        self.texts = given if config.lines else open_input(config, self.translator)
 
     def __len__(self) -> int:
         return len(self.texts)
 
-    def lines(self, part: range, on_done: Callable[[int], None]) -> list[str]:
-        texts = [text or "" for text in self.texts.part(part)]
-        return translated_lines(self.config, self.translator, texts, part.start, on_done)
+    def item(self, part: range) -> tuple[int, list[str]]:
+        return part.start, [text or "" for text in self.texts.part(part)]
 
     def identity(self) -> list[object]:
         config, file = self.config, file_identity(spooled(Path(self.config.input)))
@@ -116,39 +151,6 @@ def open_input(config: TranslateConfig, translator: Translator) -> Texts:
             sys.stderr,
         )
     return texts
-
-
-def translated_lines(
-    config: TranslateConfig,
-    translator: Translator,
-    texts: Sequence[str],
-    start: int,
-    on_done: Callable[[int], None] = ignore,
-) -> list[str]:
-    """`n_best` lines of each text, best first; as jsonl one line of each text.
-
-    `start` texts come before, which messages count.
-    """
-    settings: dict[str, Any] = asdict(config.search)
-    n_best = settings.pop("n_best")
-    settings |= {"report": report_from(start), "on_done": on_done}
-    if config.format == "text" and n_best == 1:  # without scores, which take longer
-        return translator.translate(texts, **settings)
-    found = translator.translate(texts, n_best=n_best, **settings)
-    if config.format == "text":
-        return [translation.text for translations in found for translation in translations]
-    languages = translator.lang_src, translator.lang_tgt
-    return [
-        to_json(
-            {
-                "source": text,
-                # The pair with the best one, in the form in which a corpus is read for training.
-                "translation": dict(zip(languages, (text, translations[0].text), strict=True)),
-                "translations": list(map(as_dict, translations)),
-            }
-        )
-        for text, translations in zip(texts, found, strict=True)
-    ]
 
 
 def as_dict(translation: Translation) -> dict[str, Any]:
