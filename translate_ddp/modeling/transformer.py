@@ -44,9 +44,10 @@ class Attention(nn.Module):
         self.key_value = Linear(d_model, 2 * d_model, bias=False)
         self.out = Linear(d_model, d_model)
 
-    def queries_keys_values(self, x_BTD: Tensor) -> list[Tensor]:
+    def queries_keys_values(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         parts = joint_linear(x_BTD, [self.query, self.key_value], width=x_BTD.shape[-1])
-        return [self.split_heads(part_BTD) for part_BTD in parts]
+        q_BHTK, k_BHTK, v_BHTK = map(self.split_heads, parts)
+        return q_BHTK, k_BHTK, v_BHTK
 
     def forward(
         self, x_BTD: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B11M: Tensor | None = None
@@ -227,7 +228,7 @@ class Transformer(nn.Module):
         Embeddings of the tokens that are given are not looked up again.
         """
         mask_B11S = padding_mask(source_BS, self.dtype)
-        x_BSD = self._embed(source_BS, embedded_BSD)
+        x_BSD = self._embed(self.embedding(source_BS) if embedded_BSD is None else embedded_BSD)
         for layer in self.encoder_layers:
             x_BSD = layer(x_BSD, mask_B11S)
         memory_BSD = self.encoder_norm(x_BSD)
@@ -250,22 +251,21 @@ class Transformer(nn.Module):
         `sources`: the result of `encode`. N is a multiple of B: the rows of one sentence are
         adjacent.
         """
-        x_NTD = self._embed(target_NT, embedded_NTD, caches[0].length if caches else 0)
+        x_NTD = self.embedding(target_NT) if embedded_NTD is None else embedded_NTD
+        x_NTD = self._embed(x_NTD, first_position=caches[0].length if caches else 0)
         for i, layer in enumerate(self.decoder_layers):
             x_NTD = layer(x_NTD, sources[i], mask_B11S, caches[i] if caches else None)
         return self.decoder_norm(x_NTD)
 
-    def _embed(self, tokens_BT: Tensor, x_BTD: Tensor | None, first_position: int = 0) -> Tensor:
-        if x_BTD is None:
-            x_BTD = self.embedding(tokens_BT)
-        positions_TD = sinusoids(first_position, x_BTD.shape[1], self.d_model, x_BTD.device)
+    def _embed(self, x_BTD: Tensor, first_position: int = 0) -> Tensor:
+        # A compiler would make a graph for each number of positions that is kept.
+        encode = sinusoids if torch.compiler.is_compiling() else kept_sinusoids
+        positions_TD = encode(first_position, x_BTD.shape[1], self.d_model, x_BTD.device)
         # The embedding's gradient sums over many tokens, so it is looked up in fp32 and cast after.
         x_BTD = torch.add(positions_TD, x_BTD, alpha=math.sqrt(self.d_model))
         return self.dropout(x_BTD.to(self.dtype))
 
 
-@functools.lru_cache(maxsize=128)
-@torch.inference_mode(False)  # training uses what validation has computed
 def sinusoids(first: int, count: int, d_model: int, device: torch.device) -> Tensor:
     """Encodings of `count` positions from `first`, [count, d_model]: all sines, then all cosines.
 
@@ -275,3 +275,7 @@ def sinusoids(first: int, count: int, d_model: int, device: torch.device) -> Ten
     channels = torch.arange(0, d_model, 2, device=device, dtype=torch.float32)
     angles = positions_T1 * torch.exp(channels * (-math.log(10000.0) / d_model))
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+
+# Made outside of inference mode, since training uses what validation has computed.
+kept_sinusoids = functools.lru_cache(maxsize=128)(torch.inference_mode(False)(sinusoids))
