@@ -91,7 +91,8 @@ def test_converted_attention_computes_what_attention_with_biases_does():
     state = {n.removeprefix(own): t for n, t in found.items() if n.startswith(own)}
     ours.load_state_dict(state)
     x_BTD, memory_BMD = torch.randn(2, 3, 16), torch.randn(2, 5, 16)
-    actual_BTD = ours(x_BTD, *ours.keys_values(memory_BMD))
+    parts = ours.key_value(memory_BMD).chunk(2, dim=-1)
+    actual_BTD = ours(x_BTD, *map(ours.split_heads, parts))
     torch.testing.assert_close(actual_BTD, expected(x_BTD, memory_BMD, memory_BMD)[0])
 
 

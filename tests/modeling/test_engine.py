@@ -270,7 +270,8 @@ def test_weights_are_the_mean_of_all_layers_and_heads():
 def test_weights_give_the_output_of_the_layer(dtype: torch.dtype, error: float):
     attention = decoder_layers(small_model())[0].cross_attention.eval()
     x_1TD, memory_1SD = torch.randn(1, 4, 32).to(dtype), torch.randn(1, 6, 32).to(dtype)
-    k_1HSK, v_1HSK = attention.keys_values(memory_1SD)
+    parts = attention.key_value(memory_1SD).chunk(2, dim=-1)
+    k_1HSK, v_1HSK = map(attention.split_heads, parts)
     context_1HTK = attention_weights(attention, x_1TD, k_1HSK) @ v_1HSK.float()
     output = attention.out(context_1HTK.transpose(1, 2).flatten(2).to(dtype))
     expected = attention(x_1TD, k_1HSK, v_1HSK)

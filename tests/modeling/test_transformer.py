@@ -24,10 +24,10 @@ def test_a_position_depends_on_the_source_and_earlier_target_tokens(model: Trans
     inputs: list[torch.Tensor] = []
     model.embedding.register_forward_hook(lambda *call: inputs.append(call[-1]))
     hidden_BTD = model(ids(1, 5), ids(1, 6))
-    gradients = torch.autograd.grad(hidden_BTD[0, 3].square().sum(), inputs)
-    depends_S, depends_T = ((gradient[0].abs().sum(dim=-1) > 0).tolist() for gradient in gradients)
-    assert depends_S == [True] * 5
-    assert depends_T == [True] * 4 + [False] * 2
+    (gradient_ND,) = torch.autograd.grad(hidden_BTD[0, 3].square().sum(), inputs)
+    depends_N = (gradient_ND.abs().sum(dim=-1) > 0).tolist()
+    assert depends_N[:5] == [True] * 5  # of the source
+    assert depends_N[5:] == [True] * 4 + [False] * 2
 
 
 def test_padding_and_other_rows_do_not_change_a_sentence(model: Transformer):

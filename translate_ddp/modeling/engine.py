@@ -29,7 +29,7 @@ from translate_ddp.modeling.search import (
     greedy,
     sample,
 )
-from translate_ddp.modeling.transformer import Attention, DecoderLayer, LayerCache, Transformer
+from translate_ddp.modeling.transformer import Attention, LayerCache, Transformer
 from translate_ddp.runtime.device import FREE_MEMORY, OutOfMemory, explain_out_of_memory
 from translate_ddp.settings import NBestConfig, default_micro_batch_tokens
 
@@ -193,20 +193,18 @@ class DecodingState:
 
     def __init__(self, model: Transformer, source_BS: Tensor) -> None:
         self.model, self.source_BS = model, source_BS
-        self.memory_BSD, self.mask_B11S = model.encode(source_BS)
-        layers = cast("list[DecoderLayer]", list(model.decoder_layers))
-        sources = [layer.cross_attention.keys_values(self.memory_BSD) for layer in layers]
+        sources, self.mask_B11S = model.encode(source_BS)
         # Contiguous, since every step reads them.
         self.caches = [LayerCache((k.contiguous(), v.contiguous())) for k, v in sources]
 
     def step(self, tokens_N: Tensor) -> Tensor:
-        x_N1D = self.model.decode(tokens_N[:, None], self.memory_BSD, self.mask_B11S, self.caches)
+        sources = [cache.source for cache in self.caches]
+        x_N1D = self.model.decode(tokens_N[:, None], sources, self.mask_B11S, self.caches)
         return self.model.logits(x_N1D[:, 0]).float()
 
     def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
         if len(sentences_B) < len(self.source_BS):
             self.source_BS = self.source_BS[sentences_B]
-            self.memory_BSD = self.memory_BSD[sentences_B]
             self.mask_B11S = padding_mask(self.source_BS, self.model.dtype)
         for cache in self.caches:
             cache.select(sentences_B, rows_N)

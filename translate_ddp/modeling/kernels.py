@@ -10,10 +10,11 @@ of an AMD EPYC with bf16, at 64 x 30 tokens of width 512. `plain` switches back 
 versions. Shape letters are those of `transformer.py`.
 """
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -105,10 +106,14 @@ class Layer(nn.Module):
     """A module that casts the weights of all its Linear and LayerNorm modules at once.
 
     Plain: each module casts its own. On a GPU that takes four launches a module, for kernels that
-    are mostly shorter than their launch; here a layer takes two. Forward and backward of `base`
-    launch 709 kernels instead of 1,107 (counted, together with `padding_mask`). Layer by layer,
-    gradients become ready layer by layer, and are summed over the ranks during the backward pass.
+    are mostly shorter than their launch; here a layer takes two. Layer by layer, gradients become
+    ready layer by layer, and are summed over the ranks during the backward pass. Forward and
+    backward of `base` launch 611 kernels instead of 1,107 (counted, together with `joint_linear`,
+    `relu_dropout`, `padding_mask`, and one lookup of both sides' tokens).
     """
+
+    joint = ("self_attention.query", "self_attention.key_value")  # of one input: `joint_linear`
+    separate: tuple[str, ...] = ()  # not cast with the layer
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,13 +125,52 @@ def cast_weights(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
     dtype = inputs[0].dtype
     if is_plain() or torch.compiler.is_compiling():
         return
-    modules = [module for module in layer.modules() if isinstance(module, Linear | LayerNorm)]
-    if modules[0].weight.dtype == dtype:
+    joint, separate = getattr(layer, "joint", ()), getattr(layer, "separate", ())
+    named = layer.named_modules()
+    modules = {n: m for n, m in named if isinstance(m, Linear | LayerNorm) and n not in separate}
+    if next(iter(modules.values())).weight.dtype == dtype:
         return
-    weights = [list(module.parameters()) for module in modules]
-    casts = iter(_CastWeights.apply(dtype, *itertools.chain(*weights)))
-    for module, own in zip(modules, weights, strict=True):
-        module.cast = list(itertools.islice(casts, len(own)))
+    groups = [[module] for name, module in modules.items() if name not in joint]
+    _cast_groups([*groups, [modules[name] for name in joint]] if joint else groups, dtype)
+
+
+def _cast_groups(groups: Sequence[Sequence["Linear | LayerNorm"]], dtype: torch.dtype) -> None:
+    """Set `cast` of the first module of each group to the weights and the biases of all, joined."""
+    parts: list[list[Tensor]] = []
+    for group in groups:
+        parts.append([module.weight for module in group])
+        if group[0].bias is not None:
+            rows = [(len(m.weight), m.weight.device) for m in group]
+            biases = [m.bias for m in group]
+            parts.append(
+                [_zeros(*r) if b is None else b for b, r in zip(biases, rows, strict=True)]
+            )
+    sizes = [[len(tensor) for tensor in part] for part in parts]
+    casts = iter(_CastWeights.apply(dtype, sizes, *itertools.chain(*parts)))
+    for first, *_ in groups:
+        first.cast = list(itertools.islice(casts, 1 if first.bias is None else 2))
+
+
+@functools.cache
+@torch.inference_mode(False)  # training uses zeros that validation has made
+def _zeros(count: int, device: torch.device) -> Tensor:
+    return torch.zeros(count, device=device)
+
+
+def joint_linear(input: Tensor, linears: Sequence[nn.Module], width: int) -> list[Tensor]:
+    """The outputs of Linear modules of one input, in parts of `width` columns.
+
+    Plain: one product a module. In 16 bits one product for all; weights of fp32, which are not
+    cast, would have to be copied side by side. Only the first module may have a bias.
+    """
+    first = linears[0]
+    is_cast = isinstance(first, Linear) and first.weight.dtype != input.dtype
+    if not is_cast or is_plain() or torch.compiler.is_compiling():
+        return [part for linear in linears for part in linear(input).split(width, dim=-1)]
+    if first.cast is None:
+        _cast_groups([cast("list[Linear]", linears)], input.dtype)
+    joined = F.linear(input, *_weights_like(cast(Linear, first), input))
+    return list(joined.split(width, dim=-1))
 
 
 def _weights_like(module: Linear | LayerNorm, input: Tensor) -> list[Tensor]:
@@ -138,16 +182,30 @@ def _weights_like(module: Linear | LayerNorm, input: Tensor) -> list[Tensor]:
 
 
 class _CastWeights(torch.autograd.Function):
-    """`tensor.to(dtype)` of many tensors in one operation, and of their gradients in another."""
+    """`torch.cat(part).to(dtype)` of many parts in one operation, and of gradients in another.
+
+    `sizes` are the rows of the tensors of each part.
+    """
 
     @staticmethod
-    def forward(ctx: Any, dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.dtype = tensors[0].dtype
-        return cast_all(tensors, dtype)
+    def forward(
+        ctx: Any, dtype: torch.dtype, sizes: list[list[int]], *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.dtype, ctx.sizes, rest = tensors[0].dtype, sizes, iter(tensors)
+        firsts = [list(itertools.islice(rest, len(rows)))[0] for rows in sizes]
+        pairs = zip(firsts, sizes, strict=True)
+        joined = [x.new_empty(sum(rows), *x.shape[1:], dtype=dtype) for x, rows in pairs]
+        torch._foreach_copy_(_split_each(joined, sizes), tensors)
+        return tuple(joined)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *cast_all(grads, ctx.dtype)
+        return None, None, *cast_all(_split_each(grads, ctx.sizes), ctx.dtype)
+
+
+def _split_each(joined: Sequence[Tensor], sizes: list[list[int]]) -> list[Tensor]:
+    pairs = zip(joined, sizes, strict=True)
+    return [part for tensor, rows in pairs for part in tensor.split(rows)]
 
 
 def cast_all(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
@@ -250,6 +308,30 @@ def drop(input: Tensor, p: float, residual: Tensor | None = None) -> Tensor:
         return dropped if residual is None else residual + dropped
     mask = dropout_mask(input, p)
     return input * mask if residual is None else torch.addcmul(residual, input, mask)
+
+
+def relu_dropout(input: Tensor, p: float) -> Tensor:
+    """dropout(relu(input)). Plain: both by autograd, which keeps the result of relu and a mask."""
+    if not p or is_plain() or torch.compiler.is_compiling():
+        return drop(F.relu(input), p) if p else F.relu(input)
+    return _ReluDropout.apply(input, p)
+
+
+class _ReluDropout(torch.autograd.Function):
+    """Keeps only the output: where it is positive, the input was positive and not dropped."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, p: float) -> Tensor:
+        output = drop(F.relu(input), p)
+        ctx.save_for_backward(output)
+        ctx.scale = 1 / (1 - p)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        # The gradient times `scale` where the output is positive, else 0, in one operation.
+        (output,) = ctx.saved_tensors
+        return torch.ops.aten.elu_backward(*grads, 0.0, ctx.scale, 1.0, True, output), None
 
 
 def dropout_mask(like: Tensor, p: float) -> Tensor:

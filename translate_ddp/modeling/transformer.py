@@ -9,8 +9,10 @@ that Pegasus in `transformers` and CTranslate2 load. Shape letters of tensor nam
     C rows of a slice, or candidates in a beam search
 """
 
+import functools
 import math
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +24,9 @@ from translate_ddp.modeling.kernels import (
     LayerNorm,
     Linear,
     attention,
+    joint_linear,
     padding_mask,
+    relu_dropout,
 )
 from translate_ddp.settings import ModelConfig
 
@@ -40,19 +44,24 @@ class Attention(nn.Module):
         self.key_value = Linear(d_model, 2 * d_model, bias=False)
         self.out = Linear(d_model, d_model)
 
-    def keys_values(self, memory_BMD: Tensor) -> tuple[Tensor, Tensor]:
-        k_BMD, v_BMD = self.key_value(memory_BMD).chunk(2, dim=-1)
-        return self.split_heads(k_BMD), self.split_heads(v_BMD)
+    def queries_keys_values(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        parts = joint_linear(x_BTD, [self.query, self.key_value], width=x_BTD.shape[-1])
+        q_BHTK, k_BHTK, v_BHTK = map(self.split_heads, parts)
+        return q_BHTK, k_BHTK, v_BHTK
 
     def forward(
+        self, x_BTD: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B11M: Tensor | None = None
+    ) -> Tensor:
+        return self.attend(self.split_heads(self.query(x_BTD)), k_BHMK, v_BHMK, mask_B11M)
+
+    def attend(
         self,
-        x_BTD: Tensor,
+        q_BHTK: Tensor,
         k_BHMK: Tensor,
         v_BHMK: Tensor,
         mask_B11M: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        q_BHTK = self.split_heads(self.query(x_BTD))
         dropout = self.dropout if self.training else 0.0
         context_BHTK = attention(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal, dropout)
         return self.out(context_BHTK.transpose(1, 2).flatten(2))
@@ -68,10 +77,10 @@ class FeedForward(nn.Module):
         super().__init__()
         self.up = Linear(config.d_model, config.d_ff)
         self.down = Linear(config.d_ff, config.d_model)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = config.dropout
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        return self.down(self.dropout(F.relu(self.up(x_BTD))))
+        return self.down(relu_dropout(self.up(x_BTD), self.dropout if self.training else 0.0))
 
 
 class EncoderLayer(Layer):
@@ -87,8 +96,8 @@ class EncoderLayer(Layer):
 
     def forward(self, x_BSD: Tensor, mask_B11S: Tensor) -> Tensor:
         normed_BSD = self.self_attention_norm(x_BSD)
-        keys_values = self.self_attention.keys_values(normed_BSD)
-        attended_BSD = self.self_attention(normed_BSD, *keys_values, mask_B11S)
+        queries_keys_values = self.self_attention.queries_keys_values(normed_BSD)
+        attended_BSD = self.self_attention.attend(*queries_keys_values, mask_B11S)
         x_BSD = self.dropout(attended_BSD, residual=x_BSD)
         return self.dropout(self.feed_forward(self.feed_forward_norm(x_BSD)), residual=x_BSD)
 
@@ -124,6 +133,8 @@ class LayerCache:
 class DecoderLayer(Layer):
     """Causal self-attention, attention to the source, and feed-forward, each with a residual."""
 
+    separate = ("cross_attention.key_value",)  # cast with those of the other layers
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.self_attention_norm = LayerNorm(config.d_model)
@@ -137,23 +148,22 @@ class DecoderLayer(Layer):
     def forward(
         self,
         x_NTD: Tensor,
-        memory_BSD: Tensor,
+        source_keys_values: tuple[Tensor, Tensor],
         mask_B11S: Tensor,
         cache: LayerCache | None = None,
     ) -> Tensor:
         normed_NTD = self.self_attention_norm(x_NTD)
-        keys_values = self.self_attention.keys_values(normed_NTD)
+        q_NHTK, *keys_values = self.self_attention.queries_keys_values(normed_NTD)
         if cache is not None:
             keys_values = cache.extend(*keys_values)
         # Padding is on the right, so the causal mask hides it from every real position. With a
         # cache there is one new position, which attends to all. A decision by T would make the
         # compiler build two graphs.
-        attended_NTD = self.self_attention(normed_NTD, *keys_values, is_causal=cache is None)
+        attended_NTD = self.self_attention.attend(q_NHTK, *keys_values, is_causal=cache is None)
         x_NTD = self.dropout(attended_NTD, residual=x_NTD)
         # The rows of one sentence attend to its source as that many queries.
         normed_BTD = self.cross_attention_norm(x_NTD).view(len(mask_B11S), -1, x_NTD.shape[2])
-        source = cache.source if cache else self.cross_attention.keys_values(memory_BSD)
-        attended_BTD = self.cross_attention(normed_BTD, *source, mask_B11S)
+        attended_BTD = self.cross_attention(normed_BTD, *source_keys_values, mask_B11S)
         x_NTD = self.dropout(attended_BTD.view_as(x_NTD), residual=x_NTD)
         return self.dropout(self.feed_forward(self.feed_forward_norm(x_NTD)), residual=x_NTD)
 
@@ -198,7 +208,11 @@ class Transformer(nn.Module):
 
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
         """Hidden state at each target position, x_BTD, from ids padded on the right."""
-        return self.decode(target_BT, *self.encode(source_BS))
+        # In one lookup, since the gradient of each has the size of the embedding.
+        tokens = source_BS.flatten(), target_BT.flatten()
+        source, target = self.embedding(torch.cat(tokens)).split([len(ids) for ids in tokens])
+        encoded = self.encode(source_BS, source.view(*source_BS.shape, -1))
+        return self.decode(target_BT, *encoded, embedded_NTD=target.view(*target_BT.shape, -1))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [..., V] of the next token from hidden states [..., D], by the tied embedding."""
@@ -206,35 +220,50 @@ class Transformer(nn.Module):
             return self.projection(hidden)
         return F.linear(hidden, self.embedding.weight)
 
-    def encode(self, source_BS: Tensor) -> tuple[Tensor, Tensor]:
-        """The source as the decoder sees it, memory_BSD, and its padding mask_B11S."""
+    def encode(
+        self, source_BS: Tensor, embedded_BSD: Tensor | None = None
+    ) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+        """The source as the decoder sees it: keys and values of each layer, and mask_B11S.
+
+        Embeddings of the tokens that are given are not looked up again.
+        """
         mask_B11S = padding_mask(source_BS, self.dtype)
-        x_BSD = self._embed(source_BS)
+        x_BSD = self._embed(self.embedding(source_BS) if embedded_BSD is None else embedded_BSD)
         for layer in self.encoder_layers:
             x_BSD = layer(x_BSD, mask_B11S)
-        return self.encoder_norm(x_BSD), mask_B11S
+        memory_BSD = self.encoder_norm(x_BSD)
+        attentions = [cast(Attention, layer.cross_attention) for layer in self.decoder_layers]
+        key_values = [attention.key_value for attention in attentions]
+        parts = joint_linear(memory_BSD, key_values, width=self.d_model)
+        heads = [attentions[0].split_heads(part_BSD) for part_BSD in parts]
+        return list(zip(heads[::2], heads[1::2], strict=True)), mask_B11S
 
     def decode(
         self,
         target_NT: Tensor,
-        memory_BSD: Tensor,
+        sources: Sequence[tuple[Tensor, Tensor]],
         mask_B11S: Tensor,
         caches: Sequence[LayerCache] | None = None,
+        embedded_NTD: Tensor | None = None,
     ) -> Tensor:
         """Hidden states x_NTD of whole targets, or, with a cache of each layer, of the next token.
 
-        N is a multiple of B: the rows of one sentence are adjacent.
+        `sources`: the result of `encode`. N is a multiple of B: the rows of one sentence are
+        adjacent.
         """
-        x_NTD = self._embed(target_NT, first_position=caches[0].length if caches else 0)
+        x_NTD = self.embedding(target_NT) if embedded_NTD is None else embedded_NTD
+        x_NTD = self._embed(x_NTD, first_position=caches[0].length if caches else 0)
         for i, layer in enumerate(self.decoder_layers):
-            x_NTD = layer(x_NTD, memory_BSD, mask_B11S, caches[i] if caches else None)
+            x_NTD = layer(x_NTD, sources[i], mask_B11S, caches[i] if caches else None)
         return self.decoder_norm(x_NTD)
 
-    def _embed(self, tokens_BT: Tensor, first_position: int = 0) -> Tensor:
-        x_BTD = self.embedding(tokens_BT) * math.sqrt(self.d_model)
-        positions_TD = sinusoids(first_position, tokens_BT.shape[1], self.d_model, x_BTD.device)
+    def _embed(self, x_BTD: Tensor, first_position: int = 0) -> Tensor:
+        # A compiler would make a graph for each number of positions that is kept.
+        encode = sinusoids if torch.compiler.is_compiling() else kept_sinusoids
+        positions_TD = encode(first_position, x_BTD.shape[1], self.d_model, x_BTD.device)
         # The embedding's gradient sums over many tokens, so it is looked up in fp32 and cast after.
-        return self.dropout((x_BTD + positions_TD).to(self.dtype))
+        x_BTD = torch.add(positions_TD, x_BTD, alpha=math.sqrt(self.d_model))
+        return self.dropout(x_BTD.to(self.dtype))
 
 
 def sinusoids(first: int, count: int, d_model: int, device: torch.device) -> Tensor:
@@ -246,3 +275,7 @@ def sinusoids(first: int, count: int, d_model: int, device: torch.device) -> Ten
     channels = torch.arange(0, d_model, 2, device=device, dtype=torch.float32)
     angles = positions_T1 * torch.exp(channels * (-math.log(10000.0) / d_model))
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+
+# Made outside of inference mode, since training uses what validation has computed.
+kept_sinusoids = functools.lru_cache(maxsize=128)(torch.inference_mode(False)(sinusoids))
