@@ -161,7 +161,7 @@ def path_of(name: str) -> Path:
 
 
 def test_the_reading_path_is_short():
-    assert sum(len(path_of(name).read_text().splitlines()) for name in READING_PATH) <= 3000
+    assert sum(len(path_of(name).read_text().splitlines()) for name in READING_PATH) <= 3100
 
 
 def test_the_reading_path_uses_named_modules_only():

@@ -58,7 +58,7 @@ def training_bytes(
     its input, the normed one, what enters and leaves its core, and dropout's mask, in bytes.
     """
     of, d_model = dtype.itemsize, config.d_model
-    feed_forward = (2 * of + 1) * (d_model + config.d_ff)
+    feed_forward = (2 * of + 1) * d_model + of * config.d_ff
     attention, cross = (6 * of + 1) * d_model, (4 * of + 1) * d_model  # and keys, values of sources
     of_source = config.num_encoder_layers * (attention + feed_forward)
     of_source += (config.num_decoder_layers * 2 * of + 2 * of + 1) * d_model

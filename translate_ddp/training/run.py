@@ -374,9 +374,7 @@ def build_step(config: Config, model: Transformer, world: World) -> OptimizerSte
     objective = world.replicate(Objective(model, config.loss), config.distributed)
     optimizer = build_optimizer(model, config.optimizer, model.dtype, world)
     seed, copies = config.train.seed, config.loss.forward_copies
-    return OptimizerStep(
-        objective, optimizer, config.optimizer, world, seed, copies, dtype=model.dtype
-    )
+    return OptimizerStep(objective, optimizer, config.optimizer, world, seed, copies, model.dtype)
 
 
 def build_mix(config: Config, data: PreparedData) -> Mix:
@@ -393,8 +391,7 @@ def build_loader(
 ) -> BatchLoader:
     """The loader of this rank's shard of every step, for layers that compute in `dtype`.
 
-    Micro-batches have the size of the resumed `state`, unless it is set, as their number changes
-    what dropout draws.
+    Micro-batches have the size of the resumed `state`, unless it is set: dropout depends on it.
     """
     device_type, saved = world.device.type, state.environment if state is not None else {}
     max_tokens = config.micro_batch_tokens(device_type)
