@@ -535,8 +535,7 @@ class CheckpointWriter:
         self._failures = 0  # in a row
         self._saved_at = time.monotonic()
         if world.is_main:  # an error soon after a save does not lose it
-            wait = lambda _: self._pending and self._pending.result()  # noqa: E731
-            world.supervisor.at_end(wait, END_SECONDS)
+            world.supervisor.at_end(lambda _: self._pending and self._pending.result(), END_SECONDS)
 
     @property
     def is_written(self) -> bool:
