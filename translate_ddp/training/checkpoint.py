@@ -50,11 +50,9 @@ T = TypeVar("T")
 
 MAX_FAILED_SAVES = 3  # in a row
 RETRY_SECONDS = 5.0  # after a failed save of an epoch
-END_SECONDS = 10.0  # for a pending save, if the run ends by an error
 
 Checkpoints = list[Checkpoint]
 Damaged = list[tuple[Path, str]]  # files, and what is wrong with them
-SaveOutcome = tuple[Checkpoint | None, list[str]]  # the new file, and why attempts failed
 
 
 MISSING = "it does not exist"  # compared as text, as the error comes from another rank
@@ -515,8 +513,7 @@ def _copy_moments(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> No
 class CheckpointWriter:
     """Writes the checkpoints of one run; every rank calls it at the same steps.
 
-    `save` copies the state, and a thread of rank 0 writes the copy while the training goes on.
-    `finish` waits for the file, and tells all ranks.
+    `save` copies the state, which a thread of rank 0 writes; `finish` waits for the file.
     """
 
     def __init__(
@@ -529,13 +526,13 @@ class CheckpointWriter:
         self.store, self.folder, self.world = store, folder, world
         self.saved_step, self.saved_name = -1, ""  # of the last file in the folder
         self.last_step = -1  # of the pending save, or of the last file
-        self._pending: Future[SaveOutcome] | None = None  # never done on other ranks
+        self._pending: Future[Any] | None = None  # what `write` returns; never done on other ranks
         self._thread = BackgroundThread("checkpoints")
         self._message = message
         self._failures = 0  # in a row
         self._saved_at = time.monotonic()
         if world.is_main:  # an error soon after a save does not lose it
-            world.supervisor.at_end(lambda _: self._pending and self._pending.result(), END_SECONDS)
+            world.supervisor.at_end(lambda _: self._pending and self._pending.result(), 10.0)
 
     @property
     def is_written(self) -> bool:
@@ -550,14 +547,12 @@ class CheckpointWriter:
         """The run continues from the file `name`, saved at `step`, maybe in another folder."""
         path = self.store.folder / name
         if self.world.on_main("looking for the checkpoint", path.exists):
-            self.last_step = self.saved_step = step
-            self.saved_name = name
+            self.last_step, self.saved_step, self.saved_name = step, step, name
 
     def save(self, get_state: Callable[[], RunState], step: int, epoch: int | None) -> None:
         """Copy the state on rank 0 at `step`, and begin to write the copy. Call `finish` before.
 
-        `epoch` is the epoch that it ends, if any: then a failed save is tried again, as the weights
-        are gone later.
+        `epoch` is the epoch that it ends, if any: it is tried again, as its weights are gone later.
         """
         self.last_step, self._saved_at = step, time.monotonic()
         self._pending = Future()
@@ -567,7 +562,7 @@ class CheckpointWriter:
         problems: list[str] = []
         state = _try(lambda: snapshot(get_state()), attempts, problems)
 
-        def write() -> SaveOutcome:
+        def write() -> tuple[Checkpoint | None, list[str]]:
             return state and _try(partial(self._write, state, epoch), attempts, problems), problems
 
         self._pending = self._thread.submit(write)

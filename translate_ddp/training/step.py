@@ -72,9 +72,8 @@ class OptimizerStep:
         """Update the weights from this rank's micro-batches, after `global_step` finished steps.
 
         `progress` is the finished part of the training, on which the learning rate may depend.
-        `stop` and `save` are requests of this rank; `written`: its checkpoint is written. Every
-        rank reads the flags of all ranks from `flags` one step later. A step whose loss or gradient
-        is not finite updates nothing.
+        Every rank reads `stop` and `save` (requests) and `written` (a checkpoint) of all ranks from
+        `flags` one step later. A step whose loss or gradient is not finite updates nothing.
         """
         supervisor = self.world.supervisor
         supervisor.enter_phase("computing gradients", global_step + 1)
