@@ -45,6 +45,11 @@ def sleep(seconds: float, at: str, time: int = 1, **where: int | None) -> str:
     return _fault("sleep", at, time, seconds=seconds, **where)
 
 
+def stop_after_save() -> str:
+    """Ranks 0 and 1 stop once the first checkpoint is in the folder."""
+    return several(stop("published", rank=0), stop("batch", 5, rank=1))
+
+
 def several(*faults: str) -> str:
     """All of these faults."""
     return _dumps([each for fault in faults for each in json.loads(fault)])

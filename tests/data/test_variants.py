@@ -99,7 +99,7 @@ def test_resume_after_kill_within_an_epoch_gives_same_weights(run: Run):
     run.flags += BOTH
     straight = run.copy("straight")
     straight.start(size=2).succeed()
-    run.start(size=2, fault=faults.kill("batch", time=7, rank=0)).kill_rest()
+    run.start(size=2, fault=faults.kill("published", rank=0)).kill_rest()
     assert 0 < last_state(run.folder)["position"]["step_in_epoch"]
     output = run.start(size=2).succeed()
     assert "Resuming from" in output and "Changed" not in output

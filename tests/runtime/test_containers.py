@@ -73,7 +73,7 @@ def test_pods_save_when_one_is_evicted_and_continue_when_all_are_started_again(
     tiny_run: list[str], undisturbed: Path, tmp_path: Path
 ):
     with two_nodes() as nodes:
-        pods = start_pods(nodes, tiny_run, tmp_path, **{VARIABLE: faults.stop("batch", time=6)})
+        pods = start_pods(nodes, tiny_run, tmp_path, **{VARIABLE: faults.stop_after_save()})
         ranks = [pod.rank() for pod in pods]
         wait_until_stopped(*ranks)
         pods[1].process.send_signal(signal.SIGTERM)

@@ -47,7 +47,7 @@ def train_one_step() -> None:
         meters.add(2, losses, tokens=1900, skipped=torch.zeros((), device=device))
         with Launches() as update:
             norm = torch.nn.utils.clip_grad_norm_(transformer.parameters(), 1.0)
-            total = StepFlags(World(device=device)).share(~norm.isfinite(), stop=True, save=False)
+            total = StepFlags(World(device=device)).share(~norm.isfinite(), True, False, False)
             skipped = (total > 0).float()
             meters.add(3, losses, tokens=1900, skipped=skipped)
             skip_if(skipped, optimizer)

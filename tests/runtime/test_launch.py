@@ -175,7 +175,7 @@ def test_start_that_fails_early_does_not_use_up_the_preload_flag(finished: Run):
 
 def test_new_run_is_resumed_when_its_torchrun_starts_it_again(finished: Run):
     before = len(checkpoints(finished.folder))
-    finished.start("--preload", "", fault=faults.kill("batch", time=6), **torchrun("a")).kill_rest()
+    finished.start("--preload", "", fault=faults.kill("published"), **torchrun("a")).kill_rest()
     saved = checkpoints(finished.folder)
     assert len(saved) < before
     for _ in range(2):

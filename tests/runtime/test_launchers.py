@@ -24,7 +24,7 @@ HANDLED = "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1,SIGUSR2"
 class Torchrun:
     """torchrun with two ranks, which the fault stops (SIGSTOP) in the middle of an epoch."""
 
-    def __init__(self, run: Run, *options: str, fault: str = faults.stop("batch", time=6)) -> None:
+    def __init__(self, run: Run, *options: str, fault: str = faults.stop_after_save()) -> None:
         words = [*TORCHRUN, "--nproc_per_node=2", *options, "train.py", *run.flags]
         self.process: Popen[str] = background(words, **{VARIABLE: fault})
         wait_until(lambda: len(self._children()) == 2 or self.process.poll() is not None)
@@ -113,7 +113,7 @@ def test_sigterm_of_a_scheduler_soon_after_sigint_still_saves(run: Run, jobs: li
         job := Torchrun(
             run,
             fault=faults.several(
-                faults.stop("batch", time=6), faults.sleep(3, "syncing", time=2, until=9, rank=0)
+                faults.stop_after_save(), faults.sleep(3, "syncing", time=2, until=9, rank=0)
             ),
         )
     )
@@ -192,7 +192,7 @@ def test_remaining_node_continues_like_one_process_from_the_same_checkpoint(
             tmp_path,
             nnodes="1:2",
             options=["--max-restarts=3"],
-            TRANSLATE_DDP_FAULT=faults.stop("batch", time=6),
+            TRANSLATE_DDP_FAULT=faults.stop_after_save(),
         )
         wait_until(lambda: are_stopped(agents), lambda: agents[0].text)
         shutil.copytree(folder, copy)

@@ -61,7 +61,7 @@ def test_restart_after_killed_saving_node_uses_the_checkpoints_on_its_disk(
 ):
     # The killed rank saves, hosts the store and holds the lock.
     flags = flags_of_nodes(tiny_run, disks)
-    job = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT=faults.stop("batch", time=6, rank=0))
+    job = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT=faults.stop("published", rank=0))
     wait_until_stopped(job.ranks[0].pid)
     job.ranks[0].kill()
     assert job.wait() == [-signal.SIGKILL, RETRY], job.text()
@@ -81,7 +81,7 @@ def test_cut_link_ends_both_nodes_and_restart_gives_same_weights(
     if not nodes.are_linked:
         pytest.skip("network namespaces with a link need root and the command ip")
     flags = flags_of_nodes([*tiny_run, "--timeout_minutes", "0.1"], disks)
-    job = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT=faults.stop("batch", time=6))
+    job = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT=faults.stop_after_save())
     pids = [rank.pid for rank in job.ranks]
     wait_until_stopped(*pids)
     nodes.set_link("down")
@@ -127,7 +127,7 @@ def test_second_run_in_a_folder_in_use_is_an_error_on_either_node(
     nodes: Nodes, tiny_run: list[str], undisturbed: Path, disks: list[Path], tmp_path: Path
 ):
     flags = flags_of_nodes(tiny_run, disks)
-    first = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT=faults.stop("batch", time=6))
+    first = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT=faults.stop_after_save())
     holders = [rank.pid for rank in first.ranks]
     wait_until_stopped(*holders)
     new = tmp_path / "new0", tmp_path / "new1"
@@ -149,7 +149,7 @@ def test_run_whose_folder_was_taken_over_saves_nothing(
 ):
     # On a network disk, locks may be local to each node.
     folder = tmp_path / "model"
-    job = nodes.train([tiny_run] * 2, tmp_path, TRANSLATE_DDP_FAULT=faults.stop("batch", time=6))
+    job = nodes.train([tiny_run] * 2, tmp_path, TRANSLATE_DDP_FAULT=faults.stop_after_save())
     pids = [rank.pid for rank in job.ranks]
     wait_until_stopped(*pids)
     (folder / ".holder").write_text(json.dumps({"token": "another", "pid": 1, "host": "other"}))

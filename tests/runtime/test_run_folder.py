@@ -289,8 +289,9 @@ def test_run_that_is_replaced_while_it_saves_publishes_nothing(
         other.lock(rank=0)
         return make_state(7)
 
+    saver.save(state_while_another_run_starts, 1, None)
     with pytest.raises(UserError, match="Another run has taken over .*: nothing was saved"):
-        saver.save(state_while_another_run_starts, 1, None, is_last=False)
+        saver.finish()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".holder", ".lock"]
 
 

@@ -32,7 +32,7 @@ def nodes_are_idle(cluster: Cluster) -> None:
 
 def submit_and_stop(cluster: Cluster, folder: Path, flags: list[str]) -> tuple[BatchJob, list[int]]:
     """A job whose two ranks have stopped in the middle of an epoch, and their pids."""
-    job = submit(cluster, folder, flags, TRANSLATE_DDP_FAULT=faults.stop("batch", time=6))
+    job = submit(cluster, folder, flags, TRANSLATE_DDP_FAULT=faults.stop_after_save())
     poll(lambda: len(stopped_ranks(folder / "model")) == 2, job.explain)
     return job, stopped_ranks(folder / "model")
 

@@ -106,7 +106,7 @@ def test_new_run_has_the_weights_and_the_loss_of_the_file(
 def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: Path):
     straight = Run(child.flags, tmp_path / "straight", child.uninterrupted, None)
     straight.start(size=2).succeed()
-    child.start(size=2, fault=faults.kill("batch", time=6)).kill_rest()
+    child.start(size=2, fault=faults.kill("published", rank=0)).kill_rest()
     file.unlink()
     output = child.start(size=2).succeed()
     assert f"Resuming from {child.folder}/tmodel_step_00000004-" in output

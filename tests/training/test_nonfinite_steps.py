@@ -28,7 +28,7 @@ def test_skipped_step_is_counted_once_after_a_kill(run: Run):
     straight = run.copy("straight")
     straight.start(fault=faults.nan("loss", time=6)).succeed()
     run.start(
-        fault=faults.several(faults.nan("loss", time=6), faults.kill("batch", time=9))
+        fault=faults.several(faults.nan("loss", time=6), faults.kill("published", time=2))
     ).kill_rest()
     run.start().succeed()
     assert_same_run(straight.folder, run.folder)
@@ -84,7 +84,7 @@ def test_an_epoch_that_ends_with_a_skipped_step_is_saved(run: Run):
         fault=faults.nan("loss", time=16)
     ).succeed()  # step 15, the last of the first epoch
     run.start(
-        fault=faults.several(faults.nan("loss", time=16), faults.kill("batch", time=17))
+        fault=faults.several(faults.nan("loss", time=16), faults.kill("published", time=4))
     ).kill_rest()
     assert list(run.folder.glob("tmodel_epoch_0001_step_00000015-*.pt"))
     run.start("--preload", "best").succeed()

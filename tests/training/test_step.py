@@ -222,11 +222,13 @@ def raise_flags_at_different_steps() -> None:
         seen = []
         for step in range(6):
             not_finite = torch.tensor(world.rank == 1 and step == 4)
-            total = flags.share(not_finite, world.rank == 1 and step == 2, step == 3)
+            is_main = world.rank == 0
+            total = flags.share(not_finite, not is_main and step == 2, step == 3, is_main)
             assert (float(total) > 0) == (step == 4)  # known on the device at once
             seen.append(flags.of_previous_step())
-        nothing = (False, False)
-        assert seen == [nothing] * 3 + [(True, False), (False, True), nothing]
+        nothing = (False, False, True)
+        assert seen[0] == (False, False, False)
+        assert seen[1:] == [nothing] * 2 + [(True, False, True), (False, True, True), nothing]
 
 
 def test_flag_of_one_rank_is_read_by_all_one_step_later(tmp_path: Path):
@@ -257,5 +259,5 @@ class LateEvent:
 def test_values_are_read_after_the_copy_has_arrived():
     copy = AsyncCopy(torch.device("cpu"))
     copy._arrived = LateEvent()  # pyright: ignore[reportAttributeAccessIssue]
-    LateEvent.copies.append((copy._values, torch.tensor([0.0, 1.0, 0.0])))
-    assert copy.read() == [0.0, 1.0, 0.0]
+    LateEvent.copies.append((copy._values, torch.tensor([0.0, 1.0, 0.0, 0.0])))
+    assert copy.read() == [0.0, 1.0, 0.0, 0.0]

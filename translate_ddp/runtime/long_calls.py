@@ -94,6 +94,7 @@ class BackgroundThread:
                 if self._stop_after_error:
                     self.error = error
                 future.set_exception(error)
+            del item, call  # which may hold much memory
 
 
 def try_for(seconds: float, call: Callable[[], T]) -> T | None:

@@ -9,6 +9,7 @@ Another node may change a folder on a shared disk, and a listing of such a disk 
 in it may have disappeared.
 """
 
+import copy
 import hashlib
 import io
 import pickle
@@ -17,10 +18,11 @@ import shutil
 import time
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -32,7 +34,7 @@ from translate_ddp.run_record import METRICS_FILE, RECORD_FILES
 from translate_ddp.runtime.device import processor_name
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile, read_chunks, sync_folder
-from translate_ddp.runtime.long_calls import heartbeat, library_call
+from translate_ddp.runtime.long_calls import BackgroundThread, heartbeat, library_call
 from translate_ddp.runtime.run_folder import LOCK_FILE, RunFolder
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
@@ -44,6 +46,8 @@ from translate_ddp.training.checkpoint_name import (
 )
 from translate_ddp.training.optimizer import moments_of
 from translate_ddp.training.state import RunState
+
+T = TypeVar("T")
 
 MAX_FAILED_SAVES = 3  # in a row
 RETRY_SECONDS = 5.0  # after a failed save of an epoch
@@ -508,7 +512,10 @@ def _copy_moments(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> No
 
 
 class CheckpointWriter:
-    """Writes the checkpoints of one run; every rank calls it at the same steps."""
+    """Writes the checkpoints of one run; every rank calls it at the same steps.
+
+    `save` copies the state, which a thread of rank 0 writes; `finish` waits for the file.
+    """
 
     def __init__(
         self,
@@ -519,9 +526,19 @@ class CheckpointWriter:
     ) -> None:
         self.store, self.folder, self.world = store, folder, world
         self.saved_step, self.saved_name = -1, ""  # of the last file in the folder
+        self.last_step = -1  # of the pending save, or of the last file
+        self._pending: Future[Any] | None = None  # what `write` returns; never done on other ranks
+        self._thread = BackgroundThread("checkpoints")
         self._message = message
         self._failures = 0  # in a row
         self._saved_at = time.monotonic()
+        if world.is_main:  # an error soon after a save does not lose it
+            world.supervisor.at_end(lambda _: self._pending and self._pending.result(), 10.0)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether `finish` would not wait for the pending save. True on rank 0 only."""
+        return self._pending is not None and self._pending.done()
 
     def is_due(self, minutes: float) -> bool:
         """Whether the last save is at least `minutes` ago; 0: never. True on rank 0 only."""
@@ -531,45 +548,53 @@ class CheckpointWriter:
         """The run continues from the file `name`, saved at `step`, maybe in another folder."""
         path = self.store.folder / name
         if self.world.on_main("looking for the checkpoint", path.exists):
-            self.saved_step, self.saved_name = step, name
+            self.last_step, self.saved_step, self.saved_name = step, step, name
 
-    def save(
-        self, state: Callable[[], RunState], step: int, epoch: int | None, *, is_last: bool
-    ) -> str:
-        """Save what `state` returns on rank 0 at `step`; `epoch` is the epoch that it ends, if any.
+    def save(self, get_state: Callable[[], RunState], step: int, epoch: int | None) -> None:
+        """Copy the state on rank 0 at `step`, and begin to write the copy. Call `finish` before.
 
-        Returns the name of the new file, or "" if it could not be written. The save of an epoch is
-        tried again, as its weights are gone later. Raises UserError on every rank after
-        `MAX_FAILED_SAVES` failures in a row, after one if `is_last`, or if the folder is a new one.
+        `epoch` is the epoch that it ends, if any: it is tried again, as its weights are gone later.
         """
-        while True:
-            name, problem = self.world.on_main(
-                "saving a checkpoint", lambda: self._write(state, epoch)
-            )
-            self._saved_at = time.monotonic()
-            if not problem:
-                self._failures = 0
-                self.saved_step, self.saved_name = step, name
-                return name
+        self.last_step, self._saved_at = step, time.monotonic()
+        self._pending = Future()
+        if not self.world.is_main:
+            return
+        attempts = 1 if epoch is None else MAX_FAILED_SAVES - self._failures
+        problems: list[str] = []
+        state = _try(lambda: snapshot(get_state()), attempts, problems)
+
+        def write() -> tuple[Checkpoint | None, list[str]]:
+            return state and _try(partial(self._write, state, epoch), attempts, problems), problems
+
+        self._pending = self._thread.submit(write)
+
+    def finish(self, *, is_last: bool = False) -> Checkpoint | None:
+        """Wait for the pending save, if any; return its file if there is one.
+
+        Raises UserError on every rank after `MAX_FAILED_SAVES` failures in a row, after one if
+        `is_last`, or if the folder is a new one.
+        """
+        if self._pending is None:
+            return None
+        saved, problems = self.world.on_main("saving a checkpoint", self._pending.result)
+        self._pending = None
+        for problem in problems:
             self._failures += 1
-            if is_last or self._failures == MAX_FAILED_SAVES:
+            if self._failures == MAX_FAILED_SAVES or (is_last and not saved):
                 raise UserError(problem)
             self._message(
                 f"{problem} The run ends if this fails {MAX_FAILED_SAVES} times in a row."
             )
-            if epoch is None:
-                return ""
-            time.sleep(RETRY_SECONDS)
+        if saved:
+            self._failures = 0
+            self.saved_step, self.saved_name = saved.step, saved.path.name
+        self.last_step = self.saved_step
+        return saved
 
-    def _write(self, get_state: Callable[[], RunState], epoch: int | None) -> tuple[str, str]:
-        """The name of the new file, and why there is none."""
+    def _write(self, state: RunState, epoch: int | None) -> Checkpoint:
         self._check_owner()
-        try:
-            state = get_state()
-            # Again: writing may take minutes.
-            path = self.store.save(state, epoch=epoch, before_publish=self._check_owner)
-        except NotSaved as error:
-            return "", str(error)
+        # Again: writing may take minutes.
+        path = self.store.save(state, epoch=epoch, before_publish=self._check_owner)
         if self.folder.is_gone():
             raise UserError(
                 f"{self.folder.path} or its {LOCK_FILE} was deleted or moved during the run, which "
@@ -578,12 +603,37 @@ class CheckpointWriter:
             )
         names, position = [*state.run.history, path.name], state.position
         self.store.prune(names, best_epochs={position.best_epoch, *position.kept_epochs})
-        return path.name, ""
+        return Checkpoint(path, position.global_step, epoch)
 
     def _check_owner(self) -> None:
         if not self.folder.is_mine():
             problem = f"Another run has taken over {self.folder.path}: nothing was saved."
             raise UserError(f"{problem} Pass another --model_folder.")
+
+
+def _try(call: Callable[[], T], attempts: int, problems: list[str]) -> T | None:
+    """The result of the call, or None after so many `problems`: each NotSaved is added to them."""
+    while len(problems) < attempts:
+        if problems:
+            time.sleep(RETRY_SECONDS)
+        try:
+            return call()
+        except NotSaved as error:
+            problems.append(str(error))
+    return None
+
+
+def snapshot(state: RunState) -> RunState:
+    """A copy of the state that the training does not change, with its tensors on the host."""
+    moments = [moment for each in state.optimizer["state"].values() for moment in each.values()]
+    copies: dict[int, Any] = {}
+    for tensor in (*state.model.values(), *moments, *state.meters["totals"].values()):
+        # To page-locked memory the device copies without the host.
+        host = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
+        copies[id(tensor)] = host.copy_(tensor, non_blocking=True)
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()  # once for all copies
+    return copy.deepcopy(state, copies)
 
 
 def check_weights(

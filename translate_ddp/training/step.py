@@ -20,7 +20,7 @@ from translate_ddp.runtime.world import World
 from translate_ddp.settings import OptimizerConfig
 from translate_ddp.training.optimizer import LossScale, allocate_moments, learning_rate, skip_if
 
-NUM_FLAGS = 3  # not finite, stop, save
+NUM_FLAGS = 4  # not finite, stop, save, written
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,13 @@ class OptimizerStep:
         progress: float = 0.0,
         stop: bool = False,
         save: bool = False,
+        written: bool = False,
     ) -> StepResult:
         """Update the weights from this rank's micro-batches, after `global_step` finished steps.
 
         `progress` is the finished part of the training, on which the learning rate may depend.
-        `stop` and `save` are requests of this rank. Every rank reads the requests of all ranks
-        from `flags` one step later. A step whose loss or gradient is not finite updates nothing.
+        Every rank reads `stop` and `save` (requests) and `written` (a checkpoint) of all ranks from
+        `flags` one step later. A step whose loss or gradient is not finite updates nothing.
         """
         supervisor = self.world.supervisor
         supervisor.enter_phase("computing gradients", global_step + 1)
@@ -89,7 +90,7 @@ class OptimizerStep:
         norm = nn.utils.clip_grad_norm_(self._parameters, max_norm)
         loss = sums.pop("loss")
         not_finite = torch.where(loss.isfinite(), (~norm.isfinite()).float(), torch.inf)
-        skipped = self.loss_scale.update(self.flags.share(not_finite, stop, save))
+        skipped = self.loss_scale.update(self.flags.share(not_finite, stop, save, written))
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(global_step, self.config, progress)
         skip_if((skipped > 0).float(), self.optimizer)
@@ -176,7 +177,7 @@ def reseed(*key: int) -> None:
 
 
 class StepFlags:
-    """Flags shared by all ranks in every step: not finite, stop, save.
+    """Flags shared by all ranks in every step: not finite, stop, save, written.
 
     They are summed on the device, and read by the host one step later. If the host waited for the
     sum of the current step, the device would be idle until the next step is launched. The sum of
@@ -189,20 +190,20 @@ class StepFlags:
         self._sums = [AsyncCopy(world.device), AsyncCopy(world.device)]  # of this and the last step
         self._shared = 0
 
-    def share(self, not_finite: Tensor, stop: bool, save: bool) -> Tensor:
+    def share(self, not_finite: Tensor, *others: bool) -> Tensor:
         """Sum the flags over all ranks; return the sum of `not_finite`, on the device."""
-        of_host = [torch.full((), float(flag), device=self.world.device) for flag in (stop, save)]
+        of_host = [torch.full((), float(flag), device=self.world.device) for flag in others]
         total = self.world.sum_(torch.stack([not_finite.float(), *of_host]))
         self._sums[self._shared % 2].start(total)
         self._shared += 1
         return total[0]
 
-    def of_previous_step(self) -> tuple[bool, bool]:
-        """Whether any rank requested a stop or a save in the step before the last `share`."""
+    def of_previous_step(self) -> tuple[bool, bool, bool]:
+        """Stop, save and written: whether any rank set them in the step before the last `share`."""
         if self._shared < 2:
-            return False, False
-        _, stop, save = self._sums[self._shared % 2].read()
-        return stop > 0, save > 0
+            return False, False, False
+        _, stop, save, written = self._sums[self._shared % 2].read()
+        return stop > 0, save > 0, written > 0
 
 
 class AsyncCopy:

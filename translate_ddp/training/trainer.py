@@ -171,6 +171,7 @@ class Trainer:
             progress=self.mix.finished_part(self.epochs_done, self.config.num_epochs),
             stop=self.supervisor.stop_reason is not None,
             save=self.checkpoints.is_due(self.config.save_every_minutes),
+            written=self.checkpoints.is_written,
         )
         sums = {"loss": result.loss, **result.extras}
         self.meters.add(self.position.global_step, sums, result.tokens, result.skipped)
@@ -183,9 +184,12 @@ class Trainer:
     def _read_requests(self) -> tuple[bool, bool]:
         """Whether a rank requested a stop, or a save, in the previous step."""
         self.supervisor.enter_phase("waiting for the previous step")
-        stop, save = self.optimizer_step.flags.of_previous_step()
-        # Not if the state was saved since that request.
-        return stop, save and self.checkpoints.saved_step < self.position.global_step - 1
+        stop, save, written = self.optimizer_step.flags.of_previous_step()
+        # Else the state was saved since that step.
+        is_current = self.checkpoints.last_step < self.position.global_step - 1
+        if written and is_current:
+            self._finish_save()
+        return stop, save and is_current
 
     def _finish_epoch(self) -> None:
         self._save()
@@ -302,10 +306,14 @@ class Trainer:
     def _save(self, epoch: int | None = None, stopping: bool = False) -> None:
         """Save, unless within an epoch this step was saved already or the last one was skipped.
 
-        Raises UserError if the weights differ or are not finite, or if too many saves failed.
+        The file is written while the training goes on; at its end, this waits for it. Raises
+        UserError if the weights differ or are not finite, or if too many saves failed.
         """
         step = self.position.global_step
-        if epoch is None and self.checkpoints.saved_step == step:
+        is_last = stopping or self.is_finished()
+        if is_last or epoch or self.checkpoints.last_step != step:
+            self._finish_save()  # if it failed, `last_step` is now an earlier one
+        if epoch is None and self.checkpoints.last_step == step:
             return
         self.supervisor.enter_phase("checking the weights before a save", step)
         totals = self._totals()
@@ -315,12 +323,19 @@ class Trainer:
         check_weights(
             list(self.model.parameters()), self.optimizer_step.optimizer, self.world, step
         )
-        is_last = stopping or (epoch is None and self.is_finished())
+        self.supervisor.enter_phase("saving a checkpoint")
         with self.throughput.paused():
-            name = self.checkpoints.save(lambda: self.state(totals), step, epoch, is_last=is_last)
-        if name:
-            self.info.history.append(name)
-            self.logbook.saved(step, self.checkpoints.store.folder / name, epoch)
+            self.checkpoints.save(lambda: self.state(totals), step, epoch)
+        if is_last:
+            self._finish_save(is_last=True)
+
+    def _finish_save(self, *, is_last: bool = False) -> None:
+        """Wait for the pending save, if any, and record its file."""
+        with self.throughput.paused():
+            saved = self.checkpoints.finish(is_last=is_last)
+        if saved is not None:
+            self.info.history.append(saved.path.name)
+            self.logbook.saved(saved.step, saved.path, saved.epoch)
 
     def state(self, totals: dict[str, Tensor]) -> RunState:
         """The current state, with the meters' `totals` over all ranks. Rank 0 only."""
