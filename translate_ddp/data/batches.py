@@ -18,7 +18,6 @@ T = TypeVar("T")
 
 # Steps prepared in advance by a thread. On a CPU the thread would compete with training for cores.
 PREFETCHED_STEPS = {"cpu": 0, "cuda": 8}
-PADDING_STEPS = 100  # of an epoch, from which the padding of merged buckets is estimated
 
 
 class Batch(NamedTuple):
@@ -125,18 +124,6 @@ class BatchLoader:
         parts = self.sampler.shard(in_order)
         return merge_buckets(parts, lengths, self.full_tokens, self.max_tokens)
 
-    def padding_share(self) -> float:
-        """Fraction of padding among the positions of an epoch; of merged buckets, estimated."""
-        sampler = self.sampler
-        if not self.full_tokens:
-            return padding_share(sampler)
-        every = -(-len(sampler.plan) // PADDING_STEPS)
-        steps = map(sampler.plan.buckets, range(0, len(sampler.plan), every))
-        parts = [rows for step in steps for rows in self.parts(step) if len(rows)]
-        real = sampler.lengths.take(np.concatenate(parts))
-        padded = sum(int(padded_tokens(rows, sampler.lengths).sum()) for rows in parts)
-        return 1 - int(real.source.sum() + real.target.sum()) / padded
-
     def __iter__(self) -> Iterator[Step]:
         steps = map(self.prepare, self.sampler)
         if not (count := PREFETCHED_STEPS[self.device.type]):
@@ -168,10 +155,9 @@ def merge_buckets(
 ) -> list[np.ndarray]:
     """The rows of the buckets, which follow each other by length, in fewer buckets.
 
-    Launching a micro-batch takes the host as long as computing `full_tokens` tokens a side takes
-    the device, which is the faster of both only for larger ones. Neighbours are merged, first those
-    whose padding grows the least, as long as the slower of both becomes faster, and a bucket has at
-    most `max_tokens` padded tokens a side.
+    The host launches a micro-batch in the time in which the device computes `full_tokens` tokens a
+    side. Neighbours are merged, first those whose padding grows the least, as long as the slower of
+    both becomes faster, and a bucket has at most `max_tokens` padded tokens a side.
     """
     merged = [rows for rows in buckets if len(rows)]
     while len(merged) > 1:

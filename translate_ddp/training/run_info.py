@@ -19,6 +19,7 @@ import torch
 
 from translate_ddp import __version__
 from translate_ddp.console import counted, describe_seconds, number, size
+from translate_ddp.data.batches import BatchLoader, padded_tokens, padding_share
 from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.mix import Mix
 from translate_ddp.modeling.cost import training_bytes
@@ -35,6 +36,7 @@ from translate_ddp.training.trainer import Trainer
 
 BINS = 40  # of the histogram of lengths, at most
 FEW_TOKENS = 10_000  # of a step on a GPU, which then mostly waits
+PADDING_STEPS = 100  # of an epoch, from which the padding of merged buckets is estimated
 MAX_RANK_LINES = 16  # with more ranks, one line per host
 NO_STEP_LEFT = (
     "This run has finished: raise --num_epochs, --max_steps or --patience to train longer, or pass "
@@ -80,7 +82,7 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         validation_pairs=len(data.validation),
         vocab_size=len(data.tokenizer),
         dropped=data.dropped,
-        padding=trainer.loader.padding_share(),
+        padding=padding_of(trainer.loader),
         **count_lengths(sampler.lengths),
     )
 
@@ -104,6 +106,19 @@ def count_steps(trainer: Trainer) -> int:
         steps += len(plan) * max(0, epochs)
     limit = config.max_steps or steps
     return max(position.global_step, min(steps, limit))
+
+
+def padding_of(loader: BatchLoader) -> float:
+    """Fraction of padding among the positions of an epoch; of merged buckets, estimated."""
+    sampler = loader.sampler
+    if not loader.full_tokens:
+        return padding_share(sampler)
+    every = -(-len(sampler.plan) // PADDING_STEPS)
+    steps = map(sampler.plan.buckets, range(0, len(sampler.plan), every))
+    parts = [rows for step in steps for rows in loader.parts(step) if len(rows)]
+    real = sampler.lengths.take(np.concatenate(parts))
+    padded = sum(int(padded_tokens(rows, sampler.lengths).sum()) for rows in parts)
+    return 1 - int(real.source.sum() + real.target.sum()) / padded
 
 
 def count_lengths(lengths: Lengths) -> dict[str, Any]:
