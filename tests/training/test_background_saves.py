@@ -1,8 +1,11 @@
 """Checkpoints that a thread writes while the training goes on."""
 
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests import faults
 from tests.helpers import processes
@@ -10,7 +13,11 @@ from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_tree, checkpoints, last_state
 from translate_ddp.console import Progress
 from translate_ddp.data.batches import Step
-from translate_ddp.training.checkpoint import CheckpointStore, load
+from translate_ddp.runtime.peers import Termination
+from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.runtime.world import World
+from translate_ddp.settings import CheckpointConfig
+from translate_ddp.training.checkpoint import CheckpointStore, CheckpointWriter, load
 from translate_ddp.training.trainer import Trainer
 
 
@@ -62,3 +69,14 @@ def test_an_error_soon_after_a_save_does_not_lose_it(run: Run):
     fault = faults.several(faults.sleep(1, "syncing"), faults.error("batch", time=5))
     assert run.start(fault=fault).wait() == [1]
     assert run.saved_steps == [4]
+
+
+def test_a_stop_whose_grace_period_has_passed_does_not_wait_for_a_save(tmp_path: Path):
+    world, config = World(), CheckpointConfig(str(tmp_path))
+    writer = CheckpointWriter(CheckpointStore(config), RunFolder(str(tmp_path), ""), world, print)
+    writer._pending = Future()  # never written
+    ((action, *_),) = world.supervisor._actions
+    action(Termination("preempted", "", 75, rank=0))
+    writer._pending.set_exception(OSError("waited for"))
+    with pytest.raises(OSError, match="waited for"):
+        action(Termination("failed", "", 1, rank=0))

@@ -63,9 +63,8 @@ def batch_by_tokens(rows: np.ndarray, lengths: np.ndarray, max_tokens: int) -> l
 class BatchLoader:
     """The steps of one rank in the sampler's order, in micro-batches of up to `max_tokens` a side.
 
-    A GPU waits for the host if it computes a micro-batch, of fewer than `full_tokens` tokens a
-    side, faster than the host launches its kernels. Then a micro-batch has pairs of several buckets
-    of a step (`merge_buckets`). 0: always of one bucket.
+    A GPU computes fewer than `full_tokens` tokens a side in less time than the host launches them.
+    Then a micro-batch has several buckets of a step (`merge_buckets`). 0: always one.
 
     For a GPU, a thread prepares the next steps in page-locked memory. No process, because a fork
     copies NCCL's threads in an undefined state, and its death would send a signal to the trainer.
@@ -80,9 +79,8 @@ class BatchLoader:
     def largest_step(self) -> Step:
         """A step whose micro-batches take about the most memory of all, on every rank.
 
-        In the first epoch of any stage, the step with the most positions if all its buckets were
-        merged. Without merging all its buckets are the one with the most positions: one for each
-        rank, if the largest step has as many, else as many as that step has.
+        With merging, the step with the most positions if all its buckets were merged. Without, one
+        of the largest bucket for each rank, but of no more buckets than the largest step has.
         """
         sampler, before, found = self.sampler, self.sampler.epoch, []
         for epoch, plan in zip(sampler.mix.first_epochs, sampler.first_plans(), strict=True):
@@ -121,8 +119,8 @@ class BatchLoader:
         lengths = self.sampler.lengths
         # By length: a rank then has buckets of similar lengths, whose merging adds little padding.
         in_order = sorted(buckets, key=lambda rows: -lengths.take(rows).longest_side.max())
-        parts = self.sampler.shard(in_order)
-        return merge_buckets(parts, lengths, self.full_tokens, self.max_tokens)
+        shard = self.sampler.shard(in_order)
+        return merge_buckets(shard, lengths, self.full_tokens, self.max_tokens)
 
     def __iter__(self) -> Iterator[Step]:
         steps = map(self.prepare, self.sampler)

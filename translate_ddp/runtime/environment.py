@@ -113,6 +113,7 @@ def set_defaults(environment: MutableMapping[str, str]) -> None:
         environment.setdefault(cache, str(CACHED_KERNELS))
     # A lost store is reported by the supervisor, not by twenty lines of torch.
     environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    environment.setdefault("KINETO_LOG_LEVEL", "6")  # --profile reports its trace itself
     # NCCL's threads would abort a process at an error, or after a wait, before the supervisor
     # reports why: STATUS.json would stay "running".
     for name in ("ASYNC_ERROR_HANDLING", "ENABLE_MONITORING", "RETHROW_CUDA_ERRORS"):

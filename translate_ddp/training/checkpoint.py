@@ -532,8 +532,10 @@ class CheckpointWriter:
         self._message = message
         self._failures = 0  # in a row
         self._saved_at = time.monotonic()
-        if world.is_main:  # an error soon after a save does not lose it
-            world.supervisor.at_end(lambda _: self._pending and self._pending.result(), 10.0)
+        if world.is_main:  # an error does not lose a pending save; a late stop has no time for it
+            world.supervisor.at_end(
+                lambda end: end.status == "failed" and self._pending and self._pending.result(), 10
+            )
 
     @property
     def is_written(self) -> bool:
