@@ -9,7 +9,8 @@ import pytest
 from tests import faults
 from tests.helpers.file_translation import names, start
 from tests.helpers.processes import Job
-from translate_ddp.apps.commands.model_commands import write_rows
+from translate_ddp.apps.commands.model_commands import SavedModel, open_once, write_rows
+from translate_ddp.apps.commands.translate import TranslateConfig
 from translate_ddp.errors import Stopped, UserError
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.world import World
@@ -101,6 +102,14 @@ def test_workers_write_what_one_process_writes_and_continue_its_file(
     printed = start(tmp_path / "printed", "translate", *files, workers=3).succeed()
     assert "Starts 2 processes" in printed
     assert all(line in printed for line in expected(trained).splitlines())
+
+
+def test_a_worker_refuses_another_model_than_that_of_its_process(trained: Path):
+    config = TranslateConfig(saved=SavedModel(model_folder=str(trained)))
+    identity = str(config.open().identity)
+    assert open_once(config, identity).lang_src
+    with pytest.raises(UserError, match="checkpoint has changed"):
+        open_once(config, identity.replace("'", "'0", 1))
 
 
 def test_workers_score_as_one_process(trained: Path, place: Path, tmp_path: Path):

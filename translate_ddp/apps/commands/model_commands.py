@@ -236,20 +236,28 @@ def computed(rows: Rows, parts: Sequence[range], on_done: OnDone = ignore) -> It
             yield rows.config.compute(rows.translator, item, on_done)
         return
     print_line(f"Starts {len(gpus)} processes, one for each GPU.", sys.stderr)
-    found = map_in_processes(partial(lines_in_worker, rows.config), items, gpus=gpus)
+    identity = str(rows.translator.identity)
+    found = map_in_processes(partial(lines_in_worker, rows.config, identity), items, gpus=gpus)
     for part, lines in zip(parts, found, strict=True):
         on_done(len(part))
         yield lines
 
 
-def lines_in_worker(config: Any, item: object) -> list[str]:
-    return config.compute(open_once(config), item)
+def lines_in_worker(config: Any, identity: str, item: object) -> list[str]:
+    return config.compute(open_once(config, identity), item)
 
 
 @cache
-def open_once(config: Any) -> Translator:
-    with silence():  # the process that started this one has printed the same
-        return config.open()
+def open_once(config: Any, identity: str) -> Translator:
+    """The model of a worker. Raises UserError if it is not that of the process that started it."""
+    with silence():  # which has printed the same
+        translator = config.open()
+    if str(translator.identity) != identity:
+        raise UserError(
+            "The checkpoint has changed since the command started, or a GPU computes in another "
+            "precision. Run the command again, with --preload or CUDA_VISIBLE_DEVICES."
+        )
+    return translator
 
 
 def write_file(output: str, open_rows: Callable[[], Rows], label: str) -> None:
