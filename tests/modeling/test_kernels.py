@@ -335,3 +335,12 @@ def test_gpu_without_bf16_computes_in_fp16(monkeypatch: pytest.MonkeyPatch):
     assert choose_dtype("auto", gpu) == torch.bfloat16
     assert precision_warning("auto", gpu) is None
     assert precision_warning("auto", CPU) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradient_of_relu_and_dropout_has_the_factors_of_the_output(dtype: torch.dtype):
+    x = torch.linspace(-2, 2, 1000).to(dtype).requires_grad_()
+    output = kernels.relu_dropout(x, 0.1)
+    output.backward(x.detach())  # the gradient of each element is then its output
+    assert x.grad is not None and torch.equal(x.grad, output.detach())
+    assert 500 < (output == 0).sum() < 600

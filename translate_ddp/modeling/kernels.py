@@ -325,6 +325,8 @@ class _ReluDropout(torch.autograd.Function):
         output = drop(F.relu(input), p)
         ctx.save_for_backward(output)
         ctx.scale = 1 / (1 - p)
+        if input.device.type == "cpu":  # the mask of `drop` has the scale in this dtype
+            ctx.scale = torch.tensor(ctx.scale, dtype=input.dtype).item()
         return output
 
     @staticmethod
