@@ -1,6 +1,7 @@
 """Hand-made probabilities of the next token, in place of a model."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 
@@ -35,5 +36,8 @@ class ChainState:
                 logits_NV[row, following] = math.log(probability)
         return logits_NV
 
-    def select(self, sentences_B: torch.Tensor, rows_N: torch.Tensor) -> None:
-        self.chains = [self.chains[sentence] for sentence in sentences_B.tolist()]
+    def follow(self, rows_BW: torch.Tensor) -> None:
+        pass  # the scores depend on the last token only
+
+    def keep(self, sentences: Sequence[int]) -> None:
+        self.chains = [self.chains[sentence] for sentence in sentences]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from tests.helpers.chains import LATTICE, ChainState
 from tests.helpers.models import VOCABULARY, decode, random_ids, small_model
@@ -12,8 +13,8 @@ from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
 from translate_ddp.data.tokenizer import EOS, PAD, SOS, Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling import kernels
+from translate_ddp.modeling.decoding_state import DecodingState
 from translate_ddp.modeling.engine import (
-    DecodingState,
     TorchEngine,
     attention_weights,
     cross_attention,
@@ -84,14 +85,14 @@ def test_translations_are_those_of_each_source_alone_in_order(beam_width: int):
 
 @pytest.mark.usefixtures("two_threads")
 def test_error_of_a_thread_or_callback_ends_decoding():
-    def fail(source_BS: torch.Tensor) -> ChainState:
+    def fail(source_BS: torch.Tensor, width: int) -> ChainState:
         raise RuntimeError("failed")
 
     with pytest.raises(RuntimeError, match="failed"):
         decode(small_model(), [[4]] * 8, max_tokens=2, start=fail)
     started: list[int] = []
 
-    def start(source_BS: torch.Tensor) -> ChainState:
+    def start(source_BS: torch.Tensor, width: int) -> ChainState:
         started.append(torch.get_num_threads())
         return ChainState([LATTICE] * len(source_BS))
 
@@ -170,8 +171,8 @@ def test_ready_model_gives_logits_of_the_model(model: Transformer, dtype: torch.
     source_BS, target_BT = random_ids(rows, 7), random_ids(rows, 5)
     plain_BTV = model.logits(model(source_BS, target_BT))
     model.dtype = dtype
-    state = DecodingState(ready_to_decode(model), source_BS)
-    stepwise = [state.step(target_BT[:, t]) for t in range(5)]
+    state = DecodingState(ready_to_decode(model), source_BS, width=1)
+    stepwise = [state.step(target_BT[:, t]).float() for t in range(5)]
     within = 1e-5 if dtype == torch.float32 else 0.1
     torch.testing.assert_close(torch.stack(stepwise, dim=1), plain_BTV, rtol=within, atol=within)
 
@@ -211,12 +212,16 @@ def test_all_products_are_packed_in_a_dtype_that_the_cpu_has(
     if dtype == torch.bfloat16 and has_bf16 > kernels.has_bf16(CPU):
         pytest.skip("a CPU without bf16")
     monkeypatch.setattr(kernels, "has_bf16", lambda device: has_bf16)
+    monkeypatch.setattr(kernels, "is_mkl_slow", lambda: True)
     linear = sum(isinstance(module, Linear) for module in model.modules())
     model.dtype = dtype
     ready = ready_to_decode(model)
     kinds = [type(module) for module in ready.modules()]
-    assert kinds.count(PackedWeights) == (linear + 1 if packs else 0)  # and the logits
-    assert kinds.count(Linear) == (0 if packs else linear)
+    # Of two layers a side: queries, keys and values of a layer, and all layers' keys and values of
+    # the source, are one product; the logits are one more.
+    products = linear - 4 - 1 + 1
+    assert kinds.count(PackedWeights) == (products if packs else 0)
+    assert kinds.count(nn.Identity) == 5
     assert ready_to_decode(ready) is ready
 
 
@@ -228,7 +233,6 @@ def test_model_is_only_cast_without_packed_products(
         raise error("changed by a version of torch")
 
     monkeypatch.setattr(PackedWeights, "__init__", raise_error)
-    assert ready_to_decode(model) is model
     model.dtype = torch.bfloat16
     ready = ready_to_decode(model)
     assert {p.dtype for p in ready.parameters()} == {torch.bfloat16}

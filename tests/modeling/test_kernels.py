@@ -43,6 +43,14 @@ def model() -> Transformer:
     return small_model(d_model=64)
 
 
+@pytest.fixture
+def slow_mkl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products are computed as on an AMD with AVX-512."""
+    if not kernels._has_onednn():
+        pytest.skip("a torch without oneDNN")
+    monkeypatch.setattr(kernels, "is_mkl_slow", lambda: True)
+
+
 # --- fast and plain versions ---
 
 
@@ -67,11 +75,13 @@ class FastVersionUsed(Exception):
         (kernels, "cast_all"),
         (kernels, "dropout_mask"),
         (fused_losses.FusedTokenLoss, "forward"),
-        (kernels, "PackedWeights"),
+        (kernels._OneDNNProduct, "forward"),
+        (kernels.PackedWeights, "__init__"),
     ],
 )
+@pytest.mark.usefixtures("slow_mkl")
 def test_plain_uses_no_fast_version(owner: object, name: str, monkeypatch: pytest.MonkeyPatch):
-    if name == "PackedWeights" and not kernels.can_pack(CPU, torch.float32):
+    if owner is kernels.PackedWeights and not kernels.can_pack(CPU, torch.float32):
         pytest.skip("a processor or a torch without packed products")
 
     def raise_error(*_: object, **__: object) -> None:
@@ -112,6 +122,67 @@ def test_fast_model_gives_loss_and_gradients_of_plain_model(dtype: torch.dtype):
         assert (fast_value - plain_value).norm() <= within * plain_value.norm().clamp(min=1)
 
 
+@pytest.mark.usefixtures("slow_mkl")
+@pytest.mark.parametrize("simcut", [0.0, 3.0])
+def test_training_by_onednn_has_the_losses_of_plain_training(simcut: float):
+    losses = []
+    for context in (kernels.plain(), nullcontext()):
+        model = small_model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        with context:
+            for _ in range(5):
+                optimizer.zero_grad()
+                torch.manual_seed(0)
+                loss = Objective(model, LossConfig(simcut=simcut))(small_batch())["loss"]
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+    assert losses[5:] == pytest.approx(losses[:5], rel=1e-4)
+    assert losses[9] < 0.9 * losses[5]
+
+
+@pytest.mark.usefixtures("slow_mkl")
+@pytest.mark.parametrize("frozen", [(), (0,), (1, 2)])
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("shape", [(7, 5), (4, 2, 5), (1, 5), (0, 5), (0, 3, 5)])
+@pytest.mark.parametrize("outputs", [3, 11])
+def test_products_by_onednn_equal_those_of_torch(
+    shape: tuple[int, ...], outputs: int, has_bias: bool, frozen: tuple[int, ...]
+):
+    torch.manual_seed(0)
+    input = torch.randn(shape)
+    if outputs == 3:
+        input = input.mT.contiguous().mT
+    tensors = [input, torch.randn(outputs, 5), torch.randn(outputs)][: 2 + has_bias]
+    learned = [t.requires_grad_() for i, t in enumerate(tensors) if i not in frozen]
+    grad, results = torch.randn(outputs, *shape[:-1]).movedim(0, -1), []
+    for compute in (kernels.multiply, F.linear):
+        output = compute(*tensors)
+        results.append([output, *torch.autograd.grad(output, learned, grad)])
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "has_avx512", "is_slow"),
+    [
+        ("AuthenticAMD", True, True),
+        ("AuthenticAMD", False, False),
+        ("GenuineIntel", True, False),
+        (None, True, False),  # macOS
+    ],
+)
+def test_onednn_replaces_mkl_on_processors_with_avx512_that_intel_did_not_make(
+    vendor: str | None, has_avx512: bool, is_slow: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(kernels, "cpu_fact", lambda name: {"vendor_id": vendor}[name])
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": has_avx512})
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
+    monkeypatch.setattr(kernels, "_has_onednn", lambda: True)
+    assert kernels.is_mkl_slow.__wrapped__() == is_slow
+    monkeypatch.setattr(kernels, "_has_onednn", lambda: False)
+    assert not kernels.is_mkl_slow.__wrapped__()
+
+
 @pytest.mark.parametrize(("kind", "queries"), [("padding", 7), ("causal", 7), ("padding", 1)])
 def test_attention_written_out_equals_torch(kind: str, queries: int):
     torch.manual_seed(0)
@@ -120,8 +191,9 @@ def test_attention_written_out_equals_torch(kind: str, queries: int):
     tokens = (torch.arange(7) < lengths[:, None]).long()
     mask = padding_mask(tokens, torch.float32) if kind == "padding" else None
     results = []
-    for attend in (kernels.attention_written_out, kernels.attention):  # fp32: the second is torch's
-        out = attend(q, k, v, mask, is_causal=kind == "causal")
+    for context in (nullcontext(), kernels.plain()):  # the second is torch's
+        with context:
+            out = kernels.attention(q, k, v, mask, is_causal=kind == "causal")
         results.append([out, *torch.autograd.grad(out.square().sum(), (q, k, v))])
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)

@@ -9,6 +9,8 @@ import torch
 
 from tests.helpers.chains import LATTICE, A, B, Chain, ChainState
 from translate_ddp.data.tokenizer import EOS, SOS
+from translate_ddp.modeling import search
+from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis, beam, greedy, sample
 from translate_ddp.settings import NBestConfig
 
@@ -106,11 +108,15 @@ def test_beam_equals_a_search_with_lists(width: int):
         assert scores == pytest.approx([score for _, score in expected], abs=1e-4)
 
 
+ENDLESS = [A + n % 15 for n in range(40)]  # of a longer unit than those that end a search
+
+
 class EndlessState(ChainState):
     """Sentences that end only at their limits; records the number of rows of each step."""
 
     def __init__(self, sentences: int) -> None:
-        super().__init__([{SOS: {A: 1.0}, A: {A: 1.0}}] * sentences)
+        chain = {word: {after: 1.0} for word, after in itertools.pairwise([SOS, *ENDLESS])}
+        super().__init__([chain] * sentences)
         self.counts: list[int] = []
 
     def step(self, tokens_N: torch.Tensor) -> torch.Tensor:
@@ -122,14 +128,42 @@ def test_sentences_end_at_their_limits_and_finished_rows_are_dropped_in_multiple
     # The limits are out of order, and one sentence is finished at each step.
     limits = [1 + n * 7 % 40 for n in range(40)]
     state = EndlessState(40)
-    assert ids_of(greedy(state, limits, CPU)) == [[A] * limit for limit in limits]
+    assert ids_of(greedy(state, limits, CPU)) == [ENDLESS[:limit] for limit in limits]
     assert state.counts == [40] * 8 + [32] * 16 + [16] * 8 + [8] * 4 + [4] * 2 + [2, 1]
 
     limits = [3, 9, 1, 7, 5, 2, 8, 6, 4, 10]
     state = EndlessState(10)
     best = [hypotheses[0] for hypotheses in beam(state, limits, CPU, width=5)]
-    assert ids_of(best) == [[A] * limit for limit in limits]
-    assert state.counts == [5 * sentences for sentences in [10, 9, 9, 9, 6, 6, 6, 3, 3, 1]]
+    assert ids_of(best) == [ENDLESS[:limit] for limit in limits]
+    assert state.counts == [5 * sentences for sentences in [10, 9, 9, 9, 6, 6, 6, 3, 2, 1]]
+
+
+@pytest.mark.parametrize("columns", [9, 700, 8000])
+def test_best_tokens_are_those_of_sorted_scores(columns: int):
+    scores_NV = torch.randn(6, columns, generator=torch.Generator().manual_seed(columns))
+    scores_NV[0, -3:] = 9.0 + torch.arange(3)  # the last ones are in no block of columns
+    scores_NV[1, 4] = torch.nan
+    order = scores_NV.nan_to_num(torch.inf).argsort(dim=-1, descending=True)
+    assert search.largest(scores_NV)[1].tolist() == order[:, 0].tolist()
+    assert search.largest(scores_NV)[0][1].isnan()
+    values_NC, tokens_NC = search.top(scores_NV, 5)
+    assert tokens_NC.tolist() == order[:, :5].tolist()
+    torch.testing.assert_close(values_NC, scores_NV.gather(1, order[:, :5]), equal_nan=True)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize(("unit", "length"), [(1, 32), (2, 32), (5, 32), (12, 56), (13, 100)])
+def test_search_ends_if_it_only_repeats(unit: int, length: int, width: int):
+    # Three tokens, then the unit again and again: at least 24 tokens and 4 times, but of 13 tokens.
+    words = list(range(A, A + 3 + unit))
+    chain: Chain = {before: {after: 1.0} for before, after in itertools.pairwise([SOS, *words])}
+    chain[words[-1]] = {words[3]: 1.0}
+    expected = [*words[:3], *words[3:] * 100][:length]
+    if width == 1:
+        ((found,),) = [greedy(ChainState([chain]), [100], CPU)]
+    else:
+        ((found, *_),) = beam(ChainState([chain]), [100], CPU, width)
+    assert found.ids == expected == until_repetition([*words[:3], *words[3:] * 100][:100])
 
 
 def test_samples_have_the_probabilities_of_the_model():

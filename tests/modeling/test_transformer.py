@@ -8,7 +8,8 @@ import torch
 from tests.helpers.models import random_ids as ids
 from tests.helpers.models import small_model
 from translate_ddp.modeling import kernels
-from translate_ddp.modeling.engine import DecodingState
+from translate_ddp.modeling.decoding_state import DecodingState
+from translate_ddp.modeling.engine import ready_to_decode
 from translate_ddp.modeling.transformer import Transformer, sinusoids
 from translate_ddp.presets import PRESETS
 from translate_ddp.settings import ModelConfig
@@ -42,19 +43,28 @@ def test_padding_and_other_rows_do_not_change_a_sentence(model: Transformer):
     torch.testing.assert_close(beside_TV, alone_TV, rtol=1e-5, atol=1e-5)
 
 
-def test_selected_rows_of_a_cache_give_logits_of_one_full_pass(model: Transformer):
-    # Three sentences with two rows each; sentence 0 is dropped, and rows of the others reordered.
-    source_BS, target_NT = ids(3, 7), ids(6, 20)
+@pytest.mark.parametrize("source_length", [7, 20])
+def test_hypotheses_that_continue_others_have_logits_of_one_full_pass(
+    model: Transformer, source_length: int
+):
+    # Three sentences with two hypotheses each. After some steps each continues another one; later
+    # sentence 0 is dropped, whose place sentence 2 takes, and again each continues another one.
+    source_BS, target_NT = ids(3, source_length), ids(6, 40)
     source_BS[1, 4:] = 0
-    sentences, rows = torch.tensor([1, 2]), torch.tensor([3, 3, 5, 4])
-    state = DecodingState(model, source_BS)
-    for t in range(3):
-        state.step(target_NT[:, t])
-    state.select(sentences, rows)
-    # Enough steps for the cache to outgrow its first capacity.
-    stepwise = [state.step(target_NT[rows, t]) for t in range(3, 20)]
-    source_NS = source_BS[sentences].repeat_interleave(2, dim=0)
-    full_NTV = model.logits(model(source_NS, target_NT[rows]))[:, 3:]
+    state = DecodingState(ready_to_decode(model.eval()), source_BS, width=2)
+    rows = torch.arange(6)
+    for t, (followed, kept) in enumerate(
+        [([[1, 0], [1, 1], [0, 0]], [0, 1, 2]), ([[0, 1], [1, 0], [0, 1]], [2, 1])]
+    ):
+        for position in range(3 * t, 3 * t + 3):
+            state.step(target_NT[rows, position])
+        state.follow(torch.tensor(followed))
+        state.keep(kept)
+        rows = rows.view(-1, 2).gather(1, torch.tensor(followed))[kept].flatten()
+    # Enough steps for more room than at first.
+    stepwise = [state.step(target_NT[rows, t]) for t in range(6, 40)]
+    source_NS = source_BS[[2, 1]].repeat_interleave(2, dim=0)
+    full_NTV = model.logits(model(source_NS, target_NT[rows]))[:, 6:]
     torch.testing.assert_close(torch.stack(stepwise, dim=1), full_NTV, rtol=1e-5, atol=1e-5)
 
 

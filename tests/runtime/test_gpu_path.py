@@ -14,7 +14,8 @@ from tests.helpers.chains import A
 from tests.helpers.fake_gpu import Launches, base_model, fake_batch, fake_gpu
 from tests.helpers.models import random_pairs, small_model
 from translate_ddp.data.batches import collate
-from translate_ddp.modeling.engine import DecodingState, ready_to_decode
+from translate_ddp.modeling.decoding_state import DecodingState
+from translate_ddp.modeling.engine import ready_to_decode
 from translate_ddp.modeling.loss import Objective, at_real_positions
 from translate_ddp.modeling.search import SearchState, beam, greedy, sample
 from translate_ddp.modeling.transformer import Transformer
@@ -71,14 +72,14 @@ def validate_and_decode() -> None:
             batch = fake_batch(device, rows=8, source=30, target=33, real=200)
             hidden_RD = at_real_positions(ready(batch.source_BS, batch.target_BT), batch)
             assert ready.logits(hidden_RD).shape == (200, 31_990)
-            state = DecodingState(ready, torch.ones(8, 30, dtype=torch.int64, device=device))
+            source_BS = torch.ones(8, 30, dtype=torch.int64, device=device)
+            state = DecodingState(ready, source_BS, width=1)
             tokens_N = torch.ones(8, dtype=torch.int64, device=device)
             with Launches() as step:
                 logits_NV = state.step(tokens_N)
             assert logits_NV.shape == (8, 31_990)
             assert step.counts.total() < 300, step.counts
-            kept_N = torch.arange(4, device=device)
-            state.select(kept_N, kept_N)
+            state.keep([0, 1, 2, 7])
             state.step(tokens_N[:4])
 
 
@@ -101,15 +102,16 @@ def search_with_one_wait_a_step() -> None:
 
         FakeTensor.cpu = copy  # pyright: ignore[reportAttributeAccessIssue]
         limits, seeds = [5, 9, 3, 5], [[0]] * 4  # rows are dropped on the way
-        searches: list[Callable[[SearchState], object]] = [
-            lambda state: greedy(state, limits, device),
-            lambda state: sample(state, limits, device, seeds, 6, temperature=1.0),
-            lambda state: beam(state, limits, device, width=6),
+        searches: list[tuple[int, Callable[[SearchState], object]]] = [
+            (1, lambda state: greedy(state, limits, device)),
+            (6, lambda state: sample(state, limits, device, seeds, 6, temperature=1.0)),
+            (6, lambda state: beam(state, limits, device, width=6)),
         ]
-        for search in searches:
+        source_BS = torch.ones(4, 30, dtype=torch.int64, device=device)
+        for width, search in searches:
             copies.clear()
             with torch.inference_mode():
-                search(DecodingState(ready, torch.ones(4, 30, dtype=torch.int64, device=device)))
+                search(DecodingState(ready, source_BS, width))
             assert len(copies) == max(limits) and len(set(copies)) > 1
 
 

@@ -12,7 +12,8 @@ from tests.helpers import processes
 from tests.helpers.models import decode, small_model
 from tests.helpers.runs import last_state
 from translate_ddp.data.batches import Batch, Step
-from translate_ddp.modeling.engine import DecodingState
+from translate_ddp.modeling.decoding_state import DecodingState
+from translate_ddp.modeling.engine import ready_to_decode
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.search import SearchState
 from translate_ddp.runtime.device import OutOfMemory, is_out_of_memory
@@ -58,13 +59,14 @@ def test_out_of_memory_gives_one_message_with_the_phase(
 def test_decoding_halves_batches_that_do_not_fit(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one batch at a time
     model = small_model().eval()
+    ready = ready_to_decode(model)
     tried = []
 
-    def start(source_BS: torch.Tensor) -> SearchState:
+    def start(source_BS: torch.Tensor, width: int) -> SearchState:
         tried.append(len(source_BS))
         if len(source_BS) > 3:
             raise torch.OutOfMemoryError("more than three rows")
-        return DecodingState(model, source_BS)
+        return DecodingState(ready, source_BS, width)
 
     sources = [[n] * 4 for n in range(4, 14)]
     expected = decode(model, sources, max_tokens=1000)
@@ -74,7 +76,7 @@ def test_decoding_halves_batches_that_do_not_fit(monkeypatch: pytest.MonkeyPatch
     assert decode(model, sources * 2, max_tokens=50, start=start) == expected * 2
     assert tried == [10, 5, *[2, 3] * 4]  # not by later batches either
 
-    def fail(source_BS: torch.Tensor) -> SearchState:
+    def fail(source_BS: torch.Tensor, width: int) -> SearchState:
         raise torch.OutOfMemoryError("not even one")
 
     with pytest.raises(OutOfMemory, match="a sentence of 4 tokens with a beam of 1: end other"):

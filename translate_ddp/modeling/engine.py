@@ -12,14 +12,16 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translate_ddp.data.batches import batch_by_tokens, pad, split_into_micro_batches
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.errors import UserError
+from translate_ddp.modeling.decoding_state import DecodingState
 from translate_ddp.modeling.fused_losses import rows_at_once
-from translate_ddp.modeling.kernels import Linear, PackedWeights, can_pack, padding_mask
+from translate_ddp.modeling.kernels import Linear, PackedWeights, can_pack
 from translate_ddp.modeling.loss import at_real_positions
 from translate_ddp.modeling.search import (
     SCORES_ARE_NAN,
@@ -29,13 +31,16 @@ from translate_ddp.modeling.search import (
     greedy,
     sample,
 )
-from translate_ddp.modeling.transformer import Attention, LayerCache, Transformer
+from translate_ddp.modeling.transformer import Attention, DecoderLayer, EncoderLayer, Transformer
 from translate_ddp.runtime.device import FREE_MEMORY, OutOfMemory, explain_out_of_memory
 from translate_ddp.settings import NBestConfig, default_micro_batch_tokens
 
 # Tokens decoded at once: source tokens with padding, times the rows of a sentence. On a GPU a step
 # of few rows takes as long as one of many.
-CPU_MAX_TOKENS, GPU_MAX_TOKENS = 4096, 65_536
+CPU_MAX_TOKENS, GPU_MAX_TOKENS = 8192, 65_536
+# On a CPU, at least so many batches if they have so many tokens, since each core searches one. The
+# number of cores does not count: in bf16, a batch of another size may give another translation.
+CPU_BATCHES, CPU_MIN_TOKENS = 4, 512
 Ids = Sequence[Sequence[int] | np.ndarray]  # of sentences, without start and end markers
 OnDone = Callable[[int], None]  # receives the number of finished sentences
 
@@ -89,10 +94,8 @@ class TorchEngine:
         for name, part in self.model.named_modules():
             if isinstance(part, PackedWeights) and part is not self.model.projection:
                 weights[f"{name}.weight"] = part.packed.to_dense(self.model.dtype)
-        digest = hashlib.sha256()
-        for tensor in weights.values():
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+        weights.pop("projection.weight", None)  # the embedding's
+        return hash_of(weights.values())
 
     def translate(
         self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore
@@ -105,9 +108,11 @@ class TorchEngine:
         filled = [row for row, source in enumerate(sources) if len(source)]
         if len(filled) < len(sources):
             on_done(len(sources) - len(filled))
-        in_batches = longest_first(
-            [sources[row] for row in filled], self.max_tokens, config.rows_per_sentence
-        )
+        width, max_tokens = config.rows_per_sentence, self.max_tokens
+        if self.device.type == "cpu":
+            tokens = sum(len(sources[row]) + 1 for row in filled) * width
+            max_tokens = min(max_tokens, max(tokens // CPU_BATCHES, CPU_MIN_TOKENS))
+        in_batches = longest_first([sources[row] for row in filled], max_tokens, width)
         batches = [[filled[place] for place in places] for places in in_batches]
 
         def search(rows: list[int]) -> list[list[Hypothesis]]:
@@ -147,7 +152,7 @@ class TorchEngine:
         width, device = config.rows_per_sentence, self.device
         sentences = [np.asarray(source, dtype=np.int64) for source in sources]
         limits = [length_limit(len(sentence)) for sentence in sentences]
-        state = self.start(pad(Ragged.of(sentences), last=EOS).to(device))
+        state = self.start(pad(Ragged.of(sentences), last=EOS).to(device), width)
         if config.temperature:
             seeds = [[config.seed, *sentence.tolist()] for sentence in sentences]
             return sample(state, limits, device, seeds, width, config.temperature)
@@ -156,9 +161,9 @@ class TorchEngine:
             return [hypotheses[: config.n_best] for hypotheses in found]
         return [[hypothesis] for hypothesis in greedy(state, limits, device)]
 
-    def start(self, source_BS: Tensor) -> SearchState:
+    def start(self, source_BS: Tensor, width: int) -> SearchState:
         """The state before the first target token of padded sources, which end with [EOS]."""
-        return DecodingState(self.model, source_BS)
+        return DecodingState(self.model, source_BS, width)
 
     @torch.inference_mode()
     def log_probs(self, sources: Ids, targets: Ids, on_done: OnDone = ignore) -> list[np.ndarray]:
@@ -188,26 +193,12 @@ class TorchEngine:
         return [in_order[place] for place in np.argsort(order)]
 
 
-class DecodingState:
-    """N target rows of a search over B sentences, N / B of each: the model's `SearchState`."""
-
-    def __init__(self, model: Transformer, source_BS: Tensor) -> None:
-        self.model, self.source_BS = model, source_BS
-        sources, self.mask_B11S = model.encode(source_BS)
-        # Contiguous, since every step reads them.
-        self.caches = [LayerCache((k.contiguous(), v.contiguous())) for k, v in sources]
-
-    def step(self, tokens_N: Tensor) -> Tensor:
-        sources = [cache.source for cache in self.caches]
-        x_N1D = self.model.decode(tokens_N[:, None], sources, self.mask_B11S, self.caches)
-        return self.model.logits(x_N1D[:, 0]).float()
-
-    def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
-        if len(sentences_B) < len(self.source_BS):
-            self.source_BS = self.source_BS[sentences_B]
-            self.mask_B11S = padding_mask(self.source_BS, self.model.dtype)
-        for cache in self.caches:
-            cache.select(sentences_B, rows_N)
+def hash_of(tensors: Iterable[Tensor]) -> str:
+    """The SHA-256 of the tensors' bytes, in hex."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def default_max_tokens(device: torch.device) -> int:
@@ -245,22 +236,45 @@ def thread_map(num_threads: int) -> Iterator[Callable[..., Iterable[Any]]]:
 
 
 def ready_to_decode(model: Transformer) -> Transformer:
-    """The model for inference only: itself, or a copy if weights are to be cast or packed.
+    """A copy of the model for inference only, or itself if it is one: cast, joined, and packed.
 
-    The copy shares unchanged weights with the model. Use it before the model is trained further.
+    It shares unchanged weights with the model, so use it before the model is trained further.
     """
-    weight = model.embedding.weight
-    packs = model.projection is None and can_pack(weight.device, model.dtype)
-    if weight.dtype == model.dtype and not packs:
+    if model.projection is not None:
         return model
+    weight = model.embedding.weight
     in_dtype = {id(p): nn.Parameter(p.detach().to(model.dtype), False) for p in model.parameters()}
     ready = copy.deepcopy(model, memo=in_dtype)
-    if packs:
+    decoder = [cast(DecoderLayer, layer) for layer in ready.decoder_layers]
+    encoder = [cast(EncoderLayer, layer) for layer in ready.encoder_layers]
+    for own in [layer.self_attention for layer in (*encoder, *decoder)]:
+        _join([(own, "query"), (own, "key_value")])
+    _join([(layer.cross_attention, "key_value") for layer in decoder])
+    ready.projection = _linear(ready.embedding.weight)
+    if can_pack(weight.device, model.dtype):
         for name in [name for name, part in ready.named_modules() if isinstance(part, Linear)]:
             linear = cast(Linear, ready.get_submodule(name))
             ready.set_submodule(name, PackedWeights(linear.weight, linear.bias))
-        ready.projection = PackedWeights(ready.embedding.weight)
     return ready
+
+
+def _join(places: Sequence[tuple[nn.Module, str]]) -> None:
+    """Replace the first of these Linear modules by one of all weights, the others by nothing."""
+    linears = [cast(Linear, getattr(module, name)) for module, name in places]
+    weight, bias = torch.cat([linear.weight for linear in linears]), linears[0].bias
+    if bias is not None:  # the others have none
+        bias = F.pad(bias, (0, len(weight) - len(bias)))
+    for module, name in places:
+        setattr(module, name, nn.Identity())
+    setattr(*places[0], _linear(weight, bias))
+
+
+def _linear(weight_OI: Tensor, bias_O: Tensor | None = None) -> Linear:
+    linear = Linear(*reversed(weight_OI.shape), bias=bias_O is not None, device="meta")
+    linear.weight = nn.Parameter(weight_OI.detach(), False)
+    if bias_O is not None:
+        linear.bias = nn.Parameter(bias_O.detach(), False)
+    return linear
 
 
 @torch.inference_mode()

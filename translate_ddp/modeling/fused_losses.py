@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translate_ddp.modeling import kernels
+from translate_ddp.modeling.kernels import multiply, pad_vocabulary
 
 # Scores computed at once: on a CPU they stay in its cache; on a GPU they take 512 MiB in bf16.
 CPU_SCORES_AT_ONCE, GPU_SCORES_AT_ONCE = 2**22, 2**28
@@ -35,7 +35,7 @@ class FusedTokenLoss(torch.autograd.Function):
         ctx: Any, hidden_RD: Tensor, embedding_VD: Tensor, labels_R: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         vocabulary = len(embedding_VD)
-        weights_PD = kernels.pad_vocabulary(embedding_VD.to(hidden_RD.dtype))
+        weights_PD = pad_vocabulary(embedding_VD.to(hidden_RD.dtype))
         # The part of q that is e / V for every token enters loss and gradients as sums over V.
         spread = smoothing / vocabulary
         hidden_sum_D = hidden_RD.sum(dim=0, dtype=torch.float32)
@@ -50,7 +50,7 @@ class FusedTokenLoss(torch.autograd.Function):
         slices = (x.split(rows) for x in (hidden_RD, labels_R, hidden_grad_RD))
         for hidden_CD, labels_C, hidden_grad_CD in zip(*slices, strict=True):
             wanted = torch.arange(len(labels_C), device=labels_C.device), labels_C
-            scores_CP = torch.mm(hidden_CD, weights_PD.t(), out=buffer_CP[: len(labels_C)])
+            scores_CP = multiply(hidden_CD, weights_PD, out=buffer_CP[: len(labels_C)])
             if len(weights_PD) > vocabulary:
                 scores_CP[:, vocabulary:] = -torch.inf
             best_C, wanted_C = scores_CP.amax(dim=-1), scores_CP[wanted]
@@ -62,8 +62,9 @@ class FusedTokenLoss(torch.autograd.Function):
             nll += log_sum - wanted_sum
             grad_CP = p_CP
             grad_CP[wanted] -= 1 - smoothing
-            torch.mm(grad_CP, weights_PD, out=hidden_grad_CD)
-            embedding_grad_VD += (grad_CP.t() @ hidden_CD)[:vocabulary]
+            product_CD = multiply(grad_CP, weights_PD.t(), out=hidden_grad_CD)
+            hidden_grad_CD.copy_(product_CD)  # nothing if it is the same memory
+            embedding_grad_VD += multiply(grad_CP.t(), hidden_CD.t())[:vocabulary]
         hidden_grad_RD -= spread * weights_sum_D
         ctx.save_for_backward(hidden_grad_RD, embedding_grad_VD)
         ctx.mark_non_differentiable(nll)
@@ -109,8 +110,8 @@ class FusedSimCutLoss(torch.autograd.Function):
         slices = (tensor.split(rows) for tensor in tensors)
         for hidden_CD, cut_CD, labels_C, hidden_grad_CD, cut_grad_CD in zip(*slices, strict=True):
             wanted = torch.arange(len(labels_C), device=labels_C.device), labels_C
-            log_p_CV = (hidden_CD @ weights_VD.t()).log_softmax(dim=-1)
-            log_q_CV = (cut_CD @ weights_VD.t()).log_softmax(dim=-1)
+            log_p_CV = multiply(hidden_CD, weights_VD).log_softmax(dim=-1)
+            log_q_CV = multiply(cut_CD, weights_VD).log_softmax(dim=-1)
             part = -log_p_CV[wanted].float().sum()
             nll = nll + part
             loss = loss + (1 - smoothing) * part - spread * log_p_CV.sum(dtype=torch.float32)
@@ -122,10 +123,10 @@ class FusedSimCutLoss(torch.autograd.Function):
             grad_CV.add_(q_CV, alpha=-half)[wanted] -= 1 - smoothing
             cut_grad_CV = torch.add(half - half * cut_kl_C1, d_CV, alpha=-half).mul_(q_CV)
             cut_grad_CV.add_(p_CV, alpha=-half)
-            torch.mm(grad_CV, weights_VD, out=hidden_grad_CD)
-            torch.mm(cut_grad_CV, weights_VD, out=cut_grad_CD)
-            embedding_grad_VD += grad_CV.t() @ hidden_CD
-            embedding_grad_VD += cut_grad_CV.t() @ cut_CD
+            hidden_grad_CD.copy_(multiply(grad_CV, weights_VD.t(), out=hidden_grad_CD))
+            cut_grad_CD.copy_(multiply(cut_grad_CV, weights_VD.t(), out=cut_grad_CD))
+            embedding_grad_VD += multiply(grad_CV.t(), hidden_CD.t())
+            embedding_grad_VD += multiply(cut_grad_CV.t(), cut_CD.t())
         hidden_grad_RD -= spread * embedding_VD.sum(dim=0, dtype=torch.float32)
         ctx.save_for_backward(hidden_grad_RD, cut_grad_RD, embedding_grad_VD)
         ctx.mark_non_differentiable(nll, divergence)

@@ -21,10 +21,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translate_ddp.data.tokenizer import PAD
+from translate_ddp.runtime.device import cpu_fact
 from translate_ddp.settings import Precision
 
 GPU_TILE = 64  # tensor cores are at full speed if a product's columns are a multiple of it
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SOFTMAX_KEYS = 16  # numbers in a CPU's register; softmax of fewer takes eight times as long
 MASK_ALIGNMENT = 8  # elements; memory-efficient attention copies a mask with other row strides
 
 _is_plain = False
@@ -89,7 +91,7 @@ class Linear(nn.Linear):
     cast: list[Tensor] | None = None  # weight and bias, set by `cast_weights`
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.linear(input, *_weights_like(self, input))
+        return multiply(input, *_weights_like(self, input))
 
 
 class LayerNorm(nn.LayerNorm):
@@ -161,8 +163,10 @@ def joint_linear(input: Tensor, linears: Sequence[nn.Module], width: int) -> lis
     """The outputs of Linear modules of one input, in parts of `width` columns.
 
     Plain: one product a module. In 16 bits one product for all; weights of fp32, which are not
-    cast, would have to be copied side by side. Only the first module may have a bias.
+    cast, would have to be copied side by side. Only the first module may have a bias. In a model
+    that is ready to decode, the first is the joined one, and the others are `nn.Identity`.
     """
+    linears = [linear for linear in linears if not isinstance(linear, nn.Identity)]
     first = linears[0]
     is_cast = isinstance(first, Linear) and first.weight.dtype != input.dtype
     if not is_cast or is_plain() or torch.compiler.is_compiling():
@@ -232,8 +236,7 @@ def attention(
     on a CPU it takes 3.4 times as long as the products and the softmax written out, with dropout
     1.5 times, and 1.1 times in fp32 with dropout.
     """
-    is_slow = q_BHTK.dtype.itemsize == 2 or dropout > 0
-    if is_slow and q_BHTK.device.type == "cpu" and not is_plain():
+    if q_BHTK.device.type == "cpu" and not is_plain():
         return attention_written_out(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal, dropout)
     return F.scaled_dot_product_attention(
         q_BHTK, k_BHMK, v_BHMK, mask_B11M, dropout_p=dropout, is_causal=is_causal
@@ -249,13 +252,13 @@ def attention_written_out(
     dropout: float = 0.0,
 ) -> Tensor:
     """`attention` as products and a softmax of its own, without PyTorch's function."""
-    # With one query, as in decoding, oneDNN would compile a product for each number of positions.
-    is_single = q_BHTK.shape[2] == 1
+    # In training, dropout would draw more numbers, and a compiler make more graphs.
+    is_padded = not dropout and mask_B11M is not None and not torch.compiler.is_compiling()
+    if is_padded and (missing := SOFTMAX_KEYS - k_BHMK.shape[2]) > 0:
+        k_BHMK, v_BHMK = (F.pad(part, (0, 0, 0, missing)) for part in (k_BHMK, v_BHMK))
+        mask_B11M = F.pad(cast(Tensor, mask_B11M), (0, missing), value=-torch.inf)
     q_BHTK = q_BHTK * q_BHTK.shape[-1] ** -0.5
-    if is_single:
-        scores_BHTM = (q_BHTK * k_BHMK).sum(dim=-1)[:, :, None]
-    else:
-        scores_BHTM = q_BHTK @ k_BHMK.transpose(-1, -2)
+    scores_BHTM = q_BHTK @ k_BHMK.transpose(-1, -2)
     if mask_B11M is not None:
         scores_BHTM = scores_BHTM + mask_B11M
     if is_causal:
@@ -264,9 +267,20 @@ def attention_written_out(
     p_BHTM = scores_BHTM.softmax(dim=-1)
     if dropout:
         p_BHTM = drop(p_BHTM, dropout)
-    if is_single:
-        return (p_BHTM.transpose(-1, -2) * v_BHMK).sum(dim=-2, keepdim=True)
     return p_BHTM @ v_BHMK
+
+
+def attention_of_few(
+    q_BHWK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B1WM: Tensor | None
+) -> Tensor:
+    """`attention` of one or few queries in inference, of at least `SOFTMAX_KEYS` keys on a CPU."""
+    if q_BHWK.device.type != "cpu" or is_plain():
+        return attention(q_BHWK, k_BHMK, v_BHMK, mask_B1WM, is_causal=False)
+    q_XWK, k_XMK, v_XMK = (part.flatten(0, 1) for part in (q_BHWK, k_BHMK, v_BHMK))  # X = B * H
+    scores_XWM = torch.bmm(q_XWK * q_XWK.shape[-1] ** -0.5, k_XMK.mT)
+    if mask_B1WM is not None:
+        scores_XWM.unflatten(0, q_BHWK.shape[:2]).add_(mask_B1WM)
+    return torch.bmm(scores_XWM.softmax(dim=-1), v_XMK).view(q_BHWK.shape)
 
 
 def padding_mask(tokens_BM: Tensor, dtype: torch.dtype) -> Tensor:
@@ -348,6 +362,50 @@ def dropout_mask(like: Tensor, p: float) -> Tensor:
     return kept.mul_(1 / (1 - p))
 
 
+# --- products of training ---
+
+
+def multiply(
+    input: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None, out: Tensor | None = None
+) -> Tensor:
+    """input @ weight_OI.T + bias_O; `out` is memory that it may use for a product without a bias.
+
+    Plain: MKL in fp32 on a CPU, which takes about twice as long as oneDNN where `is_mkl_slow`.
+    """
+    is_fp32 = input.device.type == "cpu" and input.dtype == torch.float32
+    if is_fp32 and not is_plain() and not torch.compiler.is_compiling() and is_mkl_slow():
+        # oneDNN reads a transposed weight as it is, but a copy of a transposed input.
+        is_copied = input.dim() == 2 and not input.is_contiguous()
+        if is_copied and bias_O is None and len(weight_OI) < len(input):
+            return multiply(weight_OI, input).t()
+        return _OneDNNProduct.apply(input, weight_OI, bias_O)
+    if out is not None:
+        return torch.mm(input, weight_OI.t(), out=out)
+    return F.linear(input, weight_OI, bias_O)
+
+
+class _OneDNNProduct(torch.autograd.Function):
+    """`F.linear` and its gradients by oneDNN."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor:
+        ctx.save_for_backward(input, weight_OI)
+        if not input.numel():  # oneDNN refuses sums of no terms
+            return F.linear(input, weight_OI, bias_O)
+        return torch.ops.mkldnn._linear_pointwise(input, weight_OI, bias_O, "none", [], "")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (input, weight_OI), grad = ctx.saved_tensors, grads[0].contiguous()
+        of_input, of_weight, of_bias = ctx.needs_input_grad
+        grad_OR, input_IR = grad.flatten(0, -2).t(), input.flatten(0, -2).t()
+        return (
+            multiply(grad, weight_OI.t()) if of_input else None,
+            multiply(grad_OR, input_IR) if of_weight else None,
+            grad_OR.sum(dim=1) if of_bias else None,
+        )
+
+
 # --- scores, and weights for inference ---
 
 
@@ -374,11 +432,46 @@ class PackedWeights(nn.Module):
         self.packed = torch.ops.mkldnn._reorder_linear_weight(weight_OI)
         self.bias_O = bias_O
 
-    def forward(self, input: Tensor) -> Tensor:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            input, self.packed, self.bias_O, "none", [], ""
+    def forward(self, input: Tensor, residual: Tensor | None = None, relu: bool = False) -> Tensor:
+        if residual is not None:
+            return torch.ops.mkldnn._linear_pointwise.binary(
+                input, residual, self.packed, self.bias_O, "add"
+            )
+        return torch.ops.mkldnn._linear_pointwise(
+            input, self.packed, self.bias_O, "relu" if relu else "none", [], ""
         )
-        return product
+
+
+def product(
+    linear: nn.Linear | PackedWeights,
+    input: Tensor,
+    residual: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
+    """linear(input), plus `residual` or with ReLU after it, without the calls of modules."""
+    if isinstance(linear, PackedWeights):
+        return linear.forward(input, residual, relu)
+    output = F.linear(input, linear.weight, linear.bias)
+    if residual is not None:
+        return output.add_(residual)
+    return output.relu_() if relu else output
+
+
+def norm(module: nn.LayerNorm, input: Tensor) -> Tensor:
+    """module(input), without the call of a module."""
+    return torch.layer_norm(input, module.normalized_shape, module.weight, module.bias, module.eps)
+
+
+@functools.cache
+def is_mkl_slow() -> bool:
+    """Whether MKL, which computes torch's fp32 products on a CPU, uses half of its registers.
+
+    On processors of other makers than Intel, MKL uses AVX2 even if they have AVX-512. The kind of
+    processor decides, not a measurement, since a run's results may not depend on chance.
+    """
+    has_avx512 = torch.cpu.get_capabilities().get("avx512_f", False)
+    is_of_others = cpu_fact("vendor_id") not in (None, "GenuineIntel")
+    return has_avx512 and is_of_others and torch.backends.mkl.is_available() and _has_onednn()
 
 
 def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
@@ -387,12 +480,12 @@ def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
         return False
     # On ARM, oneDNN passes its products on to a library that does not read its order.
     is_x86 = torch.cpu.get_capabilities().get("architecture") == "x86_64"
-    is_fast = dtype == torch.float32 or (dtype == torch.bfloat16 and has_bf16(device))
-    return is_x86 and is_fast and _has_packed_products()
+    is_fast = {torch.float32: is_mkl_slow(), torch.bfloat16: has_bf16(device)}
+    return is_x86 and is_fast.get(dtype, False) and _has_onednn()
 
 
-def _has_packed_products() -> bool:
-    """Whether this torch has oneDNN's packed products, which are private operations of torch."""
+def _has_onednn() -> bool:
+    """Whether this torch has oneDNN's products, which are private operations of torch."""
     one_11 = torch.ones(1, 1)
     try:
         return torch.equal(PackedWeights(one_11)(one_11), one_11)

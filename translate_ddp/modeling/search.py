@@ -17,6 +17,7 @@ from torch import Tensor
 
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.errors import UserError
+from translate_ddp.modeling.repetition import EVERY, only_repeats
 from translate_ddp.settings import SearchConfig
 
 NAN_TOKEN = -1  # in the place of a token whose score is not a number
@@ -29,6 +30,7 @@ SCORES_ARE_NAN = (
 # left: dropping rows copies the caches of the others, and every other number of rows makes oneDNN
 # compile kernels.
 ROW_MULTIPLE = 16
+BLOCK = 32  # scores of which `top` takes the maximum
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +45,18 @@ Choose = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
 
 
 class SearchState(Protocol):
-    """N target rows of a search over B sentences; the rows of one sentence are adjacent."""
+    """N target rows of a search over B sentences: the W hypotheses of a sentence are adjacent."""
 
     def step(self, tokens_N: Tensor) -> Tensor:
-        """Append a token to each row; return logits_NV of the next one, in fp32."""
+        """Append a token to each row; return logits_NV of the next one."""
         ...
 
-    def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
-        """Keep these sentences, in order, and these of their rows.
+    def follow(self, rows_BW: Tensor) -> None:
+        """Each hypothesis continues the one at this place of its sentence."""
+        ...
 
-        A row may be repeated, but all sentences keep the same number of rows.
-        """
+    def keep(self, sentences: Sequence[int]) -> None:
+        """Keep the rows of these sentences, in this order."""
         ...
 
 
@@ -61,7 +64,7 @@ def greedy(state: SearchState, limits: Sequence[int], device: torch.device) -> l
     """For each sentence the most probable next token, until [EOS] or the sentence's limit."""
 
     def most_probable(logits_NV: Tensor, rows_N: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        return logits_NV.max(dim=-1)
+        return largest(logits_NV)
 
     return [found for (found,) in _follow(state, limits, device, 1, most_probable)]
 
@@ -117,7 +120,8 @@ def _follow(
                 raise UserError(SCORES_ARE_NAN)
             if row in unfinished and token != EOS:
                 outputs[row].append(token)
-            if token == EOS or length == limits[row // width]:
+            at_end = token == EOS or length == limits[row // width] or only_repeats(outputs[row])
+            if at_end:
                 unfinished.discard(row)
         if not unfinished:
             break
@@ -128,9 +132,9 @@ def _follow(
         )
         if len(kept) < len(sentences):
             rows = [row for index in kept for row in sentences[index]]
+            state.keep(kept)
             kept_B = torch.tensor(kept, device=device)
             places_N = (kept_B[:, None] * width + torch.arange(width, device=device)).flatten()
-            state.select(kept_B, places_N)
             rows_N, tokens_N = rows_N[places_N], tokens_N[places_N]
     found = [Hypothesis(ids, score=None) for ids in outputs]
     return [found[first : first + width] for first in range(0, len(found), width)]
@@ -157,7 +161,7 @@ def beam(
     scores_BW[:, 0] = 0.0
     ids_BWT = np.empty((len(limits), width, 0), dtype=np.int64)
     while True:
-        log_p_NV = state.step(tokens_BW.flatten()).log_softmax(dim=-1)
+        log_p_NV = state.step(tokens_BW.flatten()).float().log_softmax(dim=-1)
         best = _continuations(log_p_NV, scores_BW)
         # The first W continuations that are not [EOS], best first.
         _, order_BC = (best[2] == EOS).sort(dim=1, stable=True)
@@ -170,14 +174,14 @@ def beam(
             break
         multiple = max(1, ROW_MULTIPLE // width)
         kept = rows_to_keep([sentence in unfinished for sentence in sentences], multiple)
-        kept_B = torch.arange(len(sentences), device=device)
         if len(kept) < len(sentences):
+            state.keep(kept)
             kept_B = torch.tensor(kept, device=device)
             following = [x_BW[kept_B] for x_BW in following]
             sentences = [sentences[index] for index in kept]
         scores_BW, beams_BW, tokens_BW = following
         scores_BW = scores_BW.masked_fill(tokens_BW == EOS, -torch.inf)
-        state.select(kept_B, (kept_B[:, None] * width + beams_BW).flatten())
+        state.follow(beams_BW)
         beams, tokens = (x_BW[kept].astype(np.int64) for x_BW in (beams, tokens))
         history_BWT = ids_BWT[np.array(kept)[:, None], beams]
         ids_BWT = np.concatenate([history_BWT, tokens[..., None]], axis=2)
@@ -191,7 +195,7 @@ def _continuations(log_p_NV: Tensor, scores_BW: Tensor) -> tuple[Tensor, Tensor,
     best of their own beam, which can be found before the beams' scores are added.
     """
     width = scores_BW.shape[1]
-    best_NC, tokens_NC = log_p_NV.topk(min(2 * width, log_p_NV.shape[1]))
+    best_NC, tokens_NC = top(log_p_NV, min(2 * width, log_p_NV.shape[1]))
     totals_BWC = best_NC.unflatten(0, (-1, width)) + scores_BW[..., None]
     totals_BX, tokens_BX = totals_BWC.flatten(1), tokens_NC.view(len(scores_BW), -1)  # X = W * C
     best_BC, where_BC = totals_BX.topk(min(2 * width, totals_BX.shape[1]))
@@ -213,6 +217,12 @@ def _collect(
     if np.isnan(scores_BW).any():
         raise UserError(SCORES_ARE_NAN)
     at_limit_B = np.array([length >= limits[sentence] for sentence in sentences])
+    if length % EVERY == 0:
+        # The search only repeats if its best hypothesis does: others differ in their last tokens.
+        best_BT = np.column_stack(
+            [ids_BWT[np.arange(len(beams_BW)), beams_BW[:, 0].astype(np.int64)], tokens_BW[:, 0]]
+        )
+        at_limit_B |= [only_repeats(ids) for ids in best_BT.tolist()]
     is_end_BW = ((tokens_BW == EOS) | at_limit_B[:, None]) & (scores_BW > -np.inf)
     for index, place in np.argwhere(is_end_BW).tolist():
         if (sentence := sentences[index]) in unfinished:
@@ -228,10 +238,36 @@ def _collect(
 def rows_to_keep(is_unfinished: Sequence[bool], multiple: int) -> list[int]:
     """Indices of all unfinished rows, of which there are some, and of finished ones to fill up.
 
-    Up to a multiple of `multiple`, or to a power of two if at most half of it are unfinished.
+    Up to a multiple of `multiple`, or of an eighth of the next power of two if that is more, or to
+    a power of two below it. Rows keep their places, but the last ones take those of finished ones.
     """
     count = sum(is_unfinished)
-    is_many = count > multiple // 2
-    count = math.ceil(count / multiple) * multiple if is_many else 1 << (count - 1).bit_length()
-    unfinished_first = sorted(range(len(is_unfinished)), key=lambda index: not is_unfinished[index])
-    return sorted(unfinished_first[:count])
+    power = 1 << (count - 1).bit_length()
+    multiple = max(power // 8, min(power, multiple))
+    kept = list(range(len(is_unfinished)))[: math.ceil(count / multiple) * multiple]
+    last = iter([row for row in range(len(kept), len(is_unfinished)) if is_unfinished[row]])
+    return [row if is_unfinished[row] else next(last, row) for row in kept]
+
+
+def top(scores_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """As `topk`. On a CPU, those of the `count` columns of blocks that have the largest maxima."""
+    width = scores_NV.shape[1] // BLOCK
+    if scores_NV.device.type != "cpu" or width <= count:
+        return scores_NV.topk(count)
+    # PyTorch sorts whole rows; a maximum takes a twentieth of the time.
+    blocks_NX = scores_NV[:, : BLOCK * width].unflatten(1, (BLOCK, width)).amax(dim=1)
+    starts_NC1 = blocks_NX.topk(count, sorted=False).indices[..., None]
+    columns_NX = (starts_NC1 + torch.arange(0, BLOCK * width, width)).flatten(1)
+    rest_X = torch.arange(BLOCK * width, scores_NV.shape[1]).expand(len(scores_NV), -1)
+    columns_NX = torch.cat([columns_NX, rest_X], dim=1)
+    best_NC, where_NC = scores_NV.gather(1, columns_NX).topk(count)
+    return best_NC, columns_NX.gather(1, where_NC)
+
+
+def largest(logits_NV: Tensor) -> tuple[Tensor, Tensor]:
+    """The value and the index of each row's maximum, the first of equal ones; NaN is larger."""
+    if logits_NV.device.type != "cpu":
+        return logits_NV.max(dim=-1)
+    # NumPy compares as many numbers at once as a register holds: a tenth of the time.
+    where_N = torch.from_numpy(logits_NV.float().numpy().argmax(axis=-1))
+    return logits_NV.gather(1, where_N[:, None])[:, 0], where_N

@@ -4,9 +4,9 @@ Pre-norm, ReLU, sinusoidal positions, one embedding shared by both sides and the
 that Pegasus in `transformers` and CTranslate2 load. Shape letters of tensor names:
 
     B sentences   S source tokens   T target tokens   D model width   H heads   K width of a head
-    F feed-forward width   V vocabulary   W beam width   N decoder rows   R real target tokens
+    F feed-forward width   V vocabulary   R real target tokens   W hypotheses of a sentence
     M positions attended to (S or T)   P vocabulary padded for a GPU   1 a broadcast axis
-    C rows of a slice, or candidates in a beam search
+    L decoder layers   N rows of a search, W for each sentence   C candidates, or rows of a slice
 """
 
 import functools
@@ -102,34 +102,6 @@ class EncoderLayer(Layer):
         return self.dropout(self.feed_forward(self.feed_forward_norm(x_BSD)), residual=x_BSD)
 
 
-class LayerCache:
-    """Keys and values that a decoder layer keeps in a search: of B sources and N target rows."""
-
-    def __init__(self, source_keys_values: tuple[Tensor, Tensor]) -> None:
-        self.source = source_keys_values  # each [B, H, S, K]
-        self.target: tuple[Tensor, ...] = ()  # each [N, H, T, K]
-
-    def extend(self, *new_NHTK: Tensor) -> tuple[Tensor, ...]:
-        """Append target positions; return the keys and values of all positions."""
-        if self.target:
-            pairs = zip(self.target, new_NHTK, strict=True)
-            new_NHTK = tuple(torch.cat(pair, dim=2) for pair in pairs)
-        self.target = new_NHTK
-        return self.target
-
-    @property
-    def length(self) -> int:
-        """The number of target positions."""
-        return self.target[0].shape[2] if self.target else 0
-
-    def select(self, sentences_B: Tensor, rows_N: Tensor) -> None:
-        """Keep these sentences, in order, and these target rows."""
-        if len(sentences_B) < len(self.source[0]):
-            k_BHSK, v_BHSK = self.source
-            self.source = (k_BHSK[sentences_B], v_BHSK[sentences_B])
-        self.target = tuple(part.index_select(0, rows_N) for part in self.target)
-
-
 class DecoderLayer(Layer):
     """Causal self-attention, attention to the source, and feed-forward, each with a residual."""
 
@@ -146,26 +118,17 @@ class DecoderLayer(Layer):
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self,
-        x_NTD: Tensor,
-        source_keys_values: tuple[Tensor, Tensor],
-        mask_B11S: Tensor,
-        cache: LayerCache | None = None,
+        self, x_BTD: Tensor, source_keys_values: tuple[Tensor, Tensor], mask_B11S: Tensor
     ) -> Tensor:
-        normed_NTD = self.self_attention_norm(x_NTD)
-        q_NHTK, *keys_values = self.self_attention.queries_keys_values(normed_NTD)
-        if cache is not None:
-            keys_values = cache.extend(*keys_values)
-        # Padding is on the right, so the causal mask hides it from every real position. With a
-        # cache there is one new position, which attends to all. A decision by T would make the
-        # compiler build two graphs.
-        attended_NTD = self.self_attention.attend(q_NHTK, *keys_values, is_causal=cache is None)
-        x_NTD = self.dropout(attended_NTD, residual=x_NTD)
-        # The rows of one sentence attend to its source as that many queries.
-        normed_BTD = self.cross_attention_norm(x_NTD).view(len(mask_B11S), -1, x_NTD.shape[2])
+        normed_BTD = self.self_attention_norm(x_BTD)
+        queries_keys_values = self.self_attention.queries_keys_values(normed_BTD)
+        # Padding is on the right, so the causal mask hides it from every real position.
+        attended_BTD = self.self_attention.attend(*queries_keys_values, is_causal=True)
+        x_BTD = self.dropout(attended_BTD, residual=x_BTD)
+        normed_BTD = self.cross_attention_norm(x_BTD)
         attended_BTD = self.cross_attention(normed_BTD, *source_keys_values, mask_B11S)
-        x_NTD = self.dropout(attended_BTD.view_as(x_NTD), residual=x_NTD)
-        return self.dropout(self.feed_forward(self.feed_forward_norm(x_NTD)), residual=x_NTD)
+        x_BTD = self.dropout(attended_BTD, residual=x_BTD)
+        return self.dropout(self.feed_forward(self.feed_forward_norm(x_BTD)), residual=x_BTD)
 
 
 class Transformer(nn.Module):
@@ -212,7 +175,7 @@ class Transformer(nn.Module):
         tokens = source_BS.flatten(), target_BT.flatten()
         source, target = self.embedding(torch.cat(tokens)).split([len(ids) for ids in tokens])
         encoded = self.encode(source_BS, source.view(*source_BS.shape, -1))
-        return self.decode(target_BT, *encoded, embedded_NTD=target.view(*target_BT.shape, -1))
+        return self.decode(target_BT, *encoded, target.view(*target_BT.shape, -1))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [..., V] of the next token from hidden states [..., D], by the tied embedding."""
@@ -228,7 +191,7 @@ class Transformer(nn.Module):
         Embeddings of the tokens that are given are not looked up again.
         """
         mask_B11S = padding_mask(source_BS, self.dtype)
-        x_BSD = self._embed(self.embedding(source_BS) if embedded_BSD is None else embedded_BSD)
+        x_BSD = self.embed(self.embedding(source_BS) if embedded_BSD is None else embedded_BSD)
         for layer in self.encoder_layers:
             x_BSD = layer(x_BSD, mask_B11S)
         memory_BSD = self.encoder_norm(x_BSD)
@@ -240,24 +203,19 @@ class Transformer(nn.Module):
 
     def decode(
         self,
-        target_NT: Tensor,
+        target_BT: Tensor,
         sources: Sequence[tuple[Tensor, Tensor]],
         mask_B11S: Tensor,
-        caches: Sequence[LayerCache] | None = None,
-        embedded_NTD: Tensor | None = None,
+        embedded_BTD: Tensor | None = None,
     ) -> Tensor:
-        """Hidden states x_NTD of whole targets, or, with a cache of each layer, of the next token.
+        """Hidden states x_BTD at all positions of the targets. `sources`: as `encode` returns."""
+        x_BTD = self.embed(self.embedding(target_BT) if embedded_BTD is None else embedded_BTD)
+        for layer, keys_values in zip(self.decoder_layers, sources, strict=True):
+            x_BTD = layer(x_BTD, keys_values, mask_B11S)
+        return self.decoder_norm(x_BTD)
 
-        `sources`: the result of `encode`. N is a multiple of B: the rows of one sentence are
-        adjacent.
-        """
-        x_NTD = self.embedding(target_NT) if embedded_NTD is None else embedded_NTD
-        x_NTD = self._embed(x_NTD, first_position=caches[0].length if caches else 0)
-        for i, layer in enumerate(self.decoder_layers):
-            x_NTD = layer(x_NTD, sources[i], mask_B11S, caches[i] if caches else None)
-        return self.decoder_norm(x_NTD)
-
-    def _embed(self, x_BTD: Tensor, first_position: int = 0) -> Tensor:
+    def embed(self, x_BTD: Tensor, first_position: int = 0) -> Tensor:
+        """Embeddings of tokens with the encodings of their positions."""
         # A compiler would make a graph for each number of positions that is kept.
         encode = sinusoids if torch.compiler.is_compiling() else kept_sinusoids
         positions_TD = encode(first_position, x_BTD.shape[1], self.d_model, x_BTD.device)

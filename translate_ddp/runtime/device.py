@@ -90,16 +90,17 @@ def processor_name(device: torch.device) -> str:
     """The model of the GPU, or of this machine's CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return _cpu_name()
+    return cpu_fact("model name") or platform.machine()
 
 
-@cache  # checkpoints name it, and machines with many cores take long to list them
-def _cpu_name() -> str:
+@cache  # checkpoints name the model, and machines with many cores take long to list them
+def cpu_fact(name: str) -> str | None:
+    """A line of Linux's /proc/cpuinfo; None on macOS, and if the processor has no such line."""
     with suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-        if found := re.search(r"^model name\s*: (.+)", text, re.MULTILINE):
+        if found := re.search(rf"^{name}\s*: (.+)", text, re.MULTILINE):
             return found[1]
-    return platform.machine()  # Linux on other processors names no model, nor does macOS
+    return None
 
 
 def peak_flop(device: torch.device) -> float:

@@ -28,8 +28,9 @@ MIN_PYTHON = (3, 11)
 # value, and about a fifth with the default (benchmarks/results/neighbours.md).
 SPIN_COUNT = 2000
 # Compiled kernels that oneDNN and torch each cache, enough for two or three micro-batches. oneDNN
-# compiles one of half a MiB and more for each matmul shape in bf16 and of packed weights. Batches
-# have so many shapes that few kernels are used again in time, even with its default of 1,024.
+# compiles one of half a MiB and more for each matmul shape in bf16, of packed weights, and in fp32
+# where it replaces MKL. Batches have so many shapes that few kernels are used again in time, even
+# with its default of 1,024.
 CACHED_KERNELS = 128
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt(3)
 MMAP_THRESHOLD_BYTES = 32 * 2**20  # the maximum of glibc

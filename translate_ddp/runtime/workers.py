@@ -56,8 +56,10 @@ def map_in_processes(
     workers: list[Worker] = []
     pending: deque[Future[T]] = deque()
     try:
+        # A worker with a GPU waits for it.
+        threads = 1 if gpus else max(1, usable_cores() // count)
         for variables in [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{}] * count:
-            workers.append(Worker(function, variables))
+            workers.append(Worker(function, variables, threads))
         for number, item in enumerate(stream):
             heartbeat()
             pending.append(workers[number % count].submit(item))
@@ -77,15 +79,18 @@ class Worker:
     The process ends when its stdin is closed, as also happens when this process dies.
     """
 
-    def __init__(self, function: Callable[[Any], Any], variables: dict[str, str]) -> None:
+    def __init__(
+        self, function: Callable[[Any], Any], variables: dict[str, str], threads: int
+    ) -> None:
         self._where = "".join(f"With {name}={value}: " for name, value in variables.items())
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", COMMAND.format(sys.path, __name__)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                # One thread each: there is a worker for each core, or it waits for its GPU.
-                env=os.environ | {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"} | variables,
+                env=os.environ
+                | dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS"), str(threads))
+                | variables,
                 start_new_session=True,  # a Ctrl-C is for the process that started it
             )
         except OSError as error:

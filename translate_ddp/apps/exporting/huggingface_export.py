@@ -41,6 +41,7 @@ from translate_ddp.data.tokenizer import (
 )
 from translate_ddp.errors import UserError, import_optional
 from translate_ddp.modeling.engine import CPU_MAX_TOKENS, Ids, ignore, length_limit, longest_first
+from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.modeling.transformer import sinusoids
 from translate_ddp.settings import ModelConfig, NBestConfig, SearchConfig
@@ -349,7 +350,7 @@ class HuggingFaceEngine:
             )
             for row, ids in zip(rows, target_BT[:, 1:].tolist(), strict=True):
                 ids = ids[: min([*ids, EOS].index(EOS), length_limit(len(sources[row])))]
-                found[row] = [Hypothesis(ids, None)]
+                found[row] = [Hypothesis(until_repetition(ids), None)]  # where a search ends
             on_done(len(rows))
         return found
 

@@ -1,0 +1,32 @@
+"""The end of a search that only repeats itself, as a model of few pairs often does.
+
+Early hypotheses of such a model repeat a few tokens up to their length limit, which takes most of a
+validation's time. Whether a search ends is a function of the hypothesis' ids only. The longest
+repetition in 150,000 sentences of Multi30k and of eight African languages (MAFAND) is thirteen
+dots.
+"""
+
+from collections.abc import Sequence
+
+UNIT = 12  # tokens that are repeated, at most
+REPEATED, TIMES = 24, 4  # tokens of all repetitions, and their number, at least
+EVERY = 8  # tokens: only hypotheses of such lengths are looked at
+
+
+def only_repeats(ids: Sequence[int]) -> bool:
+    """Whether a search ends at these ids: their end is one unit of tokens, many times."""
+    if len(ids) % EVERY or len(ids) < REPEATED:
+        return False
+    return any(_ends_in_repetitions(ids, unit) for unit in range(1, UNIT + 1))
+
+
+def _ends_in_repetitions(ids: Sequence[int], unit: int) -> bool:
+    count = max(unit * TIMES, REPEATED)
+    end = ids[-count:]
+    return len(end) == count and end[unit:] == end[:-unit]
+
+
+def until_repetition(ids: list[int]) -> list[int]:
+    """The ids up to where a search ends that finds them, or all."""
+    lengths = range(REPEATED, len(ids), EVERY)
+    return ids[: next((length for length in lengths if only_repeats(ids[:length])), len(ids))]
