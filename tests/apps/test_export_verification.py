@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.helpers.exports import flipped, trained_model, validation_set
+from tests.helpers.exports import NO_RUN, flipped, trained_model, validation_set
 from translate_ddp.apps.exporting.trained_model import (
     NotTheSame,
     TrainedModel,
+    choose_sentences,
     translate_greedily,
     verify_equal,
     verify_quality,
@@ -63,6 +64,18 @@ def test_single_translations_may_differ_as_at_ties(trained: Path):
     other.rows = {0: [7], 1: [7]}  # of fewer than 200
     with pytest.raises(NotTheSame, match=r"2 of \d+ greedy translations differ"):
         verify_equal(own, other, sentences)
+
+
+def test_without_references_log_probabilities_must_be_close(trained: Path):
+    model = trained_model(trained)
+    sentences, own = choose_sentences(model, "", "", NO_RUN), model.engine()
+    _, line = verify_quality(model, own, sentences)
+    assert "differ by 0.000 nats on average (there are no references for BLEU)" in line
+    weights = {name: tensor.clone() for name, tensor in model.state.model.items()}
+    weights["decoder_norm.weight"] *= 2  # a wrong scale
+    wrong = TrainedModel.of(replace(model.state, model=weights)).engine()
+    with pytest.raises(NotTheSame, match=r"nats on average .* more than 0\.05"):
+        verify_quality(model, wrong, sentences)
 
 
 def test_model_that_loses_more_than_half_a_bleu_is_rejected(

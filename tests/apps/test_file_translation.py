@@ -34,11 +34,11 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def translate(trained: Path, place: Path, tmp_path: Path) -> Callable[..., Job]:
-    def translate(*flags: str, size: int = 1, fault: str = "", workers: int = 0) -> Job:
+    def translate(*flags: str, size: int = 1, fault: str = "", gpus: int = 0) -> Job:
         files = ["--input", str(place / "in.en"), "--output", str(place / "out")]
         folder = ["--model_folder", str(trained)]
         words = ("translate", *files, *folder, *flags)
-        return start(tmp_path / "printed", *words, size=size, fault=fault, workers=workers)
+        return start(tmp_path / "printed", *words, size=size, fault=fault, gpus=gpus)
 
     return translate
 
@@ -89,17 +89,17 @@ def test_killed_translation_continues_and_ends_as_the_uninterrupted_one(
 def test_workers_write_what_one_process_writes_and_continue_its_file(
     translate: Callable[..., Job], trained: Path, place: Path, tmp_path: Path
 ):
-    printed = translate(workers=2).succeed()
+    printed = translate(gpus=2).succeed()
     assert "Starts 2 processes" in printed and "translation 100%" in printed
     assert (place / "out").read_text() == expected(trained)
     (place / "out").unlink()
-    translate(workers=2, fault=faults.kill("chunk", time=2)).kill_rest()
+    translate(gpus=2, fault=faults.kill("chunk", time=2)).kill_rest()
     printed = translate().succeed()  # too few parts are left for two workers
     assert "Continues: 8 of 15" in printed
     assert (place / "out").read_text() == expected(trained) and names(place) == ["in.en", "out"]
 
     files = ["--input", str(place / "in.en"), "--model_folder", str(trained)]
-    printed = start(tmp_path / "printed", "translate", *files, workers=3).succeed()
+    printed = start(tmp_path / "printed", "translate", *files, gpus=3).succeed()
     assert "Starts 2 processes" in printed
     assert all(line in printed for line in expected(trained).splitlines())
 
@@ -116,13 +116,13 @@ def test_workers_score_as_one_process(trained: Path, place: Path, tmp_path: Path
     pairs = "".join(f"{line}\t{line}\n" for line in filter(str.strip, LINES * 2))
     (place / "pairs.tsv").write_text(f"en\tit\n{pairs}")
     words = ("score", "--source", str(place / "pairs.tsv"), "--model_folder", str(trained))
-    for workers in (0, 2):
-        output = place / f"scores-{workers}"
+    for cores in (1, 2):
+        output = place / f"scores-{cores}"
         printed = start(
-            tmp_path / "printed", *words, "--output", str(output), workers=workers
+            tmp_path / "printed", *words, "--output", str(output), cores=cores
         ).succeed()
-        assert ("Starts 2 processes" in printed) == (workers == 2)
-    assert (place / "scores-0").read_bytes() == (place / "scores-2").read_bytes() != b""
+        assert ("Starts 2 processes" in printed) == (cores == 2)
+    assert (place / "scores-1").read_bytes() == (place / "scores-2").read_bytes() != b""
 
 
 def test_stop_request_keeps_finished_chunks(

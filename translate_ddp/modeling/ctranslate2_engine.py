@@ -21,6 +21,7 @@ from translate_ddp.modeling.engine import (
     length_limit,
     longest_first,
 )
+from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import NBestConfig
 
@@ -47,7 +48,7 @@ class CTranslate2Engine:
     ) -> None:
         """Raises UserError if the folder cannot be loaded."""
         library = import_optional("ctranslate2", "requirements-export.txt")
-        device = device or ("cuda" if library.get_cuda_device_count() else "cpu")
+        device = device or default_device()
         self.positions = positions
         self.fingerprint = f"{fingerprint} {compute_type} {device}"
         self.device = torch.device(device)
@@ -76,7 +77,7 @@ class CTranslate2Engine:
         """
         if config.temperature:
             raise UserError(
-                "An exported CTranslate2 model does not sample (--temperature): use a checkpoint."
+                "CTranslate2 does not sample (--temperature): use a checkpoint with --engine torch."
             )
         self._check_lengths(sources, length_limit)
         batches = longest_first(sources, self.max_tokens, config.rows_per_sentence)
@@ -138,6 +139,8 @@ class CTranslate2Engine:
 
     def _hypotheses(self, result: Any, config: NBestConfig) -> list[Hypothesis]:
         ids = [[self._ids[name] for name in names] for names in result.hypotheses]
+        # Where `search` ends a sentence. The score stays that of the whole hypothesis.
+        ids[0] = until_repetition(ids[0])
         scores = [None] if config.beam_width == 1 else result.scores  # as in `search`
         return [Hypothesis(row, score) for row, score in zip(ids, scores, strict=True)]
 
@@ -151,6 +154,12 @@ class CTranslate2Engine:
                 f"A sentence of {longest:,} tokens is too long for this exported model, which has "
                 f"{self.positions:,} positions a side: split it, or use a checkpoint."
             )
+
+
+def default_device() -> str:
+    """A GPU if the library finds one. Raises UserError if it is not installed."""
+    library = import_optional("ctranslate2", "requirements-export.txt")
+    return "cuda" if library.get_cuda_device_count() else "cpu"
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class ExportConfig:
     output: str
     """Folder or file to write; it must not exist."""
     quantization: Quantization = "float32"
-    """Weights in ctranslate2 and argos; int8 is accepted by its BLEU, so it needs references."""
+    """Weights in ctranslate2 and argos; int8 is accepted by its BLEU if there are references."""
     source: str = ""
     """Sentences for the verification, in any format of training; '': the validation set beside the
     checkpoint, if it is there."""

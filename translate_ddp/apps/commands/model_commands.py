@@ -8,7 +8,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from translate_ddp import __version__
 from translate_ddp.apps.commands.command_line import silence
@@ -24,6 +24,7 @@ from translate_ddp.errors import Stopped, UserError
 from translate_ddp.modeling.engine import OnDone, ignore
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.device import visible_gpus
+from translate_ddp.runtime.environment import usable_cores
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.runtime.long_calls import heartbeat
 from translate_ddp.runtime.workers import map_in_processes
@@ -51,6 +52,33 @@ DECIMALS = 6  # of log-probabilities: fewer differ between machines
 
 
 @dataclass(frozen=True)
+class EngineConfig:
+    """Settings of what computes translations."""
+
+    engine: Literal["torch", "ctranslate2"] = "torch"
+    """ctranslate2: faster on CPUs; the checkpoint is converted, and verified at its first use."""
+    quantization: Literal["", "float32", "int8", "float16"] = ""
+    """Weights with --engine ctranslate2; '': float32, or those of an exported model."""
+
+    def __post_init__(self) -> None:
+        if self.quantization and self.engine == "torch":
+            raise ValueError("--quantization needs --engine ctranslate2.")
+
+    def replace_in(self, translator: Translator, folder: Path) -> None:
+        """Let this engine compute a model of the folder. Raises UserError if it cannot."""
+        if self.engine == "ctranslate2" and translator.has_state:
+            from translate_ddp.apps.exporting.ctranslate2_export import open_verified
+
+            quantization = self.quantization or "float32"
+            translator.engine = open_verified(translator.state, folder, quantization)
+        elif self.quantization:
+            raise UserError("An exported model has its quantization: omit --quantization.")
+
+
+TORCH = EngineConfig()
+
+
+@dataclass(frozen=True)
 class SavedModel:
     """Settings that select a checkpoint."""
 
@@ -73,9 +101,17 @@ class SavedModel:
         folder = Path(self.model_folder)
         return folder if folder.is_file() or is_word(self.preload) else Path(self.preload)
 
-    def open(self, reverse: bool = False, split: Split = "sentences") -> Translator:
+    @property
+    def folder(self) -> Path:
+        """The folder of the model's files."""
+        return self.path.parent if self.path.is_file() else self.path
+
+    def open(
+        self, reverse: bool = False, split: Split = "sentences", engine: EngineConfig = TORCH
+    ) -> Translator:
         """The model, or its other direction. Raises UserError if there is none."""
         found = Translator.open(self.model_folder, self.preload, self.model_basename, self.average)
+        engine.replace_in(found, self.folder)
         found.split = split
         return found.reverse() if reverse else found
 
@@ -145,8 +181,7 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
 
     Raises UserError if it is not there.
     """
-    folder = saved.path.parent if saved.path.is_file() else saved.path
-    data = None
+    folder, data = saved.folder, None
     if translator.has_state:
         data = find_prepared(folder / "data", *translator.state.run.identity.data_fingerprints)
     if data is None:
@@ -228,16 +263,21 @@ def parts_of(rows: Rows) -> list[range]:
 def computed(rows: Rows, parts: Sequence[range], on_done: OnDone = ignore) -> Iterator[list[str]]:
     """The lines of each part, in order.
 
-    With several GPUs, and enough parts for each, by a worker process for each GPU.
+    With enough parts for each, by a worker process for each GPU, or else for each core: threads of
+    one process wait for each other's Python code.
     """
-    gpus, items = visible_gpus()[: len(parts) // PARTS_PER_WORKER], map(rows.item, parts)
-    if len(gpus) < 2 or read_launch(os.environ).size > 1:  # other ranks use the other GPUs
+    gpus, count, items = visible_gpus(), len(parts) // PARTS_PER_WORKER, map(rows.item, parts)
+    count = min(count, len(gpus) or usable_cores())
+    if count < 2 or read_launch(os.environ).size > 1:  # other ranks use the other devices
         for item in items:
             yield rows.config.compute(rows.translator, item, on_done)
         return
-    print_line(f"Starts {len(gpus)} processes, one for each GPU.", sys.stderr)
+    print_line(
+        f"Starts {count} processes, each with {'a GPU' if gpus else 'its cores'}.", sys.stderr
+    )
     identity = str(rows.translator.identity)
-    found = map_in_processes(partial(lines_in_worker, rows.config, identity), items, gpus=gpus)
+    function = partial(lines_in_worker, rows.config, identity)
+    found = map_in_processes(function, items, processes=count, gpus=gpus[:count])
     for part, lines in zip(parts, found, strict=True):
         on_done(len(part))
         yield lines

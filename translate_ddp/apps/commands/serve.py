@@ -2,8 +2,9 @@
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 
-from translate_ddp.apps.commands.model_commands import SavedModel
+from translate_ddp.apps.commands.model_commands import EngineConfig, SavedModel
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.console import print_line
 from translate_ddp.errors import import_optional
@@ -17,6 +18,7 @@ class ServeConfig:
     """Serve a trained model over HTTP, with a page for the browser."""
 
     saved: SavedModel = field(default_factory=SavedModel)
+    engine: EngineConfig = field(default_factory=EngineConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     host: str = "127.0.0.1"
@@ -47,7 +49,8 @@ def run(config: ServeConfig) -> None:
     )
 
     bound = listen(config.host, config.port)  # before the model is opened, which takes seconds
-    model = ServedModel(config.saved.path, lambda: config.saved.open(split=config.split), report)
+    open_model = partial(config.saved.open, split=config.split, engine=config.engine)
+    model = ServedModel(config.saved.path, open_model, report)
     url = url_of(bound)
     if not is_loopback(bound):
         report(

@@ -15,6 +15,7 @@ import tyro
 from translate_ddp.apps.commands.model_commands import (
     DECIMALS,
     STDOUT,
+    EngineConfig,
     SavedModel,
     check_not_compressed,
     check_one_process,
@@ -57,6 +58,7 @@ class TranslateConfig:
     split: Split = "sentences"
     """sentences: translate the sentences of each text one by one; none: each text as one."""
     saved: SavedModel = field(default_factory=SavedModel)
+    engine: EngineConfig = field(default_factory=EngineConfig)
     search: NBestConfig = field(default_factory=NBestConfig)
 
     def __post_init__(self) -> None:
@@ -73,7 +75,7 @@ class TranslateConfig:
                 )
 
     def open(self) -> Translator:
-        return self.saved.open(self.reverse, self.split)
+        return self.saved.open(self.reverse, self.split, self.engine)
 
     def compute(
         self, translator: Translator, item: tuple[int, Sequence[str]], on_done: OnDone = ignore

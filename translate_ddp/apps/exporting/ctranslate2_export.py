@@ -1,4 +1,4 @@
-"""Exports for CTranslate2, and for Argos Translate, whose packages hold its models.
+"""Models for CTranslate2: exported, as Argos Translate's packages, and for `--engine ctranslate2`.
 
 `model.bin` and its vocabulary are written straight from our weights. An .argosmodel, which
 LibreTranslate serves, is a zip archive with one folder: the CTranslate2 model, the SentencePiece
@@ -6,9 +6,12 @@ model, metadata.json and README.md. Source: argostranslate 1.11, `package.py` an
 """
 
 import json
+import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,35 +20,43 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from translate_ddp import __version__
 from translate_ddp.apps.exporting.trained_model import (
     REQUIREMENTS,
     Sentences,
     TrainedModel,
     Verification,
+    choose_sentences,
     describe_tags,
     model_card,
     verify_equal,
     verify_quality,
 )
+from translate_ddp.console import print_line, printable
 from translate_ddp.data.languages import language_name
 from translate_ddp.data.tokenizer import EOS, SOS, UNK, SentencePieceModel
 from translate_ddp.errors import UserError, import_optional
 from translate_ddp.modeling.ctranslate2_engine import (
     CTranslate2Engine,
     Description,
+    default_device,
     describe,
     tokenizer_file,
 )
+from translate_ddp.modeling.engine import hash_of
 from translate_ddp.modeling.transformer import sinusoids
 from translate_ddp.runtime.environment import threads_per_process
-from translate_ddp.runtime.launch import Launch
+from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.launch import Launch, read_launch
 from translate_ddp.settings import ModelConfig
 from translate_ddp.text import base_language
+from translate_ddp.training.state import RunState
 
 Quantization = Literal["float32", "int8", "float16"]
 LAYER_NORM_EPSILON = 1e-5  # of `nn.LayerNorm`
 PACKAGE_VERSION = "1.0"
 ARGOS_VERSION = "1.9.0"  # the first that needs no other files beside these
+RECORD = "ctranslate2.json"  # beside checkpoints: what was verified, by weights and versions
 
 
 def write_ctranslate2(
@@ -53,9 +64,8 @@ def write_ctranslate2(
 ) -> Verification:
     """Make a folder that `Translator.open` opens, and verify that it is the same model.
 
-    Raises NotTheSame if it is not, UserError if references are needed and missing.
+    Raises NotTheSame if it is not.
     """
-    check_references(sentences, quantization)
     folder.mkdir()
     verification = write_verified(folder, model, sentences, quantization)
     if model.tags:
@@ -102,7 +112,6 @@ def write_argos(
             "Argos Translate reads SentencePiece models only, but the tokenizer of this checkpoint "
             "is another: train with --tokenizer sentencepiece."
         )
-    check_references(sentences, quantization)
     source, target = model.languages
     root = f"translate-{source}_{target}-{PACKAGE_VERSION.replace('.', '_')}"
     with tempfile.TemporaryDirectory(dir=file.parent, prefix=f"{file.name}.") as scratch:
@@ -133,20 +142,48 @@ def argos_metadata(source: str, target: str) -> dict[str, str]:
     }
 
 
-def check_references(sentences: Sentences, quantization: Quantization) -> None:
-    """Raise UserError if BLEU is part of the verification, and there are no references."""
-    if computes(quantization) and quantization != "float32" and not sentences.references:
+def open_verified(state: RunState, folder: Path, quantization: Quantization) -> CTranslate2Engine:
+    """The model of a checkpoint, converted and verified; its files are deleted.
+
+    The same weights are verified once, unless the folder of the checkpoint is not writable. Raises
+    NotTheSame if it is not the same model, UserError if this machine does not compute in that type.
+    """
+    version = import_optional("ctranslate2", REQUIREMENTS).__version__
+    if not computes(quantization):
         raise UserError(
-            f"--quantization {quantization} is accepted by its BLEU, which needs references: pass "
-            "--source and --reference, or the --model_folder of the run with its prepared data."
+            f"CTranslate2 has no {quantization} on this {default_device()}: omit --quantization."
         )
+    model, threads = TrainedModel.of(state), threads_per_process(read_launch(os.environ))
+    of = [hash_of(state.model.values()), quantization, default_device(), version, __version__]
+    key, record = " ".join(of), _read_record(folder / RECORD)
+    known = record.get(key)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch)
+        if known:
+            write_files(path, model, quantization)
+        else:
+            sentences = choose_sentences(model, "", "", folder)
+            verification = write_verified(path, model, sentences, quantization)
+            record[key] = "; ".join(verification.lines)
+            with suppress(OSError):
+                write_atomically(folder / RECORD, json.dumps(record, indent=1))
+        line = f"Verified {'earlier, ' * bool(known)}in CTranslate2: {record[key]}."
+        print_line(printable(line), sys.stderr)
+        return CTranslate2Engine(path, model.positions, threads, fingerprint=key)
+
+
+def _read_record(path: Path) -> dict[str, str]:
+    """What was verified; nothing if the file cannot be read."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return {}
 
 
 def computes(quantization: Quantization) -> bool:
     """Whether this machine computes in that type. Only GPUs compute in float16."""
     library = import_optional("ctranslate2", REQUIREMENTS)
-    device = "cuda" if library.get_cuda_device_count() else "cpu"
-    return quantization in library.get_supported_compute_types(device)
+    return quantization in library.get_supported_compute_types(default_device())
 
 
 def write_verified(
@@ -154,7 +191,7 @@ def write_verified(
 ) -> Verification:
     """Write the files of CTranslate2 into the folder, which must exist, and verify them.
 
-    In float32 they must be equal to the checkpoint. Quantized, they are accepted by their BLEU.
+    In float32 they must be equal to the checkpoint. Quantized, they are accepted by their quality.
     Raises NotTheSame if they are not.
     """
     threads = threads_per_process(Launch())
