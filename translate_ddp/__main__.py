@@ -17,7 +17,7 @@ from translate_ddp import __version__
 from translate_ddp.apps import commands
 from translate_ddp.apps.commands.command_line import parse_with_texts
 from translate_ddp.console import open_closed_streams
-from translate_ddp.errors import report_errors
+from translate_ddp.errors import cleanup, report_errors
 from translate_ddp.runtime.fault_injection import configure_faults
 from translate_ddp.runtime.launch import is_first_process, read_launch
 
@@ -61,7 +61,8 @@ def main() -> None:
         try:
             configure_faults(os.environ, read_launch(os.environ).rank)
             config, run = load(name)
-            run(parse_with_texts(config, flags, f"python -m translate_ddp {name}", prints))
+            with cleanup:
+                run(parse_with_texts(config, flags, f"python -m translate_ddp {name}", prints))
         except BrokenPipeError:
             os._exit(0)  # the reader has closed the pipe, as in `translate | head`
 

@@ -15,7 +15,7 @@ from translate_ddp.console import printable
 EXIT_DELAY_SECONDS = 0.5
 # Of a path, or of a disk, that the user chose.
 NOT_USABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
-cleanup = ExitStack()  # deletes temporary files; closed before the process ends with a message
+cleanup = ExitStack()  # deletes temporary files; closed before the process ends early
 
 
 class UserError(Exception):

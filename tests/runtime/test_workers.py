@@ -78,16 +78,20 @@ def test_an_exception_or_a_lost_worker_is_raised_and_ends_the_workers(
     assert not workers_of(os.getpid())
 
 
-def test_workers_end_with_a_killed_parent():
+def test_workers_end_with_a_killed_parent_also_within_an_item():
     code = (
-        "import itertools; from tests.helpers.functions import process_of\n"
+        "import itertools, time\n"
         "from translate_ddp.runtime.workers import map_in_processes\n"
-        "for _ in map_in_processes(process_of, itertools.count(), processes=2): pass"
+        "seconds = itertools.chain([0, 0], itertools.repeat(200))\n"
+        "for _ in map_in_processes(time.sleep, seconds, processes=2): print(flush=True)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as parent:
-        wait_until(lambda: len(workers_of(parent.pid)) == 2)
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert [parent.stdout.readline() for _ in range(2)] == [b"\n", b"\n"]
         workers = workers_of(parent.pid)
         parent.kill()
+    assert len(workers) == 2
     wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers))
 
 

@@ -50,7 +50,8 @@ class CTranslate2Engine:
         library = import_optional("ctranslate2", "requirements-export.txt")
         device = device or default_device()
         self.positions = positions
-        self.fingerprint = f"{fingerprint} {compute_type} {device}"
+        self.folder = folder
+        self.fingerprint = f"{fingerprint} {compute_type} {device} {library.__version__}"
         self.device = torch.device(device)
         self.max_tokens = default_max_tokens(self.device)
         try:

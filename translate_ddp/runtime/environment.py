@@ -83,6 +83,10 @@ def _fail(problem: str) -> NoReturn:
 
 
 def _exit_by_signal(number: int, _: FrameType | None) -> None:
+    with suppress(ImportError, OSError):  # it is being imported; a disk has failed
+        from translate_ddp.errors import cleanup
+
+        cleanup.close()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     os._exit(128 + number)  # process 1 of a container: the kernel ignores its default actions

@@ -8,6 +8,7 @@ ends of a worker's pipes are processes of this program, and no other has them.
 
 import os
 import pickle
+import select
 import subprocess
 import sys
 import traceback
@@ -149,6 +150,9 @@ def serve() -> None:
     """
     inlet, outlet = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not mix with the results
+    parent = select.poll()
+    parent.register(0, select.POLLHUP)
+    BackgroundThread("parent").submit(lambda: (parent.poll(), os._exit(0)))  # also within an item
     with suppress(EOFError, BrokenPipeError, pickle.UnpicklingError):
         function = pickle.load(inlet)
         while True:

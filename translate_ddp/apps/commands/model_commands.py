@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -20,7 +20,8 @@ from translate_ddp.data.dataset import (
 )
 from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.readers.streams import compression_of
-from translate_ddp.errors import Stopped, UserError
+from translate_ddp.errors import Stopped, UserError, cleanup
+from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
 from translate_ddp.modeling.engine import OnDone, ignore
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.device import visible_gpus
@@ -275,8 +276,10 @@ def computed(rows: Rows, parts: Sequence[range], on_done: OnDone = ignore) -> It
     print_line(
         f"Starts {count} processes, each with {'a GPU' if gpus else 'its cores'}.", sys.stderr
     )
-    identity = str(rows.translator.identity)
-    function = partial(lines_in_worker, rows.config, identity)
+    config, engine = rows.config, rows.translator.engine
+    if rows.translator.has_state and isinstance(engine, CTranslate2Engine):  # already converted
+        config = replace(config, saved=SavedModel(str(engine.folder)), engine=TORCH)
+    function = partial(lines_in_worker, config, str(rows.translator.identity))
     found = map_in_processes(function, items, processes=count, gpus=gpus[:count])
     for part, lines in zip(parts, found, strict=True):
         on_done(len(part))
@@ -313,6 +316,7 @@ def write_file(output: str, open_rows: Callable[[], Rows], label: str) -> None:
             with nullcontext() if world.is_main else silence():
                 opened.append(open_rows())
 
+        world.supervisor.at_end(lambda _: cleanup.close(), seconds=5)
         world.supervisor.begin_training()
         world.on_each_rank("opening the model and the input", open_on_this_rank)
         write_rows(Path(output), opened[0], world, label)

@@ -2,13 +2,13 @@
 
 import sys
 from dataclasses import dataclass, field
-from functools import partial
 
 from translate_ddp.apps.commands.model_commands import EngineConfig, SavedModel
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.console import print_line
-from translate_ddp.errors import import_optional
+from translate_ddp.errors import cleanup, import_optional
 from translate_ddp.settings import SearchConfig, Split, check_at_least, check_port
+from translate_ddp.translator import Translator
 
 LIBRARIES = ("starlette", "uvicorn", "python_multipart")
 
@@ -49,7 +49,11 @@ def run(config: ServeConfig) -> None:
     )
 
     bound = listen(config.host, config.port)  # before the model is opened, which takes seconds
-    open_model = partial(config.saved.open, split=config.split, engine=config.engine)
+
+    def open_model() -> Translator:
+        with cleanup:  # deletes the files of a converted model, which is in memory
+            return config.saved.open(split=config.split, engine=config.engine)
+
     model = ServedModel(config.saved.path, open_model, report)
     url = url_of(bound)
     if not is_loopback(bound):

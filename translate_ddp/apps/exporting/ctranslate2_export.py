@@ -35,18 +35,19 @@ from translate_ddp.apps.exporting.trained_model import (
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.languages import language_name
 from translate_ddp.data.tokenizer import EOS, SOS, UNK, SentencePieceModel
-from translate_ddp.errors import UserError, import_optional
+from translate_ddp.errors import UserError, cleanup, import_optional
 from translate_ddp.modeling.ctranslate2_engine import (
     CTranslate2Engine,
     Description,
     default_device,
     describe,
+    open_exported,
     tokenizer_file,
 )
 from translate_ddp.modeling.engine import hash_of
 from translate_ddp.modeling.transformer import sinusoids
 from translate_ddp.runtime.environment import threads_per_process
-from translate_ddp.runtime.files import write_atomically
+from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.launch import Launch, read_launch
 from translate_ddp.settings import ModelConfig
 from translate_ddp.text import base_language
@@ -60,14 +61,18 @@ RECORD = "ctranslate2.json"  # beside checkpoints: what was verified, by weights
 
 
 def write_ctranslate2(
-    folder: Path, model: TrainedModel, sentences: Sentences, quantization: Quantization
+    folder: Path, model: TrainedModel, sentences: Sentences | None, quantization: Quantization
 ) -> Verification:
     """Make a folder that `Translator.open` opens, and verify that it is the same model.
 
-    Raises NotTheSame if it is not.
+    Without sentences, nothing is verified. Raises NotTheSame if it is not the same model.
     """
     folder.mkdir()
-    verification = write_verified(folder, model, sentences, quantization)
+    if sentences is None:
+        write_files(folder, model, quantization)
+        verification = Verification([])
+    else:
+        verification = write_verified(folder, model, sentences, quantization)
     if model.tags:
         verification = replace(verification, notes=[*verification.notes, describe_tags(model)])
     position, (lang_src, lang_tgt) = model.state.position, model.languages
@@ -143,7 +148,7 @@ def argos_metadata(source: str, target: str) -> dict[str, str]:
 
 
 def open_verified(state: RunState, folder: Path, quantization: Quantization) -> CTranslate2Engine:
-    """The model of a checkpoint, converted and verified; its files are deleted.
+    """The model of a checkpoint, converted and verified; `cleanup` deletes its files.
 
     The same weights are verified once, unless the folder of the checkpoint is not writable. Raises
     NotTheSame if it is not the same model, UserError if this machine does not compute in that type.
@@ -155,21 +160,21 @@ def open_verified(state: RunState, folder: Path, quantization: Quantization) -> 
         )
     model, threads = TrainedModel.of(state), threads_per_process(read_launch(os.environ))
     of = [hash_of(state.model.values()), quantization, default_device(), version, __version__]
-    key, record = " ".join(of), _read_record(folder / RECORD)
-    known = record.get(key)
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch)
-        if known:
-            write_files(path, model, quantization)
-        else:
-            sentences = choose_sentences(model, "", "", folder)
-            verification = write_verified(path, model, sentences, quantization)
-            record[key] = "; ".join(verification.lines)
-            with suppress(OSError):
-                write_atomically(folder / RECORD, json.dumps(record, indent=1))
-        line = f"Verified {'earlier, ' * bool(known)}in CTranslate2: {record[key]}."
-        print_line(printable(line), sys.stderr)
-        return CTranslate2Engine(path, model.positions, threads, fingerprint=key)
+    key = " ".join(of)
+    known = _read_record(folder / RECORD).get(key)
+    sentences = None if known else choose_sentences(model, "", "", folder)
+    with explain_write_errors("The converted model", "Set TMPDIR to a disk with more space."):
+        scratch = tempfile.TemporaryDirectory(prefix="translate_ddp-model-")
+        path = Path(cleanup.enter_context(scratch), "model")
+        verification = write_ctranslate2(path, model, sentences, quantization)
+    compared = known or "; ".join(verification.lines)
+    if not known:
+        with suppress(OSError):  # read again: another program may have written it meanwhile
+            record = _read_record(folder / RECORD) | {key: compared}
+            write_atomically(folder / RECORD, json.dumps(record, indent=1))
+    line = f"Verified {'earlier, ' * bool(known)}in CTranslate2: {compared}."
+    print_line(printable(line), sys.stderr)
+    return open_exported(path, threads)[0]
 
 
 def _read_record(path: Path) -> dict[str, str]:
