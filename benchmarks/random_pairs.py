@@ -5,7 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
+from translate_ddp.data.mix import Block
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS, Tokenizer
+from translate_ddp.settings import LanguagePair
 
 TARGET_RATIO, RATIO_DEVIATION = 15.8 / 15.3, 0.17
 
@@ -83,5 +85,7 @@ def _training_data(source: Ragged, target: Ragged, vocabulary: int) -> PreparedD
         dropped={},
         fingerprint="",
         validation_fingerprint="",
-        sizes=[len(source)],
+        blocks=[Block(0, 0, len(source))],
+        directions=[LanguagePair("en", "it")],
+        validation_sizes=[0],
     )

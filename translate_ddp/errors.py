@@ -15,7 +15,7 @@ from translate_ddp.console import printable
 EXIT_DELAY_SECONDS = 0.5
 # Of a path, or of a disk, that the user chose.
 NOT_USABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
-cleanup = ExitStack()  # deletes temporary files; closed before the process ends early
+cleanup = ExitStack()  # deletes temporary files when a command ends
 
 
 class UserError(Exception):
@@ -28,6 +28,10 @@ class UserError(Exception):
     def __init__(self, text: str, this_rank_only: bool = False) -> None:
         super().__init__(text)
         self.this_rank_only = this_rank_only
+
+
+class NoSuchPair(UserError):
+    """A source does not exist, or has no text in a pair of languages."""
 
 
 class NotSaved(UserError):

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from translate_ddp.errors import UserError
-from translate_ddp.settings import Config, all_settings
+from translate_ddp.settings import Config, all_settings, as_tuples
 
 # docs/recipe.md has the reason for each part.
 SMALL: dict[str, Any] = {
@@ -117,6 +117,12 @@ def with_preset(config: Config, preset: str, given: Set[str]) -> Config:
         raise UserError(str(error)) from error
 
 
+def fit_vocabulary(config: Config) -> Config:
+    """A tenth more of the preset's vocabulary for each language beyond two, at most 4 times."""
+    tenths = min(max(10, 8 + len(config.corpus.languages)), 40)
+    return with_values(config, {"vocab_size": config.tokenizer.vocab_size * tenths // 10})
+
+
 def with_values(config: Config, values: dict[str, Any]) -> Config:
     """The settings with other values of some names, such as the values of a preset.
 
@@ -145,10 +151,5 @@ def changed_settings(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         for part, settings in config.items()
         if part not in PARTS_OMITTED
         for name, value in settings.items()
-        if as_tuple(value) != as_tuple(usual.get(name))
+        if as_tuples(value) != as_tuples(usual.get(name))
     }
-
-
-def as_tuple(value: Any) -> Any:
-    """A list, as YAML files and exported checkpoints have it, as the tuple of the settings."""
-    return tuple(value) if isinstance(value, list) else value

@@ -68,6 +68,7 @@ class LaunchFacts:
     best_metric: str = ""
     train_pairs: int = 0
     validation_pairs: int = 0
+    validated_pairs: int = 0  # in each validation, if it is a sample; 0: all
     vocab_size: int = 0
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
     padding: float = 0.0  # share of the tokens of a step
@@ -167,6 +168,12 @@ class RunRecord:
     status: dict[str, Any]
     settings: dict[str, Any]  # flat: name -> value
     problems: list[str]  # what could not be read
+
+    @property
+    def directions(self) -> list[str]:
+        """Those with scores of their own; none if there is one direction."""
+        parts = (name.split("/") for name in self.curves if name.startswith("validation/"))
+        return list(dict.fromkeys(part[1] for part in parts if len(part) > 2))
 
 
 def event_line(event: Event) -> str:

@@ -10,11 +10,12 @@ identity of a run, what all ranks must agree on, and what a resumed run prints.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from functools import cache
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -33,13 +34,33 @@ WandbMode = Literal["auto", "online", "offline", "disabled"]
 
 NUMBER_OR_SHARE = re.compile(r"\d+|\d+(\.\d+)?%")
 VALIDATION_SHARE = 0.02
-MAX_VALIDATION_PAIRS = 2_000
+MAX_VALIDATION_PAIRS = 2_000  # of a direction
+MAX_HELD_OUT_PAIRS = 20_000  # of all directions
+MAX_NAMED_LANGUAGES = 12  # in the name of a folder
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_@-][A-Za-z0-9]{1,8})*")
 MAX_LENGTH_PENALTY = 10  # beyond, only the length matters, and its power overflows
 MIN_TEMPERATURE = 0.01  # below, the most probable token is drawn, and quotients overflow
 
 
 Settings = dict[str, dict[str, Any]]  # part -> setting -> value
+
+
+class LanguagePair(NamedTuple):
+    """A direction of translation: the codes of its source and its target language."""
+
+    src: str
+    tgt: str
+
+    def __str__(self) -> str:
+        return f"{self.src}-{self.tgt}"
+
+    @property
+    def reverse(self) -> "LanguagePair":
+        return LanguagePair(self.tgt, self.src)
+
+    def fill(self, name: str) -> str:
+        """The name of a source with the languages in the place of {src} and {tgt}."""
+        return name.replace("{src}", self.src).replace("{tgt}", self.tgt)
 
 
 class Resume(Enum):
@@ -60,6 +81,16 @@ def setting(
     `data`: the prepared data depend on it, which may not change during a run.
     """
     return field(default=default, metadata={"resume": resume, "path": path, "data": data})
+
+
+def languages_of(directions: Iterable[tuple[str, str]]) -> list[str]:
+    """All source languages, then all other target languages, each once."""
+    return list(dict.fromkeys(code for side in zip(*directions, strict=True) for code in side))
+
+
+def as_tuples(value: Any) -> Any:
+    """Lists, as YAML and JSON files have them, as the tuples of the settings."""
+    return tuple(map(as_tuples, value)) if isinstance(value, (list, tuple)) else value
 
 
 def check_at_least(minimum: int, settings: object, *names: str) -> None:
@@ -111,14 +142,23 @@ class SourceOptions:
 class CorpusConfig:
     dataset: tuple[str, ...] = setting(("demo",), data=True, path=True)
     """One or more corpora: demo, file, folder, prefix of parallel files, or Hugging Face
-    dataset[:SPLIT]; * in file names stands for any text. docs/data.md shows each."""
+    dataset[:SPLIT]; * in file names stands for any text, {src} and {tgt} for the languages.
+    docs/data.md shows each."""
     validation: str = setting("", data=True, path=True)
     """Validation corpus as for --dataset, or a number or share (1%) of the training pairs; '': the
     dataset's validation split, or 2%."""
-    lang_src: str = setting("en", data=True)
-    """Source language, as it appears in the names of files, columns or dataset configurations."""
-    lang_tgt: str = setting("it", data=True)
-    """Target language."""
+    lang_src: tuple[str, ...] = setting(("en",), data=True)
+    """Source language, as it appears in the names of files, columns or dataset configurations. With
+    several source or target languages, one model learns all directions that have data."""
+    lang_tgt: tuple[str, ...] = setting(("it",), data=True)
+    """Target language, or several."""
+    exclude: tuple[str, ...] = setting((), data=True, path=True)
+    """Test corpora as for --dataset: pairs with one of their sentences are not trained on."""
+    directions: Suppress[Fixed[tuple[tuple[str, str], ...]]] = setting((), data=True)
+    """Directions instead of all combinations of lang_src and lang_tgt; in YAML files only."""
+    mix_temperature: float = setting(1.0, data=True)
+    """Directions have pairs in an epoch in proportion to their size ** (1 / mix_temperature):
+    1: all their pairs; more: small directions are repeated, up to 20 times; 5 is usual."""
     src_column: str = setting("", data=True)
     """Column of the source in tables; '': named by language, src or source. A table without a
     header has columns 1, 2, ..."""
@@ -133,18 +173,17 @@ class CorpusConfig:
     """Pairs to drop. none: only unusable ones; safe: duplicates and defects; strict: also pairs
     that are probably no translations (docs/data.md)."""
     bidirectional: bool = setting(False, data=True)
-    """Train both directions in one model: each training pair also swapped. Sources get a tag."""
+    """Also train the reverse directions: each training pair swapped."""
     tags: Suppress[Fixed[tuple[str, ...]]] = setting((), data=True)
     """Of each dataset the text before its training sources, '' for none; in YAML files only."""
 
     def __post_init__(self) -> None:
+        for name in ("lang_src", "lang_tgt"):  # one language may be a text
+            if isinstance(code := getattr(self, name), str):
+                object.__setattr__(self, name, (code,))
         if not all(self.dataset) or not self.dataset:
             raise ValueError("dataset is empty: pass one, such as demo.")
-        for code in self.languages:
-            if not LANGUAGE_CODE.fullmatch(code):
-                raise ValueError(f"{code!r} is not a language code such as en, de or pt_BR.")
-        if self.lang_src == self.lang_tgt:
-            raise ValueError(f"Both languages are {self.lang_src!r}: they must differ.")
+        self._check_languages()
         if re.fullmatch(r"0?\.\d+", self.validation):
             share = 100 * float(self.validation)
             raise ValueError(f"validation is {self.validation}: write the share as {share:g}%.")
@@ -164,6 +203,25 @@ class CorpusConfig:
                     "choose another, such as <bt>."
                 )
 
+    def _check_languages(self) -> None:
+        for code in self.languages:
+            if not LANGUAGE_CODE.fullmatch(code):
+                raise ValueError(f"{code!r} is not a language code such as en, de or pt_BR.")
+        for codes in (self.lang_src, self.lang_tgt, self.directions):
+            if repeated := {str(code) for code in codes if codes.count(code) > 1}:
+                raise ValueError(f"{' '.join(sorted(repeated))} is given twice: once is enough.")
+        requested = self.requested
+        if not requested:
+            raise ValueError(f"Both languages are {self.lang_src[0]!r}: they must differ.")
+        if both := [str(pair) for pair in requested if pair.reverse in requested]:
+            if self.bidirectional:
+                raise ValueError(
+                    f"bidirectional adds the reverse of each direction, but {' and '.join(both)} "
+                    "are requested: omit it."
+                )
+        if not self.mix_temperature >= 1:  # false for NaN
+            raise ValueError(f"mix_temperature must be at least 1, but is {self.mix_temperature}.")
+
     @property
     def options(self) -> SourceOptions:
         return SourceOptions(self.src_column, self.tgt_column, self.revision, self.quoting)
@@ -171,16 +229,31 @@ class CorpusConfig:
     @classmethod
     def of(cls, saved: Mapping[str, Any]) -> "CorpusConfig":
         """The settings in a checkpoint. Raises TypeError for settings of another version."""
-        return cls(**{**saved, "dataset": tuple(saved["dataset"])})
+        return cls(**{name: as_tuples(value) for name, value in saved.items()})
 
     @property
-    def languages(self) -> tuple[str, str]:
-        return self.lang_src, self.lang_tgt
+    def requested(self) -> list[LanguagePair]:
+        """The directions to look for in the sources: given, or all combinations of languages."""
+        given = self.directions or product(self.lang_src, self.lang_tgt)
+        return [LanguagePair(src, tgt) for src, tgt in given if src != tgt]
 
     @property
-    def language_pair(self) -> str:
-        """As en-it."""
-        return "-".join(self.languages)
+    def languages(self) -> list[str]:
+        """All languages, each once: the source and the target language of a single direction."""
+        return languages_of(self.requested) or [*self.lang_src, *self.lang_tgt]
+
+    @property
+    def has_several(self) -> bool:
+        """Whether the model may get more than one direction."""
+        return self.bidirectional or len(self.requested) > 1
+
+    @property
+    def languages_name(self) -> str:
+        """As en-it; of several directions as en-de+fr, or the number of the languages."""
+        sides = [list(dict.fromkeys(side)) for side in zip(*self.requested, strict=True)]
+        if sum(map(len, sides)) > MAX_NAMED_LANGUAGES:
+            return f"{len(self.languages)}-languages"
+        return "-".join(map("+".join, sides))
 
     @property
     def name(self) -> str:
@@ -193,9 +266,10 @@ class CorpusConfig:
         return NUMBER_OR_SHARE.fullmatch(self.validation) is not None
 
     def validation_pairs(self, pairs: int) -> int:
-        """The number of validation pairs to take from this many training pairs."""
+        """The number of validation pairs to take from this many training pairs of a direction."""
         if not self.is_split:
-            return min(max(round(VALIDATION_SHARE * pairs), 1), MAX_VALIDATION_PAIRS)
+            most = min(MAX_VALIDATION_PAIRS, MAX_HELD_OUT_PAIRS // len(self.requested))
+            return min(max(round(VALIDATION_SHARE * pairs), 1), most)
         number = float(self.validation.rstrip("%"))
         return max(round(number * pairs / 100), 1) if "%" in self.validation else int(number)
 
@@ -258,7 +332,7 @@ class TokenizerConfig:
     characters; word: words, rare ones are [UNK]; sentencepiece: unigram, sentencepiece_bpe: BPE,
     both need pip install -r requirements-sentencepiece.txt."""
     vocab_size: int = setting(4000, data=True)
-    """Maximum vocabulary size, joint for both languages."""
+    """Maximum vocabulary size, joint for all languages."""
     tokenizer_file: str = setting("", data=True, path=True)
     """Tokenizer to read (tokenizer.json or SentencePiece). If the file is missing, one is trained
     and written there; {0} stands for the languages, as in en-it."""
@@ -404,8 +478,9 @@ class TrainConfig:
     """Steps between validations; 0: validate at the end of each epoch only."""
     validate_on: ValidateOn = "rank0"
     """Ranks that validate. rank0: the others wait; all: each rank decodes a shard."""
-    best_metric: str = "BLEU"
-    """Validation metric that selects the best epoch, such as BLEU or loss."""
+    best_metric: str = "auto"
+    """Validation metric that selects the best epoch, such as BLEU, loss, or that of a direction:
+    en-it/chrf. auto: BLEU; with several directions chrf."""
     patience: int = 0
     """Epochs (of the last stage) without a better best_metric after which the run ends; 0: none."""
     save_every: int = 0

@@ -108,9 +108,9 @@ def capital(letter: str, language: str) -> str:
     return "İ" if letter == "i" and base_language(language) in DOTTED_I else letter.title()
 
 
-def direction_tag(lang_tgt: str, is_bidirectional: bool) -> str:
-    """`>>it<<`, the tag of sources that a bidirectional model translates into Italian; else ''."""
-    return f">>{lang_tgt}<<" if is_bidirectional else ""
+def direction_tag(lang_tgt: str) -> str:
+    """`>>it<<`, the tag of sources to translate into Italian, as in OPUS-MT."""
+    return f">>{lang_tgt}<<"
 
 
 def prefix_of(*tags: str) -> str:

@@ -26,7 +26,7 @@ import torch
 
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.sentences import cut, join_sentences, split_sentences
-from translate_ddp.data.tokenizer import Tokenizer
+from translate_ddp.data.tokenizer import NO_TAGS, Tags, Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.ctranslate2_engine import (
     CTranslate2Engine,
@@ -44,8 +44,8 @@ from translate_ddp.runtime.device import (
 )
 from translate_ddp.runtime.environment import keep_freed_memory, threads_per_process
 from translate_ddp.runtime.launch import read_launch
-from translate_ddp.settings import CheckpointConfig, NBestConfig, Precision, Split
-from translate_ddp.text import base_language, direction_tag, has_letter, normalize, prefix_of
+from translate_ddp.settings import CheckpointConfig, LanguagePair, NBestConfig, Precision, Split
+from translate_ddp.text import base_language, has_letter, normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.open_checkpoint import open_checkpoint, saved_model
 from translate_ddp.training.state import RunState
@@ -91,18 +91,22 @@ class Translator:
         self,
         engine: TorchEngine | CTranslate2Engine,
         tokenizer: Tokenizer,
-        languages: tuple[str, str],
+        directions: Sequence[tuple[str, str]],
         longest_source: int,
         state: RunState | None = None,
-        is_bidirectional: bool = False,
+        tags: Tags = NO_TAGS,
         abbreviations: Mapping[str, Sequence[str]] | None = None,
         split: Split = "sentences",
     ) -> None:
         self.engine, self.tokenizer = engine, tokenizer
-        self.lang_src, self.lang_tgt = languages
-        self.is_bidirectional = is_bidirectional
+        self.directions = [LanguagePair(*pair) for pair in directions]
+        first = self.directions[0]  # the usual one of a model of two languages; others have none
+        self._direction = first if {first, first.reverse}.issuperset(self.directions) else None
+        self._first: Translator | None = None  # the first of two steps
+        self.tags = tags
         self.longest_source = longest_source  # tokens, without [EOS]; longer ones are cut
         self._state = state
+        self.identifier = state.identifier if state else None  # of the languages of texts
         self._learnt = abbreviations or {}
         self.split: Split = split  # unless `translate` is called with another value
 
@@ -151,10 +155,9 @@ class Translator:
         of_training = "fp32" if config["train"]["precision"] == "fp32" else "auto"
         dtype = choose_dtype(precision or of_training, device)
         model = saved_model(state, len(tokenizer), dtype).to(device, dtype)
-        languages = config["corpus"]["lang_src"], config["corpus"]["lang_tgt"]
         engine, longest = TorchEngine(model, device), state.longest_source
-        is_bidirectional, learnt = config["corpus"]["bidirectional"], state.run.abbreviations
-        return cls(engine, tokenizer, languages, longest, state, is_bidirectional, learnt)
+        learnt = state.run.abbreviations
+        return cls(engine, tokenizer, state.directions, longest, state, state.tags, learnt)
 
     @classmethod
     def of_export(
@@ -167,45 +170,91 @@ class Translator:
                 "it was exported. Omit the average and the precision."
             )
         engine, tokenizer, of = open_exported(folder, threads_per_process(read_launch(os.environ)))
-        languages, longest, both = (of.lang_src, of.lang_tgt), of.longest_source, of.bidirectional
-        return cls(engine, tokenizer, languages, longest, None, both, of.abbreviations)
+        directions, longest = of.all_directions, of.longest_source
+        return cls(engine, tokenizer, directions, longest, None, of.tags, of.abbreviations)
 
-    def reverse(self) -> "Translator":
-        """The same model in its other direction. Raises UserError if it was trained in one only."""
-        if not self.is_bidirectional:
-            raise UserError(
-                f"The model translates {self.lang_src} to {self.lang_tgt} only: for both "
-                "directions, train with --bidirectional."
-            )
+    def to(self, target: str = "", source: str = "", pivot: str = "") -> "Translator":
+        """The same model in the direction of these languages; "": that of the only one that fits.
+
+        With a language `pivot`, it translates in two steps: into that language, and from it. Raises
+        UserError if it has no such direction, or several.
+        """
         other = copy.copy(self)
-        other.lang_src, other.lang_tgt = self.lang_tgt, self.lang_src
+        other._direction = self._find(target, pivot or source)
+        other._first = self.to(pivot, source) if pivot else None
         return other
 
+    def reverse(self) -> "Translator":
+        """The same model in the reverse direction. Raises UserError if it was not trained in it."""
+        return self.to(self.lang_src, self.lang_tgt)
+
+    def _find(self, target: str, source: str) -> LanguagePair:
+        """The direction of these languages. Raises UserError as `to` does."""
+        found = self._matching(target, source)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            listed = ", ".join(map(str, found))
+            raise UserError(f"The model translates {listed}: choose one by --to and --from.")
+        steps = (
+            f" Pass --pivot {by} for a translation in two steps, {source}-{by} and {by}-{target}."
+            for _, by in self.directions
+            if self._matching(by, source) and self._matching(target, by)
+        )
+        asked = f" from {source}" * bool(source) + f" to {target}" * bool(target)
+        listed = ", ".join(map(str, self.directions))
+        raise UserError(f"The model does not translate{asked}, but {listed}.{next(steps, '')}")
+
+    def _matching(self, target: str, source: str) -> list[LanguagePair]:
+        """The directions of these languages, "" standing for any."""
+        found: list[LanguagePair] = []
+        for form in (str, base_language):  # de is also deu, unless the model has both
+            found = found or [
+                pair
+                for pair in self.directions
+                if form(source or pair.src) == form(pair.src)
+                and form(target or pair.tgt) == form(pair.tgt)
+            ]
+        return found
+
     @property
-    def _prefix(self) -> str:
-        """What precedes a source in both directions' models: the tag of the target language."""
-        return prefix_of(direction_tag(self.lang_tgt, self.is_bidirectional))
+    def direction(self) -> LanguagePair:
+        """That of the last step. Raises UserError if none of several is chosen."""
+        return self._direction or self._find("", "")
+
+    @property
+    def lang_src(self) -> str:
+        return (self._first or self).direction.src
+
+    @property
+    def lang_tgt(self) -> str:
+        return self.direction.tgt
+
+    @property
+    def _tag(self) -> list[int]:
+        """The token ids before a source: the tag of the target language, if the model has tags."""
+        return list(self.tags.ids(self.tokenizer, self.lang_tgt))
 
     def sentences(self, text: str, split: Split = "sentences") -> list[str]:
         """The sentences of a source text, or the text as one; as it is if it has no letters."""
         if not has_letter(text):
             return [re.sub(LINE_BREAKS, " ", text)] if normalize(text) else []
-        text, learnt = normalize(text), self._learnt.get(base_language(self.lang_src), ())
-        return [text] if split == "none" else split_sentences(text, self.lang_src, learnt)
+        text, learnt = normalize(text), self._learnt.get(base_language(self.direction.src), ())
+        return [text] if split == "none" else split_sentences(text, self.direction.src, learnt)
 
     def encode_sources(self, sentences: Sequence[str]) -> list[list[int]]:
-        """The ids of normalized sentences, with the tag of the direction if there are two.
+        """The ids of normalized sentences, with the tag of the direction if there is one.
 
         An empty one has none.
         """
-        ids = iter(self.tokenizer.encode([self._prefix + each for each in sentences if each]))
-        return [next(ids) if each else [] for each in sentences]
+        tag, ids = self._tag, iter(self.tokenizer.encode(list(filter(None, sentences))))
+        return [tag + next(ids) if each else [] for each in sentences]
 
     @property
     def name(self) -> str:
         """The epoch and step of a checkpoint, or the languages of an exported model."""
-        languages = f"{self.lang_src}-{self.lang_tgt} model"
-        return str(self.state.position) if self.has_state else languages
+        languages = self._direction or ", ".join(map(str, self.directions))
+        return str(self.state.position) if self.has_state else f"{languages} model"
 
     @property
     def has_state(self) -> bool:
@@ -223,7 +272,8 @@ class Translator:
     def identity(self) -> list[object]:
         """Hashes and settings on which translations depend, beside the settings of the search."""
         model = [self.engine.fingerprint, self.tokenizer.fingerprint, self._learnt]
-        return [*model, self.lang_src, self.lang_tgt, self.longest_source, self.split]
+        steps = [self._first and self._first.direction, self._direction]
+        return [*model, *steps, self.longest_source, self.split]
 
     @overload
     def translate(
@@ -234,6 +284,10 @@ class Translator:
         report: OnMessage = ...,
         on_done: OnDone = ...,
         split: Split | None = ...,
+        *,
+        to: str = ...,
+        source: str = ...,
+        pivot: str = ...,
     ) -> list[str]: ...
 
     @overload
@@ -246,6 +300,9 @@ class Translator:
         on_done: OnDone = ...,
         split: Split | None = ...,
         *,
+        to: str = ...,
+        source: str = ...,
+        pivot: str = ...,
         n_best: int,
         temperature: float = ...,
         seed: int = ...,
@@ -260,6 +317,9 @@ class Translator:
         on_done: OnDone = ignore,
         split: Split | None = None,
         *,
+        to: str = "",
+        source: str = "",
+        pivot: str = "",
         n_best: int | None = None,
         temperature: float = NBestConfig.temperature,
         seed: int = NBestConfig.seed,
@@ -272,20 +332,26 @@ class Translator:
         "none"; the second translation of a text consists of the second of each sentence. A sentence
         without letters stays as it is. A sentence longer than in training is cut into parts;
         `report` gets the index of its text and a message. `on_done` receives numbers of finished
-        texts, estimated from finished parts. Raises ValueError for unusable settings.
+        texts, estimated from finished parts. `to`, `source` and `pivot` choose a direction as the
+        method `to` does; the sentences and scores of a pivot's translations are those of the second
+        step. Raises ValueError for unusable settings, and UserError for an unknown direction.
         """
         if isinstance(texts, str):  # a sequence of characters
             raise TypeError("texts is one text: pass a list of texts.")
+        model = self.to(to, source, pivot) if to or source or pivot else self
         width = 1 if n_best is None else n_best
         config = NBestConfig(beam_width, length_penalty, width, temperature, seed)
-        rows, parts = self._parts(texts, report, split or self.split)
+        if model._first:
+            settings = beam_width, length_penalty, report, lambda count: on_done(0), split
+            texts = model._first.translate(texts, *settings)
+        rows, parts = model._parts(texts, report, split or model.split)
         sources = [part for part in parts if not isinstance(part, str)]
         on_parts = _in_texts(on_done, len(texts), len(sources))
-        found = self.engine.translate(sources, config, on_parts)
+        found = model.engine.translate(sources, config, on_parts)
         if n_best:
-            translated = iter(self._scored(sources, found))
+            translated = iter(model._scored(sources, found))
         else:  # texts only
-            best = self.tokenizer.decode([best.ids for best, *_ in found])
+            best = model.tokenizer.decode([best.ids for best, *_ in found])
             translated = iter([[Sentence("", normalize(text), [], [])] for text in best])
         by_text = [[list[Sentence]() for _ in range(width)] for _ in texts]
         for row, part in zip(rows, parts, strict=True):
@@ -295,7 +361,7 @@ class Translator:
                 several = next(translated)
             for sentences, sentence in zip(by_text[row], several, strict=True):
                 sentences.append(sentence)
-        translations = [[self._joined(each) for each in several] for several in by_text]
+        translations = [[model._joined(each) for each in several] for several in by_text]
         return translations if n_best is not None else [best.text for (best,) in translations]
 
     def _joined(self, sentences: list[Sentence]) -> Translation:
@@ -309,11 +375,11 @@ class Translator:
         sources = [part for part, several in zip(parts, found, strict=True) for _ in several]
         targets = [hypothesis.ids for several in found for hypothesis in several]
         log_probs = self.engine.log_probs(sources, targets)
-        texts = self.tokenizer.decode(sources), self.tokenizer.decode(targets)
-        tag = self._prefix.strip()
+        untagged = [source[len(self._tag) :] for source in sources]
+        texts = self.tokenizer.decode(untagged), self.tokenizer.decode(targets)
         sentences = (
             Sentence(
-                source.strip().removeprefix(tag).strip(),
+                source.strip(),
                 normalize(target),
                 [*self.tokenizer.pieces(ids), ""],
                 each.tolist(),
@@ -351,8 +417,7 @@ class Translator:
 
     def _cut(self, ids: list[int], limit: int) -> Parts:
         """Parts of a long sentence; the tag of the direction precedes each part with letters."""
-        (tag,) = self.tokenizer.encode([self._prefix.strip()])
-        rest = ids[len(tag) :]  # the tag's tokens are those before a space
+        tag, rest = self._tag, ids[len(self._tag) :]
         cuts = cut(self.tokenizer.pieces(rest), max(1, limit - len(tag)))
         found = [(rest[part], self.tokenizer.decode([rest[part]])[0].strip()) for part in cuts]
         return [tag + part if has_letter(text) else text for part, text in found]

@@ -132,7 +132,7 @@ def measure(name: str, settings: TimeToQuality, corpus: Corpus, work: Path) -> d
         "name": name,
         "processes x threads": f"{processes} x {threads}",
         "facts": facts() | corpus.facts(),
-        "signature": bleu_signature(corpus.config.corpus.lang_tgt),
+        "signature": bleu_signature(corpus.config.corpus.lang_tgt[0]),
         "curve": score_snapshots(folder, corpus),
     }
     shutil.rmtree(folder)

@@ -130,4 +130,4 @@ def validation_bleu(weights: Weights, corpus: Corpus) -> float:
     found = engine.translate([pairs.source[row] for row in range(len(pairs))], GREEDY)
     predictions = data.tokenizer.decode([best.ids for (best,) in found])
     texts = (data.validation_sources, predictions, data.validation_references)
-    return score_texts(*texts, corpus.config.corpus.lang_tgt)["BLEU"]
+    return score_texts(*texts, corpus.config.corpus.lang_tgt[0])["BLEU"]

@@ -94,8 +94,8 @@ def test_sentences_of_a_line_are_translated_one_by_one(trained: Path):
         " ".join(one_by_one),
         *translator.translate(["tree"]),
     ]
-    translator.lang_tgt = "ja"
-    assert translator.translate([" ".join(sentences)]) == ["".join(one_by_one)]
+    japanese = Translator(translator.engine, translator.tokenizer, [("en", "ja")], 59)
+    assert japanese.translate([" ".join(sentences)]) == ["".join(one_by_one)]
 
 
 def test_line_is_normalized_as_training_text_is(trained: Path):

@@ -36,6 +36,7 @@ from translate_ddp.run_record import METRICS_FILE, read_run
 LENGTH = WIDTH - RIGHT - LEFT  # of the x axis
 NAN = math.nan
 X = np.arange(100_000.0)
+GROUPS = ("validation", "validation_average", "validation_all", "validation_all_best")
 
 
 def charts_of(folder: Path, title: str) -> tuple[ET.Element, ET.Element]:
@@ -131,6 +132,18 @@ def test_a_curve_of_any_name_has_a_chart_up_to_a_limited_number():
     names = ["epoch", *others, "train/skipped_steps", "train/lr"]
     assert [panel.title for panel in panels(names)] == ["Learning rate", *others[:12]]
     assert [panel.title for panel in panels(names, True)] == ["Learning rate", *others[:4]]
+
+
+def test_the_chosen_metric_of_many_directions_has_charts_with_the_mean_in_each():
+    pairs = [f"en-x{number}" for number in range(9)]
+    names = [f"{group}/{pair}chrf" for pair in ["", *(f"{p}/" for p in pairs)] for group in GROUPS]
+    first, second, *others = panels([*names, "validation/en-x0/BLEU"], metric="chrf")
+    assert {first.title, second.title} == {"chrF of validation, by direction"}
+    shown = [{**each.names} for each in (first, second)]
+    assert [each.pop("validation/chrf") for each in shown] == ["mean", "mean"]
+    assert shown[0] | shown[1] == {f"validation/{pair}/chrf": pair for pair in pairs}
+    assert [len(each) for each in shown] == [5, 4]
+    assert [panel.title for panel in others] == ["BLEU and chrF of validation"]
 
 
 def thinned(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

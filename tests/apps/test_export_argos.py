@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import NO_RUN, trained_model, with_sentencepiece
 from translate_ddp.apps.commands.export import export
 from translate_ddp.apps.exporting.trained_model import TrainedModel, choose_sentences
-from translate_ddp.data.tokenizer import SentencePieceModel
+from translate_ddp.data.tokenizer import PAD, SOS, SentencePieceModel
 from translate_ddp.errors import UserError
+from translate_ddp.modeling import search
 from translate_ddp.settings import NBestConfig
 
 ctranslate2: Any = pytest.importorskip("ctranslate2")
@@ -81,17 +83,53 @@ def test_package_translates_as_the_model(package: Path, model: TrainedModel, tmp
     assert len(result.hypotheses[0]) <= 256
 
 
-@pytest.mark.parametrize(
-    ("run", "message"),
-    [("trained", "train with --tokenizer sentencepiece"), ("both", "cannot write the tags")],
-)
-def test_model_that_argos_cannot_use_is_refused(
-    run: str, message: str, request: pytest.FixtureRequest, tmp_path: Path
+def test_each_package_translates_in_argostranslate_into_its_language(
+    both: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    model = trained_model(request.getfixturevalue(run))
-    with pytest.raises(UserError, match=message):
+    for name in ("DATA", "CONFIG", "CACHE"):  # folders that argostranslate makes
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
+    argos: Any = pytest.importorskip("argostranslate.translate")
+    # Its models, which split sentences, are downloaded.
+    monkeypatch.setattr(argos.MiniSBDSentencizer, "split_sentences", lambda self, text: [text])
+    monkeypatch.setattr(argos.settings, "beam_size", 1)
+    model = with_sentencepiece(trained_model(both))
+    model.state.model["embedding.weight"][[PAD, SOS]] = 0  # no text
+    export(model, "argos", tmp_path / "en-it", choose_sentences(model, "", "", NO_RUN))
+    monkeypatch.setattr(search, "only_repeats", lambda ids: False)  # unknown to argostranslate
+    files = sorted((tmp_path / "en-it").iterdir())
+    assert [file.name for file in files] == ["en_it.argosmodel", "it_en.argosmodel"]
+    found = list[list[str]]()
+    for number, (file, direction) in enumerate(zip(files, model.directions, strict=True)):
+        package = argos.Package(installed(file, tmp_path / file.stem))
+        assert (package.from_code, package.to_code) == direction
+        assert f"\n- Languages: {package.from_name} (" in package.get_readme()
+        translation = argos.PackageTranslation(None, None, package)
+        found.append([translation.translate(text) for text in TEXTS])
+        tag = len(model.tokenizer) + number
+        ids = [[tag, *ids] for ids in model.tokenizer.encode(TEXTS)]
+        best = [best.ids for (best,) in model.engine().translate(ids, NBestConfig(1))]
+        for theirs, ours in zip(found[-1], model.tokenizer.decode(best), strict=True):
+            assert len(ours) > 10 and theirs.strip().startswith(ours.strip())
+    assert set(found[0]).isdisjoint(found[1])
+
+
+def test_model_that_argos_cannot_use_is_refused(trained: Path, tmp_path: Path):
+    model = trained_model(trained)
+    with pytest.raises(UserError, match="train with --tokenizer sentencepiece"):
         export(model, "argos", tmp_path / "x.argosmodel", choose_sentences(model, "", "", NO_RUN))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("run", "output", "message"),
+    [("trained", "x.zip", "ends in .argosmodel"), ("both", "x.argosmodel", "pass a folder")],
+)
+def test_output_of_another_kind_is_refused(
+    run: str, output: str, message: str, request: pytest.FixtureRequest, tmp_path: Path
+):
+    flags = ["--model_folder", str(request.getfixturevalue(run)), "--format", "argos"]
+    code, text = translate_ddp(tmp_path / "o", "export", *flags, "--output", output)
+    assert code == 2 and message in text, text
 
 
 def test_model_that_adds_no_space_gets_a_note(

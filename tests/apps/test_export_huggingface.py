@@ -102,7 +102,7 @@ def test_sentencepiece_model_without_an_equal_is_refused(
     model = with_sentencepiece(trained_model(trained))
     fast = tokenizer_json(model.tokenizer)
     fast.normalizer = None  # as if the model had another normalization
-    monkeypatch.setattr(huggingface_export, "tokenizer_json", lambda tokenizer: fast)
+    monkeypatch.setattr(huggingface_export, "tokenizer_json", lambda *_: fast)
     sentences = choose_sentences(model, "", "", NO_RUN)
     with pytest.raises(UserError, match="has no equal in transformers.*--format ctranslate2"):
         export(model, "huggingface", tmp_path / "hf", sentences)

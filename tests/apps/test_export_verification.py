@@ -83,7 +83,12 @@ def test_model_that_loses_more_than_half_a_bleu_is_rejected(
 ):
     model, sentences = trained_model(trained), validation_set(trained)
     lines = [f"{word} moon tree river stone bird fish" for word in ("sun", "wolf")] * 200
-    many = replace(sentences, sources=[[4]] * len(lines), references=lines)
+    many = replace(
+        sentences,
+        sources=[[4]] * len(lines),
+        references=lines,
+        sizes=dict.fromkeys(model.directions, len(lines)),
+    )
     ids = model.tokenizer.encode(lines)
     own = model.engine()
     perfect, other = (Changed(own.model, own.device) for _ in range(2))

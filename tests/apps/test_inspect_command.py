@@ -59,6 +59,11 @@ def test_given_settings_are_kept_and_others_are_those_of_the_preset(
     assert (suggested, settings.run.preset) == ("base", "base")
     assert (settings.tokenizer.vocab_size, settings.batches.batch_tokens) == (4000, 2048)
     assert settings.model.d_model == PRESETS["base"]["d_model"]
+    several = ["--dataset", "a", "--lang_tgt", "de", "fr", "it"]
+    for flags, size in ((several, 38_400), ([*several, "--vocab_size", "4000"], 4000)):
+        config = parse(InspectConfig, flags, "inspect")
+        settings, _ = choose_settings(config, given_flags(flags), 5_000_000)
+        assert settings.tokenizer.vocab_size == size
     settings, _ = choose_settings(parse(InspectConfig, [], "inspect"), set(), 5_000_000)
     assert settings.tokenizer.vocab_size == PRESETS["tiny"].get("vocab_size", 4000)
     config = parse(InspectConfig, ["--dataset", "a", "--seq_len", "1000"], "inspect")
@@ -95,7 +100,7 @@ def test_a_full_disk_names_the_temporary_folder(
     temporary = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     monkeypatch.setattr(f"translate_ddp.{module}", fail)
-    config = InspectConfig(CorpusConfig((str(corpus / "train"),), lang_tgt="de"), seconds=0)
+    config = InspectConfig(CorpusConfig((str(corpus / "train"),), lang_tgt=("de",)), seconds=0)
     with pytest.raises(UserError, match=f"{temporary}.*No space left on device"):
         run(config)
     assert not list(temporary.iterdir())

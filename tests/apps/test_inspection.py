@@ -1,11 +1,20 @@
 """Inspections of corpora whose numbers are known by construction."""
 
+import random
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.inspected import VALIDATION, inspected, problem, sentences
+from tests.helpers.inspected import (
+    ENGLISH,
+    GERMAN,
+    VALIDATION,
+    inspected,
+    problem,
+    sentences,
+)
 from translate_ddp.apps.inspecting import inspection
 from translate_ddp.apps.inspecting.inspection import Pace, inspect
 from translate_ddp.apps.inspecting.inspection_report import (
@@ -15,15 +24,17 @@ from translate_ddp.apps.inspecting.inspection_report import (
     report_lines,
 )
 from translate_ddp.data.dataset import load_prepared
+from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.preparation import prepare
 from translate_ddp.errors import UserError
+from translate_ddp.presets import with_values
 from translate_ddp.settings import Config, CorpusConfig
 
 
 def test_a_clean_corpus_has_no_problem(tmp_path: Path):
     found = inspected(tmp_path, sentences(600))
     assert find_problems(found) == []
-    assert (found.pairs, found.validation_pairs) == (600, 100)
+    assert (found.cleaned.sizes, found.cleaned.validation_sizes) == ([600], [100])
     assert found.strict is not None and found.strict.rows == 600
 
 
@@ -31,8 +42,9 @@ def test_dropped_rows_are_counted_with_examples(tmp_path: Path):
     pairs, held_out = sentences(600), VALIDATION
     rows = [*pairs, *pairs[:200], *held_out[:30], *[("", "leer")] * 20]
     found = inspected(tmp_path, rows, held_out)
-    assert found.reports[0].dropped == {"duplicate": 200, "empty": 20, "also in validation": 30}
-    assert found.pairs == 600
+    dropped = found.cleaned.reports[0].dropped
+    assert dropped == {"duplicate": 200, "empty": 20, "also in validation": 30}
+    assert sum(found.cleaned.sizes) == 600
     duplicates = problem(found, "200 of 850 (24%)")
     assert "(duplicate)" in duplicates.what and duplicates.examples[0] == pairs[0]
     assert problem(found, "(also in validation)").examples[0] in held_out
@@ -92,11 +104,11 @@ def test_the_strict_rules_are_counted_for_kept_pairs(tmp_path: Path):
     found = inspected(tmp_path, rows)
     assert found.strict is not None
     assert found.strict.dropped == {"source equals target": 30, "near duplicate": 12}
-    assert found.strict.rows == found.pairs == 542
+    assert found.strict.rows == sum(found.cleaned.sizes) == 542
     assert problem(found, "30 of 542 (5.5%)").examples[0] in same
     folder = tmp_path / "strict"
     again = inspected(folder, rows, clean="strict")
-    assert again.strict is None and again.pairs == 500
+    assert again.strict is None and sum(again.cleaned.sizes) == 500
 
 
 def test_the_strict_rules_see_each_dataset_alone(tmp_path: Path):
@@ -110,7 +122,7 @@ def test_the_strict_rules_see_each_dataset_alone(tmp_path: Path):
 def test_uncleaned_duplicates_are_reported(tmp_path: Path):
     rows = sentences(300) + sentences(300)[:60]
     found = inspected(tmp_path, rows, clean="none")
-    assert found.pairs == 360
+    assert sum(found.cleaned.sizes) == 360
     assert problem(found, "60 of 360 (17%)").advice == "Pass --clean safe."
 
 
@@ -119,7 +131,7 @@ def test_lengths_and_scripts_are_those_of_the_text(tmp_path: Path):
     found = inspected(tmp_path, rows, [("x", "y")])
     assert sorted(found.texts.characters.tolist()) == [[2, 6], [7, 1]]
     assert sorted(found.texts.words.tolist()) == [[1, 2], [2, 1]]
-    assert found.texts.scripts == ({"LATIN": 8}, {"LATIN": 1, "CYRILLIC": 5})
+    assert found.texts.scripts == {"en": {"LATIN": 8}, "de": {"LATIN": 1, "CYRILLIC": 5}}
     text = "\n".join(report_lines(found))
     assert "CYRILLIC 83%, LATIN 17%" in text and "д 2,  " in text
 
@@ -127,12 +139,12 @@ def test_lengths_and_scripts_are_those_of_the_text(tmp_path: Path):
 def test_coverage_counts_unknown_tokens_and_new_characters(tmp_path: Path):
     rows, validation = sentences(300), [("man ☃", "zzz mann")]
     found = inspected(tmp_path, rows, validation, tokenizer="word")
-    source, target = found.vocabulary.coverage
+    source, target = found.vocabulary.coverage.values()
     assert (source.unknown, target.unknown) == (0.5, 0.5)
     assert source.unseen == 1 / 5 and source.unseen_characters == "☃"
     problem(found, "en tokens of validation are unknown")
     folder = tmp_path / "bpe"
-    source, _ = inspected(folder, rows, validation).vocabulary.coverage
+    source = inspected(folder, rows, validation).vocabulary.coverage["en"]
     assert 0 < source.unknown < 1  # the bytes of the new character
 
 
@@ -157,14 +169,64 @@ def test_lines_that_are_not_utf8_are_one_problem(tmp_path: Path):
     with (tmp_path / "train.en").open("a") as file:
         file.write("street\n")
     corpus = CorpusConfig(
-        (str(tmp_path / "train"),), validation=str(tmp_path / "valid"), lang_tgt="de"
+        (str(tmp_path / "train"),), validation=str(tmp_path / "valid"), lang_tgt=("de",)
     )
     config = replace(Config(), corpus=corpus)
     (tmp_path / "again").mkdir()
     found = inspect(corpus, lambda _: (config, "small"), tmp_path / "again", 0)
     (only,) = find_problems(found)
     assert "first line 601" in only.what and "iconv -f" in only.what
-    assert found.reports[0].dropped == {"invalid unicode": 1}
+    assert found.cleaned.reports[0].dropped == {"invalid unicode": 1}
+
+
+# --- several directions ---
+
+FRENCH = "le chien voit une maison avec nos дом amis".split()
+
+
+def write_table(file: Path, language: str, pairs: Iterable[Pair]) -> None:
+    file.write_text("".join(f"{src}\t{tgt}\n" for src, tgt in [("en", language), *pairs]))
+
+
+def test_each_direction_is_reported_and_what_they_share(tmp_path: Path):
+    german, english = sentences(300), [src for src, _ in sentences(100)]
+    words = random.Random(0).choices(FRENCH, k=5 * 140)
+    french = [" ".join(words[n : n + 5]) for n in range(0, len(words), 5)]
+    pairs = list(zip([*english, *(src for src, _ in sentences(40, seed=3))], french, strict=True))
+    write_table(tmp_path / "train.de.tsv", "de", german)
+    write_table(tmp_path / "train.fr.tsv", "fr", [*pairs[:100], *pairs[:7]])
+    write_table(tmp_path / "valid.de.tsv", "de", [*VALIDATION, *sentences(20, seed=2)])
+    write_table(tmp_path / "valid.fr.tsv", "fr", pairs[100:])
+    write_table(tmp_path / "test.de.tsv", "de", german[290:])
+    files = {name: str(tmp_path / f"{name}.{{tgt}}.tsv") for name in ("train", "valid", "test")}
+    values = {"dataset": (files["train"],), "validation": files["valid"], "tokenizer": "word"}
+    values |= {"exclude": (files["test"],), "lang_tgt": ("de", "fr"), "mix_temperature": 5.0}
+    config = with_values(Config(), values)
+    (tmp_path / "work").mkdir()
+    found = inspect(config.corpus, lambda _: (config, "small"), tmp_path / "work", 0.01)
+    lines = list(report_lines(found))
+    assert lines[0].startswith("en to de, fr:") and max(map(len, lines)) <= COLUMNS
+    rows = [line.split() for line in lines[lines.index("DIRECTIONS") :]]
+    total = 4 + len({*ENGLISH, *GERMAN, *FRENCH})  # with the special tokens
+    shares = [len({*ENGLISH, *other}) / total for other in (GERMAN, FRENCH)]
+    assert rows[2] == ["en-de", "290", "10", "120", "8.0", "8.0", f"{shares[0]:.0%}"]
+    assert rows[3] == ["en-fr", "100", "7", "40", "8.0", "5.0", f"{shares[1]:.0%}"]
+    shared = "100 of 290 (34%) source sentences stand in several directions."
+    assert shared in " ".join(" ".join(lines).split())
+    assert [line for line in lines if "test.de.tsv (excluded)" in line]
+    # By language, not by side: English stands in both directions.
+    assert len(found.texts) == 390 and found.texts.counts["en"]["t"] == sum(
+        src.count("t") for src, _ in [*german[:290], *pairs[:100]]
+    )
+    assert found.vocabulary.coverage["fr"].unknown == 0
+    assert "CYRILLIC" in problem(found, "of the letters of fr").what
+    assert not [each for each in find_problems(found) if "letters of de" in each.what]
+    assert problem(found, "Validation of en-fr is small (40)")
+    assert found.epoch is not None and found.pace is not None
+
+
+def test_one_direction_has_no_table_of_directions(tmp_path: Path):
+    assert "DIRECTIONS" not in list(report_lines(inspected(tmp_path, sentences(300))))
 
 
 # --- tokenizer, plan and estimated time ---
@@ -182,7 +244,7 @@ def test_a_sample_stands_for_the_corpus(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(inspection, "SAMPLE_PAIRS", 500)
     folder = tmp_path / "sample"
     part = inspected(folder, sentences(2000))
-    assert (part.pairs, len(part.texts), part.is_sample) == (2000, 500, True)
+    assert (sum(part.cleaned.sizes), len(part.texts), part.is_sample) == (2000, 500, True)
     assert whole.epoch is not None and part.epoch is not None
     assert part.epoch.tokens == pytest.approx(whole.epoch.tokens, rel=0.05)
     assert part.epoch.steps == pytest.approx(whole.epoch.steps, rel=0.15)
@@ -204,7 +266,7 @@ def test_steps_are_measured_for_several_datasets_with_weights(tmp_path: Path):
     datasets = (str(tmp_path / "train"), str(other / "train"))
     weighted = {"dataset": datasets, "dataset_weight": (1.0, 5.0)}
     found = inspected(tmp_path, sentences(200), seconds=0.01, **weighted)
-    assert found.pairs == 400 and found.pace is not None and found.pace.steps >= 1
+    assert sum(found.cleaned.sizes) == 400 and found.pace is not None and found.pace.steps >= 1
 
 
 def test_tokenizer_and_tokens_are_those_of_the_training(tmp_path: Path):

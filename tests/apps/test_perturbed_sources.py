@@ -10,6 +10,7 @@ from translate_ddp.apps.commands.validate import (
     frequent_words,
     repeats_itself,
 )
+from translate_ddp.settings import LanguagePair
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,9 @@ def test_sources_without_spaces_between_words_have_no_line_of_single_words():
         asked.extend(texts)
         return [answers.get(text, "boh") for text in texts]
 
-    lines = list(describe_perturbed(translate, Pairs(sources, references, ("zh", "en"))))
+    lines = list(
+        describe_perturbed(translate, Pairs(sources, references, LanguagePair("zh", "en")))
+    )
     assert [line.partition(":")[0] for line in lines][-1] == "no end punctuation"
     assert lines[0].endswith(" 50.0% repeat themselves")
     assert set(asked) == {"你好。", "你好", "再见"}
@@ -76,7 +79,9 @@ def test_lines_equal_those_computed_by_hand():
         return [answers.get(text, "boh") for text in texts]
 
     sources, references = ["One two three four.", "no no no"], ["uno due tre quattro.", "no no no"]
-    lines = list(describe_perturbed(translate, Pairs(sources, references, ("en", "it"))))
+    lines = list(
+        describe_perturbed(translate, Pairs(sources, references, LanguagePair("en", "it")))
+    )
     assert asked[:4] == [
         sources,
         ["one two three four.", "no no no"],

@@ -6,6 +6,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
@@ -14,11 +15,12 @@ from urllib.parse import quote
 import pytest
 from starlette.routing import Route
 
-from tests.helpers.served import Client, FakeTranslator, served
+from tests.helpers.served import BOTH, MANY, Client, FakeTranslator, Named, served
 from translate_ddp.apps.serving.app import create_app
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.errors import UserError
 from translate_ddp.settings import SearchConfig
+from translate_ddp.translator import Translation
 
 FIELDS = {"source": "en", "target": "it"}
 
@@ -297,12 +299,13 @@ def test_page_is_self_contained_and_runs_only_its_own_script(client: Client):
 class BothWays(FakeTranslator):
     """Writes English in upper case, and Italian in lower case."""
 
-    is_bidirectional = True
+    def __init__(self) -> None:
+        super().__init__(directions=BOTH)
 
-    def reverse(self) -> "BothWays":
-        other = BothWays(lambda text, rank: text.lower() + " again" * rank)
-        other.lang_src, other.lang_tgt = self.lang_tgt, self.lang_src
-        return other
+    def _translation(self, text: str, rank: int) -> Translation:
+        found = super()._translation(text, rank)
+        is_upper = self.direction.tgt == "it"
+        return found if is_upper else replace(found, text=found.text.lower())
 
 
 @pytest.fixture(scope="module")
@@ -340,6 +343,56 @@ def test_scores_and_alternatives_are_those_of_the_direction(both_ways: Client):
     answer = both_ways.translate("Sole", **fields)
     assert answer["alternatives"] == ["sole again"]
     assert [found["text"] for found in answer["translations"]] == ["sole", "sole again"]
+
+
+@pytest.fixture(scope="module")
+def many() -> Iterator[Client]:
+    with served(Named()) as found:
+        yield found
+
+
+def test_languages_have_the_targets_of_their_directions(many: Client):
+    targets = {each["code"]: (each["name"], each["targets"]) for each in many.get("/languages")[1]}
+    assert targets == {
+        "en": ("English", ["ha", "lg"]),
+        "ha": ("Hausa", ["en"]),
+        "lg": ("Ganda", ["en"]),
+    }
+    assert many.get("/frontend/settings")[1]["detects"] is True
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "text"),
+    [
+        *(("en", "lg", "EN-LUG A"), ("en", "lug", "EN-LUG A"), ("en-GB", "ha", "EN-HAU A")),
+        *(("lg", "en", "LUG-EN A"), ("hau", "en", "HAU-EN A")),
+        ("ha", "lg", "Ganda (lg) is not available as a target language from Hausa (ha)"),
+        ("en", "yo", "yo is not supported"),
+    ],
+)
+def test_request_is_translated_in_its_direction(many: Client, source: str, target: str, text: str):
+    status, answer = many.post(q="a", source=source, target=target)
+    assert (status, *answer.values()) == (400 if " is not " in text else 200, text)
+
+
+def test_source_is_detected_among_those_of_the_target(many: Client):
+    for letter, language in (("h", "ha"), ("l", "lg")):
+        answer = many.translate([letter * 9, letter], source="auto", target="en")
+        assert {each["language"] for each in answer["detectedLanguage"]} == {language}
+        assert 50 < answer["detectedLanguage"][0]["confidence"] <= 100
+    answer = many.translate("hhhhh", source="auto", target="lg")  # hau-lug does not exist
+    assert answer["translatedText"] == "EN-LUG HHHHH"
+    assert answer["detectedLanguage"]["language"] == "en"
+    assert answer["detectedLanguage"]["confidence"] < 50
+    found = many.post("/detect", q="lll")[1]
+    assert found[0]["language"] == "lg" and sum(each["confidence"] for each in found) > 99
+
+
+def test_source_of_a_model_that_cannot_detect_must_be_named():
+    with served(FakeTranslator(directions=MANY)) as client:
+        reason = {"error": "auto is not supported"}
+        assert client.post(q="a", source="auto", target="en") == (400, reason)
+        assert client.translate("a", source="auto", target="lg")["translatedText"] == "A"
 
 
 def test_client_of_libretranslate_translates_detects_and_lists_languages(client: Client):

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import browser
 from tests.helpers.browser import Browser
 from tests.helpers.processes import wait_until
-from tests.helpers.served import FakeTranslator, served
+from tests.helpers.served import BOTH, FakeTranslator, Named, served
 from translate_ddp.errors import UserError
 
 pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not installed")
@@ -57,19 +57,8 @@ def test_typing_shows_translation_alternatives_scores_and_uncertain_words(chromi
         assert chromium.log == []
 
 
-class BothWays(FakeTranslator):
-    """Writes upper case in both directions."""
-
-    is_bidirectional = True
-
-    def reverse(self) -> "BothWays":
-        other = BothWays()
-        other.lang_src, other.lang_tgt = self.lang_tgt, self.lang_src
-        return other
-
-
 def test_the_languages_are_swapped_where_the_model_has_both_directions(chromium: Browser):
-    with shown(chromium, BothWays()):
+    with shown(chromium, FakeTranslator(directions=BOTH)):
         chromium.type("two moons")
         wait_for_output(chromium, "TWO MOONS")
         chromium.evaluate("find('swap').click()")
@@ -85,8 +74,40 @@ def test_the_languages_are_swapped_where_the_model_has_both_directions(chromium:
         assert chromium.evaluate("find('swap').hidden") is True
 
 
+def menu(name: str) -> str:
+    return f"find({name!r}).hidden ? null : [...find({name!r}).options].map((o) => o.textContent)"
+
+
+def choose(page: Browser, name: str, code: str) -> None:
+    change = f"find({name!r}).dispatchEvent(new Event('change'))"
+    page.evaluate(f"find({name!r}).value = {code!r}, {change}")
+
+
+def test_menus_have_the_sources_and_the_targets_of_the_chosen_one(chromium: Browser):
+    with shown(chromium, Named()):
+        sources = ["Detected language", "English", "Hausa", "Ganda"]
+        assert chromium.evaluate(menu("from")) == sources
+        assert chromium.evaluate(menu("to")) == ["Hausa", "Ganda"]
+        choose(chromium, "to", "lg")
+        chromium.type("hh")
+        wait_for_output(chromium, "EN-LUG HH")
+        choose(chromium, "from", "ha")
+        wait_for_output(chromium, "HAU-EN HH")
+        assert chromium.evaluate(menu("to")) is None  # a single one
+        assert chromium.evaluate("document.title") == "Hausa to English"
+        choose(chromium, "from", "auto")
+        chromium.type("h")
+        wait_for_output(chromium, "HAU-EN HHH")
+        chromium.wait_for("find('from').options[0].textContent === 'Detected: Hausa'")
+        assert chromium.evaluate(menu("to")) == ["English", "Hausa", "Ganda"]
+        assert chromium.evaluate("[find('swap').hidden, source.lang]") == [True, "ha"]
+        assert chromium.log == []
+    with shown(chromium):
+        assert [chromium.evaluate(menu(name)) for name in ("from", "to")] == [None, None]
+
+
 def test_swap_while_a_translation_is_pending_waits_for_it(chromium: Browser):
-    translator = BothWays()
+    translator = FakeTranslator(directions=BOTH)
     translator.may_go_on.clear()
     state = "[source.value, source.lang, output.textContent, output.lang]"
     with shown(chromium, translator):
@@ -117,7 +138,7 @@ def test_swap_while_a_translation_is_pending_waits_for_it(chromium: Browser):
 
 
 def test_undo_brings_cleared_text_back_and_no_text_of_the_other_language(chromium: Browser):
-    with shown(chromium, BothWays()):
+    with shown(chromium, FakeTranslator(directions=BOTH)):
         chromium.type("two\nmoons")
         wait_for_output(chromium, "TWO\nMOONS")
         chromium.evaluate("find('clear').click()")

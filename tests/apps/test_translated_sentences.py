@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.commands import translate_ddp
 from translate_ddp.apps.commands import translate
 from translate_ddp.apps.serving.documents import words_of
+from translate_ddp.data.tokenizer import NO_TAGS
 from translate_ddp.translator import Translator
 
 
@@ -93,7 +94,8 @@ def test_split_none_translates_a_text_as_one_sentence(
 def test_learnt_abbreviations_split_the_texts_of_their_language(trained: Path):
     plain = Translator.open(str(trained))
     learnt = {"en": ["zrb"], "it": ["brz"]}
-    arguments = plain.engine, plain.tokenizer, ("en_US", "it"), 20, None, True, learnt
+    directions = [("en_US", "it"), ("it", "en_US")]
+    arguments = plain.engine, plain.tokenizer, directions, 20, None, NO_TAGS, learnt
     translator = Translator(*arguments)
     texts = ["A Zrb. Obama. B", "A Brz. Rossi. B"]
     assert [len(translator.sentences(text)) for text in texts] == [2, 3]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.states import make_state
-from translate_ddp.data.mix import Mix
+from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.sentences import learn_abbreviations, split_sentences
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, Config, MixConfig
@@ -107,9 +107,15 @@ def test_run_has_the_abbreviations_of_its_corpus_and_of_its_checkpoint(
     fingerprints = {"fingerprint": "data", "validation_fingerprint": "held out"}
     tokenizer = SimpleNamespace(fingerprint="tokens")
     data: Any = SimpleNamespace(
-        longest_source=20, sizes=[10], variants=None, tokenizer=tokenizer, **fingerprints
+        longest_source=20,
+        directions=[("en", "it")],
+        token_counts=None,
+        variants=None,
+        tokenizer=tokenizer,
+        **fingerprints,
     )
-    identity = run_identity(Config().to_dict(), data, 1, Mix.of(MixConfig(), [10], 1))
+    data.blocks = [Block(0, 0, 10)]
+    identity = run_identity(Config().to_dict(), data, 1, Mix.of(MixConfig(), [Block(0, 0, 10)], 1))
 
     def learnt(known: dict[str, list[str]], in_corpus: dict[str, list[str]]) -> object:
         basis = make_state()

@@ -19,7 +19,7 @@ from translate_ddp.data.batches import (
     split_into_micro_batches,
 )
 from translate_ddp.data.dataset import Lengths, ParallelDataset, Ragged, TrainingPairs
-from translate_ddp.data.mix import Mix
+from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.plan import Plan, StepSampler, plan_epoch, shard
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.settings import BatchConfig, MixConfig
@@ -271,7 +271,7 @@ def test_error_for_impossible_budget_names_the_setting(wrong: dict[str, int], na
 def test_a_thread_computes_the_plan_of_the_next_epoch(
     dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
 ):
-    mix = Mix.of(MixConfig(), [len(dataset)], num_epochs=3)
+    mix = Mix.of(MixConfig(), [Block(0, 0, len(dataset))], num_epochs=3)
     mine = StepSampler(TrainingPairs(dataset, seed=3), CONFIG, mix=mix)
     computed: list[tuple[int, bool]] = []
 
@@ -291,7 +291,7 @@ def test_a_thread_computes_the_plan_of_the_next_epoch(
 def test_error_of_the_thread_that_plans_reaches_the_training(
     dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
 ):
-    mix = Mix.of(MixConfig(), [len(dataset)], num_epochs=2)
+    mix = Mix.of(MixConfig(), [Block(0, 0, len(dataset))], num_epochs=2)
     mine = StepSampler(TrainingPairs(dataset, seed=3), CONFIG, mix=mix)
 
     def fail(*_: object, **__: object) -> Plan:

@@ -27,13 +27,13 @@ from translate_ddp.settings import CleanLevel, CorpusConfig
 
 @pytest.mark.parametrize("code", ["en", "pt_BR", "zh-Hans", "ckb", "sr-Latn-RS"])
 def test_common_language_codes_are_accepted(code: str):
-    assert CorpusConfig(lang_src=code, lang_tgt="fi").lang_src == code
+    assert CorpusConfig(lang_src=(code,), lang_tgt=("fi",)).languages == [code, "fi"]
 
 
 @pytest.mark.parametrize("code", ["", "e", "en/de", "../en", "en-", "e n", "en\n"])
 def test_invalid_language_code_raises(code: str):
     with pytest.raises(ValueError, match="is not a language code"):
-        CorpusConfig(lang_tgt=code)
+        CorpusConfig(lang_tgt=(code,))
 
 
 def test_import_of_corpus_does_not_import_datasets():

@@ -16,7 +16,8 @@ SWAPPED = [(de, en) for en, de in sentences(120)]
 
 
 def config(source: str, languages: tuple[str, str] = ("en", "de"), **settings: str) -> CorpusConfig:
-    given = CorpusConfig((source,), "5", *languages)
+    src, tgt = languages
+    given = CorpusConfig((source,), "5", (src,), (tgt,))
     return replace(given, **settings)
 
 

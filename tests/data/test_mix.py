@@ -1,13 +1,14 @@
 """The pairs that an epoch draws from several datasets, by their weights, and random numbers."""
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from translate_ddp.data.dataset import ParallelDataset, Ragged, TrainingPairs
-from translate_ddp.data.mix import SALT, Mix, hashes, uniform
+from translate_ddp.data.mix import SALT, Block, Mix, hashes, uniform
 from translate_ddp.data.plan import Plan, StepSampler, plan_epoch
 from translate_ddp.errors import UserError
 from translate_ddp.settings import BatchConfig, Config, CorpusConfig, MixConfig, Stage, TrainConfig
@@ -17,7 +18,12 @@ BATCHES = BatchConfig(batch_tokens=200, seq_len=40)
 
 
 def mix_of(*weights: float, sizes: list[int] = SIZES) -> Mix:
-    return Mix.of(MixConfig(weights), sizes, num_epochs=1)
+    return Mix.of(MixConfig(weights), blocks_of(sizes), num_epochs=1)
+
+
+def blocks_of(sizes: Sequence[int]) -> list[Block]:
+    """A dataset of each size, in one direction."""
+    return [Block(0, dataset, size) for dataset, size in enumerate(sizes)]
 
 
 def training_pairs() -> TrainingPairs:
@@ -83,14 +89,41 @@ def test_plan_of_a_weighted_epoch_has_the_drawn_rows_in_steps_of_the_usual_size(
         assert sum(sizes) <= BATCHES.batch_tokens
 
 
-def test_both_directions_of_a_dataset_have_its_weight():
-    mix = Mix.of(MixConfig((2.0, 0.5)), [10, 8, 9, 6], num_epochs=1)
+def test_all_directions_of_a_dataset_have_its_weight():
+    blocks = [Block(0, 0, 10), Block(0, 1, 8), Block(1, 0, 9), Block(2, 1, 6)]
+    mix = Mix.of(MixConfig((2.0, 0.5)), blocks, num_epochs=1)
     assert mix.counts(0) == [20, 4, 18, 3]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 1.5, 5.0])
+def test_directions_have_pairs_in_proportion_to_a_power_of_their_size(temperature: float):
+    sizes = [4000, 2000, 2500]  # the last two are two datasets of one direction
+    blocks = [Block(0, 0, sizes[0]), Block(1, 0, sizes[1]), Block(1, 1, sizes[2])]
+    counts = Mix.of(MixConfig(), blocks, 1, temperature).counts(0)
+    first, second = 4000 ** (1 / temperature), 4500 ** (1 / temperature)
+    expected = [8500 * first / (first + second), 8500 * second / (first + second)]
+    assert [counts[0], counts[1] + counts[2]] == pytest.approx(expected, abs=1)
+    assert counts[1] / counts[2] == pytest.approx(2000 / 2500, rel=0.01)
+
+
+def test_no_pair_is_drawn_more_than_20_times_and_others_get_the_rest():
+    sizes = [100_000, 50, 50_000]
+    blocks = [Block(number, 0, size) for number, size in enumerate(sizes)]
+    mix = Mix.of(MixConfig(), blocks, 1, temperature=100)
+    repeats = np.split(np.bincount(mix.draw(0, 0), minlength=sum(sizes)), np.cumsum(sizes)[:-1])
+    assert (repeats[1] == 20).all()
+    assert sum(map(np.sum, repeats)) == sum(sizes)
+    assert [each.max() for each in repeats] == [1, 20, 2]
+
+
+def test_directions_of_one_size_are_drawn_once_at_any_temperature():
+    blocks = [Block(0, 0, 70), Block(1, 0, 70)]
+    assert Mix.of(MixConfig(), blocks, 1, 5.0).draws_all_once(0)
 
 
 def test_progress_is_measured_in_pairs():
     stages = (Stage(2, (1.0, 1.0)), Stage(3, (0.0, 2.0)))
-    mix = Mix.of(MixConfig(stages=stages), [70, 50], num_epochs=5)
+    mix = Mix.of(MixConfig(stages=stages), blocks_of([70, 50]), num_epochs=5)
     # Two epochs of 120 pairs, then three of 100.
     assert [mix.counts(epoch) for epoch in (0, 1, 2, 4, 9)] == [[70, 50]] * 2 + [[0, 100]] * 3
     assert mix.finished_part(1.5, 5) == pytest.approx(180 / 540)
@@ -109,7 +142,7 @@ def test_progress_of_equal_epochs_is_exactly_that_in_epochs(epochs_done: float):
 
 def test_first_plans_have_the_rows_of_each_stage():
     stages = (Stage(1, (1.0, 0.0, 0.0)), Stage(1, (0.0, 0.0, 1.0)))
-    mix = Mix.of(MixConfig(stages=stages), SIZES, num_epochs=2)
+    mix = Mix.of(MixConfig(stages=stages), blocks_of(SIZES), num_epochs=2)
     found = StepSampler(training_pairs(), BATCHES, mix=mix)
     first, second = (set(plan.rows.tolist()) for plan in found.first_plans())
     assert (first, second) == (set(range(70)), set(range(121, 154)))

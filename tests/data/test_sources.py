@@ -50,7 +50,7 @@ def test_demo_is_default_in_both_directions_with_validation_split():
     assert corpus.train == [("a dog", "un cane"), ("a cat", "un gatto")]
     assert corpus.validation == [("a fish", "un pesce")]
     assert corpus.dropped == {}
-    corpus = read_corpus(CorpusConfig(lang_src="it", lang_tgt="en"))
+    corpus = read_corpus(CorpusConfig(lang_src=("it",), lang_tgt=("en",)))
     assert corpus.validation == [("un pesce", "a fish")]
 
 

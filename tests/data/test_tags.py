@@ -10,6 +10,7 @@ import pytest
 from tests.helpers.corpora import write_parallel
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, load_prepared
 from translate_ddp.data.preparation import prepare
+from translate_ddp.data.tokenizer import NO_TAGS, Tags
 from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
 
 Pairs = list[tuple[str, str]]
@@ -19,6 +20,7 @@ VALIDATION = [("three x", "drei x"), ("four y", "vier y")]
 
 
 SMALL = TokenizerConfig(vocab_size=320)
+TAGS = Tags((">>de<<", ">>en<<", ">>tr<<"))
 
 
 def prepared(
@@ -33,16 +35,21 @@ def prepared(
     write = partial(write_parallel, lang_tgt=lang_tgt)
     names = [write(folder / f"corpus{n}", pairs) for n, pairs in enumerate(corpora)]
     given: dict[str, Any] = {"validation": write(folder / "valid", VALIDATION)} | settings
-    corpus = CorpusConfig(tuple(names), lang_src="en", lang_tgt=lang_tgt, **given)
-    return load_prepared(
-        prepare(corpus, tokenizer, 60, folder / "data", AugmentConfig(perturb), shown=False)
-    )
+    corpus = CorpusConfig(tuple(names), lang_src=("en",), lang_tgt=(lang_tgt,), **given)
+    augment, tags = AugmentConfig(perturb), TAGS if corpus.bidirectional else NO_TAGS
+    return load_prepared(prepare(corpus, tokenizer, 60, folder / "data", augment, False, tags))
 
 
 def texts(data: PreparedData, pairs: ParallelDataset) -> Pairs:
+    """The pairs, with the names of extra tokens before the sources."""
     sides = ([side[n].tolist() for n in range(len(side))] for side in (pairs.source, pairs.target))
-    decoded = map(data.tokenizer.decode, sides)
-    return list(zip(*decoded, strict=True))
+    sources, targets = sides
+    size = len(data.tokenizer)
+    extra = [[f"{TAGS.extra[i - size]} " for i in ids if i >= size] for ids in sources]
+    text = data.tokenizer.decode([[i for i in ids if i < size] for ids in sources])
+    assert all(max(ids[len(tags) :]) < size for ids, tags in zip(sources, extra, strict=True))
+    joined = ["".join(tags) + each for tags, each in zip(extra, text, strict=True)]
+    return list(zip(joined, data.tokenizer.decode(targets), strict=True))
 
 
 def tagged(tag: str, pairs: Pairs) -> Pairs:
@@ -57,7 +64,7 @@ def test_tag_is_before_the_training_sources_of_its_dataset_only(tmp_path: Path):
     data = prepared(tmp_path, ONE, TWO, tags=("", "<bt>"))
     assert texts(data, data.train) == ONE + tagged("<bt>", TWO)
     assert texts(data, data.validation) == VALIDATION
-    assert list(data.sizes) == [10, 6]
+    assert data.blocks == [(0, 0, 10), (0, 1, 6)]
     # The tokenizer has seen the tag.
     assert len(data.tokenizer.encode(["<bt>"])[0]) < len("<bt>")
 
@@ -66,10 +73,12 @@ def test_both_directions_are_trained_with_the_tag_of_the_target_language(tmp_pat
     data = prepared(tmp_path, ONE, TWO, bidirectional=True)
     forward, backward = tagged(">>de<<", ONE + TWO), tagged(">>en<<", swapped(ONE + TWO))
     assert texts(data, data.train) == forward + backward
-    assert texts(data, data.validation) == tagged(">>de<<", VALIDATION)
-    assert data.validation_sources == [src for src, _ in VALIDATION]
-    assert data.validation_references == [tgt for _, tgt in VALIDATION]
-    assert list(data.sizes) == [10, 6, 10, 6]
+    backward = tagged(">>en<<", swapped(VALIDATION))
+    assert texts(data, data.validation) == tagged(">>de<<", VALIDATION) + backward
+    assert data.validation_sources == [src for src, _ in VALIDATION + swapped(VALIDATION)]
+    assert data.validation_references == [tgt for _, tgt in VALIDATION + swapped(VALIDATION)]
+    assert data.validation_sizes == [2, 2] and data.directions == [("en", "de"), ("de", "en")]
+    assert data.blocks == [(0, 0, 10), (0, 1, 6), (1, 0, 10), (1, 1, 6)]
 
 
 def test_tag_of_the_dataset_follows_that_of_the_direction(tmp_path: Path):
@@ -111,7 +120,7 @@ def test_held_out_validation_has_no_sentence_in_training_in_either_direction(tmp
     data = prepared(tmp_path, pairs, bidirectional=True, validation="5")
     held_out = set(data.validation_sources) | set(data.validation_references)
     trained = {text.split()[-1] for pair in texts(data, data.train) for text in pair}
-    assert len(data.validation_sources) == 5
+    assert data.validation_sizes == [5, 5]
     assert not held_out & trained
     assert len(trained) > 300 / 2
 

@@ -12,7 +12,8 @@ import datasets
 import pyarrow as pa
 import pytest
 
-from translate_ddp.data.corpus import Report, clean_corpus
+from translate_ddp.data.cleaned_corpus import Report
+from translate_ddp.data.corpus import clean_corpus
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.rows import Row, ignore_progress
 from translate_ddp.data.sources import find_splits, read_pairs
@@ -76,7 +77,7 @@ def read_corpus(config: CorpusConfig) -> Corpus:
 def corpus_of(
     dataset: str, validation: str = "", lang_src: str = "en", lang_tgt: str = "de"
 ) -> CorpusConfig:
-    return CorpusConfig((dataset,), validation, lang_src, lang_tgt)
+    return CorpusConfig((dataset,), validation, (lang_src,), (lang_tgt,))
 
 
 EN_DE = ("en", "de")

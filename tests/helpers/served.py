@@ -1,5 +1,6 @@
 """Servers on loopback whose translator is a fake, and requests to them."""
 
+import copy
 import http.client
 import json
 import threading
@@ -10,13 +11,15 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
 import uvicorn
 
 from tests.helpers.processes import wait_until
 from translate_ddp.apps.serving.app import create_app
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.apps.serving.server import listen, make_server
-from translate_ddp.settings import SearchConfig
+from translate_ddp.data.identifier import Identifier
+from translate_ddp.settings import LanguagePair, SearchConfig
 from translate_ddp.translator import Sentence, Translation
 
 
@@ -27,13 +30,25 @@ def upper(text: str, rank: int) -> str:
 class FakeTranslator:
     """Translates a text by a function of the text and the rank; all words have probability 1/4."""
 
-    lang_src, lang_tgt, is_bidirectional = "en_US", "it", False
+    identifier: Identifier | None = None
+    tokenizer = SimpleNamespace(encode=lambda texts: [list(text.encode()) for text in texts])
 
-    def __init__(self, function: Callable[[str, int], str] = upper) -> None:
+    def __init__(
+        self,
+        function: Callable[[str, int], str] = upper,
+        directions: Sequence[tuple[str, str]] = (("en_US", "it"),),
+    ) -> None:
         self.function = function
+        self.directions = [LanguagePair(*pair) for pair in directions]
+        self.direction = self.directions[0]
         self.calls: list[list[str]] = []
         self.may_go_on = threading.Event()
         self.may_go_on.set()
+
+    def to(self, target: str, source: str) -> "FakeTranslator":
+        other = copy.copy(self)
+        other.direction = LanguagePair(source, target)
+        return other
 
     def encode_sources(self, texts: Sequence[str]) -> Sequence[str]:
         return texts  # a character is a token
@@ -50,6 +65,24 @@ class FakeTranslator:
         tokens = [*found.split(), ""]
         log_probs = [-1.3862943611198906] * (len(tokens) - 1) + [0.0]
         return Translation(found, [Sentence(text, found, tokens, log_probs)])
+
+
+BOTH = (("en_US", "it"), ("it", "en_US"))
+MANY = (("en", "hau"), ("en", "lug"), ("hau", "en"), ("lug", "en"))
+
+
+class Named(FakeTranslator):
+    """Writes a text after the direction of its translation; hau is text with h, lug with l."""
+
+    identifier = Identifier.of(
+        ("en", "hau", "lug"), np.eye(256, dtype=int)[[ord("e"), ord("h"), ord("l")]] * 1000
+    )
+
+    def __init__(self, directions: Sequence[tuple[str, str]] = MANY) -> None:
+        super().__init__(upper, directions)
+
+    def _translation(self, text: str, rank: int) -> Translation:
+        return super()._translation(f"{self.direction} {text}".lower(), rank)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from torch import nn
 
 from tests.helpers.chains import LATTICE, ChainState
 from tests.helpers.models import VOCABULARY, decode, random_ids, small_model
-from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
+from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, PAD, SOS, Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling import kernels
@@ -310,17 +310,19 @@ def test_tokens_are_text_and_parts_of_characters_are_together(tokenizer: Tokeniz
 
 def test_attention_has_a_row_and_a_column_for_each_token(tokenizer: Tokenizer):
     source = Ragged.of(tokenizer.encode(LINES))
-    pairs = ParallelDataset(source, source)
-    data = PreparedData(pairs, pairs, LINES, LINES, tokenizer, {}, "", "", [len(pairs)])
     torch.manual_seed(0)
     model = small_model()
-    model.embedding = torch.nn.Embedding(len(tokenizer), 32)
-    found = attention_of(model, data, 1, "the old house")
+    model.embedding = torch.nn.Embedding(len(tokenizer) + 1, 32)
+    found = attention_of(model, tokenizer, source, 1, "the old house")
     assert found is not None
     assert found.source == ["▁the", "▁red", "▁house", "▁is", "▁old", "[EOS]"]
     assert found.sentence == LINES[1]
     assert found.predicted == ["▁the", "▁old", "▁house", "[EOS]"]
     assert [len(row) for row in found.weights] == [6] * 4
     assert [sum(row) for row in found.weights] == pytest.approx([1] * 4, abs=0.01)
-    assert attention_of(model, data, 1, "") is None
-    assert attention_of(model, data, 1, "the " * (MAX_TOKENS + 1)) is None
+    tagged = Ragged.of([[len(tokenizer), *source[1].tolist()]])
+    of_tagged = attention_of(model, tokenizer, tagged, 0, "the old house")
+    assert of_tagged and of_tagged.source == ["[TAG]", *found.source]
+    assert of_tagged.sentence == found.sentence and len(of_tagged.weights[0]) == 7
+    assert attention_of(model, tokenizer, source, 1, "") is None
+    assert attention_of(model, tokenizer, source, 1, "the " * (MAX_TOKENS + 1)) is None

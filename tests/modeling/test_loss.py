@@ -148,15 +148,16 @@ def test_bf16_simcut_is_close_to_that_of_its_scores():
     assert abs(divergence - plain) < 0.02 * plain
 
 
-def test_cut_replaces_ordinary_tokens_at_its_rate_and_no_special_ones():
+def test_cut_replaces_ordinary_tokens_at_its_rate_and_no_special_or_extra_ones():
     torch.manual_seed(0)
     tokens_BT = torch.randint(4, 100, (300, 100))
     tokens_BT[:, :4] = torch.arange(4)
-    cut_BT = cut(tokens_BT)
+    tokens_BT[:, -2:] = torch.tensor([100, 101])
+    cut_BT = cut(tokens_BT, num_outputs=100)
     changed_BT = cut_BT != tokens_BT
-    assert not changed_BT[:, :4].any()
+    assert not changed_BT[:, :4].any() and not changed_BT[:, -2:].any()
     assert (cut_BT[changed_BT] == UNK).all()
-    assert 0.045 < changed_BT[:, 4:].float().mean() < 0.055
+    assert 0.045 < changed_BT[:, 4:-2].float().mean() < 0.055
 
 
 def test_simcut_of_weight_zero_and_outside_of_training_is_the_old_loss():

@@ -10,7 +10,7 @@ from tests.helpers.runs import checkpoints, last_state, validations
 from tests.helpers.states import make_state
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig, LanguagePair
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.logbook import JsonlSink
 from translate_ddp.training.metrics import find_metric
@@ -82,7 +82,10 @@ BLEU_BEST_2 = [1.0, 8.0, 3.0, 2.0]  # of epochs 1 to 4
 def test_another_metric_chooses_the_best_epoch_that_has_a_file(
     tmp_path: Path, losses: Sequence[float], held: Sequence[int], best: int | None
 ):
-    store, bleu = CheckpointStore(CheckpointConfig(str(tmp_path))), find_metric("bleu", "it")
+    store, bleu = (
+        CheckpointStore(CheckpointConfig(str(tmp_path))),
+        find_metric("bleu", [LanguagePair("en", "it")]),
+    )
     log, state = JsonlSink(tmp_path, None, print), make_state(position=Position())
     for epoch, score in enumerate(BLEU_BEST_2, start=1):
         state.position.global_step = 10 * epoch
@@ -94,7 +97,7 @@ def test_another_metric_chooses_the_best_epoch_that_has_a_file(
             store.save(state, epoch=epoch)
     log.close(1.0, failed=False)
     assert choose_best(state.position, bleu, store, World()) == (state.position, [])
-    loss = find_metric("loss", "it")
+    loss = find_metric("loss", [LanguagePair("en", "it")])
     position, (message,) = choose_best(state.position, loss, store, World())
     assert f"metrics.jsonl: {best or 'none yet'}. The file of epoch 2, the best by BLEU" in message
     if best:

@@ -1,6 +1,8 @@
 """Models that translate in both directions (`--bidirectional`), and their commands."""
 
 import json
+import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,10 +11,9 @@ import numpy as np
 import pytest
 
 from tests.helpers.commands import translate_ddp
-from tests.helpers.runs import records
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
-from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
+from translate_ddp.data.tokenizer import Tags, Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import SourceOptions, TokenizerConfig
@@ -28,6 +29,7 @@ class EchoEngine:
         self, sources: Sequence[Any], config: Any, on_done: Callable[[int], None]
     ) -> list[list[Hypothesis]]:
         self.sources = [list(source) for source in sources]
+        on_done(len(sources))
         return [[Hypothesis(source, None)] for source in self.sources]
 
     def log_probs(self, sources: Sequence[Any], targets: Sequence[Any]) -> list[np.ndarray]:
@@ -39,9 +41,12 @@ def tokenizer() -> Tokenizer:
     return train_tokenizer(lines, TokenizerConfig(vocab_size=320))
 
 
-def echo(longest: int = 59, is_bidirectional: bool = True) -> Translator:
+def echo(longest: int = 59, *directions: tuple[str, str]) -> Translator:
+    """Its tags are texts, so that they can be seen in what it writes."""
     engine: Any = EchoEngine()
-    return Translator(engine, tokenizer(), ("en", "it"), longest, None, is_bidirectional)
+    directions = directions or (("en", "it"), ("it", "en"))
+    tags = Tags(as_text=len(directions) > 1)
+    return Translator(engine, tokenizer(), directions, longest, None, tags)
 
 
 def test_sources_have_the_tag_of_the_target_language():
@@ -51,7 +56,7 @@ def test_sources_have_the_tag_of_the_target_language():
     assert (back.lang_src, back.lang_tgt) == ("it", "en")
     assert back.translate(["sole"]) == [">>en<< sole"]
     assert back.reverse().translate(["sun"]) == [">>it<< sun"]
-    assert echo(is_bidirectional=False).translate(["sun. moon"]) == ["sun. moon"]
+    assert echo(59, ("en", "it")).translate(["sun. moon"]) == ["sun. moon"]
 
 
 def test_scored_sentences_have_their_source_without_the_tag():
@@ -76,8 +81,49 @@ def test_directions_have_identities_of_their_own():
 
 
 def test_model_of_one_direction_has_no_other():
-    with pytest.raises(UserError, match="translates en to it only: .* train with --bidirectional"):
-        echo(is_bidirectional=False).reverse()
+    with pytest.raises(UserError, match="does not translate from it to en, but en-it"):
+        echo(59, ("en", "it")).reverse()
+
+
+MANY = (("en", "it"), ("en", "deu"), ("it", "en"), ("deu", "en"))
+
+
+def test_direction_is_chosen_by_call_or_by_method():
+    model = echo(59, *MANY)
+    assert model.translate(["sun"], to="it") == [">>it<< sun"]
+    assert model.translate(["sun"], to="de") == [">>deu<< sun"]  # one language, by another code
+    assert model.translate(["sun"], source="it") == [">>en<< sun"]
+    chosen = model.to("en", "deu")
+    assert (chosen.lang_src, chosen.lang_tgt) == ("deu", "en")
+    assert chosen.translate(["sun"], to="it", source="en") == [">>it<< sun"]
+    assert chosen.reverse().translate(["sun"]) == [">>deu<< sun"]
+
+
+def test_error_lists_the_directions_of_a_model():
+    model = echo(59, *MANY)
+    choices: list[tuple[dict[str, Any], str]] = [
+        ({}, "translates en-it, en-deu, it-en, deu-en: choose one by --to and --from"),
+        ({"to": "en"}, "translates it-en, deu-en: choose one"),
+        ({"to": "fr"}, "does not translate to fr, but en-it, en-deu, it-en, deu-en.$"),
+        ({"to": "it", "source": "de"}, "Pass --pivot en for a translation .* de-en and en-it.$"),
+        ({"to": "it", "source": "en", "pivot": "deu"}, "does not translate from deu to it"),
+    ]
+    for choice, message in choices:
+        with pytest.raises(UserError, match=message):
+            model.translate(["sun"], **choice)
+
+
+def test_pivot_translates_in_two_steps():
+    model = echo(59, *MANY)
+    done: list[int] = []
+    how: Any = {"to": "it", "source": "deu", "pivot": "en", "on_done": done.append}
+    assert model.translate(["sun moon"], **how) == [">>it<< >>en<< sun moon"]
+    assert sum(done) == 1
+    ((best,),) = model.translate(["sun"], **how, n_best=1)
+    assert [each.source for each in best.sentences] == [">>en<< sun"]
+    chosen = model.to("it", "deu", "en")
+    assert (chosen.lang_src, chosen.lang_tgt) == ("deu", "it")
+    assert len({str(each.identity) for each in (model, model.to("it"), chosen)}) == 3
 
 
 def test_commands_use_the_other_direction(both: Path):
@@ -91,6 +137,8 @@ def test_commands_use_the_other_direction(both: Path):
     assert code == 0
     back = json.loads(output.splitlines()[-1])
     assert back["translation"] == {"it": "MOON SUN", "en": back["translations"][0]["text"]}
+    words = ("translate", *flags, "--from", "it", "--format", "jsonl", "MOON SUN")
+    assert translate_ddp(both, *words) == (0, output)
 
 
 def test_written_translations_are_a_corpus(both: Path, tmp_path: Path):
@@ -115,7 +163,7 @@ def test_other_direction_is_scored_on_the_swapped_validation_set(both: Path):
     lines = {
         side: Path(f"{both.parent}/valid.{side}").read_text().splitlines() for side in ("en", "it")
     }
-    for option, (src, tgt) in {"--no_reverse": ("en", "it"), "--reverse": ("it", "en")}.items():
+    for option, (src, tgt) in {"--to=it": ("en", "it"), "--reverse": ("it", "en")}.items():
         output = both.parent / f"scores{option}.jsonl"
         code, printed = translate_ddp(both, "score", *flags, option, "--output", str(output))
         assert code == 0, printed
@@ -128,22 +176,45 @@ def test_other_direction_is_scored_on_the_swapped_validation_set(both: Path):
         tokens = sum(len(pair["log_probs"]) for pair in found)
         loss = float(validated.split("loss ")[-1].split(" ")[0])
         assert loss == pytest.approx(-total / tokens, rel=1e-3)
-        if option == "--no_reverse":  # as during the training
-            recorded = [r["validation/loss"] for r in records(both) if "validation/loss" in r]
-            assert loss == pytest.approx(recorded[-1], rel=1e-3)
 
 
-def test_info_names_both_directions(both: Path):
-    assert "en to it, both directions" in translate_ddp(both, "info", str(both))[1]
+def test_validation_without_a_direction_has_a_row_for_each_and_their_mean(
+    both: Path, tmp_path: Path
+):
+    flags, rows = ["--model_folder", str(both)], list[list[float]]()
+    for target, is_foreign in (("it", str.islower), ("en", str.isupper)):
+        output = tmp_path / target
+        words = ("validate", *flags, "--to", target, "--output", str(output))
+        printed = translate_ddp(tmp_path, *words)[1]
+        scores = re.search(r"BLEU (\S+), chrf (\S+),", printed)
+        assert scores, printed
+        texts = output.read_text().splitlines()
+        foreign = 100 * sum(map(is_foreign, texts)) / len(texts)
+        rows.append([float(scores[2]), float(scores[1]), foreign])
+    rows.append([sum(column) / 2 for column in zip(*rows, strict=True)])
+    for language in ("en", "it"):
+        shutil.copy(both.parent / f"valid.{language}", tmp_path / f"en-it.{language}")
+    for given in ((), ("--source", str(tmp_path / "{src}-{tgt}"))):
+        printed = translate_ddp(tmp_path, "validate", *flags, *given)[1]
+        names = ("en-it, 10 sentences", "it-en, 10 sentences", "mean")
+        for name, row in zip(names, rows, strict=True):
+            (line,) = [each for each in printed.splitlines() if each.startswith(name)]
+            assert list(map(float, line.removeprefix(name).split())) == pytest.approx(row, abs=0.01)
+
+
+def test_info_names_both_directions_and_their_tags(both: Path):
+    output = translate_ddp(both, "info", str(both))[1]
+    assert "en to it, it to en" in output and ">>it<< >>en<<" in output
+    assert ", the mean of 2 directions" in output
 
 
 def test_model_of_one_direction_rejects_reverse(trained: Path, tmp_path: Path):
     words = ("translate", "--model_folder", str(trained), "--reverse", "sun")
     code, output = translate_ddp(tmp_path, *words)
-    assert code == 2 and "error: The model translates en to it only" in output
+    assert code == 2 and "error: The model does not translate from it to en" in output
 
 
 def test_reverse_needs_a_model(tmp_path: Path):
     words = ("--hypothesis", "a", "--source", "b", "--lang_src", "en", "--lang_tgt", "it")
     code, output = translate_ddp(tmp_path, "validate", "--reverse", *words)
-    assert code == 2 and "--reverse is for models" in output
+    assert code == 2 and "--to, --from and --reverse are for" in output

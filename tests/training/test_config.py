@@ -19,7 +19,7 @@ from tests.helpers.faults import Run
 from tests.helpers.runs import last_state
 from translate_ddp import __version__
 from translate_ddp.errors import UserError
-from translate_ddp.presets import PRESETS, choose_preset, with_preset
+from translate_ddp.presets import PRESETS, choose_preset, fit_vocabulary, with_preset
 from translate_ddp.settings import NBestConfig
 
 # The flags that scripts and habits rely on: those of the tutorial this descends from, and ours.
@@ -95,7 +95,7 @@ def test_help_shows_the_values_of_the_preset(capsys: pytest.CaptureFixture[str])
     assert "first step on. (default: 0.0007)" in text
     text = help_of(capsys)
     assert "--d_model INT Model width. (default: 128)" in text
-    assert "such as BLEU or loss. (default: BLEU)" in text
+    assert "with several directions chrf. (default: auto)" in text
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
@@ -146,6 +146,14 @@ def test_given_settings_that_do_not_fit_the_chosen_preset_are_an_error():
         with_preset(config, "base", given)
 
 
+def test_the_vocabulary_grows_with_the_languages():
+    for targets, size in ((1, 5000), (2, 5500), (8, 8500), (31, 20_000), (60, 20_000)):
+        codes = tuple(f"x{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(targets))
+        config = replace(Config(), corpus=replace(Config().corpus, lang_tgt=codes))
+        config = with_preset(config, "small", {"lang_tgt"})
+        assert fit_vocabulary(config).tokenizer.vocab_size == size
+
+
 def test_auto_preset_of_the_demo_is_tiny_and_that_of_a_corpus_not_yet_counted_stays():
     assert parse([]).run.preset == choose_preset("auto", ("demo",), 10**6) == "tiny"
     config = parse(["--dataset", "some/where"])
@@ -193,7 +201,7 @@ def test_yaml_values_are_read_as_text(tmp_path: Path):
     file = tmp_path / "run.yaml"
     file.write_text("lang_tgt: no\nlr: 1e-4\ncompile: true\ndataset: data/train\npreload: ''\n")
     found = settings("--config", str(file))
-    assert (found["lang_tgt"], found["lr"], found["compile"]) == ("no", 1e-4, True)
+    assert (found["lang_tgt"], found["lr"], found["compile"]) == (("no",), 1e-4, True)
     assert found["preload"] == ""
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests import faults
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, last_state, records, validations
+from translate_ddp.settings import LanguagePair
 from translate_ddp.training.metrics import find_metric
 from translate_ddp.training.state import Position
 
@@ -92,12 +93,12 @@ def test_average_is_validated_at_an_early_end(run: Run):
 
 
 def test_better_equal_and_worse_epochs_are_counted_as_by_hand():
-    bleu, position, counts = find_metric("bleu", "it"), Position(), []
+    bleu, position, counts = find_metric("bleu", [LanguagePair("en", "it")]), Position(), []
     for score in (1.0, 3.0, 3.0, 2.0, 4.0, 0.0):
         position = position.after_epoch(score, bleu)
         counts.append(position.epochs_since_best(bleu))
     assert counts == [0, 0, 1, 2, 0, 1]
     assert (position.epoch, position.best_epoch, position.best_score) == (6, 5, 4.0)
-    assert position.epochs_since_best(find_metric("loss", "it")) == 0
-    position = position.after_epoch(9.0, find_metric("loss", "it"))
+    assert position.epochs_since_best(find_metric("loss", [LanguagePair("en", "it")])) == 0
+    position = position.after_epoch(9.0, find_metric("loss", [LanguagePair("en", "it")]))
     assert (position.best_epoch, position.best_score, position.best_metric) == (7, 9.0, "loss")

@@ -3,7 +3,6 @@
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,12 @@ from tests.helpers.runs import (
     last_state,
     validations,
 )
+from tests.helpers.states import make_state
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig, CorpusConfig, TokenizerConfig
+from translate_ddp.settings import CheckpointConfig, LanguagePair, TokenizerConfig
 from translate_ddp.training.checkpoint import load
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit, describe_languages
 from translate_ddp.training.run import find_start
@@ -270,20 +270,20 @@ def test_share_is_printed_at_the_start_of_a_run_only(child: Run, uninterrupted: 
 
 
 @pytest.mark.parametrize(
-    ("now", "message"),
+    ("before", "now", "message"),
     [
-        ({}, []),
-        ({"lang_src": "it", "lang_tgt": "en"}, ["trained for en-it, this run is for it-en."]),
-        ({"bidirectional": True}, ["for en-it, this run is for en-it in both directions."]),
+        (["en-it"], ["en-it"], []),
+        (["en-it", "en-de"], ["en-de"], []),
+        (["en-it"], ["it-en"], ["trained for en-it, this run is for it-en."]),
+        (["en-it"], ["en-it", "it-en"], ["for en-it, this run is for en-it it-en."]),
     ],
 )
-def test_other_languages_and_directions_than_those_of_the_file_are_named(
-    trained: Path, now: dict[str, Any], message: list[str]
+def test_directions_that_the_file_lacks_are_named(
+    before: list[str], now: list[str], message: list[str]
 ):
-    state = Translator.open(str(trained)).state
-    corpus = replace(CorpusConfig.of(state.run.config["corpus"]), **now)
-    state.run.config["corpus"]["of_another_version"] = 1
-    found = describe_languages(corpus, state)
+    state = make_state()
+    state.run.directions = [each.split("-") for each in before]
+    found = describe_languages([LanguagePair(*each.split("-")) for each in now], state)
     assert len(found) == len(message) and all(map(str.endswith, found, message))
 
 

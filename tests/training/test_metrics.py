@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import TorchEngine, length_limit
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig, ModelConfig, TokenizerConfig
+from translate_ddp.settings import CheckpointConfig, LanguagePair, ModelConfig, TokenizerConfig
 from translate_ddp.text import normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.metrics import (
@@ -58,7 +59,7 @@ def test_perfect_and_empty_predictions():
 
 
 def test_better_is_higher_or_lower_and_anything_is_better_than_nan():
-    bleu, loss = find_metric("bleu", "it"), find_metric("LOSS", "it")
+    bleu, loss = (find_metric(name, [LanguagePair("en", "it")]) for name in ("bleu", "LOSS"))
     assert (bleu.name, loss.name) == ("BLEU", "loss")
     assert bleu.is_better(2, 1) and not bleu.is_better(1, 2) and not bleu.is_better(1, 1)
     assert loss.is_better(1, 2) and not loss.is_better(2, 1) and not loss.is_better(1, 1)
@@ -67,7 +68,16 @@ def test_better_is_higher_or_lower_and_anything_is_better_than_nan():
 
 def test_unknown_metric_lists_the_known_ones():
     with pytest.raises(UserError, match="'f1' .* it: choose one of loss, BLEU, chrf, cer, wer"):
-        find_metric("f1", "it")
+        find_metric("f1", [LanguagePair("en", "it")])
+
+
+def test_a_metric_may_be_that_of_one_direction():
+    pairs = [LanguagePair("en", "th"), LanguagePair("en", "it")]
+    assert find_metric("en-IT/WER", pairs) == replace(find_metric("wer", pairs), name="en-it/wer")
+    assert not find_metric("en-th/cer", pairs).higher_is_better
+    for name in ("en-th/wer", "it-en/BLEU"):
+        with pytest.raises(UserError, match="th, it: choose one of .*, wer, or one of a direction"):
+            find_metric(name, pairs)
 
 
 PERFECT = {"BLEU": pytest.approx(100), "chrf": pytest.approx(100), "cer": 0, "wer": 0}
@@ -118,7 +128,7 @@ def test_japanese_and_korean_are_scored_by_character_without_their_extras(
 def test_language_without_blanks_has_no_word_error_rate():
     assert list(score_texts([""], ["a"], ["a"], "th")) == ["BLEU", "chrf", "cer"]
     with pytest.raises(UserError, match="'wer' .* th: choose one of loss, BLEU, chrf, cer"):
-        find_metric("wer", "th")
+        find_metric("wer", [LanguagePair("en", "th")])
     with pytest.raises(UserError, match="'wer' .* zh_CN: choose one of"):
         parse(["--best_metric", "wer", "--lang_tgt", "zh_CN"])
 
@@ -180,7 +190,9 @@ def validation() -> tuple[Transformer, ValidationSet]:
     model = Transformer(
         ModelConfig(d_model=16, num_heads=2, d_ff=32, dropout=0.5), len(tokenizer)
     ).train()
-    return model, ValidationSet(ParallelDataset(encoded, encoded), LINES, LINES, "en")
+    return model, ValidationSet(
+        ParallelDataset(encoded, encoded), LINES, LINES, {LanguagePair("it", "en"): len(LINES)}
+    )
 
 
 def test_scores_and_texts_equal_those_of_single_sentences(

@@ -18,7 +18,7 @@ from tests.helpers import processes
 from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import checkpoints, records, validations
 from translate_ddp.data.dataset import Lengths
-from translate_ddp.data.mix import Mix
+from translate_ddp.data.mix import Block, Mix
 from translate_ddp.run_record import RECORD_FILES, read_run
 from translate_ddp.runtime.fault_injection import VARIABLE
 from translate_ddp.settings import MixConfig, Stage
@@ -200,7 +200,7 @@ def test_steps_of_a_run_with_stages(
     trainer: Any = SimpleNamespace(
         position=SimpleNamespace(epoch=epoch, step_in_epoch=step_in_epoch, global_step=global_step),
         config=SimpleNamespace(num_epochs=3, max_steps=max_steps),
-        mix=Mix.of(MixConfig(stages=stages), [10, 8], num_epochs=3),
+        mix=Mix.of(MixConfig(stages=stages), [Block(0, 0, 10), Block(0, 1, 8)], num_epochs=3),
         sampler=SimpleNamespace(first_plans=lambda: iter([range(5), range(9)])),
     )
     assert count_steps(trainer) == expected

@@ -16,7 +16,7 @@ from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
 from tests.helpers.states import make_state
-from translate_ddp.data.mix import Mix
+from translate_ddp.data.mix import Block, Mix
 from translate_ddp.errors import UserError
 from translate_ddp.settings import AugmentConfig, CorpusConfig, MixConfig, ModelConfig
 from translate_ddp.training.identity import check_same_run, describe_changes, run_identity
@@ -36,7 +36,7 @@ def identity(world_size: int = 1, **changes: Any) -> RunIdentity:
     settings = Config().to_dict()
     for part, values in changes.items():
         settings[part] = settings[part] | values
-    return run_identity(settings, DATA, world_size, Mix.of(MixConfig(), [10], 1))
+    return run_identity(settings, DATA, world_size, Mix.of(MixConfig(), [Block(0, 0, 10)], 1))
 
 
 def state_of(saved: RunIdentity, step_in_epoch: int = 0) -> RunState:
@@ -60,7 +60,7 @@ def test_changed_validation_is_named():
     state.run.config["corpus"] = Config().to_dict()["corpus"]
     other: Any = SimpleNamespace(**(vars(DATA) | {"fingerprint": "other"}))
     config = Config(corpus=CorpusConfig(validation="30")).to_dict()
-    now = run_identity(config, other, 1, Mix.of(MixConfig(), [10], 1))
+    now = run_identity(config, other, 1, Mix.of(MixConfig(), [Block(0, 0, 10)], 1))
     with pytest.raises(UserError) as raised:
         check_same_run(state, now, config)
     assert "another run:\n  --validation: '' in the checkpoint, '30' now\n" in str(raised.value)

@@ -130,10 +130,13 @@ def test_epochs_are_those_of_the_stages(tmp_path: Path):
         ("stages", [{"epochs": 2, "weights": [1, 1]}]),
         ("tags", "<bt>"),
         ("tags", [["<bt>"], ""]),
+        ("directions", ["en-de"]),
+        ("directions", [["en", "de", "it"]]),
+        ("directions", [["en", ["de"]]]),
     ],
 )
 def test_other_forms_in_yaml_files_are_rejected(tmp_path: Path, name: str, value: object):
-    with pytest.raises(UserError, match="stages and tags must have this form:"):
+    with pytest.raises(UserError, match="stages, tags and directions must have this form:"):
         parse(write_settings(tmp_path, **{name: value}))
 
 

@@ -47,6 +47,7 @@ REASONS = (
     DUPLICATE := "duplicate",
     NEAR_DUPLICATE := "near duplicate",
     ALSO_IN_VALIDATION := "also in validation",
+    ALSO_IN_EXCLUDED := "also in --exclude",
 )
 
 SPLIT_SALT = b"translate_ddp"  # another salt gives another validation set

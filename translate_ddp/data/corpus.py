@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from translate_ddp.console import Progress, counted, print_line, printable
+from translate_ddp.console import Progress, print_line
+from translate_ddp.data.cleaned_corpus import (
+    KEPT_FILE,
+    VALIDATION_FILE,
+    CleanedCorpus,
+    Part,
+    Report,
+    rows_in,
+)
 from translate_ddp.data.cleaning import (
+    ALSO_IN_EXCLUDED,
     ALSO_IN_VALIDATION,
     DUPLICATE,
     EXAMPLES,
@@ -31,7 +39,6 @@ from translate_ddp.data.cleaning import (
 )
 from translate_ddp.data.languages import Direction, accepted_scripts, language_identifier
 from translate_ddp.data.pair_store import (
-    BATCH_PAIRS,
     SAMPLE_PAIRS,
     Pair,
     PairStore,
@@ -45,7 +52,6 @@ from translate_ddp.data.prepared_folder import (
     abandon,
     is_usable,
     publish,
-    read_summary,
     remove_abandoned,
 )
 from translate_ddp.data.rows import BY_POSITION, Rows
@@ -57,12 +63,12 @@ from translate_ddp.data.sources import (
     source_identity,
     validation_split,
 )
-from translate_ddp.errors import UserError
+from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import CleanLevel, CorpusConfig
+from translate_ddp.settings import CleanLevel, CorpusConfig, LanguagePair
 
-FORMAT = 6  # of the folder; raise it with every change of the pairs or of their order
+FORMAT = 7  # of the folder; raise it with every change of the pairs or of their order
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 VALIDATION_LIMIT = 100_000  # it is in memory as text, and is translated many times
@@ -70,8 +76,6 @@ TOO_MANY = (
     "Validation may have at most {:,} pairs, but {}. All of them are translated"
     " in each validation: pass --validation 2000, or a file of some thousand pairs."
 )
-KEPT_FILE, VALIDATION_FILE = "kept.npy", "validation.tsv"
-LINE_CHARACTERS = 100  # of a report
 MIN_PAIRS = 100  # fewer do not show that columns are swapped
 MIN_SHARE = 0.01  # of the pairs; single ones may look swapped by chance
 
@@ -80,94 +84,14 @@ class NoUsablePairs(UserError):
     """Every row of a source is dropped, or it is empty."""
 
 
-@dataclass
-class Report:
-    """What the cleaning of one source did."""
-
-    source: str
-    rows: int = 0  # read
-    kept: int = 0
-    dropped: dict[str, int] = field(default_factory=dict)  # rows by reason
-    examples: dict[str, list[Pair]] = field(default_factory=dict)  # dropped ones, by reason
-    notices: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, stored: dict[str, Any]) -> Report:
-        """The report in a summary."""
-        report = cls(**stored)
-        for pairs in report.examples.values():
-            pairs[:] = [(src, tgt) for src, tgt in pairs]  # JSON has lists
-        return report
-
-    def lines(self) -> list[str]:
-        """What was dropped and why, with an example of each reason; then the notices."""
-        size = f"{counted(self.rows, 'row')}, {counted(self.kept, 'pair')} kept"
-        lines = [f"{self.source}: {size}. Dropped:"] if self.dropped else []
-        for reason, rows in self.dropped.items():
-            shown = " | ".join(chain.from_iterable(self.examples.get(reason, [])[:1]))
-            lines.append(f"{rows:>12,}  {reason:<22}  {shown}"[:LINE_CHARACTERS].rstrip())
-        return list(map(printable, lines + self.notices))
-
-    def drop(self, reason: str, rows: int, examples: list[Pair]) -> None:
-        if rows:
-            self.dropped[reason] = self.dropped.get(reason, 0) + rows
-            shown = self.examples.setdefault(reason, [])
-            shown += examples[: EXAMPLES - len(shown)]
-
-
-class CleanedCorpus:
-    """A folder that `Cleaning` has completed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.signature = folder.name.rpartition("-")[2]  # of the sources, as they were read
-        summary = read_summary(folder)
-        # Of each dataset, then of validation if it has a source of its own.
-        self.reports = [Report.of(report) for report in summary["reports"]]
-        self._bounds: list[int] = summary["bounds"]
-        self._store = PairStore(folder)
-        self.is_train = np.load(folder / KEPT_FILE, mmap_mode="r", allow_pickle=False)
-
-    @property
-    def sizes(self) -> list[int]:
-        """The training pairs of each dataset. Datasets follow each other in the order of pairs."""
-        return [int(self.is_train[slice(*bounds)].sum()) for bounds in pairwise(self._bounds)]
-
-    @property
-    def hashes(self) -> np.ndarray:
-        """A hash of each pair, whether or not it is used for training."""
-        return self._store.records["pair"]
-
-    def batches(self, is_chosen: np.ndarray) -> Iterator[list[Pair]]:
-        """The marked pairs in order, in batches, some of which may be empty."""
-        return self._store.batches(is_chosen)
-
-    def batches_of_datasets(self, is_chosen: np.ndarray) -> Iterator[tuple[list[Pair], list[int]]]:
-        """The marked pairs in order and the numbers of their datasets, in batches.
-
-        Some batches may be empty.
-        """
-        starts = range(0, len(is_chosen), BATCH_PAIRS)
-        for start, pairs in zip(starts, self.batches(is_chosen), strict=True):
-            rows = start + np.flatnonzero(is_chosen[start : start + BATCH_PAIRS])
-            yield pairs, np.searchsorted(self._bounds[1:], rows, side="right").tolist()
-
-    def validation(self) -> list[Pair]:
-        return to_pairs((self.folder / VALIDATION_FILE).read_bytes())
-
-    @property
-    def dropped(self) -> dict[str, int]:
-        """The number of dropped rows of all sources by reason."""
-        return dict(sum((Counter(report.dropped) for report in self.reports), Counter[str]()))
-
-
 def clean_corpus(
     config: CorpusConfig, folder: Path, shown: bool, reported: bool = True
 ) -> CleanedCorpus:
     """The cleaned corpus below `folder`; it is read and stored, unless it exists intact.
 
-    Validation is the source `config.validation`, else the validation split of the first dataset,
-    else a part of the training pairs. No validation pair is in training. With `shown`, progress is
+    Validation is, for each direction, the source `config.validation`, else the validation split of
+    the first dataset, else a part of the training pairs. No validation pair is in training; with
+    several directions, no sentence of one, on either side. With `shown`, progress is
     printed, and with `reported`, what was dropped.
     Raises UserError if a source cannot be read, changes meanwhile or has no usable pair, or if the
     disk is full.
@@ -220,11 +144,20 @@ def corpus_signature(config: CorpusConfig) -> str:
     It covers path, size and time of files, and only name and revision of hub datasets.
     Raises UserError if a source does not exist, as `clean_corpus` does.
     """
-    parts = [FORMAT, config.languages, config.options, config.clean, config.validation]
-    parts += ["bidirectional"] if config.bidirectional else []
-    names = [*config.dataset, *([] if config.is_split else [config.validation])]
-    for name in filter(None, names):
-        parts += source_identity(name, config.languages, config.options)
+    directions = config.requested
+    parts = [FORMAT, directions, config.options, config.clean, config.validation]
+    parts += [config.bidirectional, len(config.exclude)]
+    given = [] if config.is_split or not config.validation else [config.validation]
+    for name in (*config.dataset, *given, *config.exclude):
+        missing: list[NoSuchPair] = []
+        for direction in directions:
+            try:
+                parts += source_identity(direction.fill(name), direction, config.options)
+            except NoSuchPair as error:
+                missing.append(error)
+        if len(missing) == len(directions):
+            raise missing[0]
+        parts += [len(missing)]
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
@@ -235,27 +168,31 @@ class Cleaning:
         self._config, self._folder, self._shown = config, folder, shown
         self._store = PairStore(folder)
         self._reports: list[Report] = []
+        self._parts: list[Part] = []
         self._bounds = [0]
         self._scripts: dict[int, str] = {}  # number in the records -> name
         self._is_train = np.empty(0, dtype=bool)
 
     def run(self) -> Summary:
-        config, given = self._config, None
-        for number, name in enumerate(config.dataset):
-            splits = find_splits(name, config.languages, config.options)
-            if number == 0 and "train" in splits and not config.validation:
-                given = validation_split(splits)
-            rows = choose_split(name, splits, "train")
-            batches = self._cleaned(rows, config.clean)
-            self._store.append((batch.lines, batch.records) for batch in batches)
-            self._bounds.append(len(self._store))
-            pairs = self._store.sample(*self._bounds[-2:])
-            self._reports[-1].notices += check_direction(config, rows, pairs)
+        config, given = self._config, self._read_parts()
+        self._check_parts()
         if config.validation and not config.is_split:
-            given = read_pairs(config.validation, config.languages, config.options)
+            for direction in self._directions:
+                name = direction.fill(config.validation)
+                given[direction] = read_pairs(name, direction, config.options)
         self._is_train = np.ones(len(self._store), dtype=bool)
         self._drop_bad_rows()
-        validation = self._hold_out() if given is None else self._separate(given)
+        self._drop_excluded()
+        held_out = [
+            self._separate(given[direction], direction)
+            if direction in given
+            else self._hold_out(direction)
+            for direction in self._directions
+        ]
+        self._drop_pairs_of([records for _, records in held_out], is_own=bool(given))
+        validation = [pairs for pairs, _ in held_out]
+        if sum(map(len, validation)) > VALIDATION_LIMIT:
+            raise UserError(TOO_MANY.format(VALIDATION_LIMIT, "the directions have more in all"))
         language_identifier.cache_clear()
         if not self._is_train.any():
             raise UserError(
@@ -265,15 +202,86 @@ class Cleaning:
         for report, bounds in zip(self._reports, pairwise(self._bounds), strict=False):
             report.kept = int(self._is_train[slice(*bounds)].sum())
         np.save(self._folder / KEPT_FILE, self._is_train)
-        (self._folder / VALIDATION_FILE).write_bytes(to_lines(validation))
+        (self._folder / VALIDATION_FILE).write_bytes(to_lines(chain.from_iterable(validation)))
         return {
             "reports": [asdict(report) for report in self._reports],
-            "bounds": self._bounds,  # of the datasets in the store
+            "parts": self._parts,
+            "bounds": self._bounds,  # of the parts in the store
+            "validation_sizes": list(map(len, validation)),
         }
 
-    def _cleaned(self, rows: Rows, level: CleanLevel) -> Iterator[CleanedRows]:
+    def _read_parts(self) -> dict[LanguagePair, Rows]:
+        """Store all datasets in all directions; the validation splits of the first datasets.
+
+        Raises NoSuchPair if a dataset is not found in any direction, or a language in no dataset.
+        """
+        config, given = self._config, dict[LanguagePair, Rows]()
+        missing: list[tuple[Part, NoSuchPair]] = []
+        for direction in config.requested:
+            for number, name in enumerate(config.dataset):
+                part = Part(direction, number)
+                try:
+                    splits = self._read(part, direction.fill(name))
+                except NoSuchPair as error:
+                    missing.append((part, error))
+                    continue
+                if number == 0 and "train" in splits and not config.validation:
+                    if split := validation_split(splits):
+                        given[direction] = split
+        found, datasets = set(self._directions), {part.dataset for part in self._parts}
+        languages = set(chain.from_iterable(found))
+        for (direction, dataset), error in missing:
+            is_needed = config.directions or not languages.issuperset(direction)
+            if dataset not in datasets or (direction not in found and is_needed):
+                raise error
+            self._reports[0].notices.append(f"No pairs of {direction}: {error}")
+        return given
+
+    def _read(self, part: Part, name: str) -> Mapping[str, Rows]:
+        """Store the pairs of a dataset in a direction; its splits. Raises NoSuchPair."""
+        config, before = self._config, len(self._reports)
+        splits = find_splits(name, part.direction, config.options)
+        rows = choose_split(name, splits, "train")
+        try:
+            batches = self._cleaned(rows, config.clean)
+            self._store.append((batch.lines, batch.records) for batch in batches)
+        except NoSuchPair:
+            del self._reports[before:]
+            raise
+        self._parts.append(part)
+        self._bounds.append(len(self._store))
+        pairs = self._store.sample(*self._bounds[-2:])
+        self._reports[-1].notices += check_direction(config, part.direction, rows, pairs)
+        return splits
+
+    def _check_parts(self) -> None:
+        """Raise UserError if two directions have the same pairs: only one can be right."""
+        if len(self._directions) == 1:
+            return
+        records = self._store.records["pair"]
+        found: dict[bytes, Part] = {}
+        for part, bounds in zip(self._parts, pairwise(self._bounds), strict=True):
+            digest = hashlib.blake2b(records[slice(*bounds)].tobytes()).digest()
+            first = found.setdefault(digest, part)
+            if first.direction != part.direction:
+                name = self._config.dataset[part.dataset]
+                raise UserError(
+                    f"{name} has the same pairs for {first.direction} and {part.direction}: name "
+                    "its columns by language, or write {src} or {tgt} in the name where that of "
+                    "each direction has its languages."
+                )
+
+    @property
+    def _directions(self) -> list[LanguagePair]:
+        return list(dict.fromkeys(part.direction for part in self._parts))
+
+    def _rows_in(self, direction: LanguagePair) -> np.ndarray:
+        """Marks of the pairs in a direction, in all rows."""
+        return rows_in(direction, self._parts, self._bounds)
+
+    def _cleaned(self, rows: Rows, level: CleanLevel, use: str = "") -> Iterator[CleanedRows]:
         """The cleaned batches of a source. Raises NoUsablePairs if it has none."""
-        report = Report(rows.name)
+        report = Report(rows.name, use=use)
         self._reports.append(report)
         label = f"Reading {rows.name}"
         with Progress(label, rows.size, shown=self._shown, scaled=True, leave=False) as progress:
@@ -299,13 +307,14 @@ class Cleaning:
             return
         records, is_strict = self._store.records, self._config.clean == "strict"
         if is_strict:
-            for side in range(2):
+            for direction, side in product(self._directions, range(2)):
+                is_kept = self._is_train & self._rows_in(direction)
                 numbers = records["scripts"][:, side]
-                values, counts = np.unique(numbers[self._is_train], return_counts=True)
+                values, counts = np.unique(numbers[is_kept], return_counts=True)
                 names = [self._scripts[number] for number in values.tolist()]
                 accepted = accepted_scripts(dict(zip(names, counts.tolist(), strict=True)))
                 others = [n for n, name in zip(values, names, strict=True) if name not in accepted]
-                self._drop(rows_with(numbers, np.array(others), self._is_train), WRONG_SCRIPT)
+                self._drop(rows_with(numbers, np.array(others), is_kept), WRONG_SCRIPT)
         for start, end in pairwise(self._bounds):
             part, is_train = records[start:end], self._is_train[start:end]
             self._drop(start + repeated(part["pair"], is_train), DUPLICATE)
@@ -313,29 +322,30 @@ class Cleaning:
                 has_key = is_train & (part["near"] != 0)
                 self._drop(start + repeated(part["near"], has_key), NEAR_DUPLICATE)
 
-    def _hold_out(self) -> list[Pair]:
+    def _hold_out(self, direction: LanguagePair) -> tuple[list[Pair], np.ndarray]:
         """Validation pairs, taken from training: those of the sources with the smallest hashes.
 
         2% of the pairs, at least 1 and at most 2,000, unless the settings have a number or share.
-        Their sources leave training. Raises UserError if there is only one source sentence, or if
-        the number is that of all pairs.
+        Returns them with their records. Raises UserError if there is only one source sentence, or
+        if the number is that of all pairs.
         """
-        pairs = int(self._is_train.sum())
+        is_kept = self._is_train & self._rows_in(direction)
+        pairs = int(is_kept.sum())
         wanted = self._config.validation_pairs(pairs)
         if wanted > VALIDATION_LIMIT:
             asked = f"--validation {self._config.validation} of {pairs:,} pairs"
             raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{asked} is {wanted:,}"))
         records = self._store.records
-        groups = held_out(records, self._is_train, wanted)
+        groups = held_out(records, is_kept, wanted) if pairs else []
         if not groups:
             raise UserError(
-                f"{self._config.name} has only one source sentence, which cannot be "
+                f"{self._config.name} has only one source sentence of {direction}, which cannot be "
                 "split into training and validation: pass --validation."
             )
         if self._config.validation and wanted >= pairs:
             raise UserError(
                 f"--validation {self._config.validation} would leave nothing to train on: there are"
-                f" {pairs:,} pairs."
+                f" {pairs:,} pairs of {direction}."
             )
         rows = np.concatenate(groups)
         texts = self._store.pairs(rows.tolist())
@@ -346,17 +356,13 @@ class Cleaning:
         chosen = dict(islice(chosen.items(), wanted))
         held_out_rows = list(chosen.values())
         self._is_train[held_out_rows] = False  # not dropped
-        self._drop_pairs_of(records[held_out_rows], "source")
-        return list(chosen)
+        return list(chosen), records[held_out_rows]
 
-    def _separate(self, given: Rows) -> list[Pair]:
-        """The different pairs of the validation source, which leave training.
-
-        Unless nothing is cleaned, all other translations of their sources do, too.
-        """
+    def _separate(self, given: Rows, direction: LanguagePair) -> tuple[list[Pair], np.ndarray]:
+        """The different pairs of a validation source, and the records of all its pairs."""
         pairs: dict[Pair, None] = {}  # an ordered set
         records: list[np.ndarray] = []
-        for batch in self._cleaned(given, "none"):
+        for batch in self._cleaned(given, "none", "validation"):
             pairs |= dict.fromkeys(to_pairs(batch.lines))
             records.append(batch.records)
             if len(pairs) > VALIDATION_LIMIT:
@@ -364,24 +370,48 @@ class Cleaning:
         report = self._reports[-1]
         report.drop(REPEATED, report.kept - len(pairs), [])
         report.kept = len(pairs)
-        report.notices += check_direction(self._config, given, pairs)
-        column = "pair" if self._config.clean == "none" else "source"
-        self._drop_pairs_of(np.concatenate(records), column)
-        return list(pairs)
+        report.notices += check_direction(self._config, direction, given, pairs)
+        return list(pairs), np.concatenate(records)
 
-    def _drop_pairs_of(self, held_out: np.ndarray, column: str) -> None:
-        """Drop the pairs that have the same hash in a column as the records of validation.
+    def _drop_excluded(self) -> None:
+        """Drop the pairs with a sentence of an excluded source on either side.
 
-        With both directions, also the pairs with a sentence of validation on either side: in the
-        other direction, the references of validation are sources.
+        Raises NoSuchPair if one of the sources is not found in any direction.
         """
-        wanted = [(column, held_out[column])]
-        if self._config.bidirectional:
-            sentences = np.concatenate([held_out["source"], held_out["target"]])
-            wanted += [("source", sentences), ("target", sentences)]
-        for name, hashes in wanted:
-            rows = rows_with(self._store.records[name], hashes, self._is_train)
-            self._drop(rows, ALSO_IN_VALIDATION)
+        config = self._config
+        for name in config.exclude:
+            records, missing = [], None
+            for direction in config.requested:
+                try:
+                    rows = read_pairs(direction.fill(name), direction, config.options)
+                    batches = self._cleaned(rows, "none", "excluded")
+                    records += [batch.records for batch in batches]
+                except NoSuchPair as error:
+                    missing = error
+            if missing and not records:
+                raise missing
+            self._drop_sentences(records, ALSO_IN_EXCLUDED)
+
+    def _drop_pairs_of(self, held_out: list[np.ndarray], is_own: bool) -> None:
+        """Drop the pairs of validation, given its records by direction.
+
+        With one direction, all translations of its sources; if nothing is cleaned and validation is
+        a source of its own (`is_own`), only the same pairs. With several, all pairs with one of its
+        sentences on either side: in another direction, it is a source or a target.
+        """
+        if self._config.has_several:
+            return self._drop_sentences(held_out, ALSO_IN_VALIDATION)
+        (records,) = held_out
+        column = "pair" if is_own and self._config.clean == "none" else "source"
+        rows = rows_with(self._store.records[column], records[column], self._is_train)
+        return self._drop(rows, ALSO_IN_VALIDATION)
+
+    def _drop_sentences(self, records: list[np.ndarray], reason: str) -> None:
+        """Drop the pairs with a sentence of these records on either side."""
+        sides = [each[side] for each in records for side in ("source", "target")]
+        for side in ("source", "target"):
+            rows = rows_with(self._store.records[side], np.concatenate(sides), self._is_train)
+            self._drop(rows, reason)
 
     def _drop(self, rows: np.ndarray, reason: str) -> None:
         """Take these rows, in ascending order, out of training, if they are in it."""
@@ -394,7 +424,9 @@ class Cleaning:
                 report.drop(reason, len(found), list(map(shortened, examples)))
 
 
-def check_direction(config: CorpusConfig, rows: Rows, sample: Iterable[Pair]) -> list[str]:
+def check_direction(
+    config: CorpusConfig, languages: LanguagePair, rows: Rows, sample: Iterable[Pair]
+) -> list[str]:
     """A notice if the sides of these pairs of a source seem swapped or, without names, may be.
 
     Raises UserError if only their order tells which is the source, and it is wrong in most of 100
@@ -406,7 +438,7 @@ def check_direction(config: CorpusConfig, rows: Rows, sample: Iterable[Pair]) ->
         return []
     if len(pairs) < MIN_PAIRS and not is_by_position:
         return []
-    (src, tgt), direction = config.languages, Direction(config.languages)
+    (src, tgt), direction = languages, Direction(languages)
     found = Counter(map(direction, pairs))
     swapped = (
         f"{rows.name}: {found[-1]:,} of {len(pairs):,} sampled pairs have {tgt} as source and {src}"

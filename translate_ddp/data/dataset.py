@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from translate_ddp.console import print_line
-from translate_ddp.data.mix import hashes
+from translate_ddp.data.mix import Block, hashes
 from translate_ddp.data.prepared_folder import SUMMARY_FILE, Unusable, read_summary, verify
 from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
+from translate_ddp.settings import LanguagePair, languages_of
 
 MIN_LONGEST = 20  # tokens; shorter parts of sentences are no clauses
+COUNTS_FILE = "counts.npy"  # of tokens by language
 SALT = 0x766172  # keeps the draws apart from those of other modules
 
 
@@ -151,11 +153,18 @@ class PreparedData:
     dropped: dict[str, int]  # reason -> rows
     fingerprint: str  # sha256 of the tokenizer and of all token ids for training in order
     validation_fingerprint: str  # sha256 of the ids for validation
-    sizes: Sequence[int]  # training rows of each dataset, which follow each other
+    blocks: Sequence[Block]  # of the training rows, which follow each other
+    directions: Sequence[LanguagePair]
+    validation_sizes: Sequence[int]  # rows of each direction, which follow each other
     folder: Path = Path()
     abbreviations: dict[str, list[str]] = field(default_factory=dict)  # language -> learnt ones
     variants: ParallelDataset | None = None  # those of one training pair are adjacent
+    token_counts: np.ndarray | None = None  # [L, V] of `languages`; None: the model has no tags
     variants_fingerprint: str = ""  # sha256 of their token ids
+
+    @property
+    def languages(self) -> list[str]:
+        return languages_of(self.directions)
 
     @property
     def longest_source(self) -> int:
@@ -167,9 +176,10 @@ class PreparedData:
         return max(MIN_LONGEST, int(usual))
 
 
-def load_prepared(prepared: Path) -> PreparedData:
+def load_prepared(prepared: Path, earlier: LanguagePair | None = None) -> PreparedData:
     """Map a prepared folder into memory, without a check of its bytes (`is_usable`).
 
+    `earlier` is the direction of the validation pairs in folders of versions that knew only one.
     Raises UserError if its tokenizer cannot be used.
     """
     summary = read_summary(prepared)
@@ -177,7 +187,7 @@ def load_prepared(prepared: Path) -> PreparedData:
     def lines(side: str) -> list[str]:
         return (prepared / f"validation.{side}.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
-    variants_fingerprint = summary.get("variants_fingerprint", "")
+    variants_fingerprint, counts = summary.get("variants_fingerprint", ""), prepared / COUNTS_FILE
     return PreparedData(
         train=ParallelDataset.open(prepared / "train"),
         validation=ParallelDataset.open(prepared / "validation"),
@@ -188,15 +198,26 @@ def load_prepared(prepared: Path) -> PreparedData:
         fingerprint=summary["fingerprint"],
         validation_fingerprint=summary["validation_fingerprint"],
         folder=prepared,
-        sizes=summary["sizes"],
+        blocks=[
+            Block(*numbers, size=size)
+            for numbers, size in zip(summary.get("blocks", []), summary["sizes"], strict=False)
+        ],
+        directions=[LanguagePair(*pair) for pair in summary.get("directions", [earlier])],
+        validation_sizes=summary.get("validation_sizes", [len(lines("src"))]),
         abbreviations=summary.get("learnt", {}),
         variants=ParallelDataset.open(prepared / "variants") if variants_fingerprint else None,
         variants_fingerprint=variants_fingerprint,
+        token_counts=np.load(counts, allow_pickle=False) if counts.exists() else None,
     )
 
 
-def find_prepared(folder: Path, training: str, validation: str) -> PreparedData | None:
-    """The intact corpus below `folder` whose fingerprints start so, or None."""
+def find_prepared(
+    folder: Path, training: str, validation: str, first: LanguagePair
+) -> PreparedData | None:
+    """The intact corpus below `folder` whose fingerprints start so, or None.
+
+    `first` is the first direction of the run.
+    """
     for file in sorted(folder.glob(f"[!.]*/{SUMMARY_FILE}")):
         try:
             summary = read_summary(file.parent)
@@ -207,7 +228,7 @@ def find_prepared(folder: Path, training: str, validation: str) -> PreparedData 
             continue
         try:
             verify(file.parent)
-            return load_prepared(file.parent)
+            return load_prepared(file.parent, first)
         except Unusable as problem:
             print_line(f"{file.parent} is not used: it is damaged ({problem}).", sys.stderr)
     return None

@@ -23,7 +23,7 @@ from translate_ddp.data.rows import (
     join_rows,
     list_names,
 )
-from translate_ddp.errors import UserError
+from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.settings import SourceOptions
 
@@ -180,7 +180,7 @@ def _repository_part(place: str, languages: Languages, **settings: Any) -> dict[
             return {"data_dir": pair}
     held = configs if len(configs) > 1 else subfolders
     if len(held) > 1:
-        raise UserError(f"{place} has no pair {'-'.join(languages)}; it has {list_names(held)}.")
+        raise NoSuchPair(f"{place} has no pair {'-'.join(languages)}; it has {list_names(held)}.")
     return {"name": configs[0]}
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import langcodes
+from langcodes.registry_parser import parse_registry
 
 from translate_ddp.text import OTHER_CODES, base_language
 
@@ -122,7 +123,15 @@ def is_language(text: str) -> bool:
 
 def language_name(code: str) -> str:
     """The English name of a language without its region, or its code if the name is not known."""
-    return NAMES.get(base_language(code), code)
+    base = base_language(code)
+    return NAMES.get(base) or registered_names().get(base, code)
+
+
+@cache
+def registered_names() -> dict[str, str]:
+    """The names of languages in IANA's registry, which is a part of langcodes; takes 0.2 s."""
+    rows = (row for row in parse_registry() if row["Type"] == "language")
+    return {row["Subtag"]: row["Description"][0].partition(" (")[0] for row in rows}
 
 
 @cache

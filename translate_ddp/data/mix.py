@@ -6,9 +6,11 @@ The random numbers are hashes of integers, which other modules use, too.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.settings import MixConfig, Stage
 
 SALT = 0x6D6978  # keeps the draws apart from those of other modules
-
+MAX_FACTOR = 20.0  # a small direction repeated more often is learned by heart
 
 Key = int | np.ndarray
 
@@ -41,23 +43,52 @@ def uniform(*keys: Key) -> np.ndarray:
     return (hashes(*keys) >> np.uint64(11)) * 2.0**-53
 
 
+class Block(NamedTuple):
+    """The training pairs of one dataset in one direction."""
+
+    direction: int
+    dataset: int
+    size: int
+
+
 @dataclass(frozen=True)
 class Mix:
-    """The training pairs of each dataset, which follow each other, and the stages of a run."""
+    """The training pairs of each block, which follow each other, and the stages of a run.
+
+    A block has the pairs of one dataset in one direction.
+    """
 
     sizes: tuple[int, ...]
     stages: tuple[Stage, ...]  # at least one; the last has all further epochs, too
 
     @classmethod
-    def of(cls, config: MixConfig, sizes: Sequence[int], num_epochs: int) -> Mix:
-        """The mix of a run. Both directions of a dataset, if it has two, have its weight.
+    def of(
+        cls,
+        config: MixConfig,
+        blocks: Sequence[Block],
+        num_epochs: int,
+        temperature: float = 1.0,
+    ) -> Mix:
+        """The mix of a run. A block has its dataset's weight times its direction's factor.
 
         Raises UserError if an epoch would have no pairs.
         """
+        totals: Counter[int] = Counter()
+        for block in blocks:
+            totals[block.direction] += block.size
+        factors = temperature_factors(list(totals.values()), temperature)
+        factor = dict(zip(totals, factors, strict=True))
+
+        def weights_of(given: Sequence[float]) -> tuple[float, ...]:
+            of_dataset = [given[block.dataset] if given else 1.0 for block in blocks]
+            pairs = zip(of_dataset, blocks, strict=True)
+            return tuple(weight * factor[block.direction] for weight, block in pairs)
+
         stages = config.stages or (Stage(num_epochs, config.dataset_weight),)
+        sizes = [block.size for block in blocks]
         found = cls(
             tuple(sizes),
-            tuple(Stage(each.epochs, _weights(each.dataset_weight, sizes)) for each in stages),
+            tuple(Stage(each.epochs, weights_of(each.dataset_weight)) for each in stages),
         )
         for stage in found.stages:
             if not sum(found._counts(stage)):
@@ -83,7 +114,7 @@ class Mix:
         return self.stages[number - 1]
 
     def counts(self, epoch: int) -> list[int]:
-        """The number of drawn pairs of each dataset in an epoch: round(weight * size)."""
+        """The number of drawn pairs of each block in an epoch: round(weight * size)."""
         return self._counts(self.stage(epoch))
 
     def _counts(self, stage: Stage) -> list[int]:
@@ -97,7 +128,7 @@ class Mix:
     def draw(self, seed: int, epoch: int) -> np.ndarray:
         """The rows of an epoch, ascending, some of them several times.
 
-        Of a dataset with the weight 2.5, each row is drawn twice, and the half of them with the
+        Of a block with the weight 2.5, each row is drawn twice, and the half of them with the
         smallest hashes a third time. The order of equal hashes is that of the rows.
         """
         firsts = [0, *accumulate(self.sizes[:-1])]
@@ -145,9 +176,27 @@ class Mix:
         return ", ".join(f"{weight:g} x {size:,} pairs" for weight, size in pairs)
 
 
-def _weights(given: Sequence[float], sizes: Sequence[int]) -> tuple[float, ...]:
-    """A weight for each size; the datasets, if trained in both directions, come twice."""
-    return tuple(given) * (len(sizes) // len(given)) if given else (1.0,) * len(sizes)
+def temperature_factors(sizes: Sequence[int] | np.ndarray, temperature: float) -> list[float]:
+    """How often the pairs of each direction are drawn, so that none is more than `MAX_FACTOR`.
+
+    Directions then have pairs in proportion to size ** (1 / temperature), and as many in all as
+    before (Arivazhagan et al. 2019, section 4.2).
+    """
+    counts = np.asarray(sizes, dtype=np.float64)
+    factors = np.ones(len(counts))
+    if temperature == 1 or len(set(counts.tolist())) == 1:  # exact
+        return factors.tolist()
+    is_free = counts > 0
+    while is_free.any():  # what capped directions leave goes to the others
+        shares = counts ** (1 / temperature) * is_free
+        left = counts.sum() - MAX_FACTOR * counts[~is_free].sum()
+        factors = np.where(
+            is_free, left * shares / shares.sum() / np.maximum(counts, 1), MAX_FACTOR
+        )
+        if not (over := is_free & (factors > MAX_FACTOR)).any():
+            break
+        is_free &= ~over
+    return factors.tolist()
 
 
 def _repeats(first: int, size: int, count: int, seed: int, epoch: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from translate_ddp.data.dataset import Lengths, TrainingPairs
-from translate_ddp.data.mix import Mix
+from translate_ddp.data.mix import Block, Mix
 from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.settings import BatchConfig, MixConfig
 
@@ -193,7 +193,7 @@ class StepSampler:
     ) -> None:
         """`mix` has the rows of each epoch; without it, every row is drawn once."""
         self.pairs, self.config = pairs, config
-        self.mix = mix or Mix.of(MixConfig(), [len(pairs)], num_epochs=1)
+        self.mix = mix or Mix.of(MixConfig(), [Block(0, 0, len(pairs))], num_epochs=1)
         self.rank, self.world_size = rank, world_size
         self._planned: dict[int, Future[Plan]] = {}  # by epoch: the next one
         self.epoch, self.first_step = 0, 0

@@ -7,7 +7,7 @@ later starts find it.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -19,21 +19,31 @@ import numpy as np
 
 from translate_ddp.console import Progress, counted, print_line, size
 from translate_ddp.data.augmentation import Merges, count_variants, flatten, perturb_some
-from translate_ddp.data.corpus import CleanedCorpus, clean_corpus, corpus_signature, delete_cleaned
-from translate_ddp.data.dataset import ParallelDataset, Ragged
-from translate_ddp.data.pair_store import BATCH_PAIRS, Pair
+from translate_ddp.data.corpus import (
+    CleanedCorpus,
+    clean_corpus,
+    corpus_signature,
+    delete_cleaned,
+)
+from translate_ddp.data.dataset import COUNTS_FILE, ParallelDataset, Ragged
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish
-from translate_ddp.data.selection import parts, smallest
-from translate_ddp.data.sentences import learn_abbreviations
-from translate_ddp.data.tokenizer import MAX_LINES, Tokenizer, Word, build_tokenizer, loss_of
+from translate_ddp.data.selection import parts
+from translate_ddp.data.tagged_corpus import TaggedCorpus, TaggedPairs
+from translate_ddp.data.tokenizer import (
+    NO_TAGS,
+    Tags,
+    Tokenizer,
+    Word,
+    build_tokenizer,
+    loss_of,
+)
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
-from translate_ddp.text import base_language, direction_tag, prefix_of
 
-FORMAT = 8  # of the prepared folder; raise it with every change, and corpora are prepared again
+FORMAT = 9  # of the prepared folder; raise it with every change, and corpora are prepared again
 VARIANTS_FORMAT = 1  # of the variants; raise it with every change, and they are prepared again
 SIDES = ("src", "tgt")
 VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
@@ -49,6 +59,7 @@ def prepare(
     folder: Path,
     augment: AugmentConfig = NO_AUGMENTATION,
     shown: bool = True,
+    tags: Tags = NO_TAGS,
 ) -> Path:
     """The prepared folder below `folder`: read, tokenized and stored, unless it exists intact.
 
@@ -59,14 +70,14 @@ def prepare(
     """
 
     def path(signature: str) -> Path:
-        return folder / _folder_name(signature, corpus, tokenizer, seq_len, augment)
+        return folder / _folder_name(signature, corpus, tokenizer, seq_len, augment, tags)
 
     prepared = path(corpus_signature(corpus))
     if not is_usable(prepared):
         cleaned = clean_corpus(corpus, folder, shown)
 
         def write(partial: Path) -> tuple[Path, Summary]:
-            summary = _write(partial, cleaned, corpus, tokenizer, seq_len, augment, shown)
+            summary = _write(partial, cleaned, corpus, tokenizer, seq_len, augment, shown, tags)
             # The name covers the tokenizer file, which may have been written just now, and the
             # sources as they were read: they may have changed since.
             return path(cleaned.signature), summary
@@ -82,18 +93,19 @@ def _folder_name(
     tokenizer: TokenizerConfig,
     seq_len: int,
     augment: AugmentConfig,
+    tags: Tags,
 ) -> str:
     """The languages and a hash of all inputs of a preparation."""
-    file = tokenizer.file(corpus.language_pair)
+    file = tokenizer.file(corpus.languages_name)
     try:
         # The preparation writes a file that does not exist.
         tokenizer_bytes = file.read_bytes() if file and file.exists() else b""
     except OSError as error:
         raise UserError(f"--tokenizer_file {file} cannot be read: {error.strerror}.") from error
-    inputs = [FORMAT, signature, asdict(corpus), asdict(tokenizer), seq_len]
+    inputs = [FORMAT, signature, asdict(corpus), asdict(tokenizer), seq_len, asdict(tags)]
     inputs += [] if augment == NO_AUGMENTATION else [VARIANTS_FORMAT, asdict(augment)]
     digest = hashlib.sha256(json.dumps(inputs).encode() + tokenizer_bytes)
-    return f"{corpus.language_pair}-{digest.hexdigest()[:12]}"
+    return f"{corpus.languages_name}-{digest.hexdigest()[:12]}"
 
 
 def _write(
@@ -104,23 +116,26 @@ def _write(
     seq_len: int,
     augment: AugmentConfig,
     shown: bool,
+    tags: Tags,
 ) -> Summary:
     """Fill the folder; returns the summary, without digests."""
     fault_point("tokenizing")
     tagged = TaggedCorpus(corpus, config)
-    chosen = smallest(corpus.hashes, corpus.is_train, MAX_LINES)  # more would take longer to read
+    chosen = tagged.sample()
     lines = tagged.lines(chosen, augment.perturb)
-    tokenizer = build_tokenizer(lines, tokenizer_config, config.language_pair)
+    tokenizer = build_tokenizer(lines, tokenizer_config, config.languages_name)
     (folder / "tokenizer.json").write_text(tokenizer.text, encoding="utf-8")
+    tagged.tags = [tags.ids(tokenizer, target) for _, target in tagged.directions]
     validation, num_pairs = corpus.validation(), sum(tagged.sizes)
     checked = validation[:CHECKED_PAIRS] if tokenizer_config.tokenizer_file and shown else []
     if loss := loss_of(tokenizer, list(chain.from_iterable(checked))):
         print_line(loss)
     num_variants = 0 if augment == NO_AUGMENTATION else count_variants(num_pairs)
     encoder = Encoder(tokenizer.text, seq_len, augment, num_variants)
+    num_validation = sum(tagged.validation_sizes)
     splits = {
         "train": (encoder, tagged.training(), num_pairs),
-        "validation": (replace(encoder, num_variants=0), tagged.validation(), len(validation)),
+        "validation": (replace(encoder, num_variants=0), tagged.validation(), num_validation),
     }
     dropped, fits = Counter(corpus.dropped), dict[str, np.ndarray]()
     for split, (encoder, batches, count) in splits.items():
@@ -131,22 +146,34 @@ def _write(
             )
         if over := count - int(fits[split].sum()):
             dropped[f"over {seq_len} tokens"] += over
-    for side, name in enumerate(SIDES):
-        texts = compress((pair[side] for pair in validation), fits["validation"].tolist())
+    pairs = chain.from_iterable(batch.pairs for batch in tagged.validation())
+    kept = compress(pairs, fits["validation"].tolist())
+    for side, texts in zip(SIDES, zip(*kept, strict=True), strict=True):
         lines = "".join(f"{text}\n" for text in texts)
-        (folder / f"validation.{name}.txt").write_text(lines, encoding="utf-8")
-    learnt: dict[str, list[str]] = {}
-    for side, language in enumerate(config.languages[: 1 + config.bidirectional]):
-        texts = (pair[side] for pairs in corpus.batches(chosen) for pair in pairs)
-        learnt[base_language(language)] = learn_abbreviations(texts)
-    ends = np.cumsum(tagged.sizes)[:-1]
+        (folder / f"validation.{side}.txt").write_text(lines, encoding="utf-8")
+    sizes, validation_sizes = (
+        [int(part.sum()) for part in np.split(fits[split], np.cumsum(counts)[:-1])]
+        for split, counts in (("train", tagged.sizes), ("validation", tagged.validation_sizes))
+    )
+    for direction, fitting in zip(tagged.directions, validation_sizes, strict=True):
+        if not fitting:
+            raise UserError(
+                f"No validation pair of {direction} fits --seq_len {seq_len}: raise it."
+            )
+    if tags.extra:
+        counts_LV = tagged.count_tokens(folder / "train", sizes, len(tokenizer))
+        np.save(folder / COUNTS_FILE, counts_LV)
+    stored = sum(validation_sizes[: len(corpus.directions)])  # without reverse directions
     summary: Summary = {
-        "learnt": learnt,
+        "learnt": tagged.learn_abbreviations(chosen),
         "dropped": dict(dropped),
         "reports": [asdict(report) for report in corpus.reports],
-        "sizes": [int(part.sum()) for part in np.split(fits["train"], ends)],
+        "directions": tagged.directions,
+        "blocks": tagged.blocks,
+        "sizes": sizes,
+        "validation_sizes": validation_sizes,
         "fingerprint": _fingerprint(folder / "train", tokenizer.text),
-        "validation_fingerprint": _fingerprint(folder / "validation"),
+        "validation_fingerprint": _fingerprint(folder / "validation", rows=stored),
     }
     if num_variants:
         summary["variants_fingerprint"] = _fingerprint(folder / VARIANTS)
@@ -157,92 +184,16 @@ def _write(
     return summary
 
 
-def _fingerprint(stem: Path, text: str = "") -> str:
-    """sha256 of the text and of both sides of the pairs."""
+def _fingerprint(stem: Path, text: str = "", rows: int | None = None) -> str:
+    """sha256 of the text and of both sides of the first `rows` pairs, or of all."""
     digest = hashlib.sha256(text.encode())
     pairs = ParallelDataset.open(stem)
     for side in (pairs.source, pairs.target):
-        for array in (side.offsets, side.tokens):
+        offsets = side.offsets[: None if rows is None else rows + 1]
+        for array in (offsets, side.tokens[: offsets[-1]]):
             for part in parts(len(array)):
                 digest.update(np.ascontiguousarray(array[part]).data)
     return digest.hexdigest()
-
-
-@dataclass(frozen=True)
-class TaggedPairs:
-    """A batch of pairs that follow each other in the corpus, in one direction."""
-
-    pairs: list[Pair]
-    prefixes: list[str]  # the tags before the sources, which are part of them; '' for none
-    language: str  # of the sources
-    first_row: int  # in the corpus
-
-
-class TaggedCorpus:
-    """The pairs of a cleaned corpus in all directions, with tags before their sources.
-
-    Training has all datasets in the first direction, then all of them swapped in the second. Tags
-    mark a synthetic dataset (Caswell et al. 2019) or, as in OPUS-MT, the language to translate to.
-    """
-
-    def __init__(self, corpus: CleanedCorpus, config: CorpusConfig) -> None:
-        self._corpus, self._languages = corpus, config.languages
-        tags = config.tags or ("",) * len(config.dataset)
-        targets = [config.lang_tgt, config.lang_src][: 1 + config.bidirectional]
-        directions = [direction_tag(target, config.bidirectional) for target in targets]
-        self._prefixes = [[prefix_of(direction, tag) for tag in tags] for direction in directions]
-        self._validation_prefix = prefix_of(directions[0])
-
-    @property
-    def sizes(self) -> list[int]:
-        """The training pairs of each dataset, then of each swapped one."""
-        return self._corpus.sizes * len(self._prefixes)
-
-    def training(self) -> Iterator[TaggedPairs]:
-        """The training pairs in batches, some of which may be empty."""
-        first_row = 0
-        for direction in range(len(self._prefixes)):
-            for batch in self.pairs(self._corpus.is_train, direction, first_row):
-                yield batch
-                first_row += len(batch.pairs)
-
-    def pairs(
-        self, is_chosen: np.ndarray, direction: int = 0, first_row: int = 0
-    ) -> Iterator[TaggedPairs]:
-        """The marked pairs in one direction, in batches, some of which may be empty."""
-        for pairs, datasets in self._corpus.batches_of_datasets(is_chosen):
-            prefixes = [self._prefixes[direction][number] for number in datasets]
-            tagged = [
-                (prefix + pair[direction], pair[1 - direction])
-                for prefix, pair in zip(prefixes, pairs, strict=True)
-            ]
-            yield TaggedPairs(tagged, prefixes, self._languages[direction], first_row)
-            first_row += len(pairs)
-
-    def validation(self) -> Iterator[TaggedPairs]:
-        """The validation pairs, in the first direction. No dataset's tag is before them."""
-        prefix = self._validation_prefix
-        tagged = [(prefix + source, target) for source, target in self._corpus.validation()]
-        for start in range(0, len(tagged), BATCH_PAIRS):
-            pairs = tagged[start : start + BATCH_PAIRS]
-            yield TaggedPairs(pairs, [prefix] * len(pairs), self._languages[0], 0)
-
-    def lines(self, is_chosen: np.ndarray, perturb: bool) -> Iterator[str]:
-        """Both sides of the marked pairs, on which a tokenizer is trained.
-
-        With `perturb`, sources are perturbed as in training.
-        """
-        for pairs, datasets in self._corpus.batches_of_datasets(is_chosen):
-            for side, language in enumerate(self._languages):
-                texts = [pair[side] for pair in pairs]
-                if side < len(self._prefixes):  # the sources of a direction
-                    changed = perturb_some(texts, language) if perturb else {}
-                    prefixes = self._prefixes[side]
-                    texts = [
-                        prefixes[dataset] + changed.get(place, text)
-                        for place, (dataset, text) in enumerate(zip(datasets, texts, strict=True))
-                    ]
-                yield from texts
 
 
 @dataclass(frozen=True)
@@ -279,15 +230,20 @@ class Encoder:
         pairs = [pair if fit else ("", "") for pair, fit in zip(batch.pairs, is_short, strict=True)]
         sources = [source for source, _ in pairs]
         plain = [self._words(sources), self._words([target for _, target in pairs])]
-        encoded = ParallelDataset(*map(Ragged.of, map(flatten, plain)))
-        longest = np.maximum(encoded.source.lengths, encoded.target.lengths)
-        fits = (longest < self.seq_len) & np.array(is_short, dtype=bool)  # without end marker
+        encoded = self._with_tag([flatten(side) for side in plain], batch.tag)
+        longest = np.maximum(encoded.source.lengths, encoded.target.lengths)  # without end marker
+        fits = (longest < self.seq_len) & np.array(is_short, dtype=bool)
         kept, variants = np.flatnonzero(fits), None
         if self.num_variants:
             forms = [self._variant(n, batch, sources, plain) for n in range(self.num_variants)]
-            sides = ([form[side][row] for row in kept for form in forms] for side in range(2))
-            variants = ParallelDataset(*map(Ragged.of, sides))
+            sides = [[form[side][row] for row in kept for form in forms] for side in range(2)]
+            variants = self._with_tag(sides, batch.tag)
         return Encoded(encoded.take(kept), variants, fits)
+
+    def _with_tag(self, sides: list[list[list[int]]], tag: tuple[int, ...]) -> ParallelDataset:
+        """The ids of both sides, with the tag before the sources."""
+        sources, targets = sides
+        return ParallelDataset(Ragged.of([*tag, *ids] for ids in sources), Ragged.of(targets))
 
     def _words(self, texts: Sequence[str]) -> list[list[Word]]:
         """The token ids of each text, for BPE-dropout by words, otherwise in one piece."""
@@ -302,7 +258,7 @@ class Encoder:
         sources: Sequence[str],
         plain: Sequence[list[list[Word]]],
     ) -> list[list[list[int]]]:
-        """The token ids of both sides of the pairs in the variant of this number.
+        """The token ids of both sides of the pairs in the variant of this number, without tag.
 
         A sentence whose variant would have `seq_len` tokens or more, end marker included, is plain.
         """
@@ -317,9 +273,10 @@ class Encoder:
         if self._merges is not None:
             for side, rows in enumerate(sides):
                 sides[side] = self._merges.segment(rows, number, side, batch.first_row)
+        limit = self.seq_len - len(batch.tag)
         return [
             [
-                ids if 0 < len(ids) < self.seq_len else unchanged
+                ids if 0 < len(ids) < limit else unchanged
                 for ids, unchanged in zip(flatten(rows), flatten(before), strict=True)
             ]
             for rows, before in zip(sides, plain, strict=True)

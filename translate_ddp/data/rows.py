@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from translate_ddp.data.languages import column_names, is_language
-from translate_ddp.errors import UserError, first_line
+from translate_ddp.errors import NoSuchPair, UserError, first_line
 
 if TYPE_CHECKING:  # settings import tyro, which worker processes do not need
     from translate_ddp.settings import Quoting, SourceOptions
@@ -148,10 +148,10 @@ class Wanted:
         return is_wanted or len(named) == len(cells) > 1
 
     def require(self, available: Sequence[str], source: str | Path) -> list[str]:
-        """The names of the columns. Raises UserError if one is missing."""
+        """The names of the columns. Raises NoSuchPair if one is missing."""
         if (names := self.find(available)) is not None:
             return names
-        raise UserError(
+        raise NoSuchPair(
             f"{source} has no {self.described}, but {list_names(available)}. {self.advice}"
         )
 

@@ -44,7 +44,7 @@ from translate_ddp.data.rows import (
     list_names,
     make_rows,
 )
-from translate_ddp.errors import UserError
+from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.settings import SourceOptions
 
@@ -70,7 +70,8 @@ class Source:
 def find_splits(source: str, languages: Languages, options: SourceOptions) -> Mapping[str, Rows]:
     """The splits of a source by name. Datasets of the hub are downloaded, unless they are cached.
 
-    Raises UserError if there is no such source or split, or it has no such columns or languages.
+    Raises NoSuchPair if there is no such source, or it has no such columns or languages, and
+    UserError if it cannot be read or has no such split.
     """
     name, split = _name_and_split(source)
     with library_call():
@@ -135,7 +136,7 @@ def _locate(name: str, split: str, languages: Languages, options: SourceOptions)
             or _find_on_hub(name, languages, options)
         )
         if found is None:
-            raise UserError(_describe_missing(path, languages))
+            raise NoSuchPair(_describe_missing(path, languages))
     return found
 
 
@@ -162,7 +163,7 @@ def _demo(name: str, languages: Languages) -> Source | None:
     if name != "demo":
         return None
     if set(languages) != {"en", "it"}:
-        raise UserError(
+        raise NoSuchPair(
             f"The demo corpus is English and Italian (en-it or it-en), not {'-'.join(languages)}:"
             f" choose these languages, or another dataset."
         )
@@ -186,7 +187,7 @@ def _find_shards(path: Path, languages: Languages, options: SourceOptions) -> So
         return None
     if found := find_shards(str(path), languages, options):
         return _one_split(found)
-    raise UserError(f"No file matches {path}.")
+    raise NoSuchPair(f"No file matches {path}.")
 
 
 def _find_folder(

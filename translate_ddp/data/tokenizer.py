@@ -10,6 +10,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import groupby
 from operator import itemgetter
@@ -24,7 +25,7 @@ from translate_ddp.errors import UserError, import_optional
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.settings import TokenizerConfig, TokenizerKind
-from translate_ddp.text import normalize
+from translate_ddp.text import direction_tag, normalize
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
 PAD, UNK, SOS, EOS = range(4)
@@ -49,6 +50,34 @@ MAX_TEXT_BYTES = 24 * 2**20
 MAX_LINES = 300_000
 MAX_WORD_BYTES = 4_500_000
 WORD = re.compile(r"[^\W\d_]+")  # letters, as in the words of byte-level BPE
+
+
+@dataclass(frozen=True)
+class Tags:
+    """How a model knows the language to translate to: by token ids before the source.
+
+    They are extra tokens, with ids after those of the tokenizer, so that no text is encoded as a
+    tag and none is generated. Earlier versions wrote the tag of a bidirectional model as text.
+    """
+
+    extra: tuple[str, ...] = ()  # the names of all extra tokens
+    as_text: bool = False
+
+    @classmethod
+    def of(cls, targets: Iterable[str], known: "Tags") -> "Tags":
+        """The tags of a model for these languages, which keeps the `known` ones."""
+        names = [] if known.as_text else map(direction_tag, targets)
+        return replace(known, extra=tuple(dict.fromkeys([*known.extra, *names])))
+
+    def ids(self, tokenizer: "Tokenizer", target: str) -> tuple[int, ...]:
+        """The tag of a target language; none if the model has no tags."""
+        name = direction_tag(target)
+        if name in self.extra:
+            return (len(tokenizer) + self.extra.index(name),)
+        return tuple(tokenizer.encode([name])[0]) if self.as_text else ()
+
+
+NO_TAGS = Tags()
 
 
 class Tokenizer:

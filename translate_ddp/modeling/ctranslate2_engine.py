@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from translate_ddp import __version__
-from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
+from translate_ddp.data.tokenizer import Tags, Tokenizer, load_tokenizer
 from translate_ddp.errors import UserError, first_line, import_optional
 from translate_ddp.modeling.engine import (
     Ids,
@@ -23,7 +23,7 @@ from translate_ddp.modeling.engine import (
 )
 from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import NBestConfig
+from translate_ddp.settings import LanguagePair, NBestConfig
 
 FORMAT = 1  # of the description; raised with every change that older code cannot read
 DESCRIPTION, MODEL = "translate_ddp.json", "model.bin"
@@ -55,8 +55,10 @@ class CTranslate2Engine:
         self.device = torch.device(device)
         self.max_tokens = default_max_tokens(self.device)
         try:
-            vocabulary = (folder / "shared_vocabulary.json").read_text(encoding="utf-8")
-            self.names: list[str] = json.loads(vocabulary)
+            # Extra tokens are in the source vocabulary only; without them, one is shared.
+            shared, source = (folder / f"{name}_vocabulary.json" for name in ("shared", "source"))
+            file = shared if shared.exists() else source
+            self.names: list[str] = json.loads(file.read_text(encoding="utf-8"))
             self._translator = library.Translator(
                 str(folder),
                 device,
@@ -181,10 +183,22 @@ class Description:
     bleu_signature: str
     notes: list[str]  # what was not compared with the checkpoint
     sha256: str = ""  # of model.bin
-    bidirectional: bool = False
+    bidirectional: bool = False  # with tags in text
     longest_source: int = 0  # as in `Run`; 0 in earlier folders
     abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `Run`
     verified: list[str] = field(default_factory=list)  # what was compared
+    directions: list[list[str]] = field(default_factory=list)  # none in earlier folders
+    extra_tokens: list[str] = field(default_factory=list)  # as in `Tags`
+
+    @property
+    def all_directions(self) -> list[LanguagePair]:
+        forward = LanguagePair(self.lang_src, self.lang_tgt)
+        earlier = [forward, forward.reverse][: 1 + self.bidirectional]
+        return [LanguagePair(*pair) for pair in self.directions] or earlier
+
+    @property
+    def tags(self) -> Tags:
+        return Tags(tuple(self.extra_tokens), self.bidirectional)
 
 
 def is_exported(folder: Path) -> bool:
@@ -223,7 +237,7 @@ def open_exported(folder: Path, threads: int) -> tuple[CTranslate2Engine, Tokeni
     digest = check_digest(folder, description)
     engine = CTranslate2Engine(folder, description.positions, threads, fingerprint=digest)
     tokenizer = read_tokenizer(folder)
-    if tokenizer.names != engine.names:
+    if [*tokenizer.names, *description.extra_tokens] != engine.names:
         raise UserError(
             f"{folder} has the tokenizer of another model: copy it or export the checkpoint again."
         )

@@ -179,7 +179,7 @@ class TorchEngine:
         for batch in split_into_micro_batches(by_length, [len(order)], max_tokens):
             batch = batch.to(self.device)
             hidden_RD = at_real_positions(self.model(batch.source_BS, batch.target_BT), batch)
-            rows = rows_at_once(hidden_RD, len(self.model.embedding.weight))
+            rows = rows_at_once(hidden_RD, self.model.num_outputs)
             parts = zip(hidden_RD.split(rows), batch.labels_R.split(rows), strict=True)
             for hidden_CD, labels_C in parts:
                 log_p_CV = self.model.logits(hidden_CD).float().log_softmax(dim=-1)
@@ -250,7 +250,7 @@ def ready_to_decode(model: Transformer) -> Transformer:
     for own in [layer.self_attention for layer in (*encoder, *decoder)]:
         _join([(own, "query"), (own, "key_value")])
     _join([(layer.cross_attention, "key_value") for layer in decoder])
-    ready.projection = _linear(ready.embedding.weight)
+    ready.projection = _linear(ready.output_VD)
     if can_pack(weight.device, model.dtype):
         for name in [name for name, part in ready.named_modules() if isinstance(part, Linear)]:
             linear = cast(Linear, ready.get_submodule(name))

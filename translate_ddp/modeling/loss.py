@@ -58,10 +58,14 @@ def simcut_loss(
     return loss + weight * divergence, nll, divergence.detach()
 
 
-def cut(tokens_BT: Tensor) -> Tensor:
-    """The tokens, each replaced by [UNK] with probability `CUT_PROBABILITY`, but special ones."""
+def cut(tokens_BT: Tensor, num_outputs: int) -> Tensor:
+    """The tokens, each replaced by [UNK] with probability `CUT_PROBABILITY`.
+
+    Special tokens and those from `num_outputs` on, such as tags, are never replaced.
+    """
     is_cut_BT = torch.rand(tokens_BT.shape, device=tokens_BT.device) < CUT_PROBABILITY
-    return tokens_BT.masked_fill(is_cut_BT & (tokens_BT >= len(SPECIAL_TOKENS)), UNK)
+    is_text_BT = (tokens_BT >= len(SPECIAL_TOKENS)) & (tokens_BT < num_outputs)
+    return tokens_BT.masked_fill(is_cut_BT & is_text_BT, UNK)
 
 
 class Objective(nn.Module):
@@ -77,7 +81,7 @@ class Objective(nn.Module):
         "loss": what is minimised, "nll": negative log-likelihood, and with SimCut in training also
         "divergence"; the last two are detached.
         """
-        weight_VD = self.model.embedding.weight
+        weight_VD = self.model.output_VD
         if not (self.config.simcut and self.training):
             hidden_BTD = self.model(batch.source_BS, batch.target_BT)
             hidden_RD = at_real_positions(hidden_BTD, batch)
@@ -86,8 +90,10 @@ class Objective(nn.Module):
             )
             return {"loss": loss, "nll": nll}
         # Both forward passes in one: each sentence draws its own dropout.
-        source_2BS = torch.cat([batch.source_BS, cut(batch.source_BS)])
-        target_2BT = torch.cat([batch.target_BT, cut(batch.target_BT)])
+        source_2BS, target_2BT = (
+            torch.cat([ids, cut(ids, self.model.num_outputs)])
+            for ids in (batch.source_BS, batch.target_BT)
+        )
         hidden_2BTD = self.model(source_2BS, target_2BT)
         hidden_RD, cut_RD = (at_real_positions(x, batch) for x in hidden_2BTD.chunk(2))
         loss, nll, divergence = simcut_loss(

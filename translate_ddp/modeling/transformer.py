@@ -139,9 +139,12 @@ class Transformer(nn.Module):
         config: ModelConfig,
         vocabulary: int,
         dtype: torch.dtype = torch.float32,
+        num_outputs: int | None = None,
     ) -> None:
+        """`num_outputs`: the first tokens, which it can generate; None: all of the vocabulary."""
         super().__init__()
         self.dtype = dtype
+        self.num_outputs = vocabulary if num_outputs is None else num_outputs
         self.d_model = config.d_model
         table_VD = torch.empty(vocabulary, config.d_model)
         self.embedding = nn.Embedding.from_pretrained(table_VD, freeze=False)
@@ -181,7 +184,13 @@ class Transformer(nn.Module):
         """Logits [..., V] of the next token from hidden states [..., D], by the tied embedding."""
         if self.projection is not None:
             return self.projection(hidden)
-        return F.linear(hidden, self.embedding.weight)
+        return F.linear(hidden, self.output_VD)
+
+    @property
+    def output_VD(self) -> Tensor:
+        """The tied embedding of the tokens that can be generated."""
+        weight = self.embedding.weight
+        return weight if self.num_outputs == len(weight) else weight[: self.num_outputs]
 
     def encode(
         self, source_BS: Tensor, embedded_BSD: Tensor | None = None

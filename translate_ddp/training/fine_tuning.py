@@ -1,6 +1,6 @@
 """Settings and tokenizer of a run that starts from the weights of another one (`--init_from`)."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset
-from translate_ddp.data.tokenizer import UNK, Tokenizer
+from translate_ddp.data.identifier import count_tokens
+from translate_ddp.data.tokenizer import NO_TAGS, UNK, Tags, Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
-from translate_ddp.settings import Config, CorpusConfig, ModelConfig, TokenizerConfig
+from translate_ddp.settings import Config, CorpusConfig, LanguagePair, ModelConfig, TokenizerConfig
 from translate_ddp.training.state import RunState
 
 
@@ -48,20 +49,38 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
     return adopted
 
 
-def describe_languages(corpus: CorpusConfig, state: RunState) -> list[str]:
-    """A message if the checkpoint is of other languages, or in another number of directions.
+def choose_tags(corpus: CorpusConfig, source: RunState | None) -> Tags:
+    """The tags of a run: those of the checkpoint, and one for each further target language.
 
-    Its weights then know other text, or other tags before it, than those of this run.
+    A run of one direction that starts from no model with tags has none.
     """
-    # Not all settings: those of another version may be others.
-    before, now = (
-        f"{each['lang_src']}-{each['lang_tgt']}"
-        f"{' in both directions' * each.get('bidirectional', False)}"
-        for each in (state.run.config["corpus"], vars(corpus))
-    )
-    if before == now:
+    known = source.tags if source is not None else NO_TAGS
+    if not (corpus.has_several or known.extra or known.as_text):
+        return NO_TAGS
+    sources, targets = zip(*corpus.requested, strict=True)
+    return Tags.of([*targets, *sources * corpus.bidirectional], known)
+
+
+def choose_tokenizer(config: Config, source: RunState | None) -> str:
+    """The text of the checkpoint's tokenizer if the corpus is to be encoded by it; else "".
+
+    A resumed run trains the same one again, unless an earlier version trained it on tags as text.
+    """
+    if source is not None and (config.checkpoint.init_from or source.tags.as_text):
+        return source.tokenizer
+    return ""
+
+
+def describe_languages(directions: Sequence[LanguagePair], state: RunState) -> list[str]:
+    """A message if the checkpoint lacks one of the directions."""
+    before = [str(pair) for pair in state.directions]
+    now = [str(pair) for pair in directions]
+    if set(now) <= set(before):
         return []
-    return [f"The weights of --init_from were trained for {before}, this run is for {now}."]
+    return [
+        f"The weights of --init_from were trained for {' '.join(before)}, this run is for "
+        f"{' '.join(now)}."
+    ]
 
 
 def store_tokenizer(text: str, folder: Path, languages: str) -> TokenizerConfig:
@@ -88,10 +107,7 @@ def describe_fit(pairs: ParallelDataset, tokenizer: Tokenizer) -> str:
     is_part = np.array(["\ufffd" in piece for piece in pieces])
     is_part[UNK] = True
     characters = np.array([len(piece) for piece in pieces])
-    counts = np.zeros(len(pieces), np.int64)
-    for tokens in (pairs.source.tokens, pairs.target.tokens):
-        for start in range(0, len(tokens), 2**20):  # of a corpus that may exceed the memory
-            counts += np.bincount(tokens[start : start + 2**20], minlength=len(pieces))
+    counts = count_tokens(pairs.source, len(pieces)) + count_tokens(pairs.target, len(pieces))
     total = counts.sum()
     return (
         f"{counts @ is_part / total:.1%} of the corpus's {total:,} tokens are [UNK] or parts of "

@@ -44,7 +44,7 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
     return RunIdentity(
         always=_settings_that_change(Resume.NEVER, config)
         | {
-            "languages": CorpusConfig.of(config["corpus"]).language_pair,
+            "languages": describe_directions(CorpusConfig.of(config["corpus"])),
             "tokenizer": data.tokenizer.fingerprint[:12],
             "training data": data.fingerprint[:12],
             "validation data": data.validation_fingerprint[:12],
@@ -55,13 +55,18 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
     )
 
 
+def describe_directions(corpus: CorpusConfig) -> str:
+    """The directions to look for in the sources, without reverse ones."""
+    return " ".join(map(str, corpus.requested))
+
+
 def check_languages(state: RunState, corpus: CorpusConfig) -> None:
     """Raise UserError if `state` belongs to a run with other languages.
 
     `check_same_run` finds this, too, but needs the prepared data, which take long to prepare.
     """
     saved = {"languages": state.run.identity.always["languages"]}
-    if differences := compare(saved, {"languages": corpus.language_pair}):
+    if differences := compare(saved, {"languages": describe_directions(corpus)}):
         raise _another_run(state, differences, NEW_RUN)
 
 
@@ -153,6 +158,8 @@ def describe_changes(state: RunState, config: Settings, environment: Values) -> 
         }
         for each in (state.run.config, config)
     )
+    for values in (before, now):
+        values["best_metric"] = state.run.metric_name(values["best_metric"])
     messages = [f"Changed: {line}." for line in compare(before, now)]
     known = {name: environment[name] for name in state.environment if name in environment}
     if differences := compare(state.environment, known):

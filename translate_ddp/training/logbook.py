@@ -25,12 +25,18 @@ from translate_ddp.run_record import METRICS_FILE
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.run_folder import is_at
-from translate_ddp.training.metrics import with_units
+from translate_ddp.training.metrics import OFF_TARGET, with_units
 from translate_ddp.training.state import LogOffset
 
 SHOWN_SAMPLES = 3  # of each validation, on the console and in trackers
 SAMPLE_CHARACTERS = 200  # shown of a sentence
 WITH_VALIDATION = ("loss", "tokens_per_second")  # of training, in the line of a validation
+SCORES = {
+    "validation": "validation",
+    "validation_all": "all validation pairs:",
+    "validation_all_best": "best epoch, all validation pairs:",
+}
+OF_DIRECTIONS = {"chrf": "chrF {:5.2f}", "BLEU": "BLEU {:5.2f}", OFF_TARGET: "off-target {:.1%}"}
 
 
 class Sample(NamedTuple):
@@ -144,31 +150,38 @@ class ConsoleSink(Sink):
         self._training: dict[str, float] = {}  # the latest training scalars
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
-        training, validation = (
-            {
-                name.removeprefix(f"{group}/"): value
-                for name, value in scalars.items()
-                if name.startswith(f"{group}/")
-            }
-            for group in ("train", "validation")
-        )
-        self._training |= training
-        if validation:
+        groups: dict[str, dict[str, float]] = {}
+        for name, value in scalars.items():
+            group, _, rest = name.partition("/")
+            groups.setdefault(group, {})[rest] = value
+        self._training |= groups.get("train", {})
+        epoch = scalars.get("epoch")
+        where = f"step {step:,}" if epoch is None else f"epoch {math.ceil(epoch)}, step {step:,}"
+        for group in filter(groups.__contains__, SCORES):
             shown = {n: self._training[n] for n in WITH_VALIDATION if n in self._training}
-            print_line(validation_line(step, scalars.get("epoch"), validation, shown))
+            training = shown if group == "validation" else {}
+            for line in score_lines(f"{where}: {SCORES[group]}", groups[group], training):
+                print_line(line)
 
     def validated(self, step: int, samples: Sequence[Sample]) -> None:
         for line in sample_lines(shown_samples(samples)):
             print_line(line)
 
 
-def validation_line(
-    step: int, epoch: float | None, validation: Mapping[str, float], training: Mapping[str, float]
-) -> str:
-    """`epoch 3, step 801: validation loss 2.1 nats/token, BLEU 34.5; training loss ...`."""
-    where = f"step {step:,}" if epoch is None else f"epoch {math.ceil(epoch)}, step {step:,}"
-    line = f"{where}: validation {with_units(validation)}"
-    return f"{line}; training {with_units(training)}" if training else line
+def score_lines(
+    label: str, scores: Mapping[str, float], training: Mapping[str, float]
+) -> list[str]:
+    """`epoch 3, step 801: validation loss 2.1 nats/token, BLEU 34.5; training loss ...`.
+
+    With several directions these are the means, below a line for each direction.
+    """
+    lines = []
+    for pair in dict.fromkeys(name.partition("/")[0] for name in scores if "/" in name):
+        own = ((form, scores.get(f"{pair}/{name}")) for name, form in OF_DIRECTIONS.items())
+        shown = (form.format(score) for form, score in own if score is not None)
+        lines.append(f"{pair:>12}  {'  '.join(shown)}")
+    line = f"{label} {'mean ' * bool(lines)}{with_units(scores)}"
+    return [*lines, f"{line}; training {with_units(training)}" if training else line]
 
 
 def sample_lines(samples: Sequence[Sample]) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from translate_ddp.console import number
 from translate_ddp.errors import UserError
+from translate_ddp.settings import LanguagePair
 from translate_ddp.text import (
     CHINESE,
     JAPANESE,
@@ -106,6 +107,7 @@ def ter(sources: Texts, predictions: Texts, references: Texts, language: str) ->
     return sacrebleu.corpus_ter(list(predictions), [list(references)]).score
 
 
+OFF_TARGET = "off_target"  # 0 to 1; of models of several directions
 METRICS = (
     Metric("loss", "nats/token", higher_is_better=False, compute=None),  # without label smoothing
     Metric("BLEU", "", higher_is_better=True, compute=bleu),
@@ -118,6 +120,8 @@ SLOW_METRICS = (
     Metric("chrf++", "", higher_is_better=True, compute=chrf_words, of_words=True),
     Metric("ter", "%", higher_is_better=False, compute=ter, of_words=True),
 )
+LABELS = {"loss": "loss (nats/token)", "chrf": "chrF", "cer": "CER", "wer": "WER"}
+LABELS |= {OFF_TARGET: "off-target share"}
 UNITS = {metric.name: metric.unit for metric in METRICS + SLOW_METRICS} | {
     "nll": "nats/token",
     "tokens_per_second": "tokens/s",
@@ -125,12 +129,13 @@ UNITS = {metric.name: metric.unit for metric in METRICS + SLOW_METRICS} | {
 
 
 def with_units(scalars: Mapping[str, float]) -> str:
-    """`loss 2.1 nats/token, BLEU 34.5, 2,447 tokens/s`."""
+    """`loss 2.1 nats/token, BLEU 34.5, 2,447 tokens/s`, without scores of single directions."""
     return ", ".join(
         f"{number(value)} {UNITS[name]}"
         if name == "tokens_per_second"
         else f"{name} {number(value)} {UNITS.get(name, '')}".rstrip()
         for name, value in scalars.items()
+        if "/" not in name
     )
 
 
@@ -140,15 +145,22 @@ def metrics_of(language: str, metrics: Sequence[Metric] | None = None) -> list[M
     return [metric for metric in among if separates_words(language) or not metric.of_words]
 
 
-def find_metric(name: str, language: str) -> Metric:
-    """The metric of that name, in any case. Raises UserError if the language has none."""
-    metrics = metrics_of(language)
-    for metric in metrics:
-        if metric.name.lower() == name.lower():
-            return metric
-    names = ", ".join(metric.name for metric in metrics)
+def find_metric(name: str, directions: Sequence[LanguagePair]) -> Metric:
+    """The metric of that name, in any case; of several directions also that of one: `en-it/BLEU`.
+
+    Raises UserError if no direction has it.
+    """
+    found = {each.name: each for pair in directions for each in metrics_of(pair.tgt)}
+    names = ", ".join(found)
+    if len(directions) > 1:
+        own = {f"{pair}/{each.name}": each for pair in directions for each in metrics_of(pair.tgt)}
+        found, names = found | own, f"{names}, or one of a direction, such as {[*own][0]}"
+    for known, metric in found.items():
+        if known.lower() == name.lower():
+            return replace(metric, name=known)
+    languages = ", ".join(dict.fromkeys(pair.tgt for pair in directions))
     raise UserError(
-        f"There is no validation metric {name!r} for the language {language}: choose one of "
+        f"There is no validation metric {name!r} for the language {languages}: choose one of "
         f"{names}."
     )
 
@@ -174,11 +186,15 @@ def score_texts(
     }
 
 
-def bleu_signature(language: str) -> str:
-    """sacreBLEU's signature, with which a BLEU score can be compared to others."""
-    metric = bleu_of(language)
-    metric.corpus_score(["text"], [["text"]])  # it counts the references
-    return str(metric.get_signature())
+def bleu_signature(*languages: str) -> str:
+    """sacreBLEU's signature, with which a BLEU score can be compared to others.
+
+    A line for each tokenizer of the languages.
+    """
+    metrics = list(map(bleu_of, languages))
+    for metric in metrics:
+        metric.corpus_score(["text"], [["text"]])  # it counts the references
+    return "\n".join(dict.fromkeys(str(metric.get_signature()) for metric in metrics))
 
 
 # --- intervals of scores, and tests of the difference between two systems ---

@@ -126,6 +126,17 @@ def average_run(
     return None if found is None else Average(weights, *found)
 
 
+def epoch_of_run(store: CheckpointStore, epoch: int, world: World) -> Average:
+    """The weights of an epoch, on every rank. Raises UserError if rank 0 has no intact file."""
+    weights: dict[str, Tensor] = {}
+
+    def work() -> None:
+        weights.update(weights_in(store.find(str(epoch), World()).checkpoint))
+
+    world.on_main("reading the best epoch", work)
+    return Average(weights, [epoch], [])
+
+
 @contextmanager
 def loaded(model: Transformer, average: Average, world: World) -> Iterator[None]:
     """Within it, the model has these weights. No more memory of its device is used."""
@@ -198,9 +209,9 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
 
 
 def saved_model(
-    state: RunState, vocabulary: int, dtype: torch.dtype = torch.float32
+    state: RunState, num_outputs: int, dtype: torch.dtype = torch.float32
 ) -> Transformer:
-    """The model of a checkpoint. Its parameters are the tensors in `state`.
+    """The model of a checkpoint whose tokenizer has this size; its parameters are the state's.
 
     Nothing else is allocated, so a file that declares huge shapes needs no memory for them. Raises
     ValueError or RuntimeError if the tensors do not fit the configuration.
@@ -209,6 +220,7 @@ def saved_model(
     if config.num_encoder_layers + config.num_decoder_layers > len(state.model):
         raise ValueError("there are fewer tensors than layers.")
     with torch.device("meta"):
-        model = Transformer(config, vocabulary, dtype=dtype)
+        vocabulary = num_outputs + len(state.tags.extra)
+        model = Transformer(config, vocabulary, dtype, num_outputs)
     model.load_state_dict(state.model, assign=True)
     return model

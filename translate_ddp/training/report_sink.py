@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import groupby, islice
 from pathlib import Path
 
-from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, SPACE, SPECIAL_TOKENS, Tokenizer
 from translate_ddp.modeling.engine import cross_attention
 from translate_ddp.modeling.transformer import Transformer
@@ -46,6 +46,7 @@ PICTURES = 3  # of them at most, whose attention is kept
 MAX_TOKENS = 40  # of a sentence whose attention is a picture that can be read
 DIGITS = 3  # of a weight
 PART = "\ufffd"  # in the text of a token that has a part of a character
+TAG = "[TAG]"  # of the target language
 CONTINUED = "\u2026"  # later tokens of a character
 PAGE_SECONDS = 600  # after which the kernel ends the process
 END_SECONDS = 10.0  # maximum wait for it at the end of the run
@@ -136,7 +137,7 @@ class ReportSink(Sink):
         attended = (self._attend(index, samples[index].predicted) for index in chosen)
         pictures = list(islice(filter(None, attended), PICTURES))
         language = self.launch.lang_tgt
-        signature = bleu_signature(language)
+        signature = bleu_signature(*language.split("+"))
         kept = SampleRows(step, [samples[index] for index in chosen])
         append_line(self.folder / SAMPLES_FILE, as_json(kept) + "\n")
         validation = LastValidation(step, language, list(samples), pictures, signature)
@@ -238,22 +239,27 @@ def append_line(path: Path, line: str) -> None:
 
 
 def attention_of(
-    model: Transformer, data: PreparedData, row: int, predicted: str
+    model: Transformer, tokenizer: Tokenizer, sources: Ragged, row: int, predicted: str
 ) -> Attention | None:
-    """The cross-attention of a translation of that row of the validation set.
+    """The cross-attention of a translation of that row of the sources.
 
     None if source or translation is longer than `MAX_TOKENS` or empty.
     """
-    source_ids = data.validation.source[row].tolist()
-    (target_ids,) = data.tokenizer.encode([predicted])
+    source_ids = sources[row].tolist()
+    (target_ids,) = tokenizer.encode([predicted])
     sizes = len(source_ids), len(target_ids)
     if min(sizes) == 0 or max(sizes) > MAX_TOKENS:
         return None
-    (sentence,) = data.tokenizer.decode([source_ids])
+    text_ids = [i for i in source_ids if i < len(tokenizer)]
+    (sentence,) = tokenizer.decode([text_ids])
     weights_TS = cross_attention(model, source_ids, target_ids).tolist()
     return Attention(
-        [*token_texts(data.tokenizer, source_ids), SPECIAL_TOKENS[EOS]],
-        [*token_texts(data.tokenizer, target_ids), SPECIAL_TOKENS[EOS]],
+        [
+            *[TAG] * (sizes[0] - len(text_ids)),
+            *token_texts(tokenizer, text_ids),
+            SPECIAL_TOKENS[EOS],
+        ],
+        [*token_texts(tokenizer, target_ids), SPECIAL_TOKENS[EOS]],
         [[round(weight, DIGITS) for weight in row] for row in weights_TS],
         sentence,
     )

@@ -20,16 +20,17 @@ from translate_ddp.console import counted
 from translate_ddp.data.batches import BatchLoader
 from translate_ddp.data.corpus import count_pairs
 from translate_ddp.data.dataset import PreparedData, TrainingPairs, load_prepared
+from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.preparation import prepare
-from translate_ddp.data.tokenizer import existing_size
+from translate_ddp.data.tokenizer import NO_TAGS, Tags, existing_size
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.cost import full_tokens
 from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.presets import choose_preset, with_preset
+from translate_ddp.presets import choose_preset, fit_vocabulary, with_preset
 from translate_ddp.run_record import METRICS_FILE, SETTINGS_FILE, LaunchFacts
 from translate_ddp.runtime.device import use_deterministic_kernels
 from translate_ddp.runtime.environment import keep_freed_memory
@@ -49,6 +50,8 @@ from translate_ddp.training.checkpoint import (
 )
 from translate_ddp.training.fine_tuning import (
     adopt_settings,
+    choose_tags,
+    choose_tokenizer,
     describe_fit,
     describe_languages,
     store_tokenizer,
@@ -104,13 +107,13 @@ class Run:
             check_languages(start.state, config.corpus)
         config, notices = choose_settings(config, given, start, folder.path / "data", world)
 
-        source = start.source_state if config.checkpoint.init_from else None
-        tokenizer = source.tokenizer if source is not None else ""
-        data = prepare_data(config, folder.path / "data", world, tokenizer)
-        info = identify(config, data, start, world)
+        tags = choose_tags(config.corpus, start.source_state)
+        tokenizer = choose_tokenizer(config, start.source_state)
+        data = prepare_data(config, folder.path / "data", world, tokenizer, tags)
+        info = identify(config, data, start, world, tags)
         notices += start.messages + describe_initial_weights(config, data, start)
 
-        model = build_model(config, data, world)
+        model = build_model(config, data, world, len(tags.extra))
         step = build_step(config, model, world)
         allocate_moments(step.optimizer)
         if start.found is not None:
@@ -243,7 +246,7 @@ def choose_settings(
     of the checkpoint. The vocabulary has the size of `tokenizer_file`, if that is larger.
     """
     notices: list[str] = []
-    languages, is_given = config.corpus.language_pair, "vocab_size" in given
+    languages, is_given = config.corpus.languages_name, "vocab_size" in given
     size = world.on_main(
         "reading the tokenizer", lambda: existing_size(config.tokenizer, languages, is_given)
     )
@@ -252,6 +255,10 @@ def choose_settings(
         preset = choose_preset("auto", config.corpus.dataset, pairs)
         config = with_preset(config, preset, given)
         notices = [f"Chose --preset {preset} for {counted(pairs, 'training pair')}."]
+    count = len(config.corpus.languages)
+    if count > 2 and not (is_given or size or config.checkpoint.init_from):
+        config = fit_vocabulary(config)
+        notices += [f"Chose --vocab_size {config.tokenizer.vocab_size:,} for {count} languages."]
     vocab_size = max(size, config.tokenizer.vocab_size)
     config = replace(config, tokenizer=replace(config.tokenizer, vocab_size=vocab_size))
     if config.checkpoint.init_from and start.source_state is not None:
@@ -259,7 +266,9 @@ def choose_settings(
     return config, notices
 
 
-def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = "") -> PreparedData:
+def prepare_data(
+    config: Config, folder: Path, world: World, tokenizer: str = "", tags: Tags = NO_TAGS
+) -> PreparedData:
     """The encoded corpus, prepared in `folder` once per disk and memory-mapped by every rank.
 
     `tokenizer` is the text of one to encode it with, instead of that of the settings. Raises
@@ -269,9 +278,9 @@ def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = ""
     def prepare_here() -> list[str]:
         corpus, settings = config.corpus, config.tokenizer
         if tokenizer:
-            settings = store_tokenizer(tokenizer, folder, corpus.language_pair)
+            settings = store_tokenizer(tokenizer, folder, corpus.languages_name)
         seq_len, augment = config.batches.seq_len, config.augment
-        path = prepare(corpus, settings, seq_len, folder, augment, shown=world.is_main)
+        path = prepare(corpus, settings, seq_len, folder, augment, world.is_main, tags)
         data = load_prepared(path)
         digests = data.fingerprint, data.validation_fingerprint, data.variants_fingerprint
         return [path.name, "".join(digests)]
@@ -284,7 +293,9 @@ def prepare_data(config: Config, folder: Path, world: World, tokenizer: str = ""
     return load_prepared(folder / prepared[world.disk_leaders.index(holder)][0])
 
 
-def identify(config: Config, data: PreparedData, start: Start, world: World) -> RunInfo:
+def identify(
+    config: Config, data: PreparedData, start: Start, world: World, tags: Tags = NO_TAGS
+) -> RunInfo:
     """The run of the checkpoint, or a new one; the same on every rank.
 
     Files in the folder that are not part of it are moved to an archive. A run that resumes before
@@ -309,7 +320,20 @@ def identify(config: Config, data: PreparedData, start: Start, world: World) -> 
         learnt = known | {of: sorted({*all_, *known.get(of, ())}) for of, all_ in learnt.items()}
     archives = world.on_main("counting archives", store.count_archives)
     run_id = choose_run_id(start, archives, store.folder.resolve(), world)
-    return RunInfo(run_id, settings, identity, history or [], archives, longest, learnt)
+    counts_LV = data.token_counts
+    return RunInfo(
+        run_id,
+        settings,
+        identity,
+        history or [],
+        archives,
+        longest,
+        learnt,
+        [list(pair) for pair in data.directions],
+        list(tags.extra),
+        tags.as_text,
+        Identifier.of(data.languages, counts_LV).to_dict() if counts_LV is not None else {},
+    )
 
 
 def choose_run_id(start: Start, archives: int, folder: Path, world: World) -> str:
@@ -343,13 +367,15 @@ def describe_initial_weights(config: Config, data: PreparedData, start: Start) -
     if start.found is None or start.resumes:
         return []
     fit = describe_fit(data.train, data.tokenizer)
-    return [fit, *describe_languages(config.corpus, start.found.state)]
+    return [fit, *describe_languages(data.directions, start.found.state)]
 
 
 # --- what trains ---
 
 
-def build_model(config: Config, data: PreparedData, world: World) -> Transformer:
+def build_model(
+    config: Config, data: PreparedData, world: World, extra_tokens: int = 0
+) -> Transformer:
     """A new model on this rank's device, the same on every rank."""
     if world.device.type == "cpu":
         keep_freed_memory()
@@ -357,7 +383,8 @@ def build_model(config: Config, data: PreparedData, world: World) -> Transformer
     if config.train.deterministic:
         use_deterministic_kernels()
     dtype = choose_common_dtype(config.train.precision, world)
-    model = Transformer(config.model, len(data.tokenizer), dtype=dtype).to(world.device)
+    size = len(data.tokenizer)
+    model = Transformer(config.model, size + extra_tokens, dtype, size).to(world.device)
     if config.train.compile:
         model.compile(dynamic=True)
     return model
@@ -379,7 +406,8 @@ def build_step(config: Config, model: Transformer, world: World) -> OptimizerSte
 
 def build_mix(config: Config, data: PreparedData) -> Mix:
     """The pairs of each dataset in each epoch. Raises UserError if an epoch would have none."""
-    return Mix.of(config.mix, data.sizes, config.train.num_epochs)
+    temperature = config.corpus.mix_temperature
+    return Mix.of(config.mix, data.blocks, config.train.num_epochs, temperature)
 
 
 def build_loader(
@@ -497,11 +525,12 @@ def announce(config: Config, trainer: Trainer, folder: RunFolder, notices: Seque
 def open_report(launch: LaunchFacts, trainer: Trainer) -> None:
     """Record the run from now on, and write its report."""
     logbook, supervisor = trainer.logbook, trainer.world.supervisor
+    pairs = trainer.validator.data.pairs
     sink = ReportSink(
         trainer.checkpoints.folder.path,
         launch,
         lambda: trainer.position.global_step,
-        partial(attention_of, trainer.model, trainer.data),
+        partial(attention_of, trainer.model, trainer.data.tokenizer, pairs.source),
         logbook.message,
     )
     metrics = [type(each) for each in logbook.sinks].index(JsonlSink)

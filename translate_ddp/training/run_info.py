@@ -20,7 +20,7 @@ import torch
 from translate_ddp import __version__
 from translate_ddp.console import counted, describe_seconds, number, size
 from translate_ddp.data.batches import BatchLoader, padded_tokens, padding_share
-from translate_ddp.data.dataset import Lengths
+from translate_ddp.data.dataset import Lengths, PreparedData
 from translate_ddp.data.mix import Mix
 from translate_ddp.modeling.cost import training_bytes
 from translate_ddp.modeling.kernels import DTYPES, choose_dtype, precision_warning
@@ -62,8 +62,8 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         version=__version__,
         torch=str(torch.__version__),
         python=platform.python_version(),
-        lang_src=corpus["lang_src"],
-        lang_tgt=corpus["lang_tgt"],
+        lang_src="+".join(dict.fromkeys(pair.src for pair in data.directions)),
+        lang_tgt="+".join(dict.fromkeys(pair.tgt for pair in data.directions)),
         datasets=[short_name(name) for name in corpus["dataset"]],
         preset=config["run"]["preset"],
         changed=changed_settings(config),
@@ -80,6 +80,7 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         best_metric=trainer.metric.name,
         train_pairs=len(data.train),
         validation_pairs=len(data.validation),
+        validated_pairs=len(trainer.validator.data.pairs) * trainer.validator.samples,
         vocab_size=len(data.tokenizer),
         dropped=data.dropped,
         padding=padding_of(trainer.loader),
@@ -213,7 +214,7 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
         "corpus": f"{' '.join(datasets)} {launch.lang_src}-{launch.lang_tgt}: "
         f"{launch.train_pairs:,} training and "
         f"{counted(launch.validation_pairs, 'validation pair')}",
-        **describe_mix(sampler.mix, datasets),
+        **describe_mix(sampler.mix, trainer.data, datasets),
         **describe_memory(trainer),
         "dropped": dropped or "none",
         "vocabulary": f"{launch.vocab_size:,}",
@@ -221,6 +222,9 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
     }
     lines = [f"{name:>12}  {value}" for name, value in rows.items()]
     lines += [f"{'':>12}  {line}" for line in launch.ranks]
+    if sample := launch.validated_pairs:
+        of = f"{sample:,} of {launch.validation_pairs:,} pairs in each validation"
+        lines += [f"{'validation':>12}  {of}; all of them at the end"]
     lines += [f"{'saves to':>12}  {folder}/: {disk}"]
     lines += [f"{'logs to':>12}  {trainer.logbook.status}"]
     if config["logbook"]["report"]:
@@ -279,15 +283,23 @@ def describe_steps(counts: Sequence[int], mix: Mix) -> str:
     return f"{', then '.join(parts)} steps per epoch"
 
 
-def describe_mix(mix: Mix, names: Sequence[str]) -> dict[str, str]:
-    """The pairs of each dataset in an epoch of each stage; none if an epoch has all of them."""
+def describe_mix(mix: Mix, data: PreparedData, datasets: Sequence[str]) -> dict[str, str]:
+    """The pairs of each dataset in an epoch of each stage, then those of each direction.
+
+    None if an epoch has all of them.
+    """
     if all(map(mix.draws_all_once, mix.first_epochs)):
         return {}
     stages = []
     for first in mix.first_epochs:
-        # The directions of a dataset, if it has two, lie apart.
-        counts = np.reshape(mix.counts(first), (-1, len(names))).sum(axis=0)
-        stages.append(" + ".join(f"{n:,} of {name}" for n, name in zip(counts, names, strict=True)))
+        counts = Counter[str]()
+        for count, block in zip(mix.counts(first), data.blocks, strict=True):
+            counts[datasets[block.dataset]] += count
+            if len(data.directions) > 1:
+                counts[str(data.directions[block.direction])] += count
+        stages.append(" + ".join(f"{counts[name]:,} of {name}" for name in datasets))
+        others = [f"{counts[name]:,} {name}" for name in map(str, data.directions) if counts[name]]
+        stages[-1] += f" ({', '.join(others)})" * bool(others)
     return {"epoch": f"{', then '.join(stages)} pairs"}
 
 

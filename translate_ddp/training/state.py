@@ -5,8 +5,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypeVar, get_origin
 
 from translate_ddp import __version__
+from translate_ddp.data.identifier import Identifier
+from translate_ddp.data.tokenizer import Tags
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.settings import Config
+from translate_ddp.settings import Config, LanguagePair, Settings
 from translate_ddp.training.metrics import Metric
 
 T = TypeVar("T")
@@ -106,6 +108,15 @@ class RunInfo:
     archives: int = 0  # number of `earlier-NNN` folders when the run got its id
     longest_source: int = 0  # as in `PreparedData`; 0: saved by a version that did not know it
     abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `PreparedData`
+    directions: list[list[str]] = field(default_factory=list)  # source and target of each
+    extra_tokens: list[str] = field(default_factory=list)  # as in `Tags`
+    has_text_tags: bool = False
+    identifier: dict[str, Any] = field(default_factory=dict)  # of `Identifier`; empty: none
+
+    def metric_name(self, best_metric: str) -> str:
+        """The metric of `--best_metric`: chrF is steadier with the small sets of directions."""
+        has_several = len(self.directions) > 1 and not self.has_text_tags  # of earlier versions
+        return ("chrf" if has_several else "BLEU") if best_metric == "auto" else best_metric
 
 
 @dataclass
@@ -126,6 +137,19 @@ class RunState:
     def longest_source(self) -> int:
         """The tokens of a source, without [EOS], up to which training had more than a few."""
         return self.run.longest_source or self.run.config["batches"]["seq_len"] - 1
+
+    @property
+    def directions(self) -> list[LanguagePair]:
+        return [LanguagePair(*pair) for pair in self.run.directions]
+
+    @property
+    def tags(self) -> Tags:
+        return Tags(tuple(self.run.extra_tokens), self.run.has_text_tags)
+
+    @property
+    def identifier(self) -> Identifier | None:
+        """Of the languages of the run; None if it has no tags."""
+        return Identifier.from_dict(self.run.identifier) if self.run.identifier else None
 
     @property
     def can_resume(self) -> bool:
@@ -167,12 +191,24 @@ class RunState:
             saved, defaults = parts["run"]["config"], Config().to_dict()
             config = {part: values | saved.get(part, {}) for part, values in defaults.items()}
             identity = _build(RunIdentity, parts["run"]["identity"])
-            parts["run"] = _build(RunInfo, parts["run"] | {"config": config, "identity": identity})
+            run = _of_earlier_version(config) | parts["run"]
+            parts["run"] = _build(RunInfo, run | {"config": config, "identity": identity})
             parts["position"] = _build(Position, parts["position"])
             parts["log_offset"] = _build(LogOffset, parts["log_offset"])
             return _build(cls, parts)
         except (TypeError, KeyError) as error:
             raise UserError(f"{name} is an incomplete checkpoint: {first_line(error)}.") from error
+
+
+def _of_earlier_version(config: Settings) -> dict[str, Any]:
+    """What runs with two languages at most did not save; their settings become those of now."""
+    corpus = config["corpus"]
+    if not isinstance(corpus["lang_src"], str):
+        return {}
+    forward = [corpus["lang_src"], corpus["lang_tgt"]]
+    corpus |= {"lang_src": (forward[0],), "lang_tgt": (forward[1],)}
+    directions = [forward, forward[::-1]][: 1 + corpus["bidirectional"]]
+    return {"directions": directions, "has_text_tags": corpus["bidirectional"]}
 
 
 def _build(kind: type[T], values: dict[str, Any]) -> T:

@@ -10,6 +10,7 @@ from torch import Tensor
 from translate_ddp.console import Progress, number
 from translate_ddp.data.batches import BatchLoader, Step
 from translate_ddp.data.dataset import PreparedData
+from translate_ddp.data.identifier import Identifier
 from translate_ddp.errors import Stopped
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.device import describe_device
@@ -26,11 +27,10 @@ from translate_ddp.training.meters import (
     most_tokens,
     profiled,
 )
-from translate_ddp.training.metrics import find_metric, with_units
-from translate_ddp.training.open_checkpoint import average_run, listed, loaded
+from translate_ddp.training.metrics import find_metric
 from translate_ddp.training.state import Position, RunInfo, RunState
 from translate_ddp.training.step import OptimizerStep, StepResult
-from translate_ddp.training.validation import ValidationSet, Validator
+from translate_ddp.training.validation import ValidationSet, Validator, sample_tokens
 
 
 @dataclass
@@ -56,11 +56,14 @@ class Trainer:
         copies = self.optimizer_step.forward_copies
         most = most_tokens(self.model, model_config, self.sampler.lengths, copies)
         self.throughput = Throughput(self.world, most)
-        self.lang_tgt: str = self.info.config["corpus"]["lang_tgt"]
-        self.metric = find_metric(self.config.best_metric, self.lang_tgt)
+        name = self.info.metric_name(self.config.best_metric)
+        self.metric = find_metric(name, self.data.directions)
+        every = self.config.validate_every
         self.validator = Validator(
-            ValidationSet.of(self.data, self.lang_tgt),
+            ValidationSet.of(self.data),
+            sample_tokens(self.data, self.sampler, every),
             self.data.tokenizer,
+            Identifier.from_dict(self.info.identifier) if self.info.identifier else None,
             self.config.validate_on,
             self.loader.max_tokens,
             self.logbook,
@@ -138,7 +141,7 @@ class Trainer:
             if self._is_validation_due():  # at --max_steps, below the closed progress bar
                 self._validate()
         if self.position.step_in_epoch:  # at --max_steps
-            self._validate_average(self.position)
+            self._validate_end(self.position)
         return True
 
     def _fit_memory(self) -> None:
@@ -160,7 +163,7 @@ class Trainer:
         if self._is_validation_due() or self._is_validation_due(saved):
             self._validate()
             if self._has_max_steps(saved) and not self.is_finished():
-                self._validate_average(self.position)
+                self._validate_end(self.position)
 
     def _train_step(self, step: Step, progress: Progress) -> None:
         """Update the weights once, and log if a record is due."""
@@ -197,7 +200,7 @@ class Trainer:
         ended = self.position.after_epoch(score, self.metric)
         if self.is_finished(ended):
             # Before the save: a resumed run removes what was logged after its checkpoint.
-            self._validate_average(ended)
+            self._validate_end(ended)
         self.position = ended
         self._save(epoch=ended.epoch)
 
@@ -284,24 +287,18 @@ class Trainer:
     def _validate(self) -> dict[str, float]:
         with self.throughput.paused():
             scores = self.validator.validate(self.model, self.position.global_step)
-        self._log_scalars({f"validation/{name}": s for name, s in scores.items()})
-        self.validator.show_signature()
+        self._log_scores("validation", scores)
+        self.validator.show_signatures()
         return scores
 
-    def _validate_average(self, ended: Position) -> None:
-        """Validate the weights that `translate` will use, if they are an average."""
+    def _validate_end(self, ended: Position) -> None:
+        """Score the weights that `translate` will use; see `Validator.finish`."""
         store, history = self.checkpoints.store, self.info.history
-        average = average_run(self.model, store, history, ended, self.world)
-        if average is None:
-            return
-        with loaded(self.model, average, self.world):
-            scores = self.validator.score(self.model, ended.global_step).scores
-        self._log_scalars({f"validation_average/{name}": s for name, s in scores.items()})
-        for line in average.messages:
-            self.logbook.message(line)
-        self.logbook.message(
-            f"average of epochs {listed(average.epochs)}: validation {with_units(scores)}"
-        )
+        for name, scores in self.validator.finish(self.model, store, history, ended):
+            self._log_scores(name, scores)
+
+    def _log_scores(self, group: str, scores: dict[str, float]) -> None:
+        self._log_scalars({f"{group}/{name}": score for name, score in scores.items()})
 
     def _save(self, epoch: int | None = None, stopping: bool = False) -> None:
         """Save, unless within an epoch this step was saved already or the last one was skipped.

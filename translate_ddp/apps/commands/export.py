@@ -20,6 +20,7 @@ from translate_ddp.apps.exporting.trained_model import (
     choose_sentences,
 )
 from translate_ddp.console import print_line
+from translate_ddp.errors import UserError
 from translate_ddp.runtime.environment import threads_per_process
 from translate_ddp.runtime.files import check_new, publish
 from translate_ddp.runtime.launch import Launch
@@ -29,7 +30,6 @@ from translate_ddp.training.identity import without_paths
 from translate_ddp.training.state import LogOffset, RunState
 
 Format = Literal["ctranslate2", "huggingface", "argos", "pt"]
-FILE_FORMATS = {"argos": ".argosmodel", "pt": ".pt"}  # the others are folders
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,15 @@ class ExportConfig:
     """Write a checkpoint in the format of another program, and verify it against the checkpoint."""
 
     format: Format
-    """ctranslate2 or huggingface: a folder; argos: an .argosmodel file; pt: a checkpoint file."""
+    """ctranslate2 or huggingface: a folder; argos: an .argosmodel file, or a folder of them if the
+    model has several directions; pt: a checkpoint file."""
     output: str
     """Folder or file to write; it must not exist."""
     quantization: Quantization = "float32"
     """Weights in ctranslate2 and argos; int8 is accepted by its BLEU if there are references."""
     source: str = ""
     """Sentences for the verification, in any format of training; '': the validation set beside the
-    checkpoint, if it is there."""
+    checkpoint, if it is there. {src} and {tgt} stand for the languages of each direction."""
     reference: str = ""
     """File of their translations."""
     saved: SavedModel = field(default_factory=SavedModel)
@@ -58,11 +59,8 @@ class ExportConfig:
             )
         if self.quantization != "float32" and self.format not in ("ctranslate2", "argos"):
             raise ValueError(f"--quantization is for ctranslate2 and argos, not for {self.format}.")
-        suffix = FILE_FORMATS.get(self.format, "")
-        if not self.output.endswith(suffix):
-            raise ValueError(
-                f"--format {self.format} writes a file: pass an --output that ends in {suffix}."
-            )
+        if self.format == "pt" and not self.output.endswith(".pt"):
+            raise ValueError("--format pt writes a file: pass an --output that ends in .pt.")
         check_no_digest(self.output)
 
 
@@ -72,6 +70,10 @@ def run(config: ExportConfig) -> None:
     check_new(output)
     opened = config.saved.open_checkpoint()
     model, folder = TrainedModel.of(opened.state), opened.path.parent
+    if config.format == "argos" and (output.suffix == ".argosmodel") == model.has_several:
+        what = "a file: pass an --output that ends in .argosmodel"
+        what = "a package for each direction: pass a folder" if model.has_several else what
+        raise UserError(f"--format argos writes {what}.")
     sentences = choose_sentences(model, config.source, config.reference, folder)
     verification = export(model, config.format, output, sentences, config.quantization)
     for line in verification.lines:

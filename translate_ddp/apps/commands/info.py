@@ -1,12 +1,13 @@
 """`python -m translate_ddp info FILE`: what a checkpoint or an exported model is."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from translate_ddp.apps.commands.model_commands import in_words
 from translate_ddp.console import number, print_line, printable
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
@@ -66,14 +67,17 @@ def describe_state(state: RunState) -> Rows:
     best = "none: no epoch has ended with a validation"
     if position.best_epoch:
         best = f"{position.best_epoch}, {position.best_metric} {number(position.best_score)}"
+        if (count := len(state.directions)) > 1 and "/" not in position.best_metric:
+            best += f", the mean of {count} directions"
     if position.best_metric == "BLEU":
-        best += f" (signature: {bleu_signature(config['corpus']['lang_tgt'])})"
+        best += f" (signature: {bleu_signature(state.directions[0].tgt)})"
     parameters = sum(tensor.numel() for tensor in state.model.values())
     fingerprint = state.run.identity.data_fingerprints[0] or "?"
     versions = f"translate_ddp {state.version}, torch {state.environment.get('torch', '?')}"
     resumes = "yes" if state.can_resume else "no: it is an average or an exported file"
     return [
-        ("languages", _languages(config["corpus"])),
+        ("languages", in_words(state.directions)),
+        *([("tags", " ".join(state.tags.extra))] if state.tags.extra else []),
         *_sizes(config["model"], parameters, Tokenizer(state.tokenizer)),
         ("preset", config["run"]["preset"]),
         ("changed", ", ".join(changed) or "no setting"),
@@ -94,7 +98,7 @@ def describe_export(folder: Path) -> Rows:
         scores = f"{with_units(found.scores)} (greedy; signature of BLEU: {found.bleu_signature})"
     return [
         ("folder", f"{folder}, CTranslate2, {found.quantization}"),
-        ("languages", _languages(asdict(found))),
+        ("languages", in_words(found.all_directions)),
         *_sizes(found.model, found.parameters, read_tokenizer(folder)),
         ("trained", f"to epoch {found.epoch}, step {found.step:,}"),
         ("scores", scores),
@@ -104,11 +108,6 @@ def describe_export(folder: Path) -> Rows:
         ("versions", f"translate_ddp {version}"),
         ("resumes", "no: it is an exported model"),
     ]
-
-
-def _languages(settings: Mapping[str, Any]) -> str:
-    both = ", both directions" if settings.get("bidirectional") else ""
-    return f"{settings['lang_src']} to {settings['lang_tgt']}{both}"
 
 
 def _sizes(model: Mapping[str, Any], parameters: int, tokenizer: Tokenizer) -> Rows:

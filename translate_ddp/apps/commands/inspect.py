@@ -11,7 +11,7 @@ from pathlib import Path
 from translate_ddp.apps.commands.command_line import check_page, given_flags, write_page
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
-from translate_ddp.presets import choose_preset, with_preset
+from translate_ddp.presets import choose_preset, fit_vocabulary, with_preset
 from translate_ddp.runtime.files import explain_write_errors
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.settings import (
@@ -61,7 +61,7 @@ def run(config: InspectConfig) -> None:
         check_page(page, "--html")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # deletes the temporary folder
     given = given_flags(sys.argv[2:])
-    existing_size(config.tokenizer, config.corpus.language_pair, "vocab_size" in given)
+    existing_size(config.tokenizer, config.corpus.languages_name, "vocab_size" in given)
     choose = partial(choose_settings, config, given)
     with tempfile.TemporaryDirectory(prefix="translate_ddp-inspect-") as folder:
         with explain_write_errors(f"The temporary folder {folder}", "Set TMPDIR to another disk."):
@@ -80,4 +80,5 @@ def choose_settings(config: InspectConfig, given: set[str], pairs: int) -> tuple
     settings = Config(
         corpus=config.corpus, mix=config.mix, tokenizer=config.tokenizer, batches=config.batches
     )
-    return with_preset(settings, preset, given), suggested
+    settings = with_preset(settings, preset, given)
+    return settings if "vocab_size" in given else fit_vocabulary(settings), suggested

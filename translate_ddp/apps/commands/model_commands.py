@@ -5,10 +5,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+import tyro
 
 from translate_ddp import __version__
 from translate_ddp.apps.commands.command_line import silence
@@ -32,7 +34,9 @@ from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import (
     CheckpointConfig,
+    CorpusConfig,
     DistributedConfig,
+    LanguagePair,
     Quoting,
     SourceOptions,
     Split,
@@ -45,6 +49,7 @@ from translate_ddp.training.open_checkpoint import OpenedCheckpoint, open_checkp
 from translate_ddp.training.validation import ValidationSet
 from translate_ddp.translator import Translator
 
+_find_once = cache(find_prepared)  # it verifies all files
 STDOUT = ("", "-", "/dev/stdout")  # values of --output
 ROWS = 1000  # of a chunk: read and computed together
 PARTS_PER_WORKER = 20  # at least: to start a process takes as long as these on a fast GPU
@@ -80,6 +85,24 @@ TORCH = EngineConfig()
 
 
 @dataclass(frozen=True)
+class DirectionConfig:
+    """Settings that choose a direction of a model that has several."""
+
+    to: str = ""
+    """Target language, if the model has several."""
+    source_language: Annotated[str, tyro.conf.arg(name="from")] = ""
+    """Source language, if the model has several for that target."""
+    reverse: bool = False
+    """Use the reverse direction, with a model that has it."""
+
+    def choose(self, translator: Translator, pivot: str = "") -> Translator:
+        """The model in this direction. Raises UserError if it has none, or several."""
+        if self.to or self.source_language or pivot:
+            translator = translator.to(self.to, self.source_language, pivot)
+        return translator.reverse() if self.reverse else translator
+
+
+@dataclass(frozen=True)
 class SavedModel:
     """Settings that select a checkpoint."""
 
@@ -107,14 +130,12 @@ class SavedModel:
         """The folder of the model's files."""
         return self.path.parent if self.path.is_file() else self.path
 
-    def open(
-        self, reverse: bool = False, split: Split = "sentences", engine: EngineConfig = TORCH
-    ) -> Translator:
-        """The model, or its other direction. Raises UserError if there is none."""
+    def open(self, split: Split = "sentences", engine: EngineConfig = TORCH) -> Translator:
+        """The model. Raises UserError if there is none."""
         found = Translator.open(self.model_folder, self.preload, self.model_basename, self.average)
         engine.replace_in(found, self.folder)
         found.split = split
-        return found.reverse() if reverse else found
+        return found
 
     def open_checkpoint(self) -> OpenedCheckpoint:
         """The state of a checkpoint. Raises UserError if there is none."""
@@ -130,12 +151,13 @@ class Pairs(NamedTuple):
 
     sources: list[str]
     references: list[str]
-    languages: tuple[str, str]
+    languages: LanguagePair
 
     def encoded(self, translator: Translator) -> ValidationSet:
         sides = self.sources, self.references
         ids = translator.encode_sources(sides[0]), translator.tokenizer.encode(sides[1])
-        return ValidationSet(ParallelDataset(*map(Ragged.of, ids)), *sides, self.languages[1])
+        sizes = {LanguagePair(*self.languages): len(self.sources)}
+        return ValidationSet(ParallelDataset(*map(Ragged.of, ids)), *sides, sizes)
 
 
 @dataclass(frozen=True)
@@ -143,8 +165,8 @@ class PairsConfig:
     """Settings that select pairs: given ones, or the validation set of the run."""
 
     source: str = ""
-    """File of sentences (text, or a table), or a corpus of pairs as for --dataset of training; '':
-    the validation set of the training run."""
+    """File of sentences (text, or a table), or a corpus of pairs as for --dataset of training, with
+    {src} and {tgt} for the languages; '': the validation set of the training run."""
     reference: str = ""
     """File of their translations, unless --source has them."""
     src_column: str = ""
@@ -154,8 +176,7 @@ class PairsConfig:
     """Column of --source that holds the references."""
     quoting: Quoting = "auto"
     """Quotes in TSV and CSV. csv: they enclose fields; none: they are text; auto: by the file."""
-    reverse: bool = False
-    """Use the other direction of a model of --bidirectional."""
+    direction: DirectionConfig = field(default_factory=DirectionConfig)
 
     def __post_init__(self) -> None:
         if self.reference and not self.source:
@@ -163,18 +184,26 @@ class PairsConfig:
         if (self.src_column or self.tgt_column) and (self.reference or not self.source):
             raise ValueError("--src_column and --tgt_column are for a --source with both sides.")
 
-    def read(self, languages: tuple[str, str]) -> Pairs:
-        """The pairs of `source`, or of it and `reference`. Raises UserError if it is unusable."""
+    def read(self, languages: LanguagePair, named: LanguagePair) -> Pairs:
+        """The pairs of `source`, or of it and `reference`, whose names have the languages `named`.
+
+        Raises UserError if they cannot be used.
+        """
         options = SourceOptions(self.src_column, self.tgt_column, quoting=self.quoting)
-        sides = read_given_pairs(self.source, self.reference, languages, options)
+        source, reference = map(named.fill, (self.source, self.reference))
+        sides = read_given_pairs(source, reference, languages, options)
         sources, references = (list(map(normalize, side)) for side in sides)
         return Pairs(sources, references, languages)
 
     def read_for(self, translator: Translator, saved: SavedModel) -> Pairs:
         """The given pairs, or the validation set of the model's training. Raises UserError."""
-        if self.source:
-            return self.read((translator.lang_src, translator.lang_tgt))
-        return from_training(saved, translator)
+        direction = named = translator.direction
+        if not self.source:
+            return from_training(saved, translator)
+        if translator.has_state:  # a training reads the pairs of reverse directions only once
+            corpus = CorpusConfig.of(translator.state.run.config["corpus"])
+            named = direction if direction in corpus.requested else direction.reverse
+        return self.read(direction, named)
 
 
 def from_training(saved: SavedModel, translator: Translator) -> Pairs:
@@ -184,16 +213,23 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
     """
     folder, data = saved.folder, None
     if translator.has_state:
-        data = find_prepared(folder / "data", *translator.state.run.identity.data_fingerprints)
-    if data is None:
+        state = translator.state
+        fingerprints = state.run.identity.data_fingerprints
+        data = _find_once(folder / "data", *fingerprints, state.directions[0])
+    place = translator.directions.index(translator.direction)
+    # One that an earlier version prepared has pairs of the first direction only.
+    if data is None or place >= len(data.validation_sizes):
         raise UserError(
             f"The validation set of the training is not in {folder / 'data'}: pass --source and "
             "--reference. To score an exported model on it, pass the run and --compare."
         )
-    sources, references = data.validation_sources, data.validation_references
-    languages = translator.lang_src, translator.lang_tgt
-    is_reverse = languages[0] != translator.state.run.config["corpus"]["lang_src"]
-    return Pairs(*((references, sources) if is_reverse else (sources, references)), languages)
+    rows = slice(sum(data.validation_sizes[:place]), sum(data.validation_sizes[: place + 1]))
+    sides = data.validation_sources[rows], data.validation_references[rows]
+    return Pairs(*sides, translator.direction)
+
+
+def in_words(directions: Iterable[LanguagePair]) -> str:
+    return ", ".join(f"{src} to {tgt}" for src, tgt in directions)
 
 
 def check_one_process(

@@ -42,7 +42,7 @@ class ScoreConfig(PairsConfig):
         check_not_compressed(self.output)
 
     def open(self) -> Translator:
-        return self.saved.open(self.reverse)
+        return self.direction.choose(self.saved.open())
 
     def compute(
         self, translator: Translator, item: list[list[str]], on_done: OnDone = ignore

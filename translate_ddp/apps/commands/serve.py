@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass, field
 
-from translate_ddp.apps.commands.model_commands import EngineConfig, SavedModel
+from translate_ddp.apps.commands.model_commands import EngineConfig, SavedModel, in_words
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.console import print_line
 from translate_ddp.errors import cleanup, import_optional
@@ -61,9 +61,7 @@ def run(config: ServeConfig) -> None:
             f"warning: other machines can reach {url}. There is no password and no encryption: "
             "see docs/serve.md."
         )
-    translator = model.translator
-    languages = f"{translator.lang_src} to {translator.lang_tgt}"
-    languages += " and back" * translator.is_bidirectional
+    languages = in_words(model.translator.directions)
     app = create_app(model, config.limits, config.search, config.reload_seconds)
     message = f"Serving {languages} on {url} (Ctrl-C ends it)."
     run_server(make_server(app, config.limits.max_seconds), bound, message)

@@ -22,7 +22,7 @@ from translate_ddp.runtime.launch import is_first_process, read_launch
 from translate_ddp.settings import Config, CorpusConfig, Stage, all_settings
 from translate_ddp.training.metrics import find_metric
 
-NESTED = ("stages", "tags")  # settings of YAML files that are no flags
+NESTED = ("stages", "tags", "directions")  # settings of YAML files that are no flags
 Settings = dict[str, Any]
 
 
@@ -87,15 +87,18 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
     preset = choose_preset(chosen.preset, tuple(chosen.dataset))
     usual = with_values(Config(), PRESETS.get(preset, PRESETS["small"]))
     config = parse_flags(Config, flags, "train.py", prints, usual)
-    find_metric(config.train.best_metric, config.corpus.lang_tgt)
     config = replace(config, run=replace(config.run, preset=preset))
     given = given_flags(flags)
     config = _with_nested(config, nested, given)
+    if (metric := config.train.best_metric) != "auto":
+        pairs = config.corpus.requested
+        reverse = [pair.reverse for pair in pairs] * config.corpus.bidirectional
+        find_metric(metric, pairs + reverse)
     return config, given | nested.keys() | ({"num_epochs"} if config.mix.stages else set())
 
 
 def _with_nested(config: Config, nested: Settings, given: Set[str]) -> Config:
-    """The configuration with stages and tags, and the epochs of the stages unless `given`.
+    """The configuration with the nested settings, and the epochs of the stages unless `given`.
 
     Raises UserError if they do not fit the others.
     """
@@ -104,7 +107,8 @@ def _with_nested(config: Config, nested: Settings, given: Set[str]) -> Config:
     if mix.stages and "num_epochs" not in given:
         train = replace(train, num_epochs=max(1, mix.num_epochs))
     try:
-        corpus = replace(config.corpus, tags=nested.get("tags", ()))
+        names = {name: nested[name] for name in ("tags", "directions") if name in nested}
+        corpus = replace(config.corpus, **names)
         return replace(config, corpus=corpus, mix=mix, train=train)
     except ValueError as error:
         raise UserError(f"--config {config.run.config}: {error}") from error
@@ -179,7 +183,7 @@ def all_text(values: object) -> bool:
 
 
 def read_nested(path: Path, settings: Settings) -> Settings:
-    """The stages and tags of a file's settings. Raises UserError if they have another form."""
+    """The `NESTED` ones of a file's settings. Raises UserError if they have another form."""
     found: Settings = {}
     try:
         if "stages" in settings:
@@ -189,11 +193,16 @@ def read_nested(path: Path, settings: Settings) -> Settings:
             if not all_text(tags):
                 raise ValueError
             found["tags"] = tuple(tags)
+        if "directions" in settings:
+            found["directions"] = tuple((src, tgt) for src, tgt in settings["directions"])
+            if not all_text([code for pair in found["directions"] for code in pair]):
+                raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(
-            f"--config {path}: stages and tags must have this form:\n"
+            f"--config {path}: stages, tags and directions must have this form:\n"
             "stages: [{epochs: 5, dataset_weight: [1, 1]}, {epochs: 10, dataset_weight: [0, 1]}]\n"
-            "tags: ['', '<bt>']"
+            "tags: ['', '<bt>']\n"
+            "directions: [[en, hau], [hau, en]]"
         ) from error
     return found
 

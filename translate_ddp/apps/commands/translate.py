@@ -15,6 +15,7 @@ import tyro
 from translate_ddp.apps.commands.model_commands import (
     DECIMALS,
     STDOUT,
+    DirectionConfig,
     EngineConfig,
     SavedModel,
     check_not_compressed,
@@ -53,8 +54,9 @@ class TranslateConfig:
     """text: a line for each translation; jsonl: an object for each text, with scores."""
     quoting: Quoting = "auto"
     """Quotes in TSV and CSV. csv: they enclose fields; none: they are text; auto: by the file."""
-    reverse: bool = False
-    """Translate in the other direction, with a model of --bidirectional."""
+    direction: DirectionConfig = field(default_factory=DirectionConfig)
+    pivot: str = ""
+    """Language between source and target, for two languages without a direction of their own."""
     split: Split = "sentences"
     """sentences: translate the sentences of each text one by one; none: each text as one."""
     saved: SavedModel = field(default_factory=SavedModel)
@@ -75,7 +77,7 @@ class TranslateConfig:
                 )
 
     def open(self) -> Translator:
-        return self.saved.open(self.reverse, self.split, self.engine)
+        return self.direction.choose(self.saved.open(self.split, self.engine), self.pivot)
 
     def compute(
         self, translator: Translator, item: tuple[int, Sequence[str]], on_done: OnDone = ignore

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 from translate_ddp.apps.commands.model_commands import (
+    DirectionConfig,
     Pairs,
     PairsConfig,
     SavedModel,
@@ -26,7 +28,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.runtime.files import check_new, write_new
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import NBestConfig, SearchConfig
+from translate_ddp.settings import LanguagePair, NBestConfig, SearchConfig
 from translate_ddp.text import lower, normalize, separates_words, upper
 from translate_ddp.training.logbook import Logbook, sample_lines, shown_samples
 from translate_ddp.training.metrics import (
@@ -77,14 +79,14 @@ class ValidateConfig(PairsConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.needs_model and (self.lang_src or self.lang_tgt):
-            raise ValueError("A model has its languages: omit --lang_src and --lang_tgt.")
+            raise ValueError("A model has its languages: --to and --from choose among several.")
         if not self.needs_model and not (self.lang_src and self.lang_tgt):
             raise ValueError(
                 "--hypothesis with --source needs --lang_src and --lang_tgt, such as en and it."
             )
-        if self.reverse and not self.needs_model:
+        if self.direction != DirectionConfig() and not self.needs_model:
             raise ValueError(
-                "--reverse is for models: --lang_src and --lang_tgt select the direction."
+                "--to, --from and --reverse are for models: pass --lang_src and --lang_tgt."
             )
         if self.hypothesis and self.perturbed:
             raise ValueError("--perturbed needs a model: omit --hypothesis.")
@@ -96,6 +98,12 @@ class ValidateConfig(PairsConfig):
     def needs_model(self) -> bool:
         """Whether a checkpoint is opened: to translate, or for its validation set."""
         return not (self.hypothesis and self.source)
+
+    def is_of_all(self, translator: Translator) -> bool:
+        """Whether all directions of the model are scored: it has several, and none is chosen."""
+        of_one = self.hypothesis or self.output or self.compare or self.perturbed
+        given = self.direction != DirectionConfig() or (self.source and "{" not in self.source)
+        return len(translator.directions) > 1 and not of_one and not given
 
 
 class System(NamedTuple):
@@ -110,9 +118,12 @@ def run(config: ValidateConfig) -> None:
     check_one_process("validate is one process: start it without torchrun.")
     if config.output:
         check_new(Path(config.output))
-    translator = config.saved.open(config.reverse) if config.needs_model else None
+    translator = config.direction.choose(config.saved.open()) if config.needs_model else None
     if translator is None:
-        pairs = config.read((config.lang_src, config.lang_tgt))
+        languages = LanguagePair(config.lang_src, config.lang_tgt)
+        pairs = config.read(languages, languages)
+    elif config.is_of_all(translator):
+        return print_line("\n".join(report_all(translator, config)))
     else:
         pairs = config.read_for(translator, config.saved)
     # First: what is compared may not be usable, and translating takes long.
@@ -138,10 +149,7 @@ def run(config: ValidateConfig) -> None:
 def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
     """A model's translations, if the path is a folder or a checkpoint; else the file's."""
     if Path(path).is_dir() or zipfile.is_zipfile(spooled(Path(path))):
-        translator = Translator.open(path)
-        if translator.is_bidirectional and translator.lang_tgt != pairs.languages[1]:
-            translator = translator.reverse()
-        found = from_model(translator, pairs, search)
+        found = from_model(Translator.open(path).to(*pairs.languages.reverse), pairs, search)
         return found._replace(name=f"{path} ({found.name})")  # both may be of the same epoch
     return from_hypothesis(path, pairs)
 
@@ -160,12 +168,7 @@ def from_hypothesis(path: str, pairs: Pairs) -> System:
 
 
 def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> System:
-    """A model's translations. Raises UserError if it translates into another language."""
-    if translator.lang_tgt != pairs.languages[1]:
-        raise UserError(
-            f"A model translates into {translator.lang_tgt}, but the references are in "
-            f"{pairs.languages[1]}: pass a model of the same languages."
-        )
+    """A model's translations."""
     data = pairs.encoded(translator)
     if count := sum(len(translator.sentences(text)) > 1 for text in pairs.sources):
         print_line(
@@ -201,6 +204,28 @@ def report(system: System, pairs: Pairs) -> Iterator[str]:
     shown = (f"{name} {number(i.mean)} ± {number(i.half_width)}" for name, i in intervals.items())
     yield f"95% intervals by {BOOTSTRAP}: {', '.join(shown)}"
     yield f"BLEU signature: {bleu_signature(lang_tgt)}"
+
+
+def report_all(translator: Translator, config: ValidateConfig) -> Iterator[str]:
+    """The scores of each direction and their mean, and BLEU's signatures, as lines."""
+    rows, identifier = dict[str, list[float]](), translator.identifier
+    for direction in translator.directions:
+        model = translator.to(*direction.reverse)
+        pairs = config.read_for(model, config.saved)
+        system = from_model(model, pairs, config.search)
+        row = [system.scores["chrf"], system.scores["BLEU"]]
+        if identifier:
+            ids = model.tokenizer.encode(system.predictions)
+            wrong = sum(each not in ("", direction.tgt) for each in identifier.identify(ids))
+            row.append(100 * wrong / max(1, sum(map(bool, ids))))
+        rows[f"{direction}, {counted(len(pairs.references), 'sentence')}"] = row
+    rows["mean"] = [fmean(column) for column in zip(*rows.values(), strict=True)]
+    width = max(map(len, rows))
+    yield f"{'':{width}}        chrf        BLEU{' off-target %' * bool(identifier)}"
+    for name, row in rows.items():
+        yield f"{name:{width}}{''.join(f'{value:12.2f}' for value in row)}"
+    for signature in dict.fromkeys(bleu_signature(tgt) for _, tgt in translator.directions):
+        yield f"BLEU signature: {signature}"
 
 
 def describe_comparison(system: System, baseline: System, pairs: Pairs) -> Iterator[str]:

@@ -50,7 +50,7 @@ from translate_ddp.runtime.environment import threads_per_process
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.launch import Launch, read_launch
 from translate_ddp.settings import ModelConfig
-from translate_ddp.text import base_language
+from translate_ddp.text import base_language, direction_tag
 from translate_ddp.training.state import RunState
 
 Quantization = Literal["float32", "int8", "float16"]
@@ -73,9 +73,8 @@ def write_ctranslate2(
         verification = Verification([])
     else:
         verification = write_verified(folder, model, sentences, quantization)
-    if model.tags:
-        verification = replace(verification, notes=[*verification.notes, describe_tags(model)])
-    position, (lang_src, lang_tgt) = model.state.position, model.languages
+    verification = replace(verification, notes=verification.notes + describe_tags(model))
+    position, (lang_src, lang_tgt) = model.state.position, model.directions[0]
     description = Description(
         lang_src=lang_src,
         lang_tgt=lang_tgt,
@@ -93,7 +92,9 @@ def write_ctranslate2(
         bleu_signature=verification.bleu_signature,
         verified=verification.lines,
         notes=verification.notes,
-        bidirectional=bool(model.tags),
+        bidirectional=model.state.tags.as_text,
+        directions=[list(direction) for direction in model.directions],
+        extra_tokens=list(model.state.tags.extra),
     )
     describe(folder, description)
     (folder / tokenizer_file(model.tokenizer)).write_bytes(model.tokenizer.file)
@@ -101,33 +102,45 @@ def write_ctranslate2(
 
 
 def write_argos(
-    file: Path, model: TrainedModel, sentences: Sentences, quantization: Quantization
+    output: Path, model: TrainedModel, sentences: Sentences, quantization: Quantization
 ) -> Verification:
     """Write a package for Argos Translate, and verify that its model is the same.
 
-    Raises NotTheSame if it is not, UserError if its tokenizer is not a SentencePiece model.
+    Of a model for several directions, make a folder with a package for each of them. Raises
+    NotTheSame if the model is not the same, UserError if its tokenizer is not a SentencePiece one.
     """
-    if model.tags:
+    if model.state.tags.as_text:
         raise UserError(
-            "Argos Translate cannot write the tags that a bidirectional model needs before its "
-            "sources: pass --format ctranslate2 or huggingface, or train one direction."
+            "Argos Translate cannot write the tags that this bidirectional model of an earlier "
+            "version needs before its sources: pass --format ctranslate2 or huggingface, or train "
+            "it again."
         )
     if not model.tokenizer.is_sentencepiece:
         raise UserError(
             "Argos Translate reads SentencePiece models only, but the tokenizer of this checkpoint "
             "is another: train with --tokenizer sentencepiece."
         )
-    source, target = model.languages
-    root = f"translate-{source}_{target}-{PACKAGE_VERSION.replace('.', '_')}"
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=f"{file.name}.") as scratch:
-        package = Path(scratch) / root
+    if model.has_several:
+        output.mkdir()
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f"{output.name}.") as scratch:
+        package = Path(scratch) / "package"
         (package / "model").mkdir(parents=True)
         verification = write_verified(package / "model", model, sentences, quantization)
         (package / "sentencepiece.model").write_bytes(model.tokenizer.file)
-        metadata = json.dumps(argos_metadata(source, target), indent=4, ensure_ascii=False)
-        (package / "metadata.json").write_text(metadata, encoding="utf-8")
-        (package / "README.md").write_text(model_card(model, verification), encoding="utf-8")
-        Path(shutil.make_archive(f"{scratch}/{root}", "zip", scratch, root)).rename(file)
+        for direction in model.directions:
+            name = "_".join(direction)
+            root = f"translate-{name}-{PACKAGE_VERSION.replace('.', '_')}"
+            package = package.rename(package.with_name(root))
+            if model.tag(direction):  # CTranslate2 uses `bos_token` in sources only
+                config = package / "model" / "config.json"
+                tag = {"add_source_bos": True, "bos_token": direction_tag(direction.tgt)}
+                config.write_text(json.dumps(json.loads(config.read_text()) | tag))
+            metadata = json.dumps(argos_metadata(*direction), indent=4, ensure_ascii=False)
+            (package / "metadata.json").write_text(metadata, encoding="utf-8")
+            card = model_card(model, verification, direction)
+            (package / "README.md").write_text(card, encoding="utf-8")
+            archive = Path(shutil.make_archive(f"{scratch}/{root}", "zip", scratch, root))
+            archive.rename(output / f"{name}.argosmodel" if model.has_several else output)
     if not SentencePieceModel(model.tokenizer.file).adds_space:
         note = "Argos Translate joins sentences without a space with this SentencePiece model"
         return replace(verification, notes=[*verification.notes, note])
@@ -217,8 +230,8 @@ def write_verified(
 
 def write_files(folder: Path, model: TrainedModel, quantization: Quantization) -> None:
     """Write the files of CTranslate2 into the folder, which must exist."""
-    names = model.tokenizer.names
-    write_model(folder, model.state.model, model.shape, names, model.positions, quantization)
+    names, extra = model.tokenizer.names, model.state.tags.extra
+    write_model(folder, model.state.model, model.shape, names, model.positions, quantization, extra)
 
 
 def write_model(
@@ -228,10 +241,12 @@ def write_model(
     vocabulary: Sequence[str],
     positions: int,
     quantization: Quantization = "float32",
+    extra_tokens: Sequence[str] = (),
 ) -> None:
-    """Write model.bin, config.json and shared_vocabulary.json into the folder, which must exist.
+    """Write model.bin, config.json and the vocabulary into the folder, which must exist.
 
-    `vocabulary` has the name of each token id, all of them different. The model has room for
+    `vocabulary` has the name of each token id, all of them different. `extra_tokens` follow; only
+    sources have them, so that they are never generated. The model has room for
     `positions` tokens a side, end marker included. It appends the end marker to its sources.
     """
     specification = import_optional("ctranslate2.specs", REQUIREMENTS).TransformerSpec
@@ -242,15 +257,16 @@ def write_model(
     weights = {name: tensor.float().cpu().numpy().copy() for name, tensor in state.items()}
     table_MD = sinusoids(0, positions, shape.d_model, torch.device("cpu")).numpy()
     embedding_VD = weights["embedding.weight"]
-    (spec.encoder.embeddings[0].weight, spec.decoder.embeddings.weight) = [embedding_VD] * 2
-    spec.decoder.projection.weight = embedding_VD
+    output_VD = embedding_VD[: len(vocabulary)].copy() if extra_tokens else embedding_VD
+    spec.encoder.embeddings[0].weight, spec.decoder.embeddings.weight = embedding_VD, output_VD
+    spec.decoder.projection.weight = output_VD
     for side, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
         side.scale_embeddings = True
         side.position_encodings.encodings = table_MD
         _set_norm(side.layer_norm, weights, f"{name}_norm")
         for number, layer in enumerate(side.layer):
             _set_layer(layer, weights, f"{name}_layers.{number}")
-    spec.register_source_vocabulary(list(vocabulary))
+    spec.register_source_vocabulary([*vocabulary, *extra_tokens])
     spec.register_target_vocabulary(list(vocabulary))
     spec.config.unk_token, spec.config.bos_token = vocabulary[UNK], vocabulary[SOS]
     spec.config.eos_token, spec.config.decoder_start_token = vocabulary[EOS], vocabulary[SOS]

@@ -22,7 +22,6 @@ from translate_ddp.apps.exporting.trained_model import (
     Sentences,
     TrainedModel,
     Verification,
-    describe_tags,
     model_card,
     verify_equal,
 )
@@ -30,12 +29,14 @@ from translate_ddp.data.batches import pad
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import (
     EOS,
+    NO_TAGS,
     PAD,
     SOS,
     SPACE,
     SPECIAL_TOKENS,
     UNK,
     SentencePieceModel,
+    Tags,
     Tokenizer,
     open_json,
 )
@@ -44,8 +45,8 @@ from translate_ddp.modeling.engine import CPU_MAX_TOKENS, Ids, ignore, length_li
 from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.modeling.transformer import sinusoids
-from translate_ddp.settings import ModelConfig, NBestConfig, SearchConfig
-from translate_ddp.text import INVISIBLE, SPACES, base_language, normalize, prefix_of
+from translate_ddp.settings import LanguagePair, ModelConfig, NBestConfig, SearchConfig
+from translate_ddp.text import INVISIBLE, SPACES, base_language, normalize
 
 # Text that a tokenizer could take for special tokens, or normalize in another way.
 ODD_TEXTS = ["[EOS]", "a [EOS] b [PAD] [SOS] [UNK]", " two  spaces\tand\na line ", "e\u0301", "😀"]
@@ -77,6 +78,7 @@ SPECIAL_IDS = {
     "decoder_start_token_id": SOS,
     "forced_eos_token_id": None,
 }
+NEVER = -1e4  # added to the logit of a token that is never generated; fp16 has it
 ROLES = {"pad_token": PAD, "unk_token": UNK, "bos_token": SOS, "eos_token": EOS}
 
 
@@ -89,19 +91,30 @@ def write_huggingface(
     """
     save = import_optional("safetensors.torch", REQUIREMENTS).save
     folder.mkdir()
-    config = pegasus_config(model.shape, len(model.tokenizer), model.positions)
+    tags, outputs = model.state.tags, len(model.tokenizer)
+    config = pegasus_config(model.shape, outputs + len(tags.extra), model.positions)
     weights = pegasus_weights(model.state.model, model.positions)
+    weights["final_logits_bias"][:, outputs:] = NEVER
     (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     architecture = {"architectures": ["PegasusForConditionalGeneration"], "model_type": "pegasus"}
     _write_json(folder / "config.json", {**architecture, "dtype": "float32", **config})
     _write_json(folder / "generation_config.json", generation_config(model))
-    _write_json(folder / "tokenizer.json", json.loads(tokenizer_json(model.tokenizer).to_str()))
     settings = tokenizer_config(model.tokenizer, model.seq_len)
-    _write_json(folder / "tokenizer_config.json", settings)
+    for subfolder, (_, target) in subfolders(model).items():
+        content = tokenizer_json(model.tokenizer, tags, target).to_str()
+        (folder / subfolder).mkdir(exist_ok=True)
+        _write_json(folder / subfolder / "tokenizer.json", json.loads(content))
+        _write_json(folder / subfolder / "tokenizer_config.json", settings)
     verification = verify_huggingface(folder, model, sentences)
     card = huggingface_card(model, verification, name)
     (folder / "README.md").write_text(card, encoding="utf-8")
     return verification
+
+
+def subfolders(model: TrainedModel) -> dict[str, LanguagePair]:
+    """The direction of the tokenizer in each folder; "" is the folder itself, of the first one."""
+    others = {str(direction): direction for direction in model.directions if model.has_several}
+    return {"": model.directions[0], **others}
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
@@ -167,10 +180,11 @@ def _renamed(state: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
             yield name, tensor
 
 
-def tokenizer_json(tokenizer: Tokenizer) -> JsonTokenizer:
+def tokenizer_json(tokenizer: Tokenizer, tags: Tags = NO_TAGS, target: str = "") -> JsonTokenizer:
     """The tokenizer for one text at a time, with the same ids for any text.
 
-    It also normalizes text as `text.py` does, and appends the end marker.
+    It also normalizes text as `text.py` does, puts the tag of the target language before it, and
+    appends the end marker.
     """
     is_other = tokenizer.is_sentencepiece
     model = _from_sentencepiece(tokenizer) if is_other else open_json(tokenizer.text)
@@ -182,9 +196,13 @@ def tokenizer_json(tokenizer: Tokenizer) -> JsonTokenizer:
     ]
     steps += [model.normalizer] if model.normalizer is not None else []
     model.normalizer = normalizers.Sequence(steps)
-    end = special_names(tokenizer)[EOS]
+    model.add_special_tokens(list(tags.extra))
+    end, ids = special_names(tokenizer)[EOS], tags.ids(tokenizer, target)
+    tag = [str(model.id_to_token(i)) for i in ids]
     model.post_processor = processors.TemplateProcessing(
-        single=["$A", end], pair=["$A", "$B", end], special_tokens=[(end, EOS)]
+        single=[*tag, "$A", end],
+        pair=[*tag, "$A", "$B", end],
+        special_tokens=[(end, EOS), *zip(tag, ids, strict=True)],
     )
     return model
 
@@ -253,48 +271,58 @@ def _bpe(pieces: SentencePieceModel, names: list[str]) -> models.BPE:
 def huggingface_card(model: TrainedModel, verification: Verification, name: str) -> str:
     """The card of a folder for `transformers`, with the header that the hub reads."""
     # Quoted: in YAML, the code of Norwegian is a truth value.
-    languages = "".join(f'- "{base_language(code)}"\n' for code in model.languages)
-    tag, card = prefix_of(*model.tags[:1]), model_card(model, verification)
+    codes = dict.fromkeys(map(base_language, model.languages))
+    languages = "".join(f'- "{code}"\n' for code in codes)
+    first = f', subfolder="{model.directions[0]}"' * model.has_several
     card = f"""---
 language:
 {languages}library_name: transformers
 pipeline_tag: translation
 ---
 
-{card}
+{model_card(model, verification)}
 ## Use
 
 ```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained("{name}")
+tokenizer = AutoTokenizer.from_pretrained("{name}"{first})
 model = AutoModelForSeq2SeqLM.from_pretrained("{name}")
-inputs = tokenizer(["{tag}A sentence."], return_tensors="pt", padding=True)
+inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)
 print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
 ```
 
 It translates one sentence at a time, of up to {model.state.longest_source} tokens.
 """
-    return f"{card}\nNote: {describe_tags(model)}.\n" if model.tags else card
+    names = ", ".join(map(str, model.directions))
+    note = f"\nThe tokenizer of each direction puts its tag before the source: {names}.\n"
+    return card + note * model.has_several
 
 
 def verify_huggingface(folder: Path, model: TrainedModel, sentences: Sentences) -> Verification:
     """Raises NotTheSame if the folder's model or tokenizer differs from the checkpoint's."""
     transformers = import_optional("transformers", REQUIREMENTS)
-    try:
-        exported = HuggingFaceEngine(transformers, folder)
-    except Exception as error:  # the library raises many
-        raise NotTheSame(f"transformers cannot open it ({error})") from error
-    texts = [*ODD_TEXTS, *sentences.source_texts, *sentences.references]
+    exported = HuggingFaceEngine(transformers, folder)
+    texts = [*ODD_TEXTS, *model.state.tags.extra, *sentences.source_texts, *sentences.references]
     ids = model.tokenizer.encode([normalize(text) for text in texts])
-    _check_ids(model, texts, [[*row, EOS] for row in ids], exported.tokenizer(texts)["input_ids"])
     # Without [UNK], whose name `transformers` writes.
     known = [[i for i in row if i != UNK] for row in ids]
-    if exported.tokenizer.batch_decode(known) != model.tokenizer.decode(known):
-        raise NotTheSame("its tokenizer decodes other text")
+    for subfolder, direction in subfolders(model).items():
+        tokenizer = _open(transformers.AutoTokenizer, folder, subfolder=subfolder)
+        expected = [[*model.tag(direction), *row, EOS] for row in ids]
+        _check_ids(model, texts, expected, tokenizer(texts)["input_ids"])
+        if tokenizer.batch_decode(known) != model.tokenizer.decode(known):
+            raise NotTheSame("its tokenizer decodes other text")
     translations, lines = verify_equal(model.engine(), exported, sentences)
     lines = [f"ids of {len(texts):,} texts are equal", *lines]
     return Verification.of(lines, translations, sentences, model)
+
+
+def _open(auto_class: Any, folder: Path, **settings: Any) -> Any:
+    try:
+        return auto_class.from_pretrained(folder, local_files_only=True, **settings)
+    except Exception as error:  # the library raises many
+        raise NotTheSame(f"transformers cannot open it ({error})") from error
 
 
 def _check_ids(
@@ -316,7 +344,7 @@ def _check_ids(
 
 
 class HuggingFaceEngine:
-    """The model and the tokenizer of a folder, in fp32 on the CPU. It translates greedily."""
+    """The model of a folder, in fp32 on the CPU. It translates greedily."""
 
     device = torch.device("cpu")
 
@@ -324,12 +352,8 @@ class HuggingFaceEngine:
         log = transformers.utils.logging
         log.set_verbosity_error()
         log.disable_progress_bar()
-        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
-            folder, local_files_only=True
-        )
-        self.model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(
-            folder, local_files_only=True, dtype=torch.float32
-        ).eval()
+        auto_class = transformers.AutoModelForSeq2SeqLM
+        self.model: Any = _open(auto_class, folder, dtype=torch.float32).eval()
 
     @torch.inference_mode()
     def translate(

@@ -1,8 +1,10 @@
 """What all exports share: the trained model, its comparison with the exported one, its card."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate, chain, cycle, groupby, pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,8 @@ from translate_ddp.data.readers.corpus_files import is_table
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import Engine, Ids, TorchEngine, length_limit
-from translate_ddp.settings import GREEDY, ModelConfig
-from translate_ddp.text import direction_tag, normalize, prefix_of
+from translate_ddp.settings import GREEDY, LanguagePair, ModelConfig, languages_of
+from translate_ddp.text import direction_tag, normalize
 from translate_ddp.training.identity import public_name
 from translate_ddp.training.metrics import bleu_signature, compare_systems, score_texts, with_units
 from translate_ddp.training.open_checkpoint import saved_model
@@ -65,14 +67,20 @@ class TrainedModel:
         return self.state.run.config
 
     @property
-    def languages(self) -> tuple[str, str]:
-        return self.config["corpus"]["lang_src"], self.config["corpus"]["lang_tgt"]
+    def directions(self) -> list[LanguagePair]:
+        return self.state.directions
 
     @property
-    def tags(self) -> list[str]:
-        """What other programs put before a source, for each direction; none if there is one."""
-        targets = reversed(self.languages) if self.config["corpus"]["bidirectional"] else ()
-        return [direction_tag(target, is_bidirectional=True) for target in targets]
+    def languages(self) -> list[str]:
+        return languages_of(self.directions)
+
+    @property
+    def has_several(self) -> bool:
+        return len(self.directions) > 1
+
+    def tag(self, direction: LanguagePair) -> tuple[int, ...]:
+        """The token ids before the sources of a direction; none if the model has no tags."""
+        return self.state.tags.ids(self.tokenizer, direction.tgt)
 
     @property
     def seq_len(self) -> int:
@@ -114,14 +122,24 @@ class Sentences:
     targets: Ids  # whose log-probabilities are compared; empty: the model's own translations
     source_texts: list[str]  # empty if the sentences are random
     references: list[str]  # empty: there are none
+    sizes: Mapping[LanguagePair, int]  # of each direction, which follow each other; empty: random
     longest: tuple[Ids, Ids] = ((), ())  # random pairs as long as the model computes
+
+    def by_direction(self, *columns: Sequence[Any]) -> Iterator[tuple[LanguagePair, list[Any]]]:
+        """Each direction with its part of each of these columns."""
+        end = 0
+        for direction, size in self.sizes.items():
+            start, end = end, end + size
+            yield direction, [column[start:end] for column in columns]
 
 
 def choose_sentences(model: TrainedModel, source: str, reference: str, folder: Path) -> Sentences:
     """The texts of the files, else the validation set in the run's folder, else random ids.
 
-    Raises UserError if a file cannot be read, if the numbers of lines differ, or if a sentence is
-    too long for formats that store a table of positions.
+    Of several directions, every n-th sentence of each. `source` and `reference` are filled with the
+    languages of each direction; a file of several is read for the first one. Raises UserError if a
+    file cannot be read, if the numbers of lines differ, or if a sentence is too long for formats
+    that store a table of positions.
     """
     if source:
         found = _from_files(model, source, reference)
@@ -134,13 +152,20 @@ def choose_sentences(model: TrainedModel, source: str, reference: str, folder: P
 
 def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
     """The texts of the files, in any format of training; a table also has the references."""
-    if reference or is_table(Path(source)):
-        texts, references = read_given_pairs(source, reference, model.languages)
-    else:
-        texts, references = read_texts(Path(source), "src", model.languages[0]), []
-    texts, references = list(map(normalize, texts)), list(map(normalize, references))
-    prefix = prefix_of(*model.tags[:1])
-    sources = model.tokenizer.encode([prefix + text for text in texts])
+    named = {(each.fill(source), each.fill(reference)): each for each in reversed(model.directions)}
+    # Of en-{tgt}, there is none for the directions into English.
+    files = {names: each for names, each in named.items() if Path(names[0]).exists()} or named
+    texts, references, sources = list[str](), list[str](), list[list[int]]()
+    sizes = dict[LanguagePair, int]()
+    for names, direction in files.items():
+        if reference or is_table(Path(source)):
+            sides = read_given_pairs(*names, direction)
+        else:
+            sides = read_texts(Path(names[0]), "src", direction.src), []
+        own, own_references = ([*map(normalize, side)][:: len(files)] for side in sides)
+        sources += [[*model.tag(direction), *ids] for ids in model.tokenizer.encode(own)]
+        texts, references = texts + own, references + own_references
+        sizes[direction] = len(own)
     targets = model.tokenizer.encode(references)
     longest, longest_target = (max(map(len, ids), default=0) for ids in (sources, targets))
     if max(length_limit(longest), longest_target) >= model.positions:
@@ -149,22 +174,25 @@ def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
             f"long for {model.positions:,} positions a side: leave it out."
         )
     count = f"{len(texts):,} texts of {Path(source).name}"
-    return Sentences(count, sources, targets, texts, references)
+    return Sentences(count, sources, targets, texts, references, sizes)
 
 
 def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:
     """The validation set that was prepared for the run; None if it is not there."""
     fingerprints = model.state.run.identity.data_fingerprints
-    data = find_prepared(folder, *fingerprints) if model.data else None
+    data = find_prepared(folder, *fingerprints, model.directions[0]) if model.data else None
     if data is None:
         return None
-    count = len(data.validation)
+    ends = accumulate(data.validation_sizes, initial=0)
+    parts = [range(start, end, len(data.directions)) for start, end in pairwise(ends)]
+    rows = list(chain(*parts))
     return Sentences(
-        f"{count:,} sentences of the validation set",
-        [data.validation.source[row] for row in range(count)],
-        [data.validation.target[row] for row in range(count)],
-        data.validation_sources,
-        data.validation_references,
+        f"{len(rows):,} sentences of the validation set",
+        [data.validation.source[row] for row in rows],
+        [data.validation.target[row] for row in rows],
+        [data.validation_sources[row] for row in rows],
+        [data.validation_references[row] for row in rows],
+        dict(zip(data.directions, map(len, parts), strict=True)),
     )
 
 
@@ -172,14 +200,15 @@ def _random(model: TrainedModel) -> Sentences:
     longest = min(RANDOM_TOKENS, model.seq_len - 1)
     lengths = np.random.default_rng(0).integers(1, longest + 1, RANDOM_SENTENCES).tolist()
     pairs = _random_pairs(model, 0, lengths, lengths)
-    return Sentences(f"{RANDOM_SENTENCES} random sequences of tokens", *pairs, [], [])
+    return Sentences(f"{RANDOM_SENTENCES} random sequences of tokens", *pairs, [], [], {})
 
 
 def _random_pairs(model: TrainedModel, seed: int, *lengths: list[int]) -> tuple[Ids, Ids]:
-    """Sources and targets of these lengths, without special tokens."""
+    """Sources and targets of these lengths; each source begins with the tag of a direction."""
     random, size = np.random.default_rng(seed), len(model.tokenizer)
     sources, targets = ([random.integers(4, size, n) for n in side] for side in lengths)
-    return sources, targets
+    tags = cycle([model.tag(direction) for direction in model.directions])
+    return [[*tag, *ids][: len(ids)] for tag, ids in zip(tags, sources, strict=False)], targets
 
 
 class NotTheSame(UserError):
@@ -209,12 +238,20 @@ class Verification:
         sentences: Sentences,
         model: TrainedModel,
     ) -> "Verification":
-        """With the scores of the exported model's translations."""
+        """With the translations' scores; of several directions, the means, then en-it/BLEU etc."""
         if not sentences.references:
             return cls(lines)
-        language, texts = model.languages[1], model.tokenizer.decode(translations)
-        scores = score_texts(sentences.source_texts, texts, sentences.references, language)
-        return cls(lines, scores, bleu_signature(language))
+        columns = model.tokenizer.decode(translations), sentences.references
+        found = {
+            direction: score_texts(*texts, language=direction.tgt)
+            for direction, texts in sentences.by_direction(sentences.source_texts, *columns)
+        }
+        names = dict.fromkeys(chain(*found.values()))
+        scores = {name: fmean(own[name] for own in found.values() if name in own) for name in names}
+        for direction, own in found.items() if len(found) > 1 else ():
+            scores |= {f"{direction}/{name}": value for name, value in own.items()}
+        signatures = dict.fromkeys(bleu_signature(target) for _, target in found)
+        return cls(lines, scores, " and ".join(signatures))
 
 
 def translate_greedily(engine: Engine, sentences: Sentences) -> Translations:
@@ -259,9 +296,10 @@ def verify_quality(
 ) -> tuple[Translations, str]:
     """The greedy translations of the exported model, and a line on its BLEU beside the model's.
 
-    The test is paired bootstrap resampling (Koehn 2004; sacreBLEU). Without references, the line is
-    on the log-probabilities of the model's translations. Raises NotTheSame if the exported model
-    loses more than `MAX_BLEU_LOSS`, or differs by more than `MAX_MEAN_DIFFERENCE`.
+    The test is paired bootstrap resampling (Koehn 2004; sacreBLEU). Of several directions, the mean
+    BLEU is compared. Without references, the line is on the log-probabilities of the model's
+    translations. Raises NotTheSame if the exported model loses more than `MAX_BLEU_LOSS`, or
+    differs by more than `MAX_MEAN_DIFFERENCE`.
     """
     own = model.engine()
     found = [translate_greedily(engine, sentences) for engine in (own, exported)]
@@ -276,42 +314,53 @@ def verify_quality(
             raise NotTheSame(f"{line}, more than {MAX_MEAN_DIFFERENCE}")
         return found[1], line
     before, after = map(model.tokenizer.decode, found)
-    bleu = compare_systems(after, before, sentences.references, model.languages[1])["BLEU"]
+    bleus = [
+        compare_systems(*texts, language=direction.tgt)["BLEU"]
+        for direction, texts in sentences.by_direction(after, before, sentences.references)
+    ]
+    baseline, score = fmean(b.baseline for b in bleus), fmean(b.score for b in bleus)
+    how = f"p = {bleus[0].p_value:.3f}, paired bootstrap"
+    how = how if len(bleus) == 1 else f"mean of {len(bleus)} directions"
     line = (
-        f"BLEU {bleu.baseline:.2f} of the checkpoint, {bleu.score:.2f} of the exported model on "
-        f"{sentences.description} (p = {bleu.p_value:.3f}, paired bootstrap)"
+        f"BLEU {baseline:.2f} of the checkpoint, {score:.2f} of the exported model on "
+        f"{sentences.description} ({how})"
     )
-    if not bleu.baseline - bleu.score <= MAX_BLEU_LOSS:
+    if not baseline - score <= MAX_BLEU_LOSS:
         raise NotTheSame(f"{line}: a loss of more than {MAX_BLEU_LOSS}")
     return found[1], line
 
 
-def describe_tags(model: TrainedModel) -> str:
-    """How the sources of a bidirectional model are written for other programs."""
-    tags = ", ".join(
-        f"{tag} to translate into {language_name(target)}"
-        for tag, target in zip(model.tags, reversed(model.languages), strict=True)
-    )
-    return f"other programs must write a tag and a space before each sentence: {tags}"
+def describe_tags(model: TrainedModel) -> list[str]:
+    """How other programs choose the direction of a model; nothing if it has no tags."""
+    if not model.tag(model.directions[0]):
+        return []
+    targets = dict.fromkeys(target for _, target in model.directions)
+    tags = ", ".join(f"{direction_tag(each)} for {language_name(each)}" for each in targets)
+    return [f"other programs must put the tag of the target language before each source: {tags}"]
 
 
-def model_card(model: TrainedModel, verification: Verification) -> str:
-    """The README.md of an exported model: what it is, how it was made, and its scores."""
-    source, target = map(language_name, model.languages)
-    to = "and" if model.tags else "to"
+def model_card(
+    model: TrainedModel, verification: Verification, direction: LanguagePair | None = None
+) -> str:
+    """The README.md of an exported model, or of one `direction` of it, with its scores."""
+    directions = [direction] if direction else model.directions
+    named = [f"{language_name(s)} ({s}) to {language_name(t)} ({t})" for s, t in directions]
+    names = map(language_name, languages_of(directions))
+    title = (" to " if len(directions) == 1 else ", ").join(names)
     position = model.state.position
     corpus = ", ".join(map(public_name, model.config["corpus"]["dataset"]))
     facts = [
-        f"Languages: {source} ({model.languages[0]}) {to} {target} ({model.languages[1]})",
+        f"Languages: {', '.join(named)}",
         f"Architecture: Transformer, {describe_sizes(asdict(model.shape))}; "
         f"{model.parameters:,} parameters",
-        f"Vocabulary: {len(model.tokenizer):,} tokens, joint for both languages",
+        f"Vocabulary: {len(model.tokenizer):,} tokens, joint for "
+        f"{'both' if len(model.languages) == 2 else 'all'} languages",
         f"Training: {counted(position.current_epoch, 'epoch')}, "
         f"{counted(position.global_step, 'step')}, on {corpus}, "
         f"fingerprint {model.data or 'unknown'}",
         f"Made with translate_ddp {__version__}",
     ]
-    sections = [f"# {source} {to} {target}", _list(facts), f"## Scores\n\n{_scores(verification)}"]
+    sections = [f"# {title}", _list(facts), f"## Scores\n\n{_scores(verification)}"]
     if compared := _list([*verification.lines, *verification.notes]):
         sections.append(f"## Compared with the checkpoint\n\n{compared}")
     return "\n\n".join(sections) + "\n"
@@ -322,7 +371,10 @@ def _list(lines: Sequence[str]) -> str:
 
 
 def _scores(verification: Verification) -> str:
+    """The scores, those of each direction on a further line if there are several."""
     if not verification.scores:
         return "Not measured."
-    scores = with_units(verification.scores)
-    return f"Greedy: {scores}. BLEU signature: {verification.bleu_signature}"
+    by_direction = groupby(verification.scores.items(), lambda score: score[0].rpartition("/")[0])
+    first, *others = (with_units(dict(scores)) for _, scores in by_direction)
+    text = f"Greedy: {first}. BLEU signature: {verification.bleu_signature}"
+    return "\n\n".join([text, *filter(None, [_list(others)])])

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count, repeat
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,14 @@ import torch
 from translate_ddp.apps.inspecting.text_statistics import TextStatistics, measure
 from translate_ddp.console import print_line
 from translate_ddp.data.batches import Step, padding_share
-from translate_ddp.data.corpus import CleanedCorpus, NoUsablePairs, Report, clean_corpus
+from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
+from translate_ddp.data.corpus import NoUsablePairs, clean_corpus
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, TrainingPairs
-from translate_ddp.data.mix import Mix
+from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.plan import StepSampler
-from translate_ddp.data.preparation import Encoder, TaggedCorpus, encode
+from translate_ddp.data.preparation import Encoder, encode
 from translate_ddp.data.selection import smallest
+from translate_ddp.data.tagged_corpus import TaggedCorpus
 from translate_ddp.data.tokenizer import UNK, Tokenizer, build_tokenizer
 from translate_ddp.runtime.device import choose_device, describe_device, fix_cuda_kernels
 from translate_ddp.runtime.launch import ONE_PROCESS
@@ -31,14 +33,13 @@ from translate_ddp.training.run_info import precision
 
 SAMPLE_PAIRS = 200_000
 VALIDATION_PAIRS = 10_000  # at most, in the coverage
-SIDES = range(2)
 BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")  # of SentencePiece
 ALL_REASONS = "no pair of a dataset is left"
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Shares of the validation text of one side."""
+    """Shares of the validation text of a language."""
 
     unknown: float  # of tokens: [UNK], or a part of a character
     unseen: float  # of characters: not in the training sample
@@ -53,15 +54,13 @@ class Vocabulary:
     is_trained: bool  # here, instead of read from a file
     dataset: ParallelDataset  # the pairs that fit --seq_len
     fits: np.ndarray  # for each pair of the sample
-    coverage: tuple[Coverage, Coverage]
+    lengths: np.ndarray  # tokens of all sentences [N pairs x 2 sides]; 0: the pair does not fit
+    coverage: dict[str, Coverage]  # of each language
 
-    def tokens_per(self, units: np.ndarray, side: int) -> float:
-        """Tokens for each of the units (words or characters), given their number per pair.
-
-        Sources are counted with their tags.
-        """
-        sentences = (self.dataset.source, self.dataset.target)[side]
-        return len(sentences.tokens) / max(int(units[self.fits, side].sum(dtype=np.int64)), 1)
+    def tokens_per(self, units: np.ndarray, is_chosen: np.ndarray) -> float:
+        """Tokens for each unit (word or character) of the marked sentences [N x 2] that fit."""
+        is_chosen = is_chosen & (self.lengths > 0)
+        return self.lengths[is_chosen].sum() / max(int(units[is_chosen].sum(dtype=np.int64)), 1)
 
 
 @dataclass(frozen=True)
@@ -90,9 +89,7 @@ class Inspection:
 
     config: Config
     suggested_preset: str
-    reports: list[Report]  # of each dataset, then of validation if it has a source of its own
-    pairs: int  # for training
-    validation_pairs: int
+    cleaned: CleanedCorpus
     strict: Report | None  # what --clean strict would drop of the kept pairs; None: it is used
     texts: TextStatistics
     vocabulary: Vocabulary
@@ -100,8 +97,14 @@ class Inspection:
     pace: Pace | None  # None: not measured
 
     @property
+    def sides(self) -> list[str]:
+        """The languages of each side."""
+        sides = zip(*self.cleaned.directions, strict=True)
+        return [", ".join(dict.fromkeys(side)) for side in sides]
+
+    @property
     def is_sample(self) -> bool:
-        return len(self.texts) < self.pairs
+        return len(self.texts) < sum(self.cleaned.sizes)
 
     @property
     def fit_share(self) -> float:
@@ -129,32 +132,28 @@ def inspect(
     read, or the disk is full.
     """
     cleaned = clean_corpus(corpus, folder, shown=True, reported=False)
-    pairs = sum(cleaned.sizes)
-    config, suggested = settings(pairs)
+    config, suggested = settings(sum(cleaned.sizes))
     strict = strict_losses(cleaned, corpus, folder / "strict")
-    is_chosen = smallest(cleaned.hashes, np.asarray(cleaned.is_train), SAMPLE_PAIRS)
+    is_chosen = smallest(cleaned.records["pair"], np.asarray(cleaned.is_train), SAMPLE_PAIRS)
     sampled = int(is_chosen.sum())
-    texts = measure(cleaned.batches(is_chosen), sampled)
+    batches = (
+        (each, batch)
+        for each in cleaned.directions
+        for batch in cleaned.batches(is_chosen & cleaned.rows_in(each))
+    )
+    texts = measure(batches, sampled)
     vocabulary = build_vocabulary(cleaned, is_chosen, texts, config, folder)
     epoch = pace = None
     if len(vocabulary.dataset):
-        sizes = cleaned.sizes * (2 if corpus.bidirectional else 1)
-        drawn = sum(Mix.of(config.mix, sizes, config.train.num_epochs).counts(0))
+        tagged = TaggedCorpus(cleaned, corpus)
+        parts = zip(tagged.blocks, tagged.sizes, strict=True)
+        blocks = [Block(*numbers, size) for numbers, size in parts]
+        mix = Mix.of(config.mix, blocks, config.train.num_epochs, corpus.mix_temperature)
+        drawn = sum(mix.counts(0))
         fitting = round(drawn * len(vocabulary.dataset) / sampled)
         epoch = plan_first_epoch(vocabulary.dataset, fitting, config)
         pace = measure_pace(vocabulary, config, folder, seconds) if seconds else None
-    return Inspection(
-        config,
-        suggested,
-        cleaned.reports,
-        pairs,
-        len(cleaned.validation()),
-        strict,
-        texts,
-        vocabulary,
-        epoch,
-        pace,
-    )
+    return Inspection(config, suggested, cleaned, strict, texts, vocabulary, epoch, pace)
 
 
 def strict_losses(cleaned: CleanedCorpus, config: CorpusConfig, folder: Path) -> Report | None:
@@ -170,7 +169,7 @@ def strict_losses(cleaned: CleanedCorpus, config: CorpusConfig, folder: Path) ->
     except NoUsablePairs:
         total.drop(ALL_REASONS, total.rows, [])
         return total
-    for _, before, after in zip(config.dataset, cleaned.reports, strict.reports, strict=False):
+    for _, before, after in zip(cleaned.parts, cleaned.reports, strict.reports, strict=False):
         for reason, rows in after.dropped.items():
             more = max(0, rows - before.dropped.get(reason, 0))
             total.drop(reason, more, after.examples[reason])
@@ -188,7 +187,7 @@ def build_vocabulary(
 
     Raises UserError if `--tokenizer_file` exists and is no tokenizer.
     """
-    languages = config.corpus.language_pair
+    languages = config.corpus.languages_name
     file = config.tokenizer.file(languages)
     is_trained = file is None or not file.exists()
     settings = replace(config.tokenizer, tokenizer_file="") if is_trained else config.tokenizer
@@ -198,13 +197,18 @@ def build_vocabulary(
     encoder = Encoder(tokenizer.text, config.batches.seq_len)
     stem = folder / "sample"
     fits = encode(tagged.pairs(is_chosen), len(texts), encoder, stem, shown=True)
-    dataset = ParallelDataset.open(stem)
-    validation = corpus.validation()[:VALIDATION_PAIRS]
-    source, target = (
-        _cover([pair[side] for pair in validation], tokenizer, set(texts.counts[side]))
-        for side in SIDES
-    )
-    return Vocabulary(tokenizer, is_trained, dataset, fits, (source, target))
+    dataset, lengths = ParallelDataset.open(stem), np.zeros((len(texts), 2), dtype=np.int64)
+    lengths[fits] = np.stack([dataset.source.lengths, dataset.target.lengths], axis=1)
+    directions = map(repeat, corpus.directions, corpus.validation_sizes)
+    held_out: dict[str, list[str]] = {}
+    for pair, languages in zip(corpus.validation(), chain.from_iterable(directions), strict=True):
+        for text, language in zip(pair, languages, strict=True):
+            held_out.setdefault(language, []).append(text)
+    coverage = {
+        language: _cover(held_out[language][:VALIDATION_PAIRS], tokenizer, set(counts))
+        for language, counts in texts.counts.items()
+    }
+    return Vocabulary(tokenizer, is_trained, dataset, fits, lengths, coverage)
 
 
 def _cover(lines: list[str], tokenizer: Tokenizer, seen: set[str]) -> Coverage:
@@ -217,7 +221,7 @@ def _cover(lines: list[str], tokenizer: Tokenizer, seen: set[str]) -> Coverage:
     return Coverage(
         unknown=sum(tokens) / max(len(tokens), 1),
         unseen=unseen.total() / max(characters.total(), 1),
-        unseen_characters="".join(char for char, _ in unseen.most_common(10)),
+        unseen_characters="".join(char for char, _ in unseen.most_common(5)),
     )
 
 
@@ -245,8 +249,8 @@ def measure_pace(vocabulary: Vocabulary, config: Config, folder: Path, seconds: 
         batches=replace(batches, batch_tokens=size),
         checkpoint=replace(config.checkpoint, model_folder=str(folder)),
     )
-    sizes = [len(dataset)]
-    data = PreparedData(dataset, dataset, [], [], vocabulary.tokenizer, {}, "", "", sizes, folder)
+    blocks, tokenizer = [Block(0, 0, len(dataset))], vocabulary.tokenizer
+    data = PreparedData(dataset, dataset, [], [], tokenizer, {}, "", "", blocks, [], [], folder)
     model = build_model(config, data, world)
     optimizer_step = build_step(config, model, world)
     lengths, endless = Lengths.of(dataset), _endless_steps(config, data, world)

@@ -24,7 +24,9 @@ from translate_ddp.apps.reporting.page_template import (
 )
 from translate_ddp.apps.reporting.run_page import length_chart
 from translate_ddp.console import counted, describe_seconds, printable
+from translate_ddp.data.cleaned_corpus import Report
 from translate_ddp.data.cleaning import (
+    ALSO_IN_EXCLUDED,
     ALSO_IN_VALIDATION,
     CONTROL_CHARACTERS,
     DUPLICATE,
@@ -39,7 +41,6 @@ from translate_ddp.data.cleaning import (
     URLS_DIFFER,
     WRONG_SCRIPT,
 )
-from translate_ddp.data.corpus import Report
 from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.languages import usual_scripts
 from translate_ddp.data.pair_store import Pair
@@ -72,6 +73,7 @@ DROPPED = {
     CONTROL_CHARACTERS: (MIN_SHARE, "The file may be damaged, or in another encoding."),
     DUPLICATE: (0.1, "The corpus is smaller than its files."),
     ALSO_IN_VALIDATION: (0.01, "Training does not see them, so scores stay fair."),
+    ALSO_IN_EXCLUDED: (0.01, "Training does not see them, so scores stay fair."),
 }
 KEPT = {  # the same for kept pairs that strict rules would drop; the first three with level none
     TOO_LONG: (0.0, "Divide documents into sentences; check quotes and line ends."),
@@ -98,18 +100,18 @@ OTHER_LOOKS = {NEAR_DUPLICATE: "differ from another only in digits, punctuation 
 def render_inspection(found: Inspection) -> str:
     """The page, complete in itself and below 1 MB."""
     problems = find_problems(found)
-    rows = sum(report.rows for report in found.reports)
-    dropped = sum(sum(report.dropped.values()) for report in found.reports)
+    rows = sum(report.rows for report in found.cleaned.reports)
+    dropped = sum(sum(report.dropped.values()) for report in found.cleaned.reports)
     tiles = [
         ("rows read", f"{rows:,}"),
         ("dropped", percent(dropped, rows)),
-        ("training pairs", f"{found.pairs:,}"),
-        ("validation pairs", f"{found.validation_pairs:,}"),
+        ("training pairs", f"{sum(found.cleaned.sizes):,}"),
+        ("validation pairs", f"{sum(found.cleaned.validation_sizes):,}"),
         ("preset", found.config.run.preset),
     ]
     if (seconds := found.training_seconds) is not None:
         tiles.append(("training time here", describe_seconds(seconds)))
-    listed = Problems(problems, found.config.corpus.languages) if problems else Paragraph("None.")
+    listed = Problems(problems, found.sides) if problems else Paragraph("None.")
     return render_page(
         Page(
             title=untrusted(title(found)),
@@ -134,7 +136,7 @@ def report_lines(found: Inspection) -> Iterator[str]:
             yield f"    e.g. {example(pair)}"
     if len(problems) > MAX_PROBLEMS:
         yield f"  and {len(problems) - MAX_PROBLEMS} more: see --html"
-    for section in sections(found):
+    for section in (each for each in sections(found) if each.blocks):
         yield from ("", section.title.upper())
         for block in section.blocks:
             yield from _block_lines(block)
@@ -142,13 +144,14 @@ def report_lines(found: Inspection) -> Iterator[str]:
 
 def title(found: Inspection) -> str:
     """`en to de: multi30k`."""
-    return f"{' to '.join(found.config.corpus.languages)}: {found.config.corpus.name}"
+    return f"{' to '.join(found.sides)}: {found.config.corpus.name}"
 
 
 def sections(found: Inspection) -> list[Section]:
     """What is known of the corpus; charts are left out on a terminal."""
     return [
         Section("rows", "Rows", list(_rows(found))),
+        Section("directions", "Directions", list(_directions(found))),
         Section("lengths", f"Lengths of {sample_text(found)}", list(_lengths(found))),
         Section("characters", "Characters of the same pairs", list(_characters(found))),
         Section("vocabulary", "Vocabulary", list(_vocabulary(found))),
@@ -159,20 +162,46 @@ def sections(found: Inspection) -> list[Section]:
 def _rows(found: Inspection) -> Iterator[Block]:
     """Read, kept and dropped rows of each source, and why rows are dropped."""
     rows = []
-    for number, report in enumerate(found.reports[:MAX_SOURCES]):
-        is_validation = number >= len(found.config.corpus.dataset)
-        source = f"{report.source} (validation)" if is_validation else report.source
+    for report in found.cleaned.reports[:MAX_SOURCES]:
+        source = f"{report.source} ({report.use})" if report.use else report.source
         dropped = sum(report.dropped.values())
         rows.append([source, f"{report.rows:,}", f"{report.kept:,}", f"{dropped:,}"])
     yield Table("Rows", ["source", "rows", "kept", "dropped"], rows, has_numbers=True)
-    validation = counted(found.validation_pairs, "validation pair")
-    yield Paragraph(f"Used: {counted(found.pairs, 'training pair')}, {validation}.")
-    for report in found.reports[:MAX_SOURCES]:
+    validation = counted(sum(found.cleaned.validation_sizes), "validation pair")
+    yield Paragraph(f"Used: {counted(sum(found.cleaned.sizes), 'training pair')}, {validation}.")
+    for report in found.cleaned.reports[:MAX_SOURCES]:
         yield from _dropped(f"Dropped of {report.source}:", report)
     if (strict := found.strict) is None:
         return
     total = sum(strict.dropped.values())
     yield from _dropped(f"--clean strict would also drop {of(total, strict.rows)} pairs:", strict)
+
+
+def _directions(found: Inspection) -> Iterator[Block]:
+    """The pairs of each direction, if there are several, and what directions share."""
+    corpus, vocabulary, rows, sources = found.cleaned, found.vocabulary, [], []
+    for direction, held_out in zip(corpus.directions, corpus.validation_sizes, strict=True):
+        reports = zip(corpus.parts, corpus.reports, strict=False)
+        own = [report for part, report in reports if part.direction == direction]
+        dropped = sum(sum(report.dropped.values()) for report in own)
+        counts = (sum(report.kept for report in own), dropped, held_out)
+        fits = (found.texts.languages == direction).all(axis=1)[vocabulary.fits]
+        pairs = vocabulary.dataset.take(np.flatnonzero(fits))
+        tokens = pairs.source.tokens, pairs.target.tokens
+        lengths = (f"{len(side) / max(len(pairs), 1):.1f}" for side in tokens)
+        used = percent(len(np.union1d(*tokens)), len(vocabulary.tokenizer))
+        rows.append([str(direction), *map("{:,}".format, counts), *lengths, used])
+        hashes = corpus.records["source"][corpus.is_train & corpus.rows_in(direction)]
+        sources.append(np.unique(hashes))
+    if len(rows) > 1:
+        columns = ["pairs", "dropped", "validation", "source tokens", "target tokens", "vocabulary"]
+        yield Table("Directions", ["", *columns], rows, has_numbers=True)
+        _, times = np.unique(np.concatenate(sources), return_counts=True)
+        shared = of(int((times > 1).sum()), len(times))
+        yield Paragraph(
+            f"Tokens are those of a mean sentence, and their share of the vocabulary. {shared} "
+            "source sentences stand in several directions."
+        )
 
 
 def _dropped(text: str, report: Report) -> Iterator[Block]:
@@ -187,27 +216,28 @@ def _dropped(text: str, report: Report) -> Iterator[Block]:
 
 
 def _lengths(found: Inspection) -> Iterator[Block]:
-    """Quantiles of characters, words and tokens per side, and of the ratio of the sides."""
-    texts, dataset, rows = found.texts, found.vocabulary.dataset, []
-    languages = found.config.corpus.languages
-    tokens = [side.lengths + 1 for side in (dataset.source, dataset.target)]  # as --seq_len counts
-    for side, language in enumerate(languages):
-        rows.append([f"{language} characters", *_quantiles(texts.characters[:, side])])
+    """Quantiles of characters, words and tokens by language, and of the ratio of the sides."""
+    texts, vocabulary, rows = found.texts, found.vocabulary, []
+    for language in texts.counts:
+        is_chosen = texts.languages == language
+        rows.append([f"{language} characters", *_quantiles(texts.characters[is_chosen])])
         if separates_words(language):
-            rows.append([f"{language} words", *_quantiles(texts.words[:, side])])
-        if len(dataset):
-            rows.append([f"{language} tokens", *_quantiles(tokens[side])])
+            rows.append([f"{language} words", *_quantiles(texts.words[is_chosen])])
+        tokens = vocabulary.lengths[is_chosen & (vocabulary.lengths > 0)] + 1  # as --seq_len counts
+        if len(tokens):
+            rows.append([f"{language} tokens", *_quantiles(tokens)])
     ratios = texts.characters[:, 1] / texts.characters[:, 0]
-    rows.append([f"{languages[1]} / {languages[0]} characters", *_quantiles(ratios, ".2f")])
+    rows.append([f"{' / '.join(found.sides[::-1])} characters", *_quantiles(ratios, ".2f")])
     yield Table("Quantiles of lengths", ["", *QUANTILES, "mean"], rows, has_numbers=True)
-    if len(dataset):
-        yield Charts([length_chart(languages, count_lengths(Lengths.of(dataset)))])
+    if len(vocabulary.dataset):
+        lengths = count_lengths(Lengths.of(vocabulary.dataset))
+        yield Charts([length_chart(found.sides, lengths)])
 
 
 def _characters(found: Inspection) -> Iterator[Block]:
     rows = []
-    for side, language in enumerate(found.config.corpus.languages):
-        counts, scripts = found.texts.counts[side], found.texts.scripts[side]
+    for language, counts in found.texts.counts.items():
+        scripts = found.texts.scripts[language]
         total = scripts.total()
         shares = [f"{name} {percent(n, total)}" for name, n in scripts.most_common(5)]
         rows.append((f"{language} letters", ", ".join(shares) or "none"))
@@ -225,7 +255,7 @@ def visible(character: str) -> str:
 
 
 def _vocabulary(found: Inspection) -> Iterator[Block]:
-    """Tokens per word and the coverage of validation, per side."""
+    """Tokens per word and the coverage of validation, per language."""
     vocabulary, texts, tokenizer = found.vocabulary, found.texts, found.config.tokenizer
     origin = f"read from {tokenizer.tokenizer_file}"
     if vocabulary.is_trained:
@@ -235,15 +265,15 @@ def _vocabulary(found: Inspection) -> Iterator[Block]:
         + "of characters) and characters that training does not have are shares of validation."
     )
     rows = []
-    for side, language in enumerate(found.config.corpus.languages):
-        coverage = vocabulary.coverage[side]
+    for language, coverage in vocabulary.coverage.items():
+        is_chosen = texts.languages == language
         has_words = separates_words(language) and len(vocabulary.dataset)
         shares = (coverage.unknown, coverage.unseen)
         rows.append(
             [
                 language,
-                f"{vocabulary.tokens_per(texts.words, side):.2f}" if has_words else "-",
-                f"{vocabulary.tokens_per(texts.characters, side):.2f}",
+                f"{vocabulary.tokens_per(texts.words, is_chosen):.2f}" if has_words else "-",
+                f"{vocabulary.tokens_per(texts.characters, is_chosen):.2f}",
                 *(f"{share:.2%}" for share in shares),
                 " ".join(map(visible, coverage.unseen_characters)),
             ]
@@ -280,7 +310,7 @@ def training_rows(found: Inspection) -> list[tuple[str, str]]:
 def sample_text(found: Inspection) -> str:
     count = len(found.texts)
     if found.is_sample:
-        return f"a sample of {count:,} of the {found.pairs:,} training pairs"
+        return f"a sample of {count:,} of the {sum(found.cleaned.sizes):,} training pairs"
     return f"all {count:,} training pairs"
 
 
@@ -344,9 +374,9 @@ def find_problems(found: Inspection) -> list[Problem]:
 
 def _row_problems(found: Inspection) -> Iterator[Problem]:
     """Problems of reading, dropped rows, and kept pairs that look wrong."""
-    for report in found.reports:
+    for report in found.cleaned.reports:
         yield from map(Problem, report.notices)
-    for report in found.reports:
+    for report in found.cleaned.reports:
         for reason, (minimum, advice) in DROPPED.items():
             count = report.dropped.get(reason, 0)
             is_noticed = reason == INVALID_UNICODE and report.notices
@@ -364,7 +394,7 @@ def _row_problems(found: Inspection) -> Iterator[Problem]:
 
 
 def _script_problems(found: Inspection) -> Iterator[Problem]:
-    for language, letters in zip(found.config.corpus.languages, found.texts.scripts, strict=True):
+    for language, letters in found.texts.scripts.items():
         expected = usual_scripts(language)
         others = {script: n for script, n in letters.items() if script not in {*expected, "LATIN"}}
         if not expected or not others:
@@ -394,22 +424,22 @@ def _length_problems(found: Inspection) -> Iterator[Problem]:
         yield Problem(
             f"{over:.1%} of the pairs have over {batches.seq_len} tokens", "Raise --seq_len."
         )
-    if found.pairs < MIN_TRAINING_PAIRS:
+    if sum(found.cleaned.sizes) < MIN_TRAINING_PAIRS:
         yield Problem(
-            f"A model learns little from so few training pairs ({found.pairs:,})",
+            f"A model learns little from so few training pairs ({sum(found.cleaned.sizes):,})",
             "Look for more, as on opus.nlpl.eu, or fine-tune a model with --init_from.",
         )
-    if found.validation_pairs < MIN_VALIDATION_PAIRS:
+    sizes, directions = found.cleaned.validation_sizes, found.cleaned.directions
+    if (pairs := min(sizes)) < MIN_VALIDATION_PAIRS:
+        which = f" of {directions[sizes.index(pairs)]}" * (len(sizes) > 1)
         yield Problem(
-            f"Validation is small ({found.validation_pairs:,}), so its scores are uncertain",
+            f"Validation{which} is small ({pairs:,}), so its scores are uncertain",
             f"Pass --validation with {MIN_VALIDATION_PAIRS:,} pairs or more.",
         )
 
 
 def _training_problems(found: Inspection) -> Iterator[Problem]:
-    for language, coverage in zip(
-        found.config.corpus.languages, found.vocabulary.coverage, strict=True
-    ):
+    for language, coverage in found.vocabulary.coverage.items():
         if coverage.unknown > MAX_UNKNOWN:
             yield Problem(
                 f"{coverage.unknown:.1%} of the {language} tokens of validation are unknown or"

@@ -19,6 +19,7 @@ from translate_ddp.data.cleaning import EXAMPLES, shortened
 from translate_ddp.data.languages import count_letters
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.runtime.workers import map_in_processes
+from translate_ddp.settings import LanguagePair
 
 SIDES = range(2)  # source, target
 CONTEXT_CHARACTERS = 16  # before a defect, in an example
@@ -83,7 +84,8 @@ class TextStatistics:
 
     characters: np.ndarray
     words: np.ndarray  # separated by spaces
-    counts: tuple[Counter[str], Counter[str]]  # of each character, per side
+    languages: np.ndarray
+    counts: dict[str, Counter[str]]  # of each character, per language
     defects: Counter[str] = field(default_factory=Counter)  # pairs with each
     examples: dict[str, list[Pair]] = field(default_factory=dict)  # of pairs with each defect
 
@@ -91,22 +93,23 @@ class TextStatistics:
         return len(self.characters)
 
     @cached_property
-    def scripts(self) -> tuple[Counter[str], Counter[str]]:
-        """The number of letters by script, per side."""
-        source, target = map(count_letters, self.counts)
-        return source, target
+    def scripts(self) -> dict[str, Counter[str]]:
+        """The number of letters by script, per language."""
+        return {language: count_letters(counts) for language, counts in self.counts.items()}
 
 
-def measure_batch(pairs: list[Pair]) -> TextStatistics:
-    """The statistics of a batch, in a worker process."""
+def measure_batch(batch: tuple[LanguagePair, list[Pair]]) -> TextStatistics:
+    """The statistics of a batch and its direction, in a worker process."""
+    direction, pairs = batch
     result = TextStatistics(
         characters=_numbers([len(text) for pair in pairs for text in pair]),
         words=_numbers([len(text.split()) for pair in pairs for text in pair]),
-        counts=(Counter(), Counter()),
+        languages=np.array([direction] * len(pairs)),
+        counts={language: Counter() for language in direction},
     )
     for pair in pairs:
         for side in SIDES:
-            result.counts[side].update(pair[side])
+            result.counts[direction[side]].update(pair[side])
         places = [find_defects(text) for text in pair]
         for name in places[0] | places[1]:
             result.defects[name] += 1
@@ -116,18 +119,21 @@ def measure_batch(pairs: list[Pair]) -> TextStatistics:
     return result
 
 
-def measure(batches: Iterable[list[Pair]], total: int) -> TextStatistics:
+def measure(batches: Iterable[tuple[LanguagePair, list[Pair]]], total: int) -> TextStatistics:
     """The statistics of all pairs of the batches. `total` is their number."""
+    counts: dict[str, Counter[str]] = {}
     parts: list[TextStatistics] = []
     with Progress("Reading texts", total, leave=False) as progress:
         for part in map_in_processes(measure_batch, batches):
             progress.advance(len(part))
             parts.append(part)
-    source, target = (sum((part.counts[side] for part in parts), Counter()) for side in SIDES)
+            for language, found in part.counts.items():
+                counts.setdefault(language, Counter()).update(found)
     return TextStatistics(
         characters=np.concatenate([part.characters for part in parts]),
         words=np.concatenate([part.words for part in parts]),
-        counts=(source, target),
+        languages=np.concatenate([part.languages for part in parts]),
+        counts=counts,
         defects=sum((part.defects for part in parts), Counter()),
         examples={
             name: [pair for part in parts for pair in part.examples.get(name, [])][:EXAMPLES]

@@ -1,6 +1,7 @@
 """The charts of the curves of runs, over steps and over time."""
 
 import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from translate_ddp.apps.reporting.page_template import untrusted
 from translate_ddp.apps.reporting.run_summary import Summary
 from translate_ddp.apps.reporting.svg_charts import Limits, Mark, MarkKind, Series, lines
 from translate_ddp.run_record import Curve, RunRecord
+from translate_ddp.training.metrics import LABELS, OFF_TARGET
 
 POINTS = 400  # of a line at most: a chart is about as many pixels wide
 LINE_POINTS = 4 * POINTS  # of all lines of a chart that compares runs: the page is below 1 MB
@@ -60,19 +62,21 @@ PANELS = (
             "validation_average/wer": "WER of the average",
         },
     ),
+    Panel("Off-target share of validation", {f"validation/{OFF_TARGET}": "off-target share"}),
     Panel("Divergence of SimCut, in nats per token", {"train/divergence": "divergence"}),
     Panel("Learning rate", {"train/lr": "learning rate"}),
     Panel("Gradient norm, before clipping", {"train/grad_norm": "gradient norm"}),
     Panel("Tokens per second", {"train/tokens_per_second": "tokens per second"}),
 )
-# Shown as the x axis, and as marks.
-NOT_SHOWN = ("epoch", "train/skipped_steps")
+# Shown as the x axis, as marks, and in tables: the scores of all pairs, and those of directions.
+NOT_SHOWN = re.compile(r"epoch|train/skipped_steps|validation_all.*|validation.*/.*/.*")
+OF_A_CHART = 7  # directions: with the mean, as many lines as there are colours
 
 
-def panels(names: Collection[str], is_compared: bool = False) -> list[Panel]:
+def panels(names: Collection[str], is_compared: bool = False, metric: str = "") -> list[Panel]:
     """The charts for curves of these names: of PANELS, and one for each other curve.
 
-    Curves that are compared have a chart each.
+    Curves that are compared have a chart each; else the `metric` of each direction comes first.
     """
     found = [panel for panel in PANELS if not panel.names.keys().isdisjoint(names)]
     if is_compared:
@@ -84,9 +88,17 @@ def panels(names: Collection[str], is_compared: bool = False) -> list[Panel]:
             for name, label in panel.names.items()
             if name in names
         ]
-    known = {name for panel in PANELS for name in panel.names} | set(NOT_SHOWN)
+    else:
+        own = [name for name in names if name.split("/")[::2] == ["validation", metric]]
+        title, mean = f"{LABELS.get(metric, metric)} of validation, by direction", "validation/"
+        for chart in range(charts := -(-len(own) // OF_A_CHART)):
+            parts = {name: untrusted(name.split("/")[1]) for name in own[chart::charts]}
+            found.insert(chart, Panel(title, {mean + metric: "mean"} | parts, y_from_zero=False))
+    known = {name for panel in PANELS for name in panel.names}
     others = [
-        Panel(untrusted(name), {name: untrusted(name)}) for name in names if name not in known
+        Panel(untrusted(name), {name: untrusted(name)})
+        for name in names
+        if name not in known and not NOT_SHOWN.fullmatch(name)
     ]
     return found + others[: MAX_OTHERS_COMPARED if is_compared else MAX_OTHERS]
 
@@ -130,7 +142,7 @@ def _charts_over(
         name for run in runs for name, curve in run.record.curves.items() if len(curve)
     )
     charts = []
-    for panel in panels(known, is_compared):
+    for panel in panels(known, is_compared, runs[0].launch.best_metric.rpartition("/")[2]):
         shown = [
             (untrusted(run.name) or panel.names[name], run, run.record.curves.get(name, NO_CURVE))
             for run in runs

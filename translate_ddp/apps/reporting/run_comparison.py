@@ -19,7 +19,6 @@ from translate_ddp.apps.reporting.page_template import (
 from translate_ddp.apps.reporting.run_page import (
     DATA,
     ENVIRONMENT,
-    LABELS,
     facts,
     flag_text,
     score_text,
@@ -29,7 +28,7 @@ from translate_ddp.apps.reporting.run_page import (
 from translate_ddp.apps.reporting.run_summary import Summary, best_score, summarize
 from translate_ddp.console import describe_seconds
 from translate_ddp.run_record import RunRecord
-from translate_ddp.training.metrics import METRICS
+from translate_ddp.training.metrics import LABELS, METRICS
 
 PLACES = ("model_folder", "model_basename")  # settings without an effect on the result
 NOT_COMPARABLE = Problem(
@@ -74,7 +73,7 @@ def run_names(folders: Sequence[Path]) -> list[str]:
 
 def are_comparable(runs: Sequence[Summary]) -> bool:
     """Whether the languages and the known numbers of validation pairs are the same."""
-    pairs = {run.launch.validation_pairs for run in runs} - {0}
+    pairs = {run.launch.validated_pairs or run.launch.validation_pairs for run in runs} - {0}
     languages = {(run.launch.lang_src, run.launch.lang_tgt) for run in runs}
     return len(pairs) < 2 and len(languages) == 1
 

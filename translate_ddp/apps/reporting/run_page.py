@@ -45,7 +45,7 @@ from translate_ddp.run_record import (
 )
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.training.checkpoint_name import parse_name
-from translate_ddp.training.metrics import METRICS
+from translate_ddp.training.metrics import LABELS, METRICS, OFF_TARGET
 
 MAX_ROWS = 50  # of launches and checkpoints
 MAX_NOTICES = 100
@@ -54,13 +54,15 @@ MAX_SAMPLES = 5  # sentences
 VERSIONS = 10  # of a sentence's translation; one that stays the same for some time is one
 WORST = 10  # sentences
 TOKEN_CHARACTERS = 16  # of a token at most
+SCORES = [*(metric.name for metric in METRICS), OFF_TARGET]
+AT_THE_END = {"average": "average", "all": "all pairs", "all_best": "all pairs, best"}
 OF_100 = ("BLEU", "chrf")  # scores from 0 to 100
 DEVICES = {"cuda": "GPU", "cpu": "CPU"}
-LABELS = {"loss": "loss (nats/token)", "chrf": "chrF", "cer": "CER", "wer": "WER"}
 # Fields of the last launch.
 DATA = {
     "train_pairs": "training pairs",
     "validation_pairs": "validation pairs",
+    "validated_pairs": "pairs in each validation",
     "vocab_size": "vocabulary",
 }
 ENVIRONMENT = {
@@ -123,7 +125,7 @@ def steps_text(run: Summary) -> str:
 
 def score_text(metric: str, value: float) -> str:
     """With two decimals if it is from 0 to 100, as papers have it: `41.64`, `0.4627`."""
-    return f"{value:.2f}" if metric in OF_100 else number(value)
+    return f"{value:.2f}" if metric.rpartition("/")[2] in OF_100 else number(value)
 
 
 def flag_text(value: Any) -> str:
@@ -180,8 +182,9 @@ def _top(run: Summary) -> Iterator[Block]:
 def _curves(run: Summary) -> Iterator[Block]:
     scores, validation = _scores(run), run.record.validation
     yield scores if scores.rows else Paragraph("There is no validation yet.")
-    if validation and validation.bleu_signature:
-        yield Paragraph(f"Signature of BLEU: {untrusted(validation.bleu_signature)}")
+    for signature in validation.bleu_signature.split("\n") if validation else ():
+        if signature:
+            yield Paragraph(f"Signature of BLEU: {untrusted(signature)}")
     if charts := curve_charts([run]):
         yield Curves(charts)
         yield Paragraph(
@@ -192,21 +195,25 @@ def _curves(run: Summary) -> Iterator[Block]:
 
 
 def _scores(run: Summary) -> Table:
-    """The scores at the best and the last validation, and of the average."""
+    """The scores at the best and the last validation, of the average, and of all pairs.
+
+    With several directions, these are means, and the last ones of each direction follow.
+    """
     record, metric = run.record, run.launch.best_metric
-    names = [each.name for each in METRICS if f"validation/{each.name}" in record.curves]
-    names.sort(key=lambda name: name != metric)  # the first one is seen on a phone
-    average = last_score(record, f"validation_average/{metric}")
+    names = [each for each in SCORES if f"validation/{each}" in record.curves]
+    names.sort(key=lambda name: not metric.endswith(name))  # the first one is seen on a phone
+    shown = [("best", "validation", run.best), ("last", "validation", run.last)]
+    for kind, title in AT_THE_END.items():
+        group = f"validation_{kind}"
+        shown.append((title, group, last_score(record, f"{group}/{metric}")))
+    group, last = shown[3][1:] if shown[3][2] else shown[1][1:]
+    shown += [(each, f"{group}/{each}", last) for each in record.directions]
     rows = [
         [
-            f"{title}: epoch {epoch_text(record, score.step)}",
+            title if "all_best" in group else f"{title}: epoch {epoch_text(record, score.step)}",
             *(_score_at(record, f"{group}/{name}", score.step) for name in names),
         ]
-        for title, group, score in (
-            ("best", "validation", run.best),
-            ("last", "validation", run.last),
-            ("average", "validation_average", average),
-        )
+        for title, group, score in shown
         if score
     ]
     columns = ["", *(LABELS.get(name, name) for name in names)]
@@ -316,7 +323,7 @@ def _data(launch: LaunchFacts) -> Iterator[Block]:
     yield Charts(charts)
 
 
-def length_chart(languages: tuple[str, str], histogram: Mapping[str, Any]) -> Markup:
+def length_chart(languages: Sequence[str], histogram: Mapping[str, Any]) -> Markup:
     """The number of training sentences by their tokens, given the fields of `LaunchFacts`."""
     counts = histogram["source_lengths"], histogram["target_lengths"]
     starts = histogram["length_edges"][:-1]

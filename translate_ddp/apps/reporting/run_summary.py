@@ -109,8 +109,13 @@ def last_launch(record: RunRecord) -> LaunchFacts:
     if record.launches:
         return record.launches[-1]
     names = ("lang_src", "lang_tgt", "preset", "best_metric")
-    settings = {"best_metric": "BLEU"} | record.settings
-    known: dict[str, Any] = {name: str(settings.get(name, "")) for name in names}
+    settings = {"best_metric": "auto"} | record.settings
+    if settings["best_metric"] == "auto":
+        settings["best_metric"] = "chrf" if record.directions else "BLEU"
+    known: dict[str, Any] = {
+        name: "+".join(value) if isinstance(value := settings.get(name, ""), list) else str(value)
+        for name in names
+    }
     if isinstance(datasets := settings.get("dataset"), list):
         known["datasets"] = list(map(str, datasets))
     return LaunchFacts(time=0.0, step=0, **known)
@@ -130,7 +135,8 @@ def best_score(record: RunRecord, metric: str) -> Score | None:
     scores = [each for each in scores_of(record, f"validation/{metric}") if isfinite(each.value)]
     ends = {each.step for each in record.saved if each.epoch is not None}
     scores = [each for each in scores if each.step in ends] or scores
-    is_lower_better = any(each.name == metric and not each.higher_is_better for each in METRICS)
+    name = metric.rpartition("/")[2]
+    is_lower_better = any(each.name == name and not each.higher_is_better for each in METRICS)
     best = min if is_lower_better else max
     return best(scores, key=lambda each: each.value, default=None)
 

@@ -33,7 +33,8 @@ from translate_ddp.apps.serving.server import ServedModel
 from translate_ddp.console import print_line
 from translate_ddp.data.languages import language_name
 from translate_ddp.errors import UserError
-from translate_ddp.settings import SearchConfig
+from translate_ddp.settings import LanguagePair, SearchConfig, languages_of
+from translate_ddp.text import normalize
 from translate_ddp.translator import Translation, Translator
 
 CLIENT_CLOSED_REQUEST = 499  # nginx's status, for the log; the connection is closed already
@@ -103,7 +104,7 @@ class Settings(NamedTuple):
     """What requests have in common that are translated together."""
 
     translator: Translator
-    reverse: bool
+    direction: LanguagePair
     n_best: int
 
 
@@ -115,8 +116,8 @@ class Service:
         self.batcher = Batcher(self._translate, limits.max_waiting)
 
     def _translate(self, settings: Settings, texts: list[str]) -> Found:
-        translator, reverse, n_best = settings
-        return (translator.reverse() if reverse else translator).translate(
+        translator, direction, n_best = settings
+        return translator.to(*direction.reverse).translate(
             texts,
             self.search.beam_width,
             self.search.length_penalty,
@@ -124,21 +125,25 @@ class Service:
             n_best=n_best,
         )
 
-    @property
-    def codes(self) -> tuple[str, str]:
-        translator = self.model.translator
-        return public_codes(translator.lang_src, translator.lang_tgt)
-
     async def languages(self, request: Request) -> Response:
-        source, target = self.codes
-        targets = {source: [target], target: [source] * self.model.translator.is_bidirectional}
+        directions = self.model.translator.directions
+        codes = public_codes(languages_of(directions))
+        targets = {code: [codes[tgt] for src, tgt in directions if src == code] for code in codes}
         return JSONResponse(
-            [{"code": c, "name": menu_name(c), "targets": found} for c, found in targets.items()]
+            [
+                {"code": c, "name": menu_name(c), "targets": targets[code]}
+                for code, c in codes.items()
+            ]
         )
 
     async def settings(self, request: Request) -> Response:
         """The settings of LibreTranslate's page, of which clients read the limit of characters."""
-        source, target = ({"code": code, "name": menu_name(code)} for code in self.codes)
+        translator = self.model.translator
+        direction, codes = (
+            translator.directions[0],
+            public_codes(languages_of(translator.directions)),
+        )
+        source, target = ({"code": codes[c], "name": menu_name(codes[c])} for c in direction)
         return JSONResponse(
             {
                 "charLimit": self.limits.max_characters,
@@ -151,24 +156,25 @@ class Service:
                 "language": {"source": source, "target": target},
                 # For our page:
                 "alternatives": min(3, self.search.beam_width - 1),
-                "bidirectional": self.model.translator.is_bidirectional,
+                "bidirectional": direction.reverse in translator.directions,
+                "detects": translator.identifier is not None,
             }
         )
 
     async def detect(self, request: Request) -> Response:
-        await read_fields(request, self.limits)
-        return JSONResponse([self._detected()])
-
-    def _detected(self, reverse: bool = False) -> dict[str, Any]:
-        """The language of every source; nothing is detected, so the confidence is 0."""
-        return {"confidence": 0.0, "language": self.codes[reverse]}
+        fields, translator = await read_fields(request, self.limits), self.model.translator
+        codes = public_codes(languages_of(translator.directions))
+        text = str(fields["q"]).encode("utf-8", "replace").decode()
+        found = ranking(translator, text).items()
+        return JSONResponse([{"confidence": p, "language": codes[code]} for code, p in found])
 
     async def translate(self, request: Request) -> Response:
         fields = await read_fields(request, self.limits)
         wanted = parse_translation(fields, self.limits, self.search.beam_width - 1)
-        translator, reverse = self.model.translator, self._is_reverse(wanted)
-        settings = Settings(translator, reverse, wanted.alternatives + 1)
-        tokens = list(map(len, translator.encode_sources(wanted.texts)))
+        translator = self.model.translator
+        direction, detected = find_direction(translator, wanted)
+        settings = Settings(translator, direction, wanted.alternatives + 1)
+        tokens = list(map(len, translator.to(*direction.reverse).encode_sources(wanted.texts)))
         seconds = self.limits.max_seconds
         work = self.batcher.translate(settings, wanted.texts, tokens, seconds)
         try:
@@ -181,62 +187,76 @@ class Service:
             raise HTTPException(504, reason) from None
         rest = iter(found)
         answers = [
-            self._answer(wanted, document, list(islice(rest, len(document.texts))), reverse)
+            answer_of(wanted, document, list(islice(rest, len(document.texts))), direction.tgt)
+            | detected
             for document in wanted.documents
         ]
         if not wanted.is_list:
             return JSONResponse(answers[0])
         return JSONResponse({name: [each[name] for each in answers] for name in answers[0]})
 
-    def _is_reverse(self, wanted: TranslationRequest) -> bool:
-        """Whether the request is for the model's other direction.
 
-        Raises HTTPException 400 if the model does not translate between them.
-        """
-        translator = self.model.translator
-        pair = (translator.lang_src, translator.lang_tgt)
-        source, target = (find_language(code, pair) for code in (wanted.source, wanted.target))
-        if source is None and wanted.source != "auto":
-            raise HTTPException(400, f"{wanted.source} is not supported")
-        if target is None:
-            raise HTTPException(400, f"{wanted.target} is not supported")
-        if source == target or target == 0 and not translator.is_bidirectional:
-            codes = self.codes[target], self.codes[source or 0]
-            to, origin = (f"{language_name(code)} ({code})" for code in codes)
-            raise HTTPException(400, f"{to} is not available as a target language from {origin}")
-        return target == 0
+def find_direction(
+    translator: Translator, wanted: TranslationRequest
+) -> tuple[LanguagePair, dict[str, Any]]:
+    """The direction of a request, and the field of its answer with the language that is detected.
 
-    def _answer(
-        self, wanted: TranslationRequest, document: Document, lines: Found, reverse: bool
-    ) -> dict[str, Any]:
-        """The answer to one text of a request, whose lines have these translations."""
-        ranked = [[line[k] for line in lines] for k in range(wanted.alternatives + 1)]
-        best, *others = [document.fill([line.text for line in lines]) for lines in ranked]
-        answer: dict[str, Any] = {"translatedText": best}
-        if wanted.alternatives:
-            answer["alternatives"] = [text for text in dict.fromkeys(others) if text != best]
-        if wanted.source == "auto":
-            answer["detectedLanguage"] = self._detected(reverse)
-        if wanted.scores:
-            answer["translations"] = [self._scored(document, lines, reverse) for lines in ranked]
-        return answer
+    Raises HTTPException 400 if the model does not translate between the languages.
+    """
+    directions, languages = translator.directions, languages_of(translator.directions)
+    codes, detected = public_codes(languages), dict[str, Any]()
+    source, target = (find_language(code, languages) for code in (wanted.source, wanted.target))
+    sources = [pair.src for pair in directions if pair.tgt == target]
+    if wanted.source == "auto" and (translator.identifier or len(sources) < 2):
+        found = ranking(translator, " ".join(wanted.texts))
+        source = next((code for code in found if code in sources), languages[0])
+        detected["detectedLanguage"] = {"confidence": found[source], "language": codes[source]}
+    if not (source and target):
+        raise HTTPException(400, f"{wanted.target if source else wanted.source} is not supported")
+    if (pair := LanguagePair(source, target)) not in directions:
+        to, origin = (f"{language_name(codes[code])} ({codes[code]})" for code in pair.reverse)
+        raise HTTPException(400, f"{to} is not available as a target language from {origin}")
+    return pair, detected
 
-    def _scored(
-        self, document: Document, lines: list[Translation], reverse: bool
-    ) -> dict[str, Any]:
-        """A translation of a document with its score and the probabilities of its words.
 
-        What is kept from the document, such as line breaks, has the probability 1.
-        """
-        translator = self.model.translator
-        language = translator.lang_src if reverse else translator.lang_tgt
-        whole = Translation("", [sentence for line in lines for sentence in line.sentences])
-        rest, words = iter(lines), []
-        for part in document.parts:
-            found = [(part.text, 1.0)] if part.is_kept else words_of(next(rest), language)
-            words += [{"text": text, "probability": p} for text, p in found if text]
-        text = "".join(word["text"] for word in words)
-        return {"text": text, "score": whole.score, "words": words}
+def ranking(translator: Translator, text: str) -> dict[str, float]:
+    """The languages in which the text may be, and their probabilities in percent, best first.
+
+    The source languages, and 0, if the model cannot detect them.
+    """
+    if translator.identifier is None:
+        return dict.fromkeys((source for source, _ in translator.directions), 0.0)
+    found = translator.identifier.probabilities(translator.tokenizer.encode([normalize(text)])[0])
+    best_first = sorted(found, key=found.__getitem__, reverse=True)
+    return {code: round(100 * found[code], 1) for code in best_first}
+
+
+def answer_of(
+    wanted: TranslationRequest, document: Document, lines: Found, language: str
+) -> dict[str, Any]:
+    """The answer to one text of a request, whose lines have these translations."""
+    ranked = [[line[k] for line in lines] for k in range(wanted.alternatives + 1)]
+    best, *others = [document.fill([line.text for line in lines]) for lines in ranked]
+    answer: dict[str, Any] = {"translatedText": best}
+    if wanted.alternatives:
+        answer["alternatives"] = [text for text in dict.fromkeys(others) if text != best]
+    if wanted.scores:
+        answer["translations"] = [scored(document, lines, language) for lines in ranked]
+    return answer
+
+
+def scored(document: Document, lines: list[Translation], language: str) -> dict[str, Any]:
+    """A translation of a document with its score and the probabilities of its words.
+
+    What is kept from the document, such as line breaks, has the probability 1.
+    """
+    whole = Translation("", [sentence for line in lines for sentence in line.sentences])
+    rest, words = iter(lines), []
+    for part in document.parts:
+        found = [(part.text, 1.0)] if part.is_kept else words_of(next(rest), language)
+        words += [{"text": text, "probability": p} for text, p in found if text]
+    text = "".join(word["text"] for word in words)
+    return {"text": text, "score": whole.score, "words": words}
 
 
 async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:

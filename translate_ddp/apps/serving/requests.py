@@ -7,6 +7,7 @@ import asyncio
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -159,14 +160,14 @@ def _alternatives(fields: Mapping[str, Any], maximum: int) -> int:
     return count
 
 
-def find_language(code: str, pair: Sequence[str]) -> int | None:
-    """Which language of a pair the code names, of two varieties the closest; None: neither.
+def find_language(code: str, languages: Sequence[str]) -> str:
+    """Which of the languages the code names, of varieties the closest; "": none of them.
 
     Regions do not count, but scripts do: en is en_US and en-GB; zh is zh_CN, which is not zh-Hant.
     """
-    distances = [_distance(code, known) for known in pair]
-    place = distances.index(min(distances))
-    return place if distances[place] <= MAX_DISTANCE else None
+    distances = [_distance(code, known) for known in languages]
+    closest = min(distances)
+    return languages[distances.index(closest)] if closest <= MAX_DISTANCE else ""
 
 
 def _distance(one: str, other: str) -> float:
@@ -177,15 +178,16 @@ def _distance(one: str, other: str) -> float:
     return math.inf
 
 
-def public_codes(source: str, target: str) -> tuple[str, str]:
-    """The codes of a pair as clients expect them: en and it of en_US and it_IT.
+def public_codes(languages: Sequence[str]) -> dict[str, str]:
+    """Of each language the code that clients expect: en and it of en_US and it_IT.
 
-    With regions and scripts if the pair differs in nothing else, as zh-Hans and zh-Hant.
+    With its region and script if others have the same code, as zh-Hans and zh-Hant.
     """
-    codes = base_language(source), base_language(target)
-    if codes[0] == codes[1]:
-        return source.replace("_", "-"), target.replace("_", "-")
-    return codes
+    counts = Counter(map(base_language, languages))
+    return {
+        code: base if counts[base := base_language(code)] == 1 else code.replace("_", "-")
+        for code in languages
+    }
 
 
 def menu_name(code: str) -> str:

@@ -128,7 +128,9 @@ class ServedModel:
     def _replace(self) -> None:
         """Open the model again. Raises UserError if it cannot be used."""
         translator = self._open()
-        translator.translate(["a"])  # weights that are not numbers raise an error here
+        source, target = translator.directions[0]
+        # Weights that are not numbers raise an error here.
+        translator.translate(["a"], to=target, source=source)
         # With the same weights, the new file is another checkpoint than the chosen one.
         if translator.identity != self.translator.identity:
             self.translator = translator

@@ -35,7 +35,7 @@ from translate_ddp.data.rows import (
     make_rows,
     pairs_of,
 )
-from translate_ddp.errors import UserError
+from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.settings import Quoting, SourceOptions
 
 READERS: dict[str, Reader] = {
@@ -233,7 +233,7 @@ def find_parallel(folder: Path, start: str, languages: Languages) -> Located | N
     if not (single := src or tgt):
         return None
     missing = languages[1] if src else languages[0]
-    raise UserError(
+    raise NoSuchPair(
         f"Of the parallel text {folder / start} there is only {single}, and no file in the"
         f" language {missing!r} (plain or {list_names(COMPRESSIONS)}). {folder} holds"
         f" {list_names(sorted(path.name for path in folder.iterdir()))}."
@@ -265,7 +265,7 @@ def find_shards(pattern: str, languages: Languages, options: SourceOptions) -> L
     pair = " and ".join(languages)
     if not parts:
         names = list_names(path.name for path in matches)
-        raise UserError(f"{pattern} matches {names}: neither tables nor parallel text in {pair}.")
+        raise NoSuchPair(f"{pattern} matches {names}: neither tables nor parallel text in {pair}.")
     names = list_names(path.name for path in others)
     notice = f"Not read of {pattern}: {names}, no parallel text in {pair}." if others else ""
     identity = [line for part in parts for line in part.identity]

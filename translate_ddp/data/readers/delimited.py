@@ -18,7 +18,7 @@ from translate_ddp.console import counted
 from translate_ddp.data.languages import CLEAR, Direction
 from translate_ddp.data.readers.streams import TextFile
 from translate_ddp.data.rows import BY_POSITION, Columns, Reading, Remark, Wanted, list_names
-from translate_ddp.errors import UserError
+from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.text import has_letter
 
 BATCH_ROWS = 10_000
@@ -314,7 +314,7 @@ class Table:
         return any(header[place] != texts[0][place] for place in places)
 
     def _without_header(self, cells: list[str]) -> list[int]:
-        """The places of the wanted columns. Raises UserError if they are not known."""
+        """The places of the wanted columns. Raises NoSuchPair if they are not known."""
         places = self._wanted.numbered(self._width)
         if any(self._wanted.given) and places:
             return places
@@ -329,7 +329,7 @@ class Table:
                 self._notices.append(BY_POSITION)
                 return [("src", "tgt").index(side) for side in self._wanted.sides]
         numbers = f" These may be numbers from 1 to {self._width}." * (len(self._wanted.sides) == 2)
-        raise UserError(
+        raise NoSuchPair(
             f"{self._path} has no {self._wanted.described}: its first row is {list_names(cells)}."
             f" {self._wanted.advice}{numbers}"
         )

@@ -22,7 +22,7 @@ from translate_ddp.data.readers.streams import (
     first_bytes,
 )
 from translate_ddp.data.rows import Columns, Reading, explain_read_errors, list_names
-from translate_ddp.errors import UserError
+from translate_ddp.errors import NoSuchPair, UserError
 
 FLAGS = re.IGNORECASE | re.DOTALL
 DECLARED = re.compile(r"<\?xml[^>]*?encoding\s*=\s*[\"']([\w.:-]+)")
@@ -88,7 +88,7 @@ def read_tmx(reading: Reading) -> Iterator[Columns]:
         ]
     if not is_found:
         found = list_names(f"{code} ({count:,})" for code, count in languages.most_common())
-        raise UserError(
+        raise NoSuchPair(
             f"{reading.path} has no translation unit in {' and '.join(wanted)}. Its languages,"
             f" with the numbers of their texts: {found}."
         )
