@@ -36,7 +36,7 @@ NUMBER_OR_SHARE = re.compile(r"\d+|\d+(\.\d+)?%")
 VALIDATION_SHARE = 0.02
 MAX_VALIDATION_PAIRS = 2_000  # of a direction
 MAX_HELD_OUT_PAIRS = 20_000  # of all directions
-MAX_NAMED_LANGUAGES = 12  # in the name of a folder
+MAX_NAMED_LANGUAGES = 12  # of a side
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_@-][A-Za-z0-9]{1,8})*")
 MAX_LENGTH_PENALTY = 10  # beyond, only the length matters, and its power overflows
 MIN_TEMPERATURE = 0.01  # below, the most probable token is drawn, and quotients overflow
@@ -86,6 +86,12 @@ def setting(
 def languages_of(directions: Iterable[tuple[str, str]]) -> list[str]:
     """All source languages, then all other target languages, each once."""
     return list(dict.fromkeys(code for side in zip(*directions, strict=True) for code in side))
+
+
+def side_name(codes: Iterable[str]) -> str:
+    """The languages of one side of all directions, as de+fr; the number of many."""
+    each = dict.fromkeys(codes)
+    return "+".join(each) if len(each) <= MAX_NAMED_LANGUAGES else f"{len(each)}-languages"
 
 
 def as_tuples(value: Any) -> Any:
@@ -249,11 +255,8 @@ class CorpusConfig:
 
     @property
     def languages_name(self) -> str:
-        """As en-it; of several directions as en-de+fr, or the number of the languages."""
-        sides = [list(dict.fromkeys(side)) for side in zip(*self.requested, strict=True)]
-        if sum(map(len, sides)) > MAX_NAMED_LANGUAGES:
-            return f"{len(self.languages)}-languages"
-        return "-".join(map("+".join, sides))
+        """As en-it; of several directions as en-de+fr."""
+        return "-".join(map(side_name, zip(*self.requested, strict=True)))
 
     @property
     def name(self) -> str:

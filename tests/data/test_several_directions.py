@@ -150,6 +150,15 @@ def test_unusable_directions_are_rejected(settings: dict[str, Any], message: str
         CorpusConfig(**settings)
 
 
+def test_name_of_many_languages_fits_a_folder():
+    assert CorpusConfig().languages_name == "en-it"
+    assert (
+        CorpusConfig(lang_src=("en", "de"), lang_tgt=("de", "fr")).languages_name == "en+de-de+fr"
+    )
+    many = tuple(f"a{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(60))
+    assert CorpusConfig(lang_src=many, lang_tgt=("en",)).languages_name == "60-languages-en"
+
+
 def test_no_sentence_of_any_validation_or_excluded_set_is_trained_on(tmp_path: Path):
     train = {
         "de": [*numbered("de"), ("spared", "other"), ("other", "épargné"), ("test", "x")],

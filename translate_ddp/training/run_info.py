@@ -29,7 +29,14 @@ from translate_ddp.presets import changed_settings
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.device import describe_device
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig, ModelConfig, Settings, all_settings, by_name
+from translate_ddp.settings import (
+    CheckpointConfig,
+    ModelConfig,
+    Settings,
+    all_settings,
+    by_name,
+    side_name,
+)
 from translate_ddp.training.identity import without_paths
 from translate_ddp.training.optimizer import MAX_WARMUP, learning_rate, moments_of
 from translate_ddp.training.trainer import Trainer
@@ -62,8 +69,8 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         version=__version__,
         torch=str(torch.__version__),
         python=platform.python_version(),
-        lang_src="+".join(dict.fromkeys(pair.src for pair in data.directions)),
-        lang_tgt="+".join(dict.fromkeys(pair.tgt for pair in data.directions)),
+        lang_src=side_name(pair.src for pair in data.directions),
+        lang_tgt=side_name(pair.tgt for pair in data.directions),
         datasets=[short_name(name) for name in corpus["dataset"]],
         preset=config["run"]["preset"],
         changed=changed_settings(config),
