@@ -86,6 +86,7 @@ def test_stored_pairs_are_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         store.append([(to_lines(part), records)])
     assert len(store) == 10
     is_kept = np.arange(10) % 4 != 1
+    is_kept[3:6] = False  # a whole batch
     batches = list(store.batches(is_kept))
     assert [pair for batch in batches for pair in batch] == [
         pair for pair, kept in zip(pairs, is_kept, strict=True) if kept

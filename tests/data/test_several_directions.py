@@ -177,6 +177,35 @@ def test_excluded_set_also_serves_one_direction(tmp_path: Path):
     assert found.train == [*numbered("de"), ("spared", "z")]
 
 
+def test_direction_without_training_pairs_is_an_error(tmp_path: Path):
+    train = {"de": numbered("de"), "fr": VALIDATION["fr"]}
+    with pytest.raises(UserError, match="Every usable pair of en-fr in .* also in validation or"):
+        read_corpus(config_of(tmp_path, train))
+    long = {"de": numbered("de"), "fr": [("long " * 60, "x")]}
+    with pytest.raises(UserError, match="No training pair of en-fr fits --seq_len 60"):
+        prepared(config_of(tmp_path, long), tmp_path)
+
+
+def test_all_pairs_of_a_direction_excluded_is_an_error_that_says_so(tmp_path: Path):
+    train = {"de": numbered("de"), "fr": numbered("fr")}
+    config = config_of(tmp_path, train, validation="1")
+    with pytest.raises(UserError, match="Every usable pair of en-fr .* --exclude"):
+        read_corpus(replace(config, exclude=(str(tmp_path / "en-fr.train.tsv"),)))
+
+
+def test_direction_in_some_files_of_a_dataset_gives_no_pair_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("translate_ddp.data.pair_store.BATCH_PAIRS", 2)
+    for name, columns in (("part-1", ["en", "de", "fr"]), ("part-2", ["en", "fr"])):
+        rows = [columns, *([f"{column} {n} {name}" for column in columns] for n in range(100))]
+        write(tmp_path / f"{name}.tsv", "".join("\t".join(row) + "\n" for row in rows))
+    german = write(tmp_path / "german.tsv", "en\tde\nhello\thallo\nthanks\tdanke\n")
+    given = (str(tmp_path / "part-*.tsv"), german)
+    with pytest.raises(UserError, match="part-2.tsv has no columns de and fr"):
+        read_corpus(CorpusConfig(given, "1", lang_src=("de", "en"), lang_tgt=("fr", "de")))
+
+
 def test_held_out_pairs_are_a_share_of_each_direction(tmp_path: Path):
     train = {"de": numbered("de", 300), "fr": numbered("fr", 100)}
     data = prepared(config_of(tmp_path, train, validation="10%"), tmp_path)

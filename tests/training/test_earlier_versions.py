@@ -8,11 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.helpers import processes
 from tests.helpers.runs import records
 from tests.helpers.tiny_run import TINY_RUN, write_corpus
 from translate_ddp.modeling import search
+from translate_ddp.training.state import RunState
 from translate_ddp.translator import Translator
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -73,3 +75,12 @@ def test_run_ends_as_with_the_version_that_began_it(kind: str, tmp_path: Path):
     name = "validation/en-it/loss" if kind == "bidirectional" else "validation/loss"
     assert "best_metric: " not in output and "Best epoch by" not in output
     assert records(folder)[-1][name] == pytest.approx(LOSSES[kind], rel=1e-3)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("bpe", "BLEU"), ("bidirectional", "en-it/BLEU")])
+def test_best_epoch_stays_that_of_the_validated_direction(kind: str, name: str):
+    data = torch.load(checkpoint(kind), weights_only=True)
+    data["position"] |= {"best_metric": "BLEU", "best_epoch": 1}
+    state = RunState.from_dict(data, "file")
+    assert state.position.best_metric == state.run.metric_name("auto") == name
+    assert state.run.metric_name("loss") == name.replace("BLEU", "loss")

@@ -194,11 +194,8 @@ class Cleaning:
         if sum(map(len, validation)) > VALIDATION_LIMIT:
             raise UserError(TOO_MANY.format(VALIDATION_LIMIT, "the directions have more in all"))
         language_identifier.cache_clear()
-        if not self._is_train.any():
-            raise UserError(
-                f"Every usable pair of {config.name} is also in validation, so "
-                "none is left for training: pass another --validation."
-            )
+        for direction in self._directions:
+            self._training_rows(direction)  # there are some
         for report, bounds in zip(self._reports, pairwise(self._bounds), strict=False):
             report.kept = int(self._is_train[slice(*bounds)].sum())
         np.save(self._folder / KEPT_FILE, self._is_train)
@@ -245,7 +242,9 @@ class Cleaning:
         try:
             batches = self._cleaned(rows, config.clean)
             self._store.append((batch.lines, batch.records) for batch in batches)
-        except NoSuchPair:
+        except NoSuchPair as error:
+            if len(self._store) > self._bounds[-1]:  # only some of its files have the direction
+                raise UserError(str(error)) from error
             del self._reports[before:]
             raise
         self._parts.append(part)
@@ -275,9 +274,15 @@ class Cleaning:
     def _directions(self) -> list[LanguagePair]:
         return list(dict.fromkeys(part.direction for part in self._parts))
 
-    def _rows_in(self, direction: LanguagePair) -> np.ndarray:
-        """Marks of the pairs in a direction, in all rows."""
-        return rows_in(direction, self._parts, self._bounds)
+    def _training_rows(self, direction: LanguagePair) -> np.ndarray:
+        """Marks of the training pairs in a direction. Raises UserError if none is left."""
+        is_kept = self._is_train & rows_in(direction, self._parts, self._bounds)
+        if not is_kept.any():
+            raise UserError(
+                f"Every usable pair of {direction} in {self._config.name} is also in validation or "
+                "--exclude, so none is left for training: pass others there."
+            )
+        return is_kept
 
     def _cleaned(self, rows: Rows, level: CleanLevel, use: str = "") -> Iterator[CleanedRows]:
         """The cleaned batches of a source. Raises NoUsablePairs if it has none."""
@@ -308,7 +313,7 @@ class Cleaning:
         records, is_strict = self._store.records, self._config.clean == "strict"
         if is_strict:
             for direction, side in product(self._directions, range(2)):
-                is_kept = self._is_train & self._rows_in(direction)
+                is_kept = self._training_rows(direction)
                 numbers = records["scripts"][:, side]
                 values, counts = np.unique(numbers[is_kept], return_counts=True)
                 names = [self._scripts[number] for number in values.tolist()]
@@ -329,14 +334,14 @@ class Cleaning:
         Returns them with their records. Raises UserError if there is only one source sentence, or
         if the number is that of all pairs.
         """
-        is_kept = self._is_train & self._rows_in(direction)
+        is_kept = self._training_rows(direction)
         pairs = int(is_kept.sum())
         wanted = self._config.validation_pairs(pairs)
         if wanted > VALIDATION_LIMIT:
             asked = f"--validation {self._config.validation} of {pairs:,} pairs"
             raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{asked} is {wanted:,}"))
         records = self._store.records
-        groups = held_out(records, is_kept, wanted) if pairs else []
+        groups = held_out(records, is_kept, wanted)
         if not groups:
             raise UserError(
                 f"{self._config.name} has only one source sentence of {direction}, which cannot be "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, islice
+from os import SEEK_CUR
 from pathlib import Path
 
 import numpy as np
@@ -68,12 +69,17 @@ class PairStore:
 
     def batches(self, is_kept: np.ndarray) -> Iterator[list[Pair]]:
         """The pairs whose mark is set, in order, in a list for each `BATCH_PAIRS` rows."""
+        sizes = self.records["bytes"]
         with self._lines.open("rb") as file:
             for start in range(0, len(self), BATCH_PAIRS):
                 heartbeat()
-                lines = islice(file, BATCH_PAIRS)
-                marks = is_kept[start : start + BATCH_PAIRS].tolist()
-                yield to_pairs(b"".join(compress(lines, marks)))
+                marks = is_kept[start : start + BATCH_PAIRS]
+                if marks.any():
+                    lines = islice(file, BATCH_PAIRS)
+                    yield to_pairs(b"".join(compress(lines, marks.tolist())))
+                else:  # not read: one of many directions has few of the pairs
+                    file.seek(int(sizes[start : start + BATCH_PAIRS].sum(dtype=np.int64)), SEEK_CUR)
+                    yield []
 
     def sample(self, start: int, end: int) -> list[Pair]:
         """At most 500 of the pairs from `start` to `end`: the longest of evenly spaced ones."""

@@ -155,11 +155,11 @@ def _write(
         [int(part.sum()) for part in np.split(fits[split], np.cumsum(counts)[:-1])]
         for split, counts in (("train", tagged.sizes), ("validation", tagged.validation_sizes))
     )
-    for direction, fitting in zip(tagged.directions, validation_sizes, strict=True):
-        if not fitting:
-            raise UserError(
-                f"No validation pair of {direction} fits --seq_len {seq_len}: raise it."
-            )
+    for number, direction in enumerate(tagged.directions):
+        in_training = sum(compress(sizes, (of == number for of, _ in tagged.blocks)))
+        if not (in_training and validation_sizes[number]):
+            split = "validation" if in_training else "training"
+            raise UserError(f"No {split} pair of {direction} fits --seq_len {seq_len}: raise it.")
     if tags.extra:
         counts_LV = tagged.count_tokens(folder / "train", sizes, len(tokenizer))
         np.save(folder / COUNTS_FILE, counts_LV)

@@ -108,13 +108,14 @@ class TaggedCorpus:
 
         Of each direction, in proportion to its pairs in an epoch.
         """
-        corpus = self._corpus
-        marks = [corpus.is_train & corpus.rows_in(each) for each in corpus.directions]
-        sizes = np.array([each.sum() for each in marks])
+        corpus, is_chosen = self._corpus, np.zeros(len(self._corpus.is_train), dtype=bool)
+        marks = lambda each: corpus.is_train & corpus.rows_in(each)  # noqa: E731
+        sizes = np.array([marks(each).sum() for each in corpus.directions])
         wanted = sizes * temperature_factors(sizes, self._temperature)
         most = np.ceil(MAX_LINES * wanted / wanted.sum()).astype(int).tolist()
-        found = map(smallest, repeat(corpus.records["pair"]), marks, most)
-        return np.logical_or.reduce(list(found))
+        for each, count in zip(corpus.directions, most, strict=True):
+            is_chosen |= smallest(corpus.records["pair"], marks(each), count)
+        return is_chosen
 
     def lines(self, is_chosen: np.ndarray, perturb: bool) -> Iterator[str]:
         """Both sides of the marked pairs, on which a tokenizer is trained.

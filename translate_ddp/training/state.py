@@ -115,8 +115,13 @@ class RunInfo:
 
     def metric_name(self, best_metric: str) -> str:
         """The metric of `--best_metric`: chrF is steadier with the small sets of directions."""
-        has_several = len(self.directions) > 1 and not self.has_text_tags  # of earlier versions
-        return ("chrf" if has_several else "BLEU") if best_metric == "auto" else best_metric
+        if len(self.directions) < 2 or "/" in best_metric:
+            return "BLEU" if best_metric == "auto" else best_metric
+        forward, *others = self.directions
+        # An earlier version began it, and validated the first direction only.
+        if self.has_text_tags and others == [forward[::-1]]:
+            return f"{'-'.join(forward)}/{best_metric.replace('auto', 'BLEU')}"
+        return "chrf" if best_metric == "auto" else best_metric
 
 
 @dataclass
@@ -191,9 +196,12 @@ class RunState:
             saved, defaults = parts["run"]["config"], Config().to_dict()
             config = {part: values | saved.get(part, {}) for part, values in defaults.items()}
             identity = _build(RunIdentity, parts["run"]["identity"])
-            run = _of_earlier_version(config) | parts["run"]
-            parts["run"] = _build(RunInfo, run | {"config": config, "identity": identity})
-            parts["position"] = _build(Position, parts["position"])
+            earlier = _of_earlier_version(config)
+            run = earlier | parts["run"] | {"config": config, "identity": identity}
+            parts["run"] = run = _build(RunInfo, run)
+            parts["position"] = position = _build(Position, parts["position"])
+            if earlier and position.best_metric:
+                position.best_metric = run.metric_name(position.best_metric)
             parts["log_offset"] = _build(LogOffset, parts["log_offset"])
             return _build(cls, parts)
         except (TypeError, KeyError) as error:
