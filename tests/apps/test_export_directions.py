@@ -85,6 +85,7 @@ def test_transformers_translate_with_the_tokenizer_of_each_direction(
     assert '- "en"\n- "it"\n' in card and "# English, Italian\n" in card
     assert "Languages: English (en) to Italian (it), Italian (it) to English (en)" in card
     assert '.from_pretrained("hf", subfolder="en-it")' in card and "source: en-it, it-en." in card
+    assert "\n- en-it: BLEU " in card and "\n- it-en: BLEU " in card
 
 
 def test_references_are_scored_by_direction(both: Path, tmp_path: Path):

@@ -23,6 +23,7 @@ from translate_ddp.apps.inspecting.inspection_report import (
     percent,
     report_lines,
 )
+from translate_ddp.data import cleaned_corpus, pair_store
 from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.preparation import prepare
@@ -188,7 +189,11 @@ def write_table(file: Path, language: str, pairs: Iterable[Pair]) -> None:
     file.write_text("".join(f"{src}\t{tgt}\n" for src, tgt in [("en", language), *pairs]))
 
 
-def test_each_direction_is_reported_and_what_they_share(tmp_path: Path):
+def test_each_direction_is_reported_and_what_they_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for module in (pair_store, cleaned_corpus):  # so that a batch has no pair of a direction
+        monkeypatch.setattr(module, "BATCH_PAIRS", 150)
     german, english = sentences(300), [src for src, _ in sentences(100)]
     words = random.Random(0).choices(FRENCH, k=5 * 140)
     french = [" ".join(words[n : n + 5]) for n in range(0, len(words), 5)]

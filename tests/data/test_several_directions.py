@@ -106,7 +106,8 @@ def test_combinations_without_data_are_left_out_and_named(tmp_path: Path):
     found = read_corpus(corpus)
     assert {text.split()[0] for text, _ in found.train} == {"de", "fr"}
     [notice] = [line for line in found.reports[0].notices if "No pairs of" in line]
-    assert notice.startswith("No pairs of en-fr: There is no file") and "en-fr.train.tsv" in notice
+    assert notice.startswith(f"No pairs of en-fr in {name}: There is no file")
+    assert "en-fr.train.tsv" in notice
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,7 @@ def test_no_sentence_of_any_validation_or_excluded_set_is_trained_on(tmp_path: P
     }
     test = write_pairs(tmp_path, "test", {"de": [("test", "Probe")]})
     found = read_corpus(config_of(tmp_path, train, exclude=(test,)))
+    assert f"--exclude {test} lacks a direction: There is no" in str(found.reports[0].notices)
     assert found.train == numbered("de") + numbered("fr")
     assert found.dropped == {"also in validation": 4, "also in --exclude": 2}
 

@@ -231,7 +231,8 @@ class Cleaning:
             is_needed = config.directions or not languages.issuperset(direction)
             if dataset not in datasets or (direction not in found and is_needed):
                 raise error
-            self._reports[0].notices.append(f"No pairs of {direction}: {error}")
+            name = config.dataset[dataset]
+            self._reports[0].notices.append(f"No pairs of {direction} in {name}: {error}")
         return given
 
     def _read(self, part: Part, name: str) -> Mapping[str, Rows]:
@@ -395,6 +396,8 @@ class Cleaning:
                     missing = error
             if missing and not records:
                 raise missing
+            if missing and "{" in name:
+                self._reports[0].notices.append(f"--exclude {name} lacks a direction: {missing}")
             self._drop_sentences(records, ALSO_IN_EXCLUDED)
 
     def _drop_pairs_of(self, held_out: list[np.ndarray], is_own: bool) -> None:

@@ -218,7 +218,7 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
         "training": f"{epochs}, {optimizer['optimizer']}, {rate}, seed {train['seed']}",
         "steps": f"{step} per step over all ranks, {describe_steps(steps, sampler.mix)}, "
         f"{launch.padding:.1%} padding",
-        "corpus": f"{' '.join(datasets)} {launch.lang_src}-{launch.lang_tgt}: "
+        "corpus": f"{' '.join(datasets)} {', '.join(map(str, trainer.data.directions))}: "
         f"{launch.train_pairs:,} training and "
         f"{counted(launch.validation_pairs, 'validation pair')}",
         **describe_mix(sampler.mix, trainer.data, datasets),
@@ -426,6 +426,9 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
         options += f" --model_folder {shlex.quote(str(store.folder))}"
     if store.basename != CheckpointConfig.model_basename:
         options += f" --model_basename {shlex.quote(store.basename)}"
+    source, target = trainer.data.directions[0]
+    if not {(source, target), (target, source)}.issuperset(trainer.data.directions):
+        options += f" --from {source} --to {target}"
     return (
         f"Finished at {position}{reason}, after {duration}.{best}\n"
         f'Translate with: python -m translate_ddp translate{options} "..."'

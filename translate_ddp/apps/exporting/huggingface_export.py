@@ -296,6 +296,7 @@ It translates one sentence at a time, of up to {model.state.longest_source} toke
 """
     names = ", ".join(map(str, model.directions))
     note = f"\nThe tokenizer of each direction puts its tag before the source: {names}.\n"
+    note += f"Without a subfolder, it is that of {model.directions[0]}.\n"
     return card + note * model.has_several
 
 

@@ -375,6 +375,10 @@ def _scores(verification: Verification) -> str:
     if not verification.scores:
         return "Not measured."
     by_direction = groupby(verification.scores.items(), lambda score: score[0].rpartition("/")[0])
-    first, *others = (with_units(dict(scores)) for _, scores in by_direction)
+    (_, first), *others = (
+        (name, with_units({each.rpartition("/")[2]: score for each, score in scores}))
+        for name, scores in by_direction
+    )
+    others = [f"{name}: {scores}" for name, scores in others]
     text = f"Greedy: {first}. BLEU signature: {verification.bleu_signature}"
     return "\n\n".join([text, *filter(None, [_list(others)])])

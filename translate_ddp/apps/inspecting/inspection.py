@@ -140,6 +140,7 @@ def inspect(
         (each, batch)
         for each in cleaned.directions
         for batch in cleaned.batches(is_chosen & cleaned.rows_in(each))
+        if batch
     )
     texts = measure(batches, sampled)
     vocabulary = build_vocabulary(cleaned, is_chosen, texts, config, folder)

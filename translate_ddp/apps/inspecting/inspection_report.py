@@ -199,7 +199,7 @@ def _directions(found: Inspection) -> Iterator[Block]:
         _, times = np.unique(np.concatenate(sources), return_counts=True)
         shared = of(int((times > 1).sum()), len(times))
         yield Paragraph(
-            f"Tokens are those of a mean sentence, and their share of the vocabulary. {shared} "
+            f"Tokens are the mean of a sentence; vocabulary is its share in this text. {shared} "
             "source sentences stand in several directions."
         )
 
