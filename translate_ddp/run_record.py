@@ -52,6 +52,7 @@ class LaunchFacts:
     python: str = ""
     lang_src: str = ""
     lang_tgt: str = ""
+    targets: list[str] = field(default_factory=list)  # all target languages
     datasets: list[str] = field(default_factory=list)
     preset: str = ""
     changed: dict[str, Any] = field(default_factory=dict)  # settings that differ from the preset

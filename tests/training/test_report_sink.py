@@ -66,6 +66,18 @@ def samples_of(folder: Path) -> list[tuple[int, str]]:
     return [(line["step"], line["rows"][0][2]) for line in lines]
 
 
+def test_record_has_a_signature_for_each_tokenizer_of_bleu(folder: Path, open_logbook: OpenLogbook):
+    logbook = open_logbook(targets=["it", "de", "zh"])
+    logbook.validated(8, ROWS)
+    logbook.close()
+    found = read_run(folder).validation
+    assert found is not None
+    tokenizers = [
+        line.partition("|tok:")[2].split("|")[0] for line in found.bleu_signature.split("\n")
+    ]
+    assert tokenizers == ["13a", "zh"]
+
+
 def test_record_is_read_as_it_was_written(folder: Path, open_logbook: OpenLogbook):
     logbook = open_logbook(ranks=["rank 0  vm: cpu"], dropped={"duplicate": 3})
     logbook.message("Skipped <b>\nstep 3")

@@ -137,7 +137,7 @@ class ReportSink(Sink):
         attended = (self._attend(index, samples[index].predicted) for index in chosen)
         pictures = list(islice(filter(None, attended), PICTURES))
         language = self.launch.lang_tgt
-        signature = bleu_signature(*language.split("+"))
+        signature = bleu_signature(*(self.launch.targets or [language]))
         kept = SampleRows(step, [samples[index] for index in chosen])
         append_line(self.folder / SAMPLES_FILE, as_json(kept) + "\n")
         validation = LastValidation(step, language, list(samples), pictures, signature)

@@ -22,6 +22,7 @@ from translate_ddp.console import counted, describe_seconds, number, size
 from translate_ddp.data.batches import BatchLoader, padded_tokens, padding_share
 from translate_ddp.data.dataset import Lengths, PreparedData
 from translate_ddp.data.mix import Mix
+from translate_ddp.data.rows import list_names
 from translate_ddp.modeling.cost import training_bytes
 from translate_ddp.modeling.kernels import DTYPES, choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
@@ -61,6 +62,8 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
     ranks = describe_ranks(world.gather(describe_rank(world)))
     if not world.is_main:
         return None
+    directions = data.directions
+    forward = [pair for n, pair in enumerate(directions) if pair.reverse not in directions[:n]]
     corpus = config["corpus"]
     return LaunchFacts(
         time=round(time.time(), 3),
@@ -69,8 +72,9 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         version=__version__,
         torch=str(torch.__version__),
         python=platform.python_version(),
-        lang_src=side_name(pair.src for pair in data.directions),
-        lang_tgt=side_name(pair.tgt for pair in data.directions),
+        lang_src=side_name(pair.src for pair in forward),
+        lang_tgt=side_name(pair.tgt for pair in forward),
+        targets=list(dict.fromkeys(pair.tgt for pair in data.directions)),
         datasets=[short_name(name) for name in corpus["dataset"]],
         preset=config["run"]["preset"],
         changed=changed_settings(config),
@@ -218,7 +222,7 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
         "training": f"{epochs}, {optimizer['optimizer']}, {rate}, seed {train['seed']}",
         "steps": f"{step} per step over all ranks, {describe_steps(steps, sampler.mix)}, "
         f"{launch.padding:.1%} padding",
-        "corpus": f"{' '.join(datasets)} {', '.join(map(str, trainer.data.directions))}: "
+        "corpus": f"{' '.join(datasets)} {list_names(map(str, trainer.data.directions))}: "
         f"{launch.train_pairs:,} training and "
         f"{counted(launch.validation_pairs, 'validation pair')}",
         **describe_mix(sampler.mix, trainer.data, datasets),
