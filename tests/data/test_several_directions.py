@@ -235,6 +235,15 @@ def test_tokenizer_sees_small_languages_more_often_by_the_temperature(tmp_path: 
     assert lines[5.0]["fr"] == pytest.approx(expected, rel=0.05)
 
 
+def test_regions_of_a_language_share_their_abbreviations(tmp_path: Path):
+    for region, short in (("en_US", "Sen."), ("en_GB", "Hon.")):
+        pairs = [(f"We met {short} Obama in {n}.", f"Wir waren da {n}") for n in range(100, 140)]
+        write_pairs(tmp_path, "train", {"de": pairs}, src=region)
+    name = str(tmp_path / "{src}-{tgt}.train.tsv")
+    corpus = CorpusConfig((name,), "2", lang_src=("en_US", "en_GB"), lang_tgt=("de",))
+    assert prepared(corpus, tmp_path).abbreviations == {"en": ["hon", "sen"]}
+
+
 def test_identifier_counts_the_tokens_of_each_language(tmp_path: Path):
     train = {"de": [("a", "b b"), ("c", "b")], "fr": [("a", "d")]}
     data = prepared(config_of(tmp_path, train, clean="none"), tmp_path)

@@ -175,15 +175,15 @@ class TaggedCorpus:
 
     def learn_abbreviations(self, is_chosen: np.ndarray) -> dict[str, list[str]]:
         """Those in the marked pairs, by language of a source."""
-        found: dict[str, list[str]] = {}
-        corpus, sources = self._corpus, {each.src: None for each in self.directions}
-        for language in sources:
-            chosen = [each for each in corpus.directions if language in each]
+        corpus, found = self._corpus, dict[str, list[str]]()
+        for language in dict.fromkeys(base_language(each.src) for each in self.directions):
             texts = (
-                pair[each.index(language)]
-                for each in chosen
+                pair[side]
+                for each in corpus.directions
+                for side, code in enumerate(each)
+                if base_language(code) == language
                 for pairs in corpus.batches(is_chosen & corpus.rows_in(each))
                 for pair in pairs
             )
-            found[base_language(language)] = learn_abbreviations(texts)
+            found[language] = learn_abbreviations(texts)
         return found
