@@ -1,0 +1,247 @@
+"""What small corpora gain from each other: one model for each direction, one for all, and both.
+
+    python -m benchmarks.languages --corpus mafand --languages hau ibo lug pcm tsn twi yor zul
+
+The corpus has tables en-LANGUAGE.train.json.gz, .dev and .test. For each language it trains a model
+of its own direction alone, with several sizes of the vocabulary, of which validation chooses; for
+each temperature one model of all directions; and from that of the best validation, one that is
+fine-tuned for each direction. Test sets are excluded from all training, and scored once, with the
+epoch that is best on validation. Each finished run has a record beside the report, and is not
+trained again: the same command goes on where it was stopped, on any machine with the records.
+"""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.common import Settings, as_flags, read_settings
+from benchmarks.machine import facts
+from benchmarks.recipe.scoring import STOPPED, train
+from benchmarks.report import Row, write_report
+from translate_ddp.data.rows import ignore_progress
+from translate_ddp.data.sources import read_pairs
+from translate_ddp.errors import report_errors
+from translate_ddp.runtime.files import write_atomically
+from translate_ddp.settings import LanguagePair
+from translate_ddp.text import normalize
+from translate_ddp.training.metrics import bleu_signature, score_texts
+from translate_ddp.translator import Translator
+
+ALONE, TOGETHER, TUNED = "alone", "together", "tuned"
+
+
+@dataclass(frozen=True)
+class LanguagesBenchmark(Settings):
+    corpus: Path = Path("mafand")
+    """Folder of the tables."""
+    languages: tuple[str, ...] = ("hau", "ibo", "lug", "pcm", "tsn", "twi", "yor", "zul")
+    """Languages beside English."""
+    into_english: bool = False
+    """Measure the directions into English, not out of it."""
+    run_folder: Path = Path("weights/languages")
+    """Folder of the runs."""
+    vocabularies: tuple[int, ...] = (1000, 2000, 5000)
+    """Sizes of the vocabulary of models of one direction."""
+    temperatures: tuple[float, ...] = (1.0, 1.5, 5.0)
+    """Values of --mix_temperature of models of all directions."""
+    alone_flags: str = "--preset small --num_epochs 40 --dropout 0.3"
+    """Flags of the models of one direction."""
+    together_flags: str = "--preset small --num_epochs 14"
+    """Flags of the models of all directions."""
+    tuned_flags: str = "--preset small --num_epochs 10 --dropout 0.3 --lr 0.001"
+    """Flags of the fine-tuned models."""
+    beam_width: int = 5
+    """Width of the beam on the test sets."""
+    processes: int = 2
+    """Processes of a training."""
+    seed: int = 1
+    """Seed of the trainings."""
+
+    @property
+    def side(self) -> str:
+        return "into" if self.into_english else "from"
+
+    def direction(self, language: str) -> LanguagePair:
+        pair = LanguagePair("en", language)
+        return pair.reverse if self.into_english else pair
+
+    def table(self, split: str) -> str:
+        """The name of the tables of a split, as train.py takes it."""
+        language = "{src}" if self.into_english else "{tgt}"
+        return str(self.corpus.absolute() / f"en-{language}.{split}.json.gz")
+
+
+@dataclass(frozen=True)
+class Training:
+    """A run of some directions, and the record of its scores."""
+
+    settings: LanguagesBenchmark
+    kind: str
+    languages: tuple[str, ...]
+    flags: str
+    variant: str = ""  # among runs of one kind and the same languages
+    start: "Training | None" = None  # whose weights it takes
+
+    @property
+    def name(self) -> str:
+        settings, languages = self.settings, self.languages
+        of = [languages[0]] if len(languages) == 1 else []
+        parts = [self.kind, *of, self.variant, settings.side, str(settings.seed)]
+        return "-".join(filter(None, parts))
+
+    @property
+    def folder(self) -> Path:
+        return (self.settings.run_folder / self.name).absolute()
+
+    @property
+    def file(self) -> Path:
+        return self.settings.results / "languages" / f"{self.name}.json"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.file.exists()
+
+    def finish(self) -> None:
+        """Train and score, unless there is a record."""
+        if self.is_finished:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        clock = self.folder / "seconds.txt"
+        flags = [*self._data_flags, *self.flags.split()]
+        flags += ["--init_from", self.start.checkpoint] if self.start else []
+        train(flags, self.settings.processes, clock)
+        record = {"flags": self.flags, "minutes": round(float(clock.read_text()) / 60, 1)}
+        record |= {"init_from": self.start.name} if self.start else {}
+        record |= {split: dict(self._score(split)) for split in ("dev", "test")} | {"on": facts()}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.file, json.dumps(record, indent=1) + "\n")
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        return json.loads(self.file.read_text())
+
+    def score(self, language: str, metric: str = "chrf", split: str = "test") -> float:
+        return self.record[split][str(self.settings.direction(language))][metric]
+
+    def mean(self, split: str) -> float:
+        return fmean(self.score(each, split=split) for each in self.languages)
+
+    @property
+    def checkpoint(self) -> str:
+        """The file of the best epoch. Raises UserError if its run is on another machine."""
+        epoch = Translator.open(str(self.folder), preload="best").state.position.epoch
+        (path,) = self.folder.glob(f"tmodel_epoch_{epoch:04}_*.pt")
+        return str(path)
+
+    @property
+    def _data_flags(self) -> list[str]:
+        settings = self.settings
+        sides = ["en"], list(self.languages)
+        sources, targets = sides[::-1] if settings.into_english else sides
+        names = {"dataset": "train", "validation": "dev", "exclude": "test"}
+        others = {"model_folder": self.folder, "seed": settings.seed, "keep_last": 1}
+        others |= {"wandb_mode": "disabled", "preempted_exit_code": STOPPED}
+        flags = as_flags({name: settings.table(split) for name, split in names.items()} | others)
+        return [*flags, "--lang_src", *sources, "--lang_tgt", *targets]
+
+    def _score(self, split: str) -> Iterator[tuple[str, dict[str, float]]]:
+        """The scores of each direction: sentences are translated whole, as in training."""
+        model = Translator.open(str(self.folder), preload="best")
+        for language in self.languages:
+            pair = self.settings.direction(language)
+            rows = read_pairs(pair.fill(self.settings.table(split)), pair).read(ignore_progress)
+            texts = [(normalize(src), normalize(tgt)) for src, tgt in rows if src and tgt]
+            sources, references = ([text[side] for text in texts] for side in range(2))
+            found = model.translate(
+                sources, self.settings.beam_width, split="none", to=pair.tgt, source=pair.src
+            )
+            yield str(pair), score_texts(sources, found, references, pair.tgt)
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # a training saves
+    with report_errors():
+        measure(read_settings(LanguagesBenchmark, __doc__))
+
+
+def measure(settings: LanguagesBenchmark) -> None:
+    """Train and score one run after the other, and write the report after each."""
+    for training in (*runs_alone(settings), *runs_together(settings)):
+        training.finish()
+        report(settings)
+    start = max(runs_together(settings), key=lambda run: run.mean("dev"))
+    for training in runs_tuned(settings, start):
+        training.finish()
+        report(settings)
+
+
+def runs_alone(settings: LanguagesBenchmark) -> list[Training]:
+    return [
+        Training(settings, ALONE, (language,), f"{settings.alone_flags} --vocab_size {size}", size)
+        for size in map(str, settings.vocabularies)
+        for language in settings.languages
+    ]
+
+
+def runs_together(settings: LanguagesBenchmark) -> list[Training]:
+    flags = f"{settings.together_flags} --mix_temperature"
+    return [
+        Training(settings, TOGETHER, settings.languages, f"{flags} {temperature}", temperature)
+        for temperature in (f"{each:g}" for each in settings.temperatures)
+    ]
+
+
+def runs_tuned(settings: LanguagesBenchmark, start: Training | None = None) -> list[Training]:
+    return [
+        Training(settings, TUNED, (language,), settings.tuned_flags, start=start)
+        for language in settings.languages
+    ]
+
+
+def report(settings: LanguagesBenchmark) -> None:
+    """Write the scores of all finished runs."""
+    alone = [run for run in runs_alone(settings) if run.is_finished]
+    columns: dict[str, dict[str, Training]] = {ALONE: {}}
+    for run in sorted(alone, key=lambda run: run.mean("dev")):  # the best one comes last
+        columns[ALONE] |= {run.languages[0]: run}
+    for run in filter(lambda run: run.is_finished, runs_together(settings)):
+        columns[f"{TOGETHER}, {run.variant}"] = dict.fromkeys(run.languages, run)
+    columns[TUNED] = {run.languages[0]: run for run in runs_tuned(settings) if run.is_finished}
+    rows = [
+        row_of(label, columns, languages)
+        for label, languages in (
+            *((str(settings.direction(each)), [each]) for each in settings.languages),
+            ("mean", settings.languages),
+        )
+    ]
+    notes = [
+        "chrF / BLEU of the test sets, by the epoch that is best on validation. Models of all "
+        "directions stand with their temperature; alone is the best vocabulary of "
+        f"{', '.join(map(str, settings.vocabularies))} tokens on validation.",
+        f"BLEU: {bleu_signature(*(settings.direction(each).tgt for each in settings.languages))}",
+    ]
+    name = f"languages_{settings.side}_english_{settings.seed}"
+    write_report(name, "Several languages in one model", rows, folder=settings.results, notes=notes)
+
+
+def row_of(label: str, columns: dict[str, dict[str, Training]], languages: Sequence[str]) -> Row:
+    """The means over the languages, of each kind of model that is finished for all of them."""
+    values: dict[str, str | float] = {}
+    for column, runs in columns.items():
+        if runs.keys() >= {*languages}:
+            chrf, bleu = (
+                fmean(runs[each].score(each, metric) for each in languages)
+                for metric in ("chrf", "BLEU")
+            )
+            values[column] = f"{chrf:.1f} / {bleu:.1f}"
+    return Row(label, values)
+
+
+if __name__ == "__main__":
+    main()
