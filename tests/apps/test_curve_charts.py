@@ -112,6 +112,7 @@ def test_launches_from_a_checkpoint_and_skipped_steps_are_marked(tmp_path: Path)
         ([[9, 2, 1, 1, 2]], False, (1, 2)),
         ([[NAN, 9, *[2, 1] * 9]], True, (0, 2)),  # the first tenth is two values
         ([[30, 5, 4], [9, 2, 1], [NAN], []], False, (1, 5)),
+        ([[30, 5, 4], [3]], False, (3, 5)),  # one validation so far
         ([[9, 2, 1], [8, 8]], False, None),  # the second one needs the height
         ([[3.1, 2, 1]], False, (1, 2)),
         ([[2.9, 2, 1]], False, None),  # less than half of the height

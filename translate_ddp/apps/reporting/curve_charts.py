@@ -184,12 +184,15 @@ def time_unit(seconds: float) -> tuple[str, int]:
 def visible_range(curves: Sequence[np.ndarray], y_from_zero: bool) -> Limits | None:
     """The range of the values without the first tenth of each curve; None if all are shown.
 
+    The last value of a curve is always within it.
+
     A run begins with a loss of 9 and a word error rate of 3, which would flatten the rest. They are
     left out only if that shows the others at least twice as large.
     """
     limits: list[Limits] = []
     for left_out in (0, 1):
-        parts = [values[math.ceil(left_out * len(values) / 10) :] for values in curves]
+        firsts = (min(math.ceil(left_out * len(v) / 10), len(v) - 1) for v in curves)
+        parts = [values[max(first, 0) :] for values, first in zip(curves, firsts, strict=True)]
         shown = np.concatenate([[0.0] * y_from_zero, *parts])
         shown = shown[np.isfinite(shown)]
         if not len(shown):

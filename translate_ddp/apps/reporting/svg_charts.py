@@ -21,7 +21,7 @@ from translate_ddp.console import number, printable
 
 STYLE = Path(__file__).with_name("charts.css")
 WIDTH, PLOT_HEIGHT = 360, 160
-LEFT, TOP, RIGHT, BOTTOM = 52, 8, 10, 40  # margins around the area of the values
+LEFT, TOP, RIGHT, BOTTOM = 58, 8, 10, 40  # margins around the area of the values
 EDGE = 4  # lines at the end of the y axis keep their width and dots
 COLORS = 8
 TICKS = 5
