@@ -3,6 +3,7 @@
 Commit eff80f1 wrote them at step 9 of `TINY_RUN` on `write_corpus`, and the expected values.
 """
 
+import math
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,3 +85,4 @@ def test_best_epoch_stays_that_of_the_validated_direction(kind: str, name: str):
     state = RunState.from_dict(data, "file")
     assert state.position.best_metric == state.run.metric_name("auto") == name
     assert state.run.metric_name("loss") == name.replace("BLEU", "loss")
+    assert state.run.sample_tokens == math.inf  # they validated on all pairs

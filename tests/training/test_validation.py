@@ -188,6 +188,13 @@ def test_a_finished_run_scores_all_pairs_once_with_its_last_and_its_best_weights
     assert metrics(run.folder) == recorded
 
 
+def test_a_run_keeps_its_sample_when_the_times_of_validation_change(run: Run, sampled: list[str]):
+    run.start(*sampled, "--max_steps", "4").succeed()
+    tokens = last_state(run.folder)["run"]["sample_tokens"]
+    run.start(*sampled, "--validate_every", "1", "--max_steps", "5").succeed()
+    assert last_state(run.folder)["run"]["sample_tokens"] == tokens > 0
+
+
 STOP = faults.several(
     faults.request("term", "validating", time=3), faults.sleep(1, "validating", time=3)
 )

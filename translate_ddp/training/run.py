@@ -333,6 +333,7 @@ def identify(
         list(tags.extra),
         tags.as_text,
         Identifier.of(data.languages, counts_LV).to_dict() if counts_LV is not None else {},
+        state.run.sample_tokens if state is not None else 0.0,
     )
 
 

@@ -1,6 +1,7 @@
 """The state of a run that a checkpoint holds: the only definition of its schema."""
 
 import hashlib
+import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypeVar, get_origin
 
@@ -112,6 +113,7 @@ class RunInfo:
     extra_tokens: list[str] = field(default_factory=list)  # as in `Tags`
     has_text_tags: bool = False
     identifier: dict[str, Any] = field(default_factory=dict)  # of `Identifier`; empty: none
+    sample_tokens: float = 0.0  # of validation during training; 0: not known yet
 
     def metric_name(self, best_metric: str) -> str:
         """The metric of `--best_metric`: chrF is steadier with the small sets of directions."""
@@ -216,7 +218,8 @@ def _of_earlier_version(config: Settings) -> dict[str, Any]:
     forward = [corpus["lang_src"], corpus["lang_tgt"]]
     corpus |= {"lang_src": (forward[0],), "lang_tgt": (forward[1],)}
     directions = [forward, forward[::-1]][: 1 + corpus["bidirectional"]]
-    return {"directions": directions, "has_text_tags": corpus["bidirectional"]}
+    tags = {"has_text_tags": corpus["bidirectional"]}
+    return {"directions": directions, "sample_tokens": math.inf, **tags}  # all pairs
 
 
 def _build(kind: type[T], values: dict[str, Any]) -> T:

@@ -58,10 +58,12 @@ class Trainer:
         self.throughput = Throughput(self.world, most)
         name = self.info.metric_name(self.config.best_metric)
         self.metric = find_metric(name, self.data.directions)
-        every = self.config.validate_every
+        every, info = self.config.validate_every, self.info
+        # Kept when settings change: the scores of other samples could not be compared.
+        info.sample_tokens = info.sample_tokens or sample_tokens(self.data, self.sampler, every)
         self.validator = Validator(
             ValidationSet.of(self.data),
-            sample_tokens(self.data, self.sampler, every),
+            info.sample_tokens,
             self.data.tokenizer,
             Identifier.from_dict(self.info.identifier) if self.info.identifier else None,
             self.config.validate_on,
