@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import overload
 
@@ -25,7 +26,7 @@ set_defaults(os.environ)
 import torch
 
 from translate_ddp.console import print_line, printable
-from translate_ddp.data.sentences import cut, join_sentences, split_sentences
+from translate_ddp.data.sentences import cut, find_sentences, join_sentences
 from translate_ddp.data.tokenizer import NO_TAGS, Tags, Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.ctranslate2_engine import (
@@ -236,11 +237,20 @@ class Translator:
         return list(self.tags.ids(self.tokenizer, self.lang_tgt))
 
     def sentences(self, text: str, split: Split = "sentences") -> list[str]:
-        """The sentences of a source text, or the text as one; as it is if it has no letters."""
+        """The sentences of a source text and what is between them, or the text as one.
+
+        Text without letters is as it is.
+        """
         if not has_letter(text):
             return [re.sub(LINE_BREAKS, " ", text)] if normalize(text) else []
         text, learnt = normalize(text), self._learnt.get(base_language(self.direction.src), ())
-        return [text] if split == "none" else split_sentences(text, self.direction.src, learnt)
+        if split == "none":
+            return [text]
+        found = find_sentences(text, self.direction.src, learnt)
+        if found and has_letter(text[: found[0].start]):  # a) of a list
+            found[0] = slice(0, found[0].stop)
+        bounds = [0, *(at for each in found for at in (each.start, each.stop)), len(text)]
+        return [part for each in pairwise(bounds) if (part := text[slice(*each)].strip())]
 
     def encode_sources(self, sentences: Sequence[str]) -> list[list[int]]:
         """The ids of normalized sentences, with the tag of the direction if there is one.

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.sentences import split_sentences
 from tests.helpers.states import make_state
 from translate_ddp.data.mix import Block, Mix
-from translate_ddp.data.sentences import learn_abbreviations, split_sentences
+from translate_ddp.data.sentences import learn_abbreviations
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, Config, MixConfig
 from translate_ddp.training.checkpoint import FoundCheckpoint

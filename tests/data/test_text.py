@@ -6,8 +6,9 @@ import unicodedata
 
 import pytest
 
+from tests.helpers.sentences import split_sentences
 from translate_ddp.data.languages import is_language, spellings
-from translate_ddp.data.sentences import cut, join_sentences, split_sentences
+from translate_ddp.data.sentences import cut, join_sentences
 from translate_ddp.text import base_language, has_letter, lower, normalize, separates_words
 
 # Format characters (Unicode's category Cf) without visible ones, tags and the joiners of letters.
@@ -140,7 +141,7 @@ def test_languages_that_write_no_spaces_between_words(code: str, expected: bool)
     [
         "The cat sleeps. |Where is the dog? |Here! |Wow... |It is 5 o'clock.",
         "“Really?” he said. |“Yes.” |Then he left. |(Maybe.) |The end",
-        "- Hello. |- Hi there. |What?! |No",
+        "- |Hello. |- |Hi there. |What?! |No",
         "hello there. |how are you? |no. |i am fine",
         "Where is she? |she is not here, is she?! |No",
         "They sold apples etc. |Then Acme Inc. |They left",
@@ -151,7 +152,7 @@ def test_languages_that_write_no_spaces_between_words(code: str, expected: bool)
         "Он пришёл. |Она ушла? |Да!",
         "Ήρθε. |Έφυγε!",
         "他来了。|你好吗？|很好！|“是的。” |他走了。",
-        "彼は「行く。」と言った。|「本当？」「はい。」私は寝た。",
+        "彼は「行く。」と言った。|「本当？」|「はい。」私は寝た。",
         "네. |알겠습니다. |갑시다!",
         "वह आया। |तुम कौन हो? |ठीक है॥ |हाँ",
         "সে এল। |তুমি কে?",
@@ -174,7 +175,7 @@ def test_languages_that_write_no_spaces_between_words(code: str, expected: bool)
         "Bir adam bulunmuştu. |32 kişi geldi. |See Abschn. 3, art. 5! |They departed. |7",
         # Symbols between two sentences, or after the last one, belong to neither.
         "Hello. |😀 --- |Bye. |* * * |I love it! |😀",
-        "Yes. |# |No. |- Well & good. |- Fine. |— But",
+        "Yes. |# |No. |- |Well & good. |- |Fine. |— |But",
         "😀 |Hello. |1️⃣ |Hi. |:-) |Bye! |<3 (😀)",
         "# |Title",
         "€ 5 is much (a lot). |No",
@@ -209,7 +210,7 @@ def test_common_abbreviations_are_those_of_the_language(language: str, marked: s
 
 @pytest.mark.parametrize(
     "marked",
-    ["I have 2 dogs and he has 3. |She has 4. |Good.", "1. Go home. |I am 25. |You too. 2. Go"],
+    ["I have 2 dogs and he has 3. |She has 4. |Good.", "1. |Go home. |I am 25. |You too. 2. Go"],
 )
 def test_number_ends_a_sentence_where_ordinals_have_no_period(marked: str):
     line, expected = marked.replace("|", ""), [part.strip() for part in marked.split("|")]
@@ -281,7 +282,13 @@ def test_split_keeps_every_character_of_random_text():
         assert all(sentence == sentence.strip() != "" for sentence in sentences)
 
 
-@pytest.mark.parametrize("line", ["." * 50_000, "! " * 50_000, '!"' * 50_000, "(" * 50_000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(each * 50_000 for each in (".", "! ", '!"', "(", "。」")),
+        *(f"A{each * 50_000} b%" for each in (" 😀", " (!)")),
+    ],
+)
 @pytest.mark.timeout(20)  # a search that backtracks takes minutes
 def test_long_runs_of_marks_are_split_in_linear_time(line: str):
     assert split_sentences(line) == [line.strip()]

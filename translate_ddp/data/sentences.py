@@ -12,7 +12,6 @@ import re
 import string
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from itertools import pairwise
 
 from translate_ddp.text import CHINESE, GREEK, JAPANESE, base_language, has_letter
 
@@ -23,22 +22,36 @@ Match = re.Match[str]
 FULL_STOPS = "。｡！？।॥؟۔።፧፨։။។៕᠃᠉᱾᱿꯫"
 OPENING = r"\"'“”‘’«»‹›„‚(\[{¿¡「『（【《〈\-–—"
 CLOSING = r"\"'”’»«›‹)\]}」』）】》〉"
-# The Greek question mark is a semicolon. “ and ‘ close quotations in German, and open them in
-# Chinese. French writes a space before ».
+# By the last mark of a quotation or bracket, its first: straight quotes are the same.
+OPENED_BY = {pair[0]: pair[1:] for pair in '"" ”“„ “„ ’‘ »« «» 」「 』『 )( ）（'.split()}
+LONGEST_ADDRESS = 100  # characters
+LONGEST_QUOTATION = 60  # characters that are not cut, if the sentence goes on after them
+EMOJI = "\u2190-\u2bff\u200d\ufe0f\U0001f000-\U0001faff"
+# The Greek question mark is a semicolon, the Amharic full stop two marks. “ and ‘ close quotations
+# in German, and open them in Chinese. French writes a space before ». Footnotes may follow.
 SENTENCE_END, GREEK_SENTENCE_END = (
     re.compile(
-        rf"([{marks}]+|[{FULL_STOPS}][{FULL_STOPS}{marks}]*)"
-        rf"((?:[{CLOSING}]|(?<![{FULL_STOPS}])[“‘]|\s»(?=\s|$))*)(\s*)"
+        rf"([{marks}]+|(?:[{FULL_STOPS}]|፡{{2,}})[{FULL_STOPS}{marks}]*)"
+        rf"((?:[{CLOSING}]|(?<![{FULL_STOPS}”])[“‘]|\s»(?=\s|$))*)"
+        rf"((?:\[\d+\]|[{EMOJI}])*)(\s*)"
     )
     for marks in (".!?…", ".!?…;")
 )
-# Words of symbols only, such as emoji, keycaps and :-), are no part of the sentences around them.
-# One dash may open a sentence, and so may an amount of money.
-SYMBOL = rf"[^\w\s{OPENING}{CLOSING}{FULL_STOPS}.!?…]|[\-–—]|[\d#*]\ufe0f?\u20e3"
-EMOTICON = r"[:;=]-?[()\[\]|/\\*]+|<3|\([^\w\s()]+\)"
-NO_SYMBOL = r"[\-–—](?!\S)|[$€£¥₹]\s?\d"
+# Words of symbols only, such as dashes, emoji, keycaps and :-), are no part of the sentences around
+# them. An amount of money may open a sentence.
+SYMBOL = rf"[^\w\s{OPENING}{CLOSING}{FULL_STOPS}.!?…፡]|[\-–—]|[\d#*]\ufe0f?\u20e3"
+EMOTICON = r"[:;=]-?[()\[\]|/\\*]+|<3|\((?:[^\w\s()]|_)+\)"
+NO_SYMBOL = r"[$€£¥₹]\s?\d"
 SYMBOLS = rf"(?:(?!{NO_SYMBOL})(?:(?:{SYMBOL})+|{EMOTICON})(?!\S)\s*)*"
-NEXT = re.compile(rf"(?P<symbols>{SYMBOLS})[\s{OPENING}]*(\S?)")
+NEXT = re.compile(rf"({SYMBOLS})[\s{OPENING}]*([#@](?=\w))?(\w{{1,6}}|\S?)")  # #tag, @name
+LAST_SYMBOLS = re.compile(rf"\s(?:\s|[{EMOJI}]|{EMOTICON})+")
+# What numbers or letters the items of a list; with the ordinals of some languages, 1. is a word.
+ITEM, ITEM_WITHOUT_PERIOD = (
+    re.compile(
+        rf"(?:{n}|\(?(?:\d{{1,3}}|[^\W\d_]|[ivx]{{2,4}})\)\s|（\d{{1,3}}）|\d\d?、(?!\d)|・)\s*"
+    )
+    for n in (r"(?:\d{1,3}\.)+\s", r"(?!)")
+)
 LAST_WORD = re.compile(rf"[^\s{OPENING}]*$")
 LONGEST_ABBREVIATION, LONGEST_BEFORE_NUMBER = 12, 7  # letters; as in Abschn. 5
 
@@ -65,9 +78,9 @@ ABBREVIATIONS_OF = {
     en alh amb assoc atty barr brig cpl det engr ft gen hon insp messrs pfc pres pvt rep rt sec sen
     es arq av avda dn dña excmo gral ing jj lic mons núm oo profa pág sres sta sto ud uds
     fi ent esim maist nk toht
-    fr av bd mlles mm mmes pr ste vve
+    fr av bd ex mlles mm mmes pr ste vve
     ha alh barr engr hon mal
-    hi कु डा पं स्व
+    hi कु डा पं स्व ए बी सी डी जे के एल एम एन पी यू वी
     hr npr sv tj
     hu ifj kb özv pl ún vö
     id bpk drs hj ir jl kab kec ny tn yth
@@ -95,8 +108,12 @@ UNCASED_ABBREVIATIONS = frozenset(
     tel usw vol
     """.split()
 )
+# The same of several parts, without spaces. After others, as U.S., these words begin a sentence.
+UNCASED_PARTS = tuple("т.д т.п т.н κ.λπ κ.ά o.s.v v.v".split())
+STARTERS = frozenset("But He I It She That The There These They This Those We You".split())
 ORDINAL = "0"  # stands for numbers among learnt abbreviations
-NUMBER = re.compile(r"(\d\d?\.?/)?\d{1,3}|\d{1,3}\.\d{3}")  # 29, 28./29, 100 and 1.000; no year
+# 29, 28./29, 100, 1.000 and XIV; no year
+NUMBER = re.compile(r"(\d\d?\.?/)?\d{1,3}|\d{1,3}\.\d{3}|[IVXLC]{2,}")
 # Languages that write ordinal numbers with a period: "am 3. Oktober". "" is not known.
 ORDINAL_PERIODS = frozenset(
     " bs cs da de et eu fi fo hr hu is lb lt lv nb nn no pl sk sl sr sv tr".split(" ")
@@ -111,61 +128,92 @@ MARKS = rf"\s\d{OPENING}{CLOSING}{re.escape(string.punctuation)}…"
 WORD = re.compile(
     rf"(?:^|[{OPENING}])(\d{{1,3}}|[^{MARKS}]{{1,{LONGEST_ABBREVIATION}}})(\.?)[{CLOSING}“‘,;:!?…]*$"
 )
-ITEM = re.compile(r"^\s*\(?\d+\.\s")  # of a list: "1. Go home"
+FIRST_NUMBER = re.compile(r"^\s*\(?\d+\.\s")  # of an item: "1. Go home"
 
 
-def split_sentences(line: str, language: str = "", learnt: Collection[str] = ()) -> list[str]:
-    """The sentences of a line, without the spaces between them; [] of an empty line.
+def find_sentences(line: str, language: str = "", learnt: Collection[str] = ()) -> list[slice]:
+    """Where the sentences of a line are that have letters, in order, without spaces at their ends.
 
-    `learnt` is what `learn_abbreviations` returns. Words of symbols between two sentences are one
-    of their own. A line without letters is not split.
+    What is outside is to be kept: spaces, words of symbols, the marks of lists and footnotes, and
+    text without letters. `learnt` is what `learn_abbreviations` returns.
     """
     base, is_cased = base_language(language), line != line.lower()
     learnt = ABBREVIATIONS.union(ABBREVIATIONS_OF.get(base, ()), learnt)
     learnt |= {ORDINAL} if base in ORDINAL_PERIODS else set()
     opening = NEXT.match(line)
-    bounds = [0, opening.end("symbols") if opening else 0]
-    for end in (GREEK_SENTENCE_END if base in GREEK else SENTENCE_END).finditer(line):
-        following = NEXT.match(line, end.end())
-        if following and _ends_sentence(end, following, is_cased, learnt):
-            bounds += [end.end(), following.end("symbols")]
-    bounds = [*bounds, len(line)] if has_letter(line) else [0, len(line)]
-    return [part for each in pairwise(bounds) if (part := line[slice(*each)].strip())]
+    start = opening.end(1) if opening else 0
+    item = (ITEM_WITHOUT_PERIOD if ORDINAL in learnt else ITEM).match(line, start)
+    bounds = [item.end() if item else start]  # start, end, start, end, ...
+    ends = GREEK_SENTENCE_END if base in GREEK else SENTENCE_END
+    symbols_end = 0
+    for end in ends.finditer(line, bounds[0]):
+        following = None if end.start() < symbols_end else NEXT.match(line, end.end())
+        symbols_end = following.end(1) if following else symbols_end
+        if following and _ends_sentence(end, following, bounds[-1], is_cased, learnt):
+            bounds += [end.start(3), following.end(1)]
+        elif end[2] and following and following[3]:  # He said: "Go. Now." and left
+            earliest = max(bounds[0], end.start() - LONGEST_QUOTATION)
+            marks = OPENED_BY.get(end[2][-1], "")
+            opened = max((line.rfind(each, earliest, end.start()) for each in marks), default=-1)
+            while -1 < opened < bounds[-1]:
+                del bounds[-2:]
+    tail = LAST_SYMBOLS.finditer(line, bounds[-1]) if not line[-1:].isalnum() else ()
+    bounds.append(next((each.start() for each in tail if each.end() == len(line)), len(line)))
+    found = list[slice]()
+    for start, stop in zip(bounds[::2], bounds[1::2], strict=True):
+        part = line[start:stop].rstrip()
+        if has_letter(part):
+            found.append(slice(start + len(part) - len(part.lstrip()), start + len(part)))
+    return found
 
 
-def _ends_sentence(end: Match, following: Match, is_cased: bool, learnt: Collection[str]) -> bool:
-    """Whether a sentence ends at `end`. `is_cased`: the line has upper case."""
-    stop, closing, space = end.groups()
-    if stop[0] in FULL_STOPS:
-        return bool(space) or not closing  # 「行く。」と言った is one sentence
-    symbols, first = following.groups()
-    if not space or not (first.isalnum() or (symbols and not first)):
+def _ends_sentence(
+    end: Match, following: Match, start: int, is_cased: bool, learnt: Collection[str]
+) -> bool:
+    """Whether the sentence from `start` ends at `end`. `is_cased`: the line has upper case."""
+    (stop, closing, signs, space), line = end.groups(), end.string
+    after = line[end.end() : end.end() + 1]
+    if stop[0] in f"{FULL_STOPS}፡":  # 「行く。」と言った is one sentence
+        is_bracketed = closing[-1:] in (")", "）") and line.startswith(("(", "（"), start)
+        return bool(space) or not closing or is_bracketed or after in "“「『"
+    symbols, sign, word = following.groups()
+    if not space and not signs:  # Really?Yes! but not in addresses
+        if closing or re.search("[.…]", stop) or not (after.isupper() or after in "¡¿"):
+            return False
+        before = line[max(0, end.start() - LONGEST_ADDRESS) : end.start()].rpartition(" ")[2]
+        return re.fullmatch(r"[^/.=]*[^\W\d_]", before) is not None
+    if not (word[:1].isalnum() or ((symbols or signs) and not word)):
         return False
-    if is_cased and first.islower():  # as people type; but not in: "Really?" he said
-        return "?" in stop and not closing
-    before = end.string[max(0, end.start() - LONGEST_ABBREVIATION) : end.start()]
-    word = found[0] if (found := LAST_WORD.search(before)) else ""
-    if NUMBER.fullmatch(word):
-        preceding = before[: -len(word)].rstrip()
+    if is_cased and word[:1].islower() and not sign:
+        # As people type; but not in: "Really?" he said, nor — Really? — he said
+        return "?" in stop and not closing and not re.search(r"[\-–—]", line[0] + following[0])
+    if stop != "." and not stop.strip(".…") and word:  # Well... I know
+        return (word[0].isupper() and word != "I") or bool(sign)
+    before = line[max(0, end.start() - LONGEST_ABBREVIATION) : end.start()]
+    last = found[0] if (found := LAST_WORD.search(before)) else ""
+    if not closing and NUMBER.fullmatch(last):
+        preceding = before[: -len(last)].rstrip()
         is_item = not preceding or preceding[-1] in ".!?…:"  # "1. Go home. 2. Rest"
         if ORDINAL in learnt or is_item:
             return stop != "."
-    if re.search(r"['’‘]\w$", before) and (word.islower() or end.string.isupper()):
-        word = f"'{word}"  # the end of a word, as in don't and c'è, not an initial
-    is_short = first.isdigit() and len(word) <= LONGEST_BEFORE_NUMBER
-    return stop != "." or not (is_short or _is_abbreviation(word, is_cased, learnt))
+    if re.search(r"['’‘]\w$", before) and (last.islower() or line.isupper()):
+        last = f"'{last}"  # the end of a word, as in don't and c'è, not an initial
+    if "".join(before.split()).endswith(UNCASED_PARTS):
+        last = "etc"
+    is_short = word[:1].isdigit() and len(last) <= LONGEST_BEFORE_NUMBER
+    return stop != "." or not (is_short or _is_abbreviation(last, word, is_cased, learnt))
 
 
-def _is_abbreviation(word: str, is_cased: bool, learnt: Collection[str]) -> bool:
+def _is_abbreviation(word: str, following: str, is_cased: bool, learnt: Collection[str]) -> bool:
     """Whether a period after this word belongs to it, as in Dr., J., U.S. and XIV."""
     first, _, last = word.rpartition(".")
     if first and all(len(part) <= 2 and not part.isdigit() for part in word.split(".")):
-        return True
+        return following not in STARTERS or not (word[0].isupper() or word[-2:] == ".m")
     return (
         last.lower().removeprefix("-") in learnt  # also of f.eks. and Dipl.-Ing.
         or (not is_cased and word in UNCASED_ABBREVIATIONS)
         or (len(word) == 1 and word.lower() != word.upper() and f"{word}." not in learnt)
-        or re.fullmatch("[IVXLC]{2,}|[\u0e00-\u0eff]{1,5}", word) is not None  # Thai and Lao
+        or re.fullmatch("[\u0e00-\u0eff]{1,5}", word) is not None  # Thai and Lao
     )
 
 
@@ -178,7 +226,7 @@ def learn_abbreviations(lines: Iterable[str]) -> list[str]:
     """
     tokens, last = Counter[str](), Counter[str]()
     for line in lines:
-        words = ITEM.sub("", line).split()
+        words = FIRST_NUMBER.sub("", line).split()
         tokens.update(words)
         last.update(words[-1:])
     inside, at_end, others = Counter[str](), Counter[str](), Counter[str]()

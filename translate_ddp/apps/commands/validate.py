@@ -29,7 +29,7 @@ from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.runtime.files import check_new, write_new
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import LanguagePair, NBestConfig, SearchConfig
-from translate_ddp.text import lower, normalize, separates_words, upper
+from translate_ddp.text import has_letter, lower, normalize, separates_words, upper
 from translate_ddp.training.logbook import Logbook, sample_lines, shown_samples
 from translate_ddp.training.metrics import (
     SLOW_METRICS,
@@ -170,7 +170,7 @@ def from_hypothesis(path: str, pairs: Pairs) -> System:
 def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> System:
     """A model's translations."""
     data = pairs.encoded(translator)
-    if count := sum(len(translator.sentences(text)) > 1 for text in pairs.sources):
+    if count := sum(sum(map(has_letter, translator.sentences(text))) > 1 for text in pairs.sources):
         print_line(
             f"{count:,} of the {len(pairs.sources):,} sources have several sentences. Each is "
             "translated as one, as in training; `translate` splits them. For the scores of its "
