@@ -27,7 +27,7 @@ import torch
 
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.sentences import cut, find_sentences, join_sentences
-from translate_ddp.data.tokenizer import NO_TAGS, Tags, Tokenizer
+from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, ExtraTokens, Tokenizer
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.ctranslate2_engine import (
     CTranslate2Engine,
@@ -95,7 +95,7 @@ class Translator:
         directions: Sequence[tuple[str, str]],
         longest_source: int,
         state: RunState | None = None,
-        tags: Tags = NO_TAGS,
+        extra: ExtraTokens = NO_EXTRA_TOKENS,
         abbreviations: Mapping[str, Sequence[str]] | None = None,
         split: Split = "sentences",
     ) -> None:
@@ -104,7 +104,7 @@ class Translator:
         first = self.directions[0]  # the usual one of a model of two languages; others have none
         self._direction = first if {first, first.reverse}.issuperset(self.directions) else None
         self._first: Translator | None = None  # the first of two steps
-        self.tags = tags
+        self.extra = extra
         self.longest_source = longest_source  # tokens, without [EOS]; longer ones are cut
         self._state = state
         self.identifier = state.identifier if state else None  # of the languages of texts
@@ -158,7 +158,7 @@ class Translator:
         model = saved_model(state, len(tokenizer), dtype).to(device, dtype)
         engine, longest = TorchEngine(model, device), state.longest_source
         learnt = state.run.abbreviations
-        return cls(engine, tokenizer, state.directions, longest, state, state.tags, learnt)
+        return cls(engine, tokenizer, state.directions, longest, state, state.extra, learnt)
 
     @classmethod
     def of_export(
@@ -172,7 +172,7 @@ class Translator:
             )
         engine, tokenizer, of = open_exported(folder, threads_per_process(read_launch(os.environ)))
         directions, longest = of.all_directions, of.longest_source
-        return cls(engine, tokenizer, directions, longest, None, of.tags, of.abbreviations)
+        return cls(engine, tokenizer, directions, longest, None, of.extra, of.abbreviations)
 
     def to(self, target: str = "", source: str = "", pivot: str = "") -> "Translator":
         """The same model in the direction of these languages; "": that of the only one that fits.
@@ -234,7 +234,7 @@ class Translator:
     @property
     def _tag(self) -> list[int]:
         """The token ids before a source: the tag of the target language, if the model has tags."""
-        return list(self.tags.ids(self.tokenizer, self.lang_tgt))
+        return list(self.extra.tag(self.tokenizer, self.lang_tgt))
 
     def sentences(self, text: str, split: Split = "sentences") -> list[str]:
         """The sentences of a source text and what is between them, or the text as one.

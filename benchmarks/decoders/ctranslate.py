@@ -55,7 +55,7 @@ def converted(task: Task) -> Path:
         partial.mkdir()
         trained = task.trained()
         # The name of a token is its id.
-        names = words(range(len(trained.tokenizer)))
+        names = words(range(trained.vocabulary))
         write_model(partial, trained.model.state_dict(), trained.shape, names, task.limit + 1)
         partial.rename(folder)
     return folder

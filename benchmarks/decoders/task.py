@@ -66,6 +66,7 @@ class Trained:
         self.tokenizer = Tokenizer(state.tokenizer)
         self.device = default_device()
         self.model = saved_model(state, len(self.tokenizer)).to(self.device).eval()
+        self.vocabulary = len(self.model.embedding.weight)
 
 
 @dataclass(frozen=True)

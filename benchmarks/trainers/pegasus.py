@@ -28,7 +28,7 @@ def build_pegasus(
 
 def to_pegasus(trained: Trained, positions: int) -> Any:
     """A Pegasus with the trained weights and room for `positions` tokens."""
-    pegasus = convert(trained.model, trained.shape, len(trained.tokenizer), positions)
+    pegasus = convert(trained.model, trained.shape, trained.vocabulary, positions)
     return pegasus.to(trained.device).eval()
 
 

@@ -105,7 +105,7 @@ def test_each_package_translates_in_argostranslate_into_its_language(
         assert f"\n- Languages: {package.from_name} (" in package.get_readme()
         translation = argos.PackageTranslation(None, None, package)
         found.append([translation.translate(text) for text in TEXTS])
-        tag = len(model.tokenizer) + number
+        tag = len(model.tokenizer) + 8 + number
         ids = [[tag, *ids] for ids in model.tokenizer.encode(TEXTS)]
         best = [best.ids for (best,) in model.engine().translate(ids, NBestConfig(1))]
         for theirs, ours in zip(found[-1], model.tokenizer.decode(best), strict=True):

@@ -148,7 +148,8 @@ def test_word_tokenizer_is_exported(trained: Path, tmp_path: Path):
     tokenizer = train_tokenizer(lines, TokenizerConfig(tokenizer="word", vocab_size=300))
     model = trained_model(trained)
     rows = {"embedding.weight": model.state.model["embedding.weight"][: len(tokenizer)]}
-    state = replace(model.state, tokenizer=tokenizer.text, model=model.state.model | rows)
+    run = replace(model.state.run, extra_tokens=[])
+    state = replace(model.state, tokenizer=tokenizer.text, model=model.state.model | rows, run=run)
     words = TrainedModel.of(state)
     export(words, "huggingface", tmp_path / "hf", choose_sentences(words, "", "", NO_RUN))
     (sun,) = tokenizer.encode(["sun"])

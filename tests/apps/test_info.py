@@ -10,6 +10,7 @@ from tests.helpers.exports import trained_model
 from tests.helpers.runs import last_state, validations
 from translate_ddp import __version__
 from translate_ddp.console import number
+from translate_ddp.data.tokenizer import SPAN_TOKENS
 from translate_ddp.presets import changed_settings
 from translate_ddp.settings import Config
 from translate_ddp.training.identity import without_paths
@@ -27,7 +28,8 @@ def test_info_describes_a_checkpoint(trained: Path, tmp_path: Path):
     found = rows(output)
     assert found["languages"] == "en to it" and found["file"] == str(file)
     vocabulary = len(model.tokenizer)
-    embedding, attention, ffn, norm = vocabulary * 16, 4 * 16 * 16 + 32, 2 * 16 * 32 + 48, 32
+    assert found["extra tokens"] == " ".join(SPAN_TOKENS)
+    embedding, attention, ffn, norm = (vocabulary + 8) * 16, 4 * 16 * 16 + 32, 2 * 16 * 32 + 48, 32
     parameters = embedding + 3 * attention + 2 * ffn + 7 * norm
     assert "1 encoder and 1 decoder layers, width 16, feed-forward 32, 2 heads" in found["model"]
     assert f"{parameters:,} parameters" in found["model"]

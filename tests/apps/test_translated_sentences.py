@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.commands import translate_ddp
 from translate_ddp.apps.commands import translate
 from translate_ddp.apps.serving.documents import words_of
-from translate_ddp.data.tokenizer import NO_TAGS
+from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS
 from translate_ddp.translator import Translator
 
 
@@ -95,7 +95,7 @@ def test_learnt_abbreviations_split_the_texts_of_their_language(trained: Path):
     plain = Translator.open(str(trained))
     learnt = {"en": ["zrb"], "it": ["brz"]}
     directions = [("en_US", "it"), ("it", "en_US")]
-    arguments = plain.engine, plain.tokenizer, directions, 20, None, NO_TAGS, learnt
+    arguments = plain.engine, plain.tokenizer, directions, 20, None, NO_EXTRA_TOKENS, learnt
     translator = Translator(*arguments)
     texts = ["A Zrb. Obama. B", "A Brz. Rossi. B"]
     assert [len(translator.sentences(text)) for text in texts] == [2, 3]

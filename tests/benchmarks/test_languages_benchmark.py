@@ -11,6 +11,7 @@ import sacrebleu
 from benchmarks import languages
 from benchmarks.languages import LanguagesBenchmark, measure
 from tests.helpers.tiny_run import TINY_RUN
+from translate_ddp.data.tokenizer import SPAN_TOKENS
 from translate_ddp.translator import Translator
 
 WORDS = ["sun", "moon", "tree", "river", "stone", "bird"]
@@ -58,7 +59,8 @@ def test_models_alone_together_and_tuned_are_scored_on_the_test_set_of_each_dire
     columns = ["alone", "together, 5", "tuned"]
     assert all(list(row["values"]) == columns for row in first["rows"])
     tuned = Translator.open(str(tmp_path / f"runs/tuned-fr-{side}-1"), preload="best")
-    assert tuned.state.run.extra_tokens == ([] if into_english else [">>de<<", ">>fr<<"])
+    tags = [] if into_english else [">>de<<", ">>fr<<"]
+    assert tuned.state.run.extra_tokens == [*SPAN_TOKENS, *tags]
     content = gzip.decompress((tmp_path / "en-fr.test.json.gz").read_bytes()).decode()
     pairs = [json.loads(line)["translation"] for line in content.splitlines()]
     source, target = ("fr", "en") if into_english else ("en", "fr")

@@ -25,7 +25,7 @@ from translate_ddp.data.preparation import Encoder
 from translate_ddp.data.tagged_corpus import TaggedPairs
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS, Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.settings import AugmentConfig, TokenizerConfig
+from translate_ddp.settings import AugmentConfig, LanguagePair, TokenizerConfig
 from translate_ddp.text import normalize
 
 NEVER = 0.999
@@ -54,7 +54,9 @@ def variants(
     """The pairs in each of the variants."""
     pairs = list(zip(sources, targets or sources, strict=True))
     encoder = Encoder(tokenizer.text, seq_len, config, count)
-    found = encoder(TaggedPairs(pairs, [tags] * len(pairs), "en", (), first_row)).variants
+    found = encoder(
+        TaggedPairs(pairs, [tags] * len(pairs), LanguagePair("en", "it"), (), first_row)
+    ).variants
     assert found is not None
     return [found.take(range(k, len(found), count)) for k in range(count)]
 

@@ -40,6 +40,7 @@ def reasons(src: str | None, tgt: str | None) -> list[str]:
         ("nul\0", "Null", INVALID_UNICODE),
         ("nul", "\ufffd", INVALID_UNICODE),
         ("half \ud83d", "halb", INVALID_UNICODE),
+        ("mark \ufdd0", "Zeichen", INVALID_UNICODE),  # stands for a span
     ],
 )
 def test_every_level_drops_what_cannot_be_trained_on(src: str | None, tgt: str | None, reason: str):

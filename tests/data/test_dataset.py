@@ -4,6 +4,7 @@ import errno
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests.helpers.corpora import corpus_of, write_parallel
 from translate_ddp.data import cleaned_corpus, pair_store
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged, load_prepared
 from translate_ddp.data.preparation import prepare
-from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
+from translate_ddp.data.tokenizer import Tokenizer, Word, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
 
@@ -87,13 +88,13 @@ def test_texts_of_any_length_are_dropped_without_their_tokens(
     tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ):
     encoded: list[str] = []
-    encode = Tokenizer.encode
+    encode = Tokenizer.encode_words
 
-    def record(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
+    def record(tokenizer: Tokenizer, texts: list[str], *settings: Any) -> list[list[Word]]:
         encoded.extend(texts)
-        return encode(tokenizer, texts)
+        return encode(tokenizer, texts, *settings)
 
-    monkeypatch.setattr(Tokenizer, "encode", record)
+    monkeypatch.setattr(Tokenizer, "encode_words", record)
     long = [("x " * 50_000, "kurz"), ("short", "y " * 50_000)]
     config = write_corpus(tmp_path, [*pairs, *long], [("a new one", "uno nuovo")])
     data = prepare_and_load(replace(config, clean="none"), tmp_path / "data")

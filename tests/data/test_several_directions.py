@@ -13,12 +13,12 @@ from translate_ddp.data.corpus import clean_corpus
 from translate_ddp.data.dataset import PreparedData, load_prepared
 from translate_ddp.data.preparation import prepare
 from translate_ddp.data.tagged_corpus import TaggedCorpus
-from translate_ddp.data.tokenizer import Tags
+from translate_ddp.data.tokenizer import ExtraTokens
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
 Pair = tuple[str, str]
-TAGS = Tags((">>de<<", ">>fr<<"))
+TAGS = ExtraTokens((">>de<<", ">>fr<<"))
 VALIDATION = {"de": [("held out", "zurückgehalten")], "fr": [("spared", "épargné")]}
 
 
@@ -46,7 +46,7 @@ def config_of(folder: Path, train: dict[str, list[Pair]], **settings: Any) -> Co
 
 def prepared(config: CorpusConfig, folder: Path, vocab_size: int = 300) -> PreparedData:
     tokenizer = TokenizerConfig(vocab_size=vocab_size)
-    return load_prepared(prepare(config, tokenizer, 60, folder / "data", shown=False, tags=TAGS))
+    return load_prepared(prepare(config, tokenizer, 60, folder / "data", shown=False, extra=TAGS))
 
 
 def test_each_direction_has_its_pairs_its_validation_and_its_tag(tmp_path: Path):

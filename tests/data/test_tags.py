@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.corpora import write_parallel
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, load_prepared
 from translate_ddp.data.preparation import prepare
-from translate_ddp.data.tokenizer import NO_TAGS, Tags
+from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, ExtraTokens
 from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
 
 Pairs = list[tuple[str, str]]
@@ -20,7 +20,7 @@ VALIDATION = [("three x", "drei x"), ("four y", "vier y")]
 
 
 SMALL = TokenizerConfig(vocab_size=320)
-TAGS = Tags((">>de<<", ">>en<<", ">>tr<<"))
+TAGS = ExtraTokens((">>de<<", ">>en<<", ">>tr<<"))
 
 
 def prepared(
@@ -36,8 +36,9 @@ def prepared(
     names = [write(folder / f"corpus{n}", pairs) for n, pairs in enumerate(corpora)]
     given: dict[str, Any] = {"validation": write(folder / "valid", VALIDATION)} | settings
     corpus = CorpusConfig(tuple(names), lang_src=("en",), lang_tgt=(lang_tgt,), **given)
-    augment, tags = AugmentConfig(perturb), TAGS if corpus.bidirectional else NO_TAGS
-    return load_prepared(prepare(corpus, tokenizer, 60, folder / "data", augment, False, tags))
+    augment = AugmentConfig(perturb)
+    extra = TAGS if corpus.bidirectional else NO_EXTRA_TOKENS
+    return load_prepared(prepare(corpus, tokenizer, 60, folder / "data", augment, False, extra))
 
 
 def texts(data: PreparedData, pairs: ParallelDataset) -> Pairs:
@@ -45,7 +46,7 @@ def texts(data: PreparedData, pairs: ParallelDataset) -> Pairs:
     sides = ([side[n].tolist() for n in range(len(side))] for side in (pairs.source, pairs.target))
     sources, targets = sides
     size = len(data.tokenizer)
-    extra = [[f"{TAGS.extra[i - size]} " for i in ids if i >= size] for ids in sources]
+    extra = [[f"{TAGS.names[i - size]} " for i in ids if i >= size] for ids in sources]
     text = data.tokenizer.decode([[i for i in ids if i < size] for ids in sources])
     assert all(max(ids[len(tags) :]) < size for ids, tags in zip(sources, extra, strict=True))
     joined = ["".join(tags) + each for tags, each in zip(extra, text, strict=True)]

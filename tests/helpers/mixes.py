@@ -53,5 +53,5 @@ def run_with(folder: Path, **settings: Any) -> Run:
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a bidirectional run. Its corpora and settings lie beside it."""
     run = run_with(tmp_path_factory.mktemp("both"), bidirectional=True)
-    run.start("--num_epochs", "1").succeed()
+    run.start("--num_epochs", "1", "--lr", "0.02").succeed()  # so that it generates words
     return run.folder

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.helpers.models import small_batch, small_model
+from tests.helpers.models import VOCABULARY, small_batch, small_model
 from translate_ddp.data.batches import empty_batch
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS, UNK
 from translate_ddp.modeling import fused_losses, kernels
@@ -153,7 +153,7 @@ def test_cut_replaces_ordinary_tokens_at_its_rate_and_no_special_or_extra_ones()
     tokens_BT = torch.randint(4, 100, (300, 100))
     tokens_BT[:, :4] = torch.arange(4)
     tokens_BT[:, -2:] = torch.tensor([100, 101])
-    cut_BT = cut(tokens_BT, num_outputs=100)
+    cut_BT = cut(tokens_BT, num_text=100)
     changed_BT = cut_BT != tokens_BT
     assert not changed_BT[:, :4].any() and not changed_BT[:, -2:].any()
     assert (cut_BT[changed_BT] == UNK).all()
@@ -191,3 +191,18 @@ def test_simcut_trains_on_the_pairs_as_they_are_and_compares_those_with_cut_inpu
         assert 0 < differs.sum() < (given >= len(SPECIAL_TOKENS)).sum()
         assert (changed[differs] == UNK).all()
         assert (given[differs] >= len(SPECIAL_TOKENS)).all()
+
+
+def test_tokens_of_spans_and_tags_are_not_cut_on_either_side(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(loss_module, "CUT_PROBABILITY", 1.0)
+    config = ModelConfig(d_model=32, num_heads=2, d_ff=64)
+    model = Transformer(config, VOCABULARY, num_outputs=30, num_spans=10)
+    seen: list[torch.Tensor] = []
+    model.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs))
+    batch = small_batch()
+    batch.labels_R.clamp_(max=29)
+    Objective(model, LossConfig(simcut=1.0)).train()(batch)
+    for both, given in zip(seen, (batch.source_BS, batch.target_BT), strict=True):
+        is_text = (given >= len(SPECIAL_TOKENS)) & (given < 20)
+        assert (given >= 20).any()
+        assert both.chunk(2)[1].equal(given.masked_fill(is_text, UNK))

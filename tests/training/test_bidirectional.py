@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.commands import translate_ddp
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
-from translate_ddp.data.tokenizer import Tags, Tokenizer, train_tokenizer
+from translate_ddp.data.tokenizer import ExtraTokens, Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import SourceOptions, TokenizerConfig
@@ -45,8 +45,8 @@ def echo(longest: int = 59, *directions: tuple[str, str]) -> Translator:
     """Its tags are texts, so that they can be seen in what it writes."""
     engine: Any = EchoEngine()
     directions = directions or (("en", "it"), ("it", "en"))
-    tags = Tags(as_text=len(directions) > 1)
-    return Translator(engine, tokenizer(), directions, longest, None, tags)
+    extra = ExtraTokens(as_text=len(directions) > 1)
+    return Translator(engine, tokenizer(), directions, longest, None, extra)
 
 
 def test_sources_have_the_tag_of_the_target_language():

@@ -14,7 +14,11 @@ import torch
 from tests.helpers import processes
 from tests.helpers.runs import records
 from tests.helpers.tiny_run import TINY_RUN, write_corpus
+from translate_ddp.data.tokenizer import SPAN_TOKENS, ExtraTokens
 from translate_ddp.modeling import search
+from translate_ddp.settings import Config, CorpusConfig
+from translate_ddp.training.checkpoint import load
+from translate_ddp.training.fine_tuning import choose_extra_tokens
 from translate_ddp.training.state import RunState
 from translate_ddp.translator import Translator
 
@@ -86,3 +90,17 @@ def test_best_epoch_stays_that_of_the_validated_direction(kind: str, name: str):
     assert state.position.best_metric == state.run.metric_name("auto") == name
     assert state.run.metric_name("loss") == name.replace("BLEU", "loss")
     assert state.run.sample_tokens == math.inf  # they validated on all pairs
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_of_an_earlier_version_gets_no_span_tokens(kind: str):
+    state, as_text = load(checkpoint(kind)), kind == "bidirectional"
+    one, several = (
+        Config(corpus=CorpusConfig(("a",), "", ("en",), to)) for to in (("it",), ("it", "de"))
+    )
+    assert choose_extra_tokens(one, state) == ExtraTokens((), as_text)
+    tags = () if as_text else (">>it<<", ">>de<<")
+    assert choose_extra_tokens(several, state) == ExtraTokens(tags, as_text)
+    assert choose_extra_tokens(one, None) == ExtraTokens(SPAN_TOKENS)
+    tags = (*SPAN_TOKENS, ">>it<<", ">>de<<")
+    assert choose_extra_tokens(several, None) == ExtraTokens(tags)

@@ -12,6 +12,7 @@ from tests import faults
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, last_state
 from tests.helpers.tiny_run import TINY_RUN
+from translate_ddp.data.tokenizer import SPAN_TOKENS
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
 from translate_ddp.training.checkpoint import with_new_tags
@@ -97,12 +98,12 @@ def test_fine_tuned_model_keeps_its_tags_and_a_new_language_has_their_mean(
 ):
     parent = last_state(trained.folder)
     size = len(parent["model"]["embedding.weight"]) - 2
-    assert parent["run"]["extra_tokens"] == [">>de<<", ">>fr<<"]
+    assert parent["run"]["extra_tokens"] == [*SPAN_TOKENS, ">>de<<", ">>fr<<"]
     for target, tags in (("de", [">>de<<", ">>fr<<"]), ("it", [">>de<<", ">>fr<<", ">>it<<"])):
         child = start("--lang_tgt", target, "--init_from", checkpoint(trained), "--lr", "1e-12")
         child.start("--max_steps", "1").succeed()
         state = last_state(child.folder)
-        assert state["run"]["extra_tokens"] == tags
+        assert state["run"]["extra_tokens"] == [*SPAN_TOKENS, *tags]
         assert state["run"]["directions"] == [["en", target]]
         rows_VD = state["model"]["embedding.weight"]
         assert len(rows_VD) == size + len(tags)
@@ -118,9 +119,9 @@ def test_first_tags_of_a_model_are_rows_of_their_own():
     assert with_new_tags(saved_VD, own_VD, tags=0).tolist() == [[0, 0]] * 5 + [[1, 1]] * 2
 
 
-def test_extra_tokens_are_read_but_never_generated():
+def test_tags_are_read_but_never_generated():
     config = ModelConfig(d_model=8, num_heads=2, d_ff=8)
-    model = Transformer(config, vocabulary=12, num_outputs=10)
+    model = Transformer(config, vocabulary=12, num_outputs=10, num_spans=1)
     hidden_BTD = model(torch.tensor([[11, 5, 3]]), torch.tensor([[2, 4]]))
     assert model.logits(hidden_BTD).shape == (1, 2, 10)
     assert model.logits(hidden_BTD).equal(hidden_BTD @ model.embedding.weight[:10].T)

@@ -25,6 +25,7 @@ from translate_ddp.data.languages import (
 )
 from translate_ddp.data.pair_store import RECORD, Pair
 from translate_ddp.data.rows import Row
+from translate_ddp.spans import MARK
 from translate_ddp.text import normalize
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ EXAMPLES = 3  # of the dropped rows, for each reason
 EXAMPLE_CHARACTERS = 200
 
 # Half a character, which UTF-8 cannot encode; decoders put U+FFFD in the place of invalid bytes.
-INVALID = re.compile("[\0\ufffd\ud800-\udfff]")
+# MARK stands for a span within this program.
+INVALID = re.compile(f"[\0\ufffd\ud800-\udfff{MARK}]")
 CONTROL = re.compile("[\x01-\x1f\x7f-\x9f]")  # normalization made tabs and line breaks spaces
 
 # Moses' clean-corpus-n allows a ratio of 9 in words, Bicleaner's hard rules one of 2 in characters

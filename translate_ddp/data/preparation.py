@@ -7,7 +7,7 @@ later starts find it.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -28,10 +28,11 @@ from translate_ddp.data.corpus import (
 from translate_ddp.data.dataset import COUNTS_FILE, ParallelDataset, Ragged
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish
 from translate_ddp.data.selection import parts
+from translate_ddp.data.span_pairs import MarkedPair, SpanPairs
 from translate_ddp.data.tagged_corpus import TaggedCorpus, TaggedPairs
 from translate_ddp.data.tokenizer import (
-    NO_TAGS,
-    Tags,
+    NO_EXTRA_TOKENS,
+    ExtraTokens,
     Tokenizer,
     Word,
     build_tokenizer,
@@ -43,7 +44,7 @@ from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
 
-FORMAT = 9  # of the prepared folder; raise it with every change, and corpora are prepared again
+FORMAT = 10  # of the prepared folder; raise it with every change, and corpora are prepared again
 VARIANTS_FORMAT = 1  # of the variants; raise it with every change, and they are prepared again
 SIDES = ("src", "tgt")
 VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
@@ -59,25 +60,26 @@ def prepare(
     folder: Path,
     augment: AugmentConfig = NO_AUGMENTATION,
     shown: bool = True,
-    tags: Tags = NO_TAGS,
+    extra: ExtraTokens = NO_EXTRA_TOKENS,
 ) -> Path:
     """The prepared folder below `folder`: read, tokenized and stored, unless it exists intact.
 
     Pairs with more than `seq_len` tokens on one side, end marker included, are dropped and counted.
     With augmentation, the folder has several variants of each training pair, too. With `perturb`,
-    the tokenizer is trained on perturbed sources. Raises UserError if the corpus cannot be read or
-    stored, or if the tokenizer cannot drop merges.
+    the tokenizer is trained on perturbed sources. If `extra` has span tokens, training pairs have
+    them, not those of validation. Raises UserError if the corpus cannot be read or stored, or if
+    the tokenizer cannot drop merges.
     """
 
     def path(signature: str) -> Path:
-        return folder / _folder_name(signature, corpus, tokenizer, seq_len, augment, tags)
+        return folder / _folder_name(signature, corpus, tokenizer, seq_len, augment, extra)
 
     prepared = path(corpus_signature(corpus))
     if not is_usable(prepared):
         cleaned = clean_corpus(corpus, folder, shown)
 
         def write(partial: Path) -> tuple[Path, Summary]:
-            summary = _write(partial, cleaned, corpus, tokenizer, seq_len, augment, shown, tags)
+            summary = _write(partial, cleaned, corpus, tokenizer, seq_len, augment, shown, extra)
             # The name covers the tokenizer file, which may have been written just now, and the
             # sources as they were read: they may have changed since.
             return path(cleaned.signature), summary
@@ -93,7 +95,7 @@ def _folder_name(
     tokenizer: TokenizerConfig,
     seq_len: int,
     augment: AugmentConfig,
-    tags: Tags,
+    extra: ExtraTokens,
 ) -> str:
     """The languages and a hash of all inputs of a preparation."""
     file = tokenizer.file(corpus.languages_name)
@@ -102,7 +104,7 @@ def _folder_name(
         tokenizer_bytes = file.read_bytes() if file and file.exists() else b""
     except OSError as error:
         raise UserError(f"--tokenizer_file {file} cannot be read: {error.strerror}.") from error
-    inputs = [FORMAT, signature, asdict(corpus), asdict(tokenizer), seq_len, asdict(tags)]
+    inputs = [FORMAT, signature, asdict(corpus), asdict(tokenizer), seq_len, asdict(extra)]
     inputs += [] if augment == NO_AUGMENTATION else [VARIANTS_FORMAT, asdict(augment)]
     digest = hashlib.sha256(json.dumps(inputs).encode() + tokenizer_bytes)
     return f"{corpus.languages_name}-{digest.hexdigest()[:12]}"
@@ -116,7 +118,7 @@ def _write(
     seq_len: int,
     augment: AugmentConfig,
     shown: bool,
-    tags: Tags,
+    extra: ExtraTokens,
 ) -> Summary:
     """Fill the folder; returns the summary, without digests."""
     fault_point("tokenizing")
@@ -125,17 +127,18 @@ def _write(
     lines = tagged.lines(chosen, augment.perturb)
     tokenizer = build_tokenizer(lines, tokenizer_config, config.languages_name)
     (folder / "tokenizer.json").write_text(tokenizer.text, encoding="utf-8")
-    tagged.tags = [tags.ids(tokenizer, target) for _, target in tagged.directions]
+    tagged.tags = [extra.tag(tokenizer, target) for _, target in tagged.directions]
     validation, num_pairs = corpus.validation(), sum(tagged.sizes)
     checked = validation[:CHECKED_PAIRS] if tokenizer_config.tokenizer_file and shown else []
     if loss := loss_of(tokenizer, list(chain.from_iterable(checked))):
         print_line(loss)
     num_variants = 0 if augment == NO_AUGMENTATION else count_variants(num_pairs)
-    encoder = Encoder(tokenizer.text, seq_len, augment, num_variants)
+    encoder = Encoder(tokenizer.text, seq_len, augment, num_variants, extra.num_spans > 0)
+    plain = replace(encoder, num_variants=0, has_spans=False)
     num_validation = sum(tagged.validation_sizes)
     splits = {
         "train": (encoder, tagged.training(), num_pairs),
-        "validation": (replace(encoder, num_variants=0), tagged.validation(), num_validation),
+        "validation": (plain, tagged.validation(), num_validation),
     }
     dropped, fits = Counter(corpus.dropped), dict[str, np.ndarray]()
     for split, (encoder, batches, count) in splits.items():
@@ -160,7 +163,7 @@ def _write(
         if not (in_training and validation_sizes[number]):
             split = "validation" if in_training else "training"
             raise UserError(f"No {split} pair of {direction} fits --seq_len {seq_len}: raise it.")
-    if tags.extra:
+    if extra.num_tags:
         counts_LV = tagged.count_tokens(folder / "train", sizes, len(tokenizer))
         np.save(folder / COUNTS_FILE, counts_LV)
     stored = sum(validation_sizes[: len(corpus.directions)])  # without reverse directions
@@ -213,6 +216,7 @@ class Encoder:
     seq_len: int
     augment: AugmentConfig = NO_AUGMENTATION
     num_variants: int = 0  # of each pair
+    has_spans: bool = False  # whether span tokens stand for spans
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -227,16 +231,23 @@ class Encoder:
         # Tokens of a text of 5 MB would take 1 GB.
         limit = self.seq_len * MAX_TOKEN_CHARACTERS
         is_short = [max(map(len, pair)) <= limit for pair in batch.pairs]
-        pairs = [pair if fit else ("", "") for pair, fit in zip(batch.pairs, is_short, strict=True)]
-        sources = [source for source, _ in pairs]
-        plain = [self._words(sources), self._words([target for _, target in pairs])]
+        prefixes = [prefix * fit for prefix, fit in zip(batch.prefixes, is_short, strict=True)]
+        pairs = [
+            (source.removeprefix(prefix), target) if fit else ("", "")
+            for (source, target), prefix, fit in zip(batch.pairs, prefixes, is_short, strict=True)
+        ]
+        batch = replace(batch, pairs=pairs)
+        forms = self._forms(batch)
+        plain = [
+            [*self._words(side, dict(enumerate(forms[0])), prefixes).values()] for side in range(2)
+        ]
         encoded = self._with_tag([flatten(side) for side in plain], batch.tag)
         longest = np.maximum(encoded.source.lengths, encoded.target.lengths)  # without end marker
         fits = (longest < self.seq_len) & np.array(is_short, dtype=bool)
         kept, variants = np.flatnonzero(fits), None
         if self.num_variants:
-            forms = [self._variant(n, batch, sources, plain) for n in range(self.num_variants)]
-            sides = [[form[side][row] for row in kept for form in forms] for side in range(2)]
+            found = [self._variant(n, batch, forms, plain) for n in range(self.num_variants)]
+            sides = [[form[side][row] for row in kept for form in found] for side in range(2)]
             variants = self._with_tag(sides, batch.tag)
         return Encoded(encoded.take(kept), variants, fits)
 
@@ -245,41 +256,55 @@ class Encoder:
         sources, targets = sides
         return ParallelDataset(Ragged.of([*tag, *ids] for ids in sources), Ragged.of(targets))
 
-    def _words(self, texts: Sequence[str]) -> list[list[Word]]:
-        """The token ids of each text, for BPE-dropout by words, otherwise in one piece."""
-        if self._merges is None:
-            return [[tuple(ids)] for ids in self._tokenizer.encode(texts)]
-        return self._tokenizer.encode_words(texts)
+    def _forms(self, batch: TaggedPairs) -> list[list[MarkedPair]]:
+        """The pairs with their spans in the plain form and in each variant."""
+        if not self.has_spans:
+            return [[MarkedPair(pair) for pair in batch.pairs]] * (1 + self.num_variants)
+        spans = SpanPairs(batch.pairs, batch.direction, batch.first_row)
+        return [spans.form(number) for number in range(1 + self.num_variants)]
+
+    def _words(
+        self, side: int, pairs: Mapping[int, MarkedPair], prefixes: Sequence[str]
+    ) -> dict[int, list[Word]]:
+        """The token ids of these texts, for BPE-dropout by words, otherwise in one piece."""
+        texts = [prefixes[row] * (side == 0) + pair.texts[side] for row, pair in pairs.items()]
+        numbers = [pair.numbers[side] for pair in pairs.values()]
+        by_words = self._merges is not None
+        rows = self._tokenizer.encode_words(texts, numbers, by_words)
+        return dict(zip(pairs, rows, strict=True))
 
     def _variant(
         self,
         number: int,
         batch: TaggedPairs,
-        sources: Sequence[str],
+        forms: Sequence[Sequence[MarkedPair]],
         plain: Sequence[list[list[Word]]],
     ) -> list[list[list[int]]]:
         """The token ids of both sides of the pairs in the variant of this number, without tag.
 
-        A sentence whose variant would have `seq_len` tokens or more, end marker included, is plain.
+        A sentence whose variant would have `seq_len` tokens or more, end marker included, is plain;
+        with span tokens, which belong together, so is its translation.
         """
-        sides = [list(plain[0]), plain[1]]
+        marked, sides = forms[number + 1], [list(rows) for rows in plain]
+        targets = {row: pair for row, pair in enumerate(marked) if pair != forms[0][row]}
+        sources = dict(targets)
         if self.augment.perturb:
-            tags = zip(sources, batch.prefixes, strict=True)
-            texts = [source.removeprefix(prefix) for source, prefix in tags]
-            changed = perturb_some(texts, batch.language, batch.first_row, number)
-            words = self._words([batch.prefixes[n] + text for n, text in changed.items()])
-            for place, row in zip(changed, words, strict=True):
-                sides[0][place] = row
+            texts = [pair.texts[0] for pair in marked]
+            found = perturb_some(texts, batch.direction.src, batch.first_row, number)
+            sources |= {row: marked[row]._replace(texts=(text, "")) for row, text in found.items()}
+        for side, changed in enumerate((sources, targets)):
+            for row, words in self._words(side, changed, batch.prefixes).items():
+                sides[side][row] = words
         if self._merges is not None:
             for side, rows in enumerate(sides):
                 sides[side] = self._merges.segment(rows, number, side, batch.first_row)
-        limit = self.seq_len - len(batch.tag)
+        limit, ids = self.seq_len - len(batch.tag), [flatten(rows) for rows in sides]
+        fits = [[0 < len(row) < limit for row in side] for side in ids]
+        if self.has_spans:
+            fits = [list(map(all, zip(*fits, strict=True)))] * 2
         return [
-            [
-                ids if 0 < len(ids) < limit else unchanged
-                for ids, unchanged in zip(flatten(rows), flatten(before), strict=True)
-            ]
-            for rows, before in zip(sides, plain, strict=True)
+            [row if fit else before for row, fit, before in zip(*side, strict=True)]
+            for side in zip(ids, fits, map(flatten, plain), strict=True)
         ]
 
 

@@ -17,7 +17,7 @@ from translate_ddp.data.pair_store import BATCH_PAIRS, Pair
 from translate_ddp.data.selection import smallest
 from translate_ddp.data.sentences import learn_abbreviations
 from translate_ddp.data.tokenizer import MAX_LINES
-from translate_ddp.settings import CorpusConfig, languages_of
+from translate_ddp.settings import CorpusConfig, LanguagePair, languages_of
 from translate_ddp.text import base_language, prefix_of
 
 SALT = 0x6C696E65  # keeps the draws apart from those of other modules
@@ -29,7 +29,7 @@ class TaggedPairs:
 
     pairs: list[Pair]
     prefixes: list[str]  # the datasets' tags before the sources, part of them; '' for none
-    language: str  # of the sources
+    direction: LanguagePair
     tag: tuple[int, ...]  # token ids before the sources, which are not part of them
     first_row: int  # in the corpus
 
@@ -88,8 +88,8 @@ class TaggedCorpus:
                 chosen = [(self._prefixes[dataset], pair) for (_, dataset), pair in run]
                 tagged = [(prefix + pair[order], pair[1 - order]) for prefix, pair in chosen]
                 prefixes = [prefix for prefix, _ in chosen]
-                language, tag = self.directions[direction].src, self.tags[direction]
-                yield TaggedPairs(tagged, prefixes, language, tag, first_row)
+                languages, tag = self.directions[direction], self.tags[direction]
+                yield TaggedPairs(tagged, prefixes, languages, tag, first_row)
                 first_row += len(tagged)
 
     def validation(self) -> Iterator[TaggedPairs]:
@@ -101,7 +101,7 @@ class TaggedCorpus:
             for start in range(ends[place], ends[place + 1], BATCH_PAIRS):
                 batch = pairs[start : min(start + BATCH_PAIRS, ends[place + 1])]
                 turned = [(pair[order], pair[1 - order]) for pair in batch]
-                yield TaggedPairs(turned, [""] * len(turned), direction.src, self.tags[number], 0)
+                yield TaggedPairs(turned, [""] * len(turned), direction, self.tags[number], 0)
 
     def sample(self) -> np.ndarray:
         """Marks of the pairs on which a tokenizer is trained: more would take longer to read.

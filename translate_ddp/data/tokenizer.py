@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import groupby
 from operator import itemgetter
@@ -25,15 +26,19 @@ from translate_ddp.errors import UserError, import_optional
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.settings import TokenizerConfig, TokenizerKind
+from translate_ddp.spans import MARK
 from translate_ddp.text import direction_tag, normalize
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
 PAD, UNK, SOS, EOS = range(4)
 
 Word = tuple[int, ...]  # the ids of its tokens
+Numbers = Sequence[Sequence[int]]  # of each text: which span token stands for each run of MARKs
 
 EXAMPLE_CHARACTERS = 40
 UNUSUAL = "\U0010ffff"  # a character of no vocabulary
+SPAN_TOKENS = tuple(f"[P{number}]" for number in range(1, 9))
+MARKED = {f"a {MARK} b": [0], f"{MARK}a{MARK}.": [1, 0], f"a, {MARK}": [2]}  # with span numbers
 SENTENCEPIECE_TEXT = '{"sentencepiece": "'  # then the model in base64
 
 # A word is letters with their marks (vowel signs, accents) and joiners, and the space before it.
@@ -50,34 +55,48 @@ MAX_TEXT_BYTES = 24 * 2**20
 MAX_LINES = 300_000
 MAX_WORD_BYTES = 4_500_000
 WORD = re.compile(r"[^\W\d_]+")  # letters, as in the words of byte-level BPE
+RUN = re.compile(f"{MARK}+")
 
 
 @dataclass(frozen=True)
-class Tags:
-    """How a model knows the language to translate to: by token ids before the source.
+class ExtraTokens:
+    """The tokens of a model beside those of its tokenizer, with ids after these, in this order.
 
-    They are extra tokens, with ids after those of the tokenizer, so that no text is encoded as a
-    tag and none is generated. Earlier versions wrote the tag of a bidirectional model as text.
+    No text is encoded as one of them. Span tokens are first: they stand for spans (`spans.py`), in
+    sources and in translations. Tags follow, in sources only: the language to translate to. Models
+    of earlier versions have no span tokens, and may have the tag of a direction as text.
     """
 
-    extra: tuple[str, ...] = ()  # the names of all extra tokens
+    names: tuple[str, ...] = ()
     as_text: bool = False
 
     @classmethod
-    def of(cls, targets: Iterable[str], known: "Tags") -> "Tags":
-        """The tags of a model for these languages, which keeps the `known` ones."""
-        names = [] if known.as_text else map(direction_tag, targets)
-        return replace(known, extra=tuple(dict.fromkeys([*known.extra, *names])))
+    def of(cls, targets: Iterable[str], known: "ExtraTokens") -> "ExtraTokens":
+        """The `known` tokens, then tags of those of these languages that have none."""
+        tags = [] if known.as_text else map(direction_tag, targets)
+        return replace(known, names=tuple(dict.fromkeys([*known.names, *tags])))
 
-    def ids(self, tokenizer: "Tokenizer", target: str) -> tuple[int, ...]:
-        """The tag of a target language; none if the model has no tags."""
+    @property
+    def num_spans(self) -> int:
+        return sum(name in SPAN_TOKENS for name in self.names)
+
+    @property
+    def num_tags(self) -> int:
+        return len(self.names) - self.num_spans
+
+    def num_outputs(self, tokenizer: "Tokenizer") -> int:
+        """The number of tokens that can be generated, the first ones of the vocabulary."""
+        return len(tokenizer) + self.num_spans
+
+    def tag(self, tokenizer: "Tokenizer", target: str) -> tuple[int, ...]:
+        """The token ids of the tag of a target language; none if the model has no tags."""
         name = direction_tag(target)
-        if name in self.extra:
-            return (len(tokenizer) + self.extra.index(name),)
+        if name in self.names:
+            return (len(tokenizer) + self.names.index(name),)
         return tuple(tokenizer.encode([name])[0]) if self.as_text else ()
 
 
-NO_TAGS = Tags()
+NO_EXTRA_TOKENS = ExtraTokens()
 
 
 class Tokenizer:
@@ -119,19 +138,78 @@ class Tokenizer:
         """The ids of each line, without start and end markers."""
         return self._model.encode(lines)
 
-    def encode_words(self, lines: Sequence[str]) -> list[list[Word]]:
-        """The ids of each line by words: the pre-tokens of a tokenizer.json."""
-        assert isinstance(self._model, JsonModel)
-        return self._model.encode_words(lines)
+    def encode_marked(self, texts: Sequence[str], numbers: Numbers) -> list[list[int]]:
+        """As `encode`; each run of MARKs is one token, that of the next of the text's numbers."""
+        return [list(word) for (word,) in self.encode_words(texts, numbers, by_words=False)]
+
+    def encode_words(
+        self, texts: Sequence[str], numbers: Numbers = (), by_words: bool = True
+    ) -> list[list[Word]]:
+        """As `encode_marked`, by words: the pre-tokens of a tokenizer.json, or the whole text."""
+        if not any(numbers):
+            return self._model.rows(texts, by_words)
+        rows = self._isolating.rows([RUN.sub(MARK, text) for text in texts], by_words)
+        pairs = zip(rows, numbers, strict=True)
+        return [self._with_spans(row, marks) if marks else row for row, marks in pairs]
+
+    @cached_property
+    def _isolating(self) -> "JsonModel | SentencePieceModel":
+        """The same model, in which no token has a part of MARK and of other text.
+
+        SentencePiece spells a character that is in no piece by its bytes.
+        """
+        return self._model if self._proto else JsonModel(self.text, isolated=MARK)
+
+    @cached_property
+    def _mark(self) -> Word:
+        """The ids that spell MARK."""
+        before, both = self._isolating.encode(["a", f"a{MARK}"])
+        return tuple(both[len(before) :])
+
+    def _with_spans(self, row: list[Word], numbers: Sequence[int]) -> list[Word]:
+        """The words, with span tokens in the place of MARKs."""
+        tokens, words = (len(self) + number for number in numbers), list[Word]()
+        for word in row:
+            ids, at = list[int](), 0
+            while at < len(word):
+                is_mark = bool(self._mark) and word[at : at + len(self._mark)] == self._mark
+                ids.append(next(tokens, UNK) if is_mark else word[at])
+                at += len(self._mark) if is_mark else 1
+            words.append(tuple(ids))
+        return words
+
+    @property
+    def can_mark(self) -> bool:
+        """Whether it encodes text around spans, and decodes it, without a change."""
+        rows = self.encode_marked([*MARKED], [*MARKED.values()])
+        found = dict(self.decode_marked(rows))
+        return found == MARKED and {*SPAN_TOKENS}.isdisjoint(self.names)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each row of ids, without [PAD], [SOS] and [EOS]."""
-        return self._model.decode([[i for i in row if i not in (PAD, SOS, EOS)] for row in ids])
+        """The text of each row of ids, without [PAD], [SOS], [EOS] and extra tokens."""
+        size = len(self)
+        return self._model.decode(
+            [[i for i in row if i < size and i not in (PAD, SOS, EOS)] for row in ids]
+        )
+
+    def decode_marked(self, ids: Sequence[Sequence[int]]) -> list[tuple[str, list[int]]]:
+        """The text of each row with a MARK in the place of each span token, and their numbers."""
+        size = len(self)
+        spans = range(size, size + len(SPAN_TOKENS))
+        spelled = [[j for i in row for j in (self._mark if i in spans else (i,))] for row in ids]
+        numbers = [[i - size for i in row if i in spans] for row in ids]
+        return [
+            # A model may spell MARK itself, though no training text has it.
+            (text, marks) if text.count(MARK) == len(marks) else (text.replace(MARK, ""), [])
+            for text, marks in zip(self.decode(spelled), numbers, strict=True)
+        ]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The text of each token, with its spaces; "" of [PAD], [SOS] and [EOS]."""
-        texts = self._model.pieces(ids)
-        return ["" if i in (PAD, SOS, EOS) else text for i, text in zip(ids, texts, strict=True)]
+        """The text of each token, with its spaces; "" of [PAD], [SOS], [EOS] and extra tokens."""
+        size = len(self)
+        known = [i if i < size else PAD for i in ids]
+        texts = self._model.pieces(known)
+        return ["" if i in (PAD, SOS, EOS) else text for i, text in zip(known, texts, strict=True)]
 
 
 def text_of(file: bytes) -> str:
@@ -234,9 +312,16 @@ def loss_of(tokenizer: Tokenizer, lines: Sequence[str]) -> str | None:
 class JsonModel:
     """The model in a tokenizer.json."""
 
-    def __init__(self, text: str) -> None:
-        """Raises ValueError if it is no tokenizer, or its first ids are not the special tokens."""
+    def __init__(self, text: str, isolated: str = "") -> None:
+        """`isolated` is a character that is a word of its own.
+
+        Raises ValueError if it is no tokenizer, or its first ids are not the special tokens.
+        """
         self._model = open_json(text)
+        if isolated:
+            steps: list[Any] = [pre_tokenizers.Split(isolated, "isolated")]
+            steps += filter(None, [self._model.pre_tokenizer])
+            self._model.pre_tokenizer = pre_tokenizers.Sequence(steps)
         self._check_ids()
         try:
             self._model.encode(UNUSUAL)
@@ -267,7 +352,9 @@ class JsonModel:
         encodings = self._model.encode_batch_fast(list(lines), add_special_tokens=False)
         return [self._without_names(encoding.ids) for encoding in encodings]
 
-    def encode_words(self, lines: Sequence[str]) -> list[list[Word]]:
+    def rows(self, lines: Sequence[str], by_words: bool) -> list[list[Word]]:
+        if not by_words:
+            return [[tuple(ids)] for ids in self.encode(lines)]
         rows = []
         for encoding in self._model.encode_batch(list(lines), add_special_tokens=False):
             ids = zip(encoding.word_ids, self._without_names(encoding.ids), strict=True)
@@ -330,6 +417,10 @@ class SentencePieceModel:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         return self._processor.encode(list(lines), out_type=int)
+
+    def rows(self, lines: Sequence[str], by_words: bool) -> list[list[Word]]:
+        assert not by_words
+        return [[tuple(ids)] for ids in self.encode(lines)]
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         return [self._processor.decode(list(row)) for row in rows]

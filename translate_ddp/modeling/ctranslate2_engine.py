@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from translate_ddp import __version__
-from translate_ddp.data.tokenizer import Tags, Tokenizer, load_tokenizer
+from translate_ddp.data.tokenizer import ExtraTokens, Tokenizer, load_tokenizer
 from translate_ddp.errors import UserError, first_line, import_optional
 from translate_ddp.modeling.engine import (
     Ids,
@@ -55,7 +55,7 @@ class CTranslate2Engine:
         self.device = torch.device(device)
         self.max_tokens = default_max_tokens(self.device)
         try:
-            # Extra tokens are in the source vocabulary only; without them, one is shared.
+            # Tags of languages are in the source vocabulary only; without them, one is shared.
             shared, source = (folder / f"{name}_vocabulary.json" for name in ("shared", "source"))
             file = shared if shared.exists() else source
             self.names: list[str] = json.loads(file.read_text(encoding="utf-8"))
@@ -188,7 +188,7 @@ class Description:
     abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `Run`
     verified: list[str] = field(default_factory=list)  # what was compared
     directions: list[list[str]] = field(default_factory=list)  # none in earlier folders
-    extra_tokens: list[str] = field(default_factory=list)  # as in `Tags`
+    extra_tokens: list[str] = field(default_factory=list)  # `ExtraTokens.names`
 
     @property
     def all_directions(self) -> list[LanguagePair]:
@@ -197,8 +197,8 @@ class Description:
         return [LanguagePair(*pair) for pair in self.directions] or earlier
 
     @property
-    def tags(self) -> Tags:
-        return Tags(tuple(self.extra_tokens), self.bidirectional)
+    def extra(self) -> ExtraTokens:
+        return ExtraTokens(tuple(self.extra_tokens), self.bidirectional)
 
 
 def is_exported(folder: Path) -> bool:

@@ -58,13 +58,13 @@ def simcut_loss(
     return loss + weight * divergence, nll, divergence.detach()
 
 
-def cut(tokens_BT: Tensor, num_outputs: int) -> Tensor:
+def cut(tokens_BT: Tensor, num_text: int) -> Tensor:
     """The tokens, each replaced by [UNK] with probability `CUT_PROBABILITY`.
 
-    Special tokens and those from `num_outputs` on, such as tags, are never replaced.
+    Special tokens and those from `num_text` on, of spans and tags, are never replaced.
     """
     is_cut_BT = torch.rand(tokens_BT.shape, device=tokens_BT.device) < CUT_PROBABILITY
-    is_text_BT = (tokens_BT >= len(SPECIAL_TOKENS)) & (tokens_BT < num_outputs)
+    is_text_BT = (tokens_BT >= len(SPECIAL_TOKENS)) & (tokens_BT < num_text)
     return tokens_BT.masked_fill(is_cut_BT & is_text_BT, UNK)
 
 
@@ -91,7 +91,7 @@ class Objective(nn.Module):
             return {"loss": loss, "nll": nll}
         # Both forward passes in one: each sentence draws its own dropout.
         source_2BS, target_2BT = (
-            torch.cat([ids, cut(ids, self.model.num_outputs)])
+            torch.cat([ids, cut(ids, self.model.num_text)])
             for ids in (batch.source_BS, batch.target_BT)
         )
         hidden_2BTD = self.model(source_2BS, target_2BT)

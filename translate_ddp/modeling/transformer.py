@@ -140,11 +140,16 @@ class Transformer(nn.Module):
         vocabulary: int,
         dtype: torch.dtype = torch.float32,
         num_outputs: int | None = None,
+        num_spans: int = 0,
     ) -> None:
-        """`num_outputs`: the first tokens, which it can generate; None: all of the vocabulary."""
+        """`num_outputs`: the first tokens, which it can generate; None: all of the vocabulary.
+
+        The last `num_spans` of them are no text.
+        """
         super().__init__()
         self.dtype = dtype
         self.num_outputs = vocabulary if num_outputs is None else num_outputs
+        self.num_text = self.num_outputs - num_spans
         self.d_model = config.d_model
         table_VD = torch.empty(vocabulary, config.d_model)
         self.embedding = nn.Embedding.from_pretrained(table_VD, freeze=False)

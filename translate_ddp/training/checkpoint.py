@@ -475,7 +475,7 @@ def load_into(
                 state = load(found.path, mapped=True)
                 if optimizer is None:  # the first weights of a new run, whose languages may be more
                     table_VD, own_VD = state.model["embedding.weight"], model.embedding.weight
-                    tables = table_VD, own_VD.detach(), len(state.tags.extra)
+                    tables = table_VD, own_VD.detach(), state.extra.num_tags
                     state.model["embedding.weight"] = with_new_tags(*tables)
                 model.load_state_dict(state.model)
                 if optimizer is not None:

@@ -9,10 +9,16 @@ import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.data.identifier import count_tokens
-from translate_ddp.data.tokenizer import NO_TAGS, UNK, Tags, Tokenizer
+from translate_ddp.data.tokenizer import (
+    SPAN_TOKENS,
+    UNK,
+    ExtraTokens,
+    Tokenizer,
+    existing_tokenizer,
+)
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
-from translate_ddp.settings import Config, CorpusConfig, LanguagePair, ModelConfig, TokenizerConfig
+from translate_ddp.settings import Config, LanguagePair, ModelConfig, TokenizerConfig
 from translate_ddp.training.state import RunState
 
 
@@ -49,16 +55,23 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
     return adopted
 
 
-def choose_tags(corpus: CorpusConfig, source: RunState | None) -> Tags:
-    """The tags of a run: those of the checkpoint, and one for each further target language.
+def choose_extra_tokens(config: Config, source: RunState | None) -> ExtraTokens:
+    """The extra tokens of a run: those of the checkpoint, and a tag for each further language.
 
-    A run of one direction that starts from no model with tags has none.
+    A new run has span tokens if its tokenizer encodes text around them. A run of one direction that
+    starts from no model with tags has no tags. Raises UserError if `--tokenizer_file` is unusable.
     """
-    known = source.tags if source is not None else NO_TAGS
-    if not (corpus.has_several or known.extra or known.as_text):
-        return NO_TAGS
+    corpus = config.corpus
+    if source is None:
+        file = existing_tokenizer(config.tokenizer, corpus.languages_name)
+        has_spans = config.tokenizer.tokenizer != "word" if file is None else file.can_mark
+        known = ExtraTokens(SPAN_TOKENS * has_spans)
+    else:
+        known = source.extra
+    if not (corpus.has_several or known.num_tags or known.as_text):
+        return known
     sources, targets = zip(*corpus.requested, strict=True)
-    return Tags.of([*targets, *sources * corpus.bidirectional], known)
+    return ExtraTokens.of([*targets, *sources * corpus.bidirectional], known)
 
 
 def choose_tokenizer(config: Config, source: RunState | None) -> str:
@@ -66,7 +79,7 @@ def choose_tokenizer(config: Config, source: RunState | None) -> str:
 
     A resumed run trains the same one again, unless an earlier version trained it on tags as text.
     """
-    if source is not None and (config.checkpoint.init_from or source.tags.as_text):
+    if source is not None and (config.checkpoint.init_from or source.extra.as_text):
         return source.tokenizer
     return ""
 

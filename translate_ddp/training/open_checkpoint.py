@@ -208,9 +208,7 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
     return OpenedCheckpoint(averaged, used[-1].path, messages, is_average=True)
 
 
-def saved_model(
-    state: RunState, num_outputs: int, dtype: torch.dtype = torch.float32
-) -> Transformer:
+def saved_model(state: RunState, size: int, dtype: torch.dtype = torch.float32) -> Transformer:
     """The model of a checkpoint whose tokenizer has this size; its parameters are the state's.
 
     Nothing else is allocated, so a file that declares huge shapes needs no memory for them. Raises
@@ -220,7 +218,7 @@ def saved_model(
     if config.num_encoder_layers + config.num_decoder_layers > len(state.model):
         raise ValueError("there are fewer tensors than layers.")
     with torch.device("meta"):
-        vocabulary = num_outputs + len(state.tags.extra)
-        model = Transformer(config, vocabulary, dtype, num_outputs)
+        vocabulary, num_spans = size + len(state.extra.names), state.extra.num_spans
+        model = Transformer(config, vocabulary, dtype, size + num_spans, num_spans)
     model.load_state_dict(state.model, assign=True)
     return model

@@ -24,7 +24,7 @@ from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.preparation import prepare
-from translate_ddp.data.tokenizer import NO_TAGS, Tags, existing_size
+from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, ExtraTokens, existing_size
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.cost import full_tokens
 from translate_ddp.modeling.kernels import choose_dtype
@@ -50,7 +50,7 @@ from translate_ddp.training.checkpoint import (
 )
 from translate_ddp.training.fine_tuning import (
     adopt_settings,
-    choose_tags,
+    choose_extra_tokens,
     choose_tokenizer,
     describe_fit,
     describe_languages,
@@ -107,13 +107,14 @@ class Run:
             check_languages(start.state, config.corpus)
         config, notices = choose_settings(config, given, start, folder.path / "data", world)
 
-        tags = choose_tags(config.corpus, start.source_state)
+        choose = lambda: choose_extra_tokens(config, start.source_state)  # noqa: E731
+        extra = world.on_main("choosing the extra tokens", choose)
         tokenizer = choose_tokenizer(config, start.source_state)
-        data = prepare_data(config, folder.path / "data", world, tokenizer, tags)
-        info = identify(config, data, start, world, tags)
+        data = prepare_data(config, folder.path / "data", world, tokenizer, extra)
+        info = identify(config, data, start, world, extra)
         notices += start.messages + describe_initial_weights(config, data, start)
 
-        model = build_model(config, data, world, len(tags.extra))
+        model = build_model(config, data, world, extra)
         step = build_step(config, model, world)
         allocate_moments(step.optimizer)
         if start.found is not None:
@@ -267,7 +268,11 @@ def choose_settings(
 
 
 def prepare_data(
-    config: Config, folder: Path, world: World, tokenizer: str = "", tags: Tags = NO_TAGS
+    config: Config,
+    folder: Path,
+    world: World,
+    tokenizer: str = "",
+    extra: ExtraTokens = NO_EXTRA_TOKENS,
 ) -> PreparedData:
     """The encoded corpus, prepared in `folder` once per disk and memory-mapped by every rank.
 
@@ -280,7 +285,7 @@ def prepare_data(
         if tokenizer:
             settings = store_tokenizer(tokenizer, folder, corpus.languages_name)
         seq_len, augment = config.batches.seq_len, config.augment
-        path = prepare(corpus, settings, seq_len, folder, augment, world.is_main, tags)
+        path = prepare(corpus, settings, seq_len, folder, augment, world.is_main, extra)
         data = load_prepared(path)
         digests = data.fingerprint, data.validation_fingerprint, data.variants_fingerprint
         return [path.name, "".join(digests)]
@@ -294,7 +299,11 @@ def prepare_data(
 
 
 def identify(
-    config: Config, data: PreparedData, start: Start, world: World, tags: Tags = NO_TAGS
+    config: Config,
+    data: PreparedData,
+    start: Start,
+    world: World,
+    extra: ExtraTokens = NO_EXTRA_TOKENS,
 ) -> RunInfo:
     """The run of the checkpoint, or a new one; the same on every rank.
 
@@ -330,8 +339,8 @@ def identify(
         longest,
         learnt,
         [list(pair) for pair in data.directions],
-        list(tags.extra),
-        tags.as_text,
+        list(extra.names),
+        extra.as_text,
         Identifier.of(data.languages, counts_LV).to_dict() if counts_LV is not None else {},
         state.run.sample_tokens if state is not None else 0.0,
     )
@@ -375,7 +384,7 @@ def describe_initial_weights(config: Config, data: PreparedData, start: Start) -
 
 
 def build_model(
-    config: Config, data: PreparedData, world: World, extra_tokens: int = 0
+    config: Config, data: PreparedData, world: World, extra: ExtraTokens = NO_EXTRA_TOKENS
 ) -> Transformer:
     """A new model on this rank's device, the same on every rank."""
     if world.device.type == "cpu":
@@ -384,8 +393,8 @@ def build_model(
     if config.train.deterministic:
         use_deterministic_kernels()
     dtype = choose_common_dtype(config.train.precision, world)
-    size = len(data.tokenizer)
-    model = Transformer(config.model, size + extra_tokens, dtype, size).to(world.device)
+    size, num_outputs = len(data.tokenizer) + len(extra.names), extra.num_outputs(data.tokenizer)
+    model = Transformer(config.model, size, dtype, num_outputs, extra.num_spans).to(world.device)
     if config.train.compile:
         model.compile(dynamic=True)
     return model

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar, get_origin
 
 from translate_ddp import __version__
 from translate_ddp.data.identifier import Identifier
-from translate_ddp.data.tokenizer import Tags
+from translate_ddp.data.tokenizer import ExtraTokens
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.settings import Config, LanguagePair, Settings
 from translate_ddp.training.metrics import Metric
@@ -110,7 +110,7 @@ class RunInfo:
     longest_source: int = 0  # as in `PreparedData`; 0: saved by a version that did not know it
     abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `PreparedData`
     directions: list[list[str]] = field(default_factory=list)  # source and target of each
-    extra_tokens: list[str] = field(default_factory=list)  # as in `Tags`
+    extra_tokens: list[str] = field(default_factory=list)  # `ExtraTokens.names`
     has_text_tags: bool = False
     identifier: dict[str, Any] = field(default_factory=dict)  # of `Identifier`; empty: none
     sample_tokens: float = 0.0  # of validation during training; 0: not known yet
@@ -150,8 +150,8 @@ class RunState:
         return [LanguagePair(*pair) for pair in self.run.directions]
 
     @property
-    def tags(self) -> Tags:
-        return Tags(tuple(self.run.extra_tokens), self.run.has_text_tags)
+    def extra(self) -> ExtraTokens:
+        return ExtraTokens(tuple(self.run.extra_tokens), self.run.has_text_tags)
 
     @property
     def identifier(self) -> Identifier | None:

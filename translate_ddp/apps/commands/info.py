@@ -77,7 +77,7 @@ def describe_state(state: RunState) -> Rows:
     resumes = "yes" if state.can_resume else "no: it is an average or an exported file"
     return [
         ("languages", in_words(state.directions)),
-        *([("tags", " ".join(state.tags.extra))] if state.tags.extra else []),
+        *([("extra tokens", " ".join(state.extra.names))] if state.extra.names else []),
         *_sizes(config["model"], parameters, Tokenizer(state.tokenizer)),
         ("preset", config["run"]["preset"]),
         ("changed", ", ".join(changed) or "no setting"),

@@ -92,9 +92,9 @@ def write_ctranslate2(
         bleu_signature=verification.bleu_signature,
         verified=verification.lines,
         notes=verification.notes,
-        bidirectional=model.state.tags.as_text,
+        bidirectional=model.state.extra.as_text,
         directions=[list(direction) for direction in model.directions],
-        extra_tokens=list(model.state.tags.extra),
+        extra_tokens=list(model.state.extra.names),
     )
     describe(folder, description)
     (folder / tokenizer_file(model.tokenizer)).write_bytes(model.tokenizer.file)
@@ -109,7 +109,7 @@ def write_argos(
     Of a model for several directions, make a folder with a package for each of them. Raises
     NotTheSame if the model is not the same, UserError if its tokenizer is not a SentencePiece one.
     """
-    if model.state.tags.as_text:
+    if model.state.extra.as_text:
         raise UserError(
             "Argos Translate cannot write the tags that this bidirectional model of an earlier "
             "version needs before its sources: pass --format ctranslate2 or huggingface, or train "
@@ -230,8 +230,10 @@ def write_verified(
 
 def write_files(folder: Path, model: TrainedModel, quantization: Quantization) -> None:
     """Write the files of CTranslate2 into the folder, which must exist."""
-    names, extra = model.tokenizer.names, model.state.tags.extra
-    write_model(folder, model.state.model, model.shape, names, model.positions, quantization, extra)
+    extra, positions = model.state.extra, model.positions
+    names, size = [*model.tokenizer.names, *extra.names], extra.num_outputs(model.tokenizer)
+    weights, tags = model.state.model, names[size:]
+    write_model(folder, weights, model.shape, names[:size], positions, quantization, tags)
 
 
 def write_model(
@@ -241,13 +243,13 @@ def write_model(
     vocabulary: Sequence[str],
     positions: int,
     quantization: Quantization = "float32",
-    extra_tokens: Sequence[str] = (),
+    tags: Sequence[str] = (),
 ) -> None:
     """Write model.bin, config.json and the vocabulary into the folder, which must exist.
 
-    `vocabulary` has the name of each token id, all of them different. `extra_tokens` follow; only
-    sources have them, so that they are never generated. The model has room for
-    `positions` tokens a side, end marker included. It appends the end marker to its sources.
+    `vocabulary` has the name of each token id, all of them different. `tags` follow; only sources
+    have them, so that they are never generated. The model has room for `positions` tokens a side,
+    end marker included. It appends the end marker to its sources.
     """
     specification = import_optional("ctranslate2.specs", REQUIREMENTS).TransformerSpec
     layers = shape.num_encoder_layers, shape.num_decoder_layers
@@ -257,7 +259,7 @@ def write_model(
     weights = {name: tensor.float().cpu().numpy().copy() for name, tensor in state.items()}
     table_MD = sinusoids(0, positions, shape.d_model, torch.device("cpu")).numpy()
     embedding_VD = weights["embedding.weight"]
-    output_VD = embedding_VD[: len(vocabulary)].copy() if extra_tokens else embedding_VD
+    output_VD = embedding_VD[: len(vocabulary)].copy() if tags else embedding_VD
     spec.encoder.embeddings[0].weight, spec.decoder.embeddings.weight = embedding_VD, output_VD
     spec.decoder.projection.weight = output_VD
     for side, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
@@ -266,7 +268,7 @@ def write_model(
         _set_norm(side.layer_norm, weights, f"{name}_norm")
         for number, layer in enumerate(side.layer):
             _set_layer(layer, weights, f"{name}_layers.{number}")
-    spec.register_source_vocabulary([*vocabulary, *extra_tokens])
+    spec.register_source_vocabulary([*vocabulary, *tags])
     spec.register_target_vocabulary(list(vocabulary))
     spec.config.unk_token, spec.config.bos_token = vocabulary[UNK], vocabulary[SOS]
     spec.config.eos_token, spec.config.decoder_start_token = vocabulary[EOS], vocabulary[SOS]

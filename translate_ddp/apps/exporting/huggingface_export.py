@@ -29,14 +29,14 @@ from translate_ddp.data.batches import pad
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import (
     EOS,
-    NO_TAGS,
+    NO_EXTRA_TOKENS,
     PAD,
     SOS,
     SPACE,
     SPECIAL_TOKENS,
     UNK,
+    ExtraTokens,
     SentencePieceModel,
-    Tags,
     Tokenizer,
     open_json,
 )
@@ -91,17 +91,17 @@ def write_huggingface(
     """
     save = import_optional("safetensors.torch", REQUIREMENTS).save
     folder.mkdir()
-    tags, outputs = model.state.tags, len(model.tokenizer)
-    config = pegasus_config(model.shape, outputs + len(tags.extra), model.positions)
+    extra, size = model.state.extra, len(model.tokenizer) + len(model.state.extra.names)
+    config = pegasus_config(model.shape, size, model.positions)
     weights = pegasus_weights(model.state.model, model.positions)
-    weights["final_logits_bias"][:, outputs:] = NEVER
+    weights["final_logits_bias"][:, extra.num_outputs(model.tokenizer) :] = NEVER
     (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     architecture = {"architectures": ["PegasusForConditionalGeneration"], "model_type": "pegasus"}
     _write_json(folder / "config.json", {**architecture, "dtype": "float32", **config})
     _write_json(folder / "generation_config.json", generation_config(model))
     settings = tokenizer_config(model.tokenizer, model.seq_len)
     for subfolder, (_, target) in subfolders(model).items():
-        content = tokenizer_json(model.tokenizer, tags, target).to_str()
+        content = tokenizer_json(model.tokenizer, extra, target).to_str()
         (folder / subfolder).mkdir(exist_ok=True)
         _write_json(folder / subfolder / "tokenizer.json", json.loads(content))
         _write_json(folder / subfolder / "tokenizer_config.json", settings)
@@ -180,7 +180,9 @@ def _renamed(state: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
             yield name, tensor
 
 
-def tokenizer_json(tokenizer: Tokenizer, tags: Tags = NO_TAGS, target: str = "") -> JsonTokenizer:
+def tokenizer_json(
+    tokenizer: Tokenizer, extra: ExtraTokens = NO_EXTRA_TOKENS, target: str = ""
+) -> JsonTokenizer:
     """The tokenizer for one text at a time, with the same ids for any text.
 
     It also normalizes text as `text.py` does, puts the tag of the target language before it, and
@@ -196,8 +198,8 @@ def tokenizer_json(tokenizer: Tokenizer, tags: Tags = NO_TAGS, target: str = "")
     ]
     steps += [model.normalizer] if model.normalizer is not None else []
     model.normalizer = normalizers.Sequence(steps)
-    model.add_special_tokens(list(tags.extra))
-    end, ids = special_names(tokenizer)[EOS], tags.ids(tokenizer, target)
+    model.add_special_tokens(list(extra.names))
+    end, ids = special_names(tokenizer)[EOS], extra.tag(tokenizer, target)
     tag = [str(model.id_to_token(i)) for i in ids]
     model.post_processor = processors.TemplateProcessing(
         single=[*tag, "$A", end],
@@ -304,7 +306,7 @@ def verify_huggingface(folder: Path, model: TrainedModel, sentences: Sentences) 
     """Raises NotTheSame if the folder's model or tokenizer differs from the checkpoint's."""
     transformers = import_optional("transformers", REQUIREMENTS)
     exported = HuggingFaceEngine(transformers, folder)
-    texts = [*ODD_TEXTS, *model.state.tags.extra, *sentences.source_texts, *sentences.references]
+    texts = [*ODD_TEXTS, *model.state.extra.names, *sentences.source_texts, *sentences.references]
     ids = model.tokenizer.encode([normalize(text) for text in texts])
     # Without [UNK], whose name `transformers` writes.
     known = [[i for i in row if i != UNK] for row in ids]

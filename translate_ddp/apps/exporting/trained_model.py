@@ -80,7 +80,7 @@ class TrainedModel:
 
     def tag(self, direction: LanguagePair) -> tuple[int, ...]:
         """The token ids before the sources of a direction; none if the model has no tags."""
-        return self.state.tags.ids(self.tokenizer, direction.tgt)
+        return self.state.extra.tag(self.tokenizer, direction.tgt)
 
     @property
     def seq_len(self) -> int:
@@ -205,7 +205,7 @@ def _random(model: TrainedModel) -> Sentences:
 
 def _random_pairs(model: TrainedModel, seed: int, *lengths: list[int]) -> tuple[Ids, Ids]:
     """Sources and targets of these lengths; each source begins with the tag of a direction."""
-    random, size = np.random.default_rng(seed), len(model.tokenizer)
+    random, size = np.random.default_rng(seed), model.state.extra.num_outputs(model.tokenizer)
     sources, targets = ([random.integers(4, size, n) for n in side] for side in lengths)
     tags = cycle([model.tag(direction) for direction in model.directions])
     return [[*tag, *ids][: len(ids)] for tag, ids in zip(tags, sources, strict=False)], targets

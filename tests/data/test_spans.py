@@ -1,0 +1,238 @@
+"""Spans: what is found in a text, how it is replaced, and how it is restored."""
+
+import html
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from translate_ddp.errors import UserError
+from translate_ddp.spans import (
+    MARK,
+    Line,
+    Markup,
+    Protection,
+    Span,
+    cut,
+    find_spans,
+    keeps_elements,
+    lines_of,
+    read_glossary,
+    restore,
+    terms_of,
+)
+
+ESCAPE = partial(html.escape, quote=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See ⟦https://en.wikipedia.org/wiki/Foo_(bar)⟧. Then (⟦http://a.b/c⟧) or ⟦www.bbc.co.uk⟧!",
+        "访问⟦https://a.cn/b⟧。谢谢 ⟦info@x.de⟧, ⟦example.com/a?b=c&d⟧: all",
+        "Write to ⟦me.you+x@mail.example.org⟧ or ⟦@john_doe⟧. ⟦#Berlin⟧ is #1, C#; ⟦#हिन्दी⟧ भाषा",
+        "⟦%1$s⟧ has ⟦%d⟧ of ⟦%s⟧ files (⟦%.2f⟧⟦%%⟧), 50% discount, 5% de",
+        "⟦%(name)s⟧ ⟦%-10s⟧ ⟦%USER%⟧",
+        "⟦{name}⟧ ⟦{{x}}⟧ ⟦${x}⟧ ⟦{0}⟧ ⟦{}⟧ ⟦{{ user.name }}⟧ {see below} ⟦#{y}⟧",
+        "10⟦&nbsp;⟧km ⟦&amp;⟧ M&uuml;ller &co; ⟦&#160;⟧",
+        'Where ⟦<x id="1"/>⟧ is ⟦<b>⟧my⟦</b>⟧ a < b and c > d, x<y and z>w ⟦<br/>⟧ <3',
+        "Open ⟦readme.txt⟧. Or ⟦src/main.py⟧ and ⟦/usr/local/bin⟧; and/or ⟦Node.js⟧ He left.Go on",
+        "⟦C:\\Users\\me\\x.doc⟧. A line⟦\\n⟧another",
+        "Version ⟦2.13.0⟧, ⟦v1.2⟧, ⟦1.0.0-rc1⟧, ⟦192.168.1.10⟧. 12.05.2024 1.234.567 2013.05.12.",
+        "Call ⟦+49 30 123456⟧ 2.5 h or ⟦0301234567⟧ in 2024; ⟦DE89 3704 0044 0532 0130 00⟧, 1,234",
+        "THE CAT AB12 WENT HOME at 10:30, 12345.50 or .5 e.g. U.S. p.m. etc.",
+    ],
+)
+def test_spans_of_a_text_are_found_and_no_other_text(text: str):
+    plain = text.replace("⟦", "").replace("⟧", "")
+    found = "".join(
+        f"⟦{part}⟧" if number % 2 else part
+        for number, part in enumerate(_divided(plain, find_spans(plain)))
+    )
+    assert found == text
+
+
+def _divided(text: str, places: list[tuple[int, int]]) -> list[str]:
+    ends = [0, *(end for place in places for end in place), len(text)]
+    return [text[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a",
+        "a.",
+        "a-",
+        "/a",
+        "<a ",
+        "{",
+        "%",
+        "1.",
+        "#a",
+        "@a",
+        "http://()",
+        "a@",
+        "&a",
+        "www.",
+        "+1 ",
+    ]
+    + ["<a b=c", "a/", "~/", "\\", "+1", "://", "A1", "1 2"],
+)
+def test_long_texts_of_any_kind_are_searched_in_linear_time(unit: str):
+    find_spans(unit * 50_000 + " @ %s")  # a quadratic search takes minutes
+
+
+def items(text: str, markup: Markup = "text", protection: Protection | None = None) -> str:
+    """The text as it is translated: sentences in brackets, spans in them as their targets in |."""
+    escape = ESCAPE if markup == "html" else str
+    found = ""
+    for line in lines_of(text, markup):
+        if isinstance(line, str):
+            found += line
+            continue
+        marked = (protection or Protection()).line(line, escape)
+        for each in cut(marked, _sentences, escape):
+            is_text = isinstance(each, str)
+            found += each if is_text else f"⟦{restore(each.text, _targets(each), escape)}⟧"
+    return found
+
+
+def _targets(line: Line) -> list[str]:
+    return [f"|{span.target}|" for span in line.spans]
+
+
+def _sentences(line: str) -> list[slice]:
+    """Sentences end at `. `."""
+    starts = [0] + [at + 2 for at in range(len(line)) if line.startswith(". ", at)]
+    ends = [start - 1 for start in starts[1:]] + [len(line)]
+    return [slice(a, b) for a, b in zip(starts, ends, strict=True) if line[a:b].strip()]
+
+
+def test_lines_keep_their_breaks_and_the_spaces_around_them():
+    text = "  Hello.  See www.x.com. It is %s.\r\n\n\tGo <b>home now</b>.  "
+    assert items(text) == (
+        "  ⟦Hello.⟧ ⟦See |www.x.com|.⟧ ⟦It is |%s|.⟧\r\n\n\t⟦Go |<b>|home now|</b>|.⟧  "
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("<p>Where is <b>my mother</b>?</p>", "<p>⟦Where is |<b>|my mother|</b>|?⟧</p>"),
+        ("<b><i>Hi. How</i> so. </b>Fine", "<b><i>⟦Hi.⟧ ⟦How|</i>| so.⟧ </b>⟦Fine⟧"),
+        ("<b>Hi. You. </b>Fine", "<b>⟦Hi.⟧ ⟦You.⟧ </b>⟦Fine⟧"),
+        ("<li> <b>All of it</b> \n</li>", "<li> <b>⟦All of it⟧</b> \n</li>"),
+        ("<b>Hi</b> you<br>", "⟦|<b>|Hi|</b>| you⟧<br>"),
+        ("a &amp; b&nbsp;c &lt; d &euro; &copy 1", "⟦a &amp; b|&nbsp;|c &lt; d € © 1⟧"),
+        ("one<div>two</div>three", "⟦one⟧<div>⟦two⟧</div>⟦three⟧"),
+        ("Use <code>a b</code> now<!-- c -->", "⟦Use |<code>a b</code>| now⟧<!-- c -->"),
+        ("in <i translate=no>Bad <i>x</i></i> now", "⟦in |<i translate=no>Bad <i>x</i></i>| now⟧"),
+        ("<pre>a\n b</pre><style>c</style> d", "<pre>a\n b</pre><style>c</style> ⟦d⟧"),
+        ("&lt;b&gt; and %s &amp;nbsp; x", "⟦|&lt;b&gt;| and |%s| |&amp;nbsp;| x⟧"),
+        ("<p>a <b", "<p>⟦a &lt;b⟧"),
+        ("<![a b]>c <![d", "⟦|<![a b]>|c &lt;![d⟧"),
+    ],
+)
+def test_tags_within_sentences_are_spans_and_others_are_kept(source: str, expected: str):
+    assert items(source, "html") == expected
+
+
+def test_elements_of_a_translation_must_be_nested():
+    b, b_, i, i_, br = (Span("", "", number) for number in (2, -2, 3, -3, 1))
+    assert keeps_elements([]) and keeps_elements([br]) and keeps_elements([i_, b_])
+    assert keeps_elements([b, i, br, i_, b_]) and keeps_elements([i, i_, b, b_])
+    assert not keeps_elements([b_, b]) and not keeps_elements([b, i, b_, i_])
+    # The other half of an element is in another sentence.
+    assert keeps_elements([b, i]) and keeps_elements([i, i_, b_]) and keeps_elements([b, i, i_])
+    assert not any(map(keeps_elements, ([i, b], [b_, i_], [i, b, i_], [i, b_, i_])))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "a</i> b</b> <u>c <br>d</u> <i>e <b>f",
+        "<b>a <sub> b</b> </i> <a title='>\"<'>c</A> d <u>",
+        "<b>a </q> b</b> <!-- c --> <i>d <i>e</i>",
+    ],
+)
+def test_the_order_of_a_source_is_one_of_nested_elements(source: str):
+    (line,) = (each for each in lines_of(source, "html") if each)
+    assert not isinstance(line, str)
+    spans = Protection().line(line).spans
+    assert keeps_elements(spans)
+    halves = [span for span in spans if abs(span.element) > 1]
+    swapped = (
+        [*halves[:at], halves[at + 1], halves[at], *halves[at + 2 :]]
+        for at in range(len(halves) - 1)
+    )
+    assert not any(map(keeps_elements, swapped))
+
+
+def test_a_run_of_spans_is_one_for_a_model():
+    line = Protection().line(["See <b>%s</b> now %d"])
+    assert line.text == f"See {MARK * 3} now {MARK}"
+    assert [[span.source for span in run] for run in line.runs()] == [["<b>", "%s", "</b>"], ["%d"]]
+    assert line.part(4, 9).restored() == "<b>%s</b> n"
+
+
+def test_terms_are_whole_words_the_longest_first_and_in_any_case_if_written_in_lower_case():
+    terms = {"hard disk": "Festplatte", "disk": "Scheibe", "US": "USA", "R&D": "F&E", "हिन्दी": "H"}
+    terms |= {
+        "Node.js": "Knoten",
+        "硬盘": "HDD",
+        "서울": "Seoul",
+        "ọmọ": "child",
+        "a.example.org": "b",
+    }
+    protection = Protection(glossary=terms)
+
+    def found(text: str, markup: Markup = "text") -> str:
+        return items(text, markup, protection)
+
+    assert found("A Hard disk, DISK or disks, a hard\u00a0disk") == (
+        "⟦A |Festplatte|, |Scheibe| or disks, a |Festplatte|⟧"
+    )
+    assert found("Tell us of US, Us and USB") == "⟦Tell us of |USA|, Us and USB⟧"
+    assert found("R&D of Node.js, a.example.org, x.a.example.org") == (
+        "⟦|F&E| of |Knoten|, |b|, |x.a.example.org|⟧"
+    )
+    assert found("R&amp;D is", "html") == "⟦|F&amp;E| is⟧"
+    assert found("हिन्दी हिन्दीमें, o\u0323mo\u0323 ọmọlẹ́") == "⟦|H| हिन्दीमें, |child| ọmọlẹ́⟧"
+    assert found("我们用硬盘。서울은 크다") == "⟦我们用|HDD|。|Seoul|은 크다⟧"
+    once = protection.of_targets()
+    assert items("die F&E in USA und Festplatte", protection=once) == (
+        "⟦die |F&E| in |USA| und |Festplatte|⟧"
+    )
+    assert items("Die USA und USAid", protection=once) == "⟦Die |USA| und USAid⟧"
+    assert items("US", protection=protection.with_terms({"US": "UE"})) == "⟦|UE|⟧"
+
+
+def test_expressions_of_a_user_come_before_other_spans():
+    protection = Protection([r"\w+-\d+", r"https://x/ y"], {"abc": "x"})
+    assert items("foo-12 is https://x/ y abc-1", protection=protection) == (
+        "⟦|foo-12| is |https://x/ y| |abc-1|⟧"
+    )
+    for expression in ("(", "a*", "^"):
+        with pytest.raises(UserError, match="--protect"):
+            Protection([expression])
+
+
+def test_text_that_holds_the_mark_is_no_span():
+    line = Protection().line([f"a {MARK} b %s"])
+    assert line.restored() == "a \ufffd b %s"
+
+
+def test_glossaries_that_cannot_be_used_are_errors(tmp_path: Path):
+    path = tmp_path / "terms.tsv"
+    path.write_text("\ufeffhard disk\tFestplatte\n\ndisk \tScheibe\ndisk\tScheibe\n", "utf-8")
+    assert read_glossary(path) == terms_of({"hard disk": "Festplatte", "disk": "Scheibe"})
+    for content in ("a", "a\tb\tc", "a\t", "\tb", "a\tb\na\tc"):
+        path.write_text(content)
+        with pytest.raises(UserError, match="terms.tsv cannot be used"):
+            read_glossary(path)
+    with pytest.raises(UserError, match="cannot be used"):
+        read_glossary(tmp_path / "none.tsv")
+    assert terms_of({"a": "\ud800"}) == {"a": "?"}  # which can be written
+    for value in (5, ["a"], {"a": 5}, {"a": ""}):
+        with pytest.raises(UserError):
+            terms_of(value)

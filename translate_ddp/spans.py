@@ -1,0 +1,489 @@
+"""Spans that a translation holds unchanged: links, placeholders, tags, and what a user names.
+
+Spans are found, replaced and restored here only. A text is translated with one character, MARK, in
+the place of each span; how a model learns to place them is in `data/span_pairs.py`. Inline elements
+of HTML are pairs of spans, around text that is translated.
+"""
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html.parser import HTMLParser
+from itertools import accumulate, chain, islice, pairwise
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from translate_ddp.errors import UserError
+from translate_ddp.text import has_letter, normalize
+
+MARK = "\ufdd0"  # Unicode keeps this character for use within a program
+MARKS = re.compile(f"{MARK}+")  # spans without text between them are one for a model
+WORD = "\u0298"  # a letter without case: what a span is for the rules of sentences
+MIN_DIGITS = 5  # of a number that is a span; others change their form between languages
+LINE_BREAKS = re.compile("([\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+)")
+
+Markup = Literal["text", "html"]
+Find = Callable[[str], list[tuple[int, int]]]  # where spans start and end in a text, in order
+Escape = Callable[[str], str]
+
+TOP_DOMAINS = "com|org|net|edu|gov|info|io|dev|eu"
+COUNTRY_DOMAINS = "de|fr|nl|pl|ru|ua|cz|ch|se|dk|pt|gr|br|mx|jp|cn|kr|uk|za|ng|ke|tv"  # no words
+EXTENSIONS = (
+    "7z|avi|bak|bmp|bz2|cfg|conf|cpp|css|csv|dll|docx?|epub|exe|gif|gz|html?|ico|ini|ipynb|iso|jar"
+    "|java|jpe?g|js|json|jsx|kt|lua|md|mkv|mov|mp3|mp4|odp|ods|odt|ogg|pdf|php|png|pot|pptx?|ps1"
+    "|py|rpm|rst|rtf|sgm|sh|sql|srt|svg|tar|tex|tgz|tiff?|tmx|toml|tsv|tsx|ttf|txt|vtt|wav|webm"
+    "|webp|xlf|xliff|xlsx?|xml|xz|ya?ml|zip|zst"
+)
+# Elements within a sentence, as HTML has them, and others.
+INLINE = frozenset(
+    "a abbr b bdi bdo big br cite code data del dfn em font i img input ins kbd label mark q s samp"
+    " script small span strike strong sub sup time tt u var wbr".split()
+)
+NOT_TRANSLATED = frozenset("script style pre code textarea".split())
+WITHOUT_END = frozenset("area base br col embed hr img input link meta source track wbr".split())
+ENTITY = re.compile(r"(&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
+ELEMENT = re.compile(r"<(/?)([A-Za-z][^\s/>]*)(?:\"[^\"]*\"|'[^']*'|[^\"'>])*?(/?)>")
+ALONE = 1  # the number of tags that are no half of an element, of comments and white space
+# Scripts without spaces between words, and Korean, whose particles follow a word without one.
+UNSPACED = re.compile(
+    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff]"
+)
+# Of a link: no punctuation is its end. A bracket belongs to it if both do.
+OTHER = '\\s()<>"“”«»。，、！？（）「」'
+REST = rf"(?:\([^\s()]*\)|[^{OTHER}])*(?:\([^\s()]*\)|[^{OTHER}.,;:!'’\]}}…*])"
+DOMAIN = rf"(?:[A-Za-z0-9-]+\.)+(?:{TOP_DOMAINS}|{COUNTRY_DOMAINS}|{TOP_DOMAINS.upper()})"
+NAME = r"[\w-]+(?:\.[\w-]+)*"
+DATE = r"(?:\d\d?\.\d\d?\.(?:\d\d){1,2}|\d{4}\.[01]\d\.[0-3]\d)"  # or a time
+TAG = (
+    r"</?[A-Za-z][\w:.-]*"  # not the signs of a comparison: attributes have values
+    r"(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=]+))*\s*/?>"
+)
+PATTERN = "|".join(
+    (
+        TAG,
+        rf"(?:https?|ftps?|sftp|ssh|git|file|wss?)://{REST}",
+        rf"(?<![\w@.-])(?:www\.{NAME}|{DOMAIN})(?![\w@-]|\.\w)(?:[:/?#]{REST})?",
+        r"(?<![\w.+-])(?:mailto:)?[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.\w{2,}",  # e-mail
+        # Paths and names of files
+        r"(?<!\w)[A-Za-z]:\\[^\s<>\"|?*]*[^\s<>\"|?*.,;:!)]",
+        rf"(?<![\w./\\~-])(?:\.{{0,2}}/)?(?:[\w.~-]+/)*{NAME}\.(?:{EXTENSIONS}|{EXTENSIONS.upper()})(?!\w)",
+        r"(?<![\w./\\<-])~?(?:/[\w.~-]*\w){2,}/?",
+        # Placeholders
+        r"(?<![\d%])%(?:\(\w+\)|\d+\$)?[-+0#]*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[zjtL])?[@diouxXeEfgGcsp](?![A-Za-z])",
+        r"(?<![\d%])%[A-Za-z_]\w*%|(?<![\d%])%%",
+        r"[$#]?\{\{\s*[^{}]{1,60}\}\}|[$#]\{[^{}]{1,60}\}|\{[^{}\s]{0,60}\}",
+        r"\\[nrt]",
+        r"&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});",
+        # Names of users and topics
+        r"(?<![\w@./])@\w[\w.]*\w|(?<![\w&#/])#[^\W\d_][^\s#@.,;:!?…'\"()\[\]{}<>«»„“”‘’、。！？।]*",
+        # Numbers: no dates, thousands or decimals
+        r"(?<![\w.+])\+\d{1,3}(?=(?:[ ()/-]{0,2}\d){6})(?:[ /-]?\(?\d{1,12}\)?){1,6}(?!\w|[.,]\d)",
+        r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4})?(?: ?\d{4}){2,6}(?: ?\d{1,3})?(?!\w)",  # IBAN
+        rf"(?<![\w.])(?!{DATE}(?![\w.]*\d))(?!\d{{1,3}}(?:\.\d{{3}})+(?![\d.]*\d))"
+        r"(?:[vV]?\d+(?:\.\d+){2,}|[vV]\d+\.\d+)(?:-?(?:alpha|beta|rc|dev)\.?\d*)?(?!\w)",
+        rf"(?<![\w.,])\d{{{MIN_DIGITS},}}(?!\w|[.,]\d)",
+    )
+)
+# Most text has none of them: it is faster to see that than to look for all.
+TRIGGER = re.compile(rf"[@#/\\{{}}%&<]|\d{{{MIN_DIGITS}}}|\w\.\w|[A-Z]{{2}}\d\d|\+\d")
+SPAN = re.compile(PATTERN)
+
+
+def find_spans(text: str) -> list[tuple[int, int]]:
+    """Where spans start and end in a text, in order."""
+    if not TRIGGER.search(text):
+        return []
+    found = (each.span() for each in SPAN.finditer(text))
+    return [(start, end) for start, end in found if not _is_letter(text[start:end])]
+
+
+def _is_letter(span: str) -> bool:
+    """Whether it stands for a letter, as &uuml; does."""
+    return span[0] == "&" and has_letter(html.unescape(span))
+
+
+class Span(NamedTuple):
+    source: str
+    target: str  # in its place in the translation
+    element: int = 0  # a number over ALONE where an element starts, minus it where it ends
+
+
+class Line(NamedTuple):
+    """A line of a text, or a sentence of it: normalized, with a MARK for each span."""
+
+    text: str
+    spans: tuple[Span, ...] = ()
+
+    def restored(self, escape: Escape = str) -> str:
+        """The source, as it was but for white space."""
+        return restore(self.text, [span.source for span in self.spans], escape)
+
+    def kept(self, escape: Escape = str) -> str:
+        """The same with the terms of a glossary in the target language."""
+        return restore(self.text, [span.target for span in self.spans], escape)
+
+    def runs(self) -> list[tuple[Span, ...]]:
+        """The spans of each run of marks, for which a model has one token."""
+        spans = iter(self.spans)
+        return [tuple(islice(spans, len(run))) for run in MARKS.findall(self.text)]
+
+    def part(self, start: int, end: int) -> "Line":
+        first, text = self.text.count(MARK, 0, start), self.text[start:end]
+        return Line(text, self.spans[first : first + text.count(MARK)])
+
+
+def restore(text: str, spans: Iterable[str], escape: Escape = str) -> str:
+    """The text with the spans in the places of its marks; only the text between is escaped."""
+    return "".join(interleaved(text, spans, escape))
+
+
+def interleaved(text: str, spans: Iterable[str], escape: Escape = str) -> list[str]:
+    """What `restore` joins: texts and spans by turns."""
+    first, *others = map(escape, text.split(MARK))
+    return [first, *chain.from_iterable(zip(spans, others, strict=True))]
+
+
+def keeps_elements(spans: Sequence[Span]) -> bool:
+    """Whether elements are nested, also those of which only the start or the end is here."""
+    numbers = [span.element for span in spans]
+    opened = sorted(-number for number in numbers if number < 0 and -number not in numbers)
+    for number in numbers:
+        if number > ALONE:
+            opened.append(number)
+        elif number < 0 and (not opened or opened.pop() != -number):
+            return False
+    return opened == sorted(opened)  # the outer one starts first
+
+
+class Protection:
+    """What to protect: what `find_spans` finds, regular expressions, the terms of a glossary."""
+
+    def __init__(
+        self, protect: Sequence[str] = (), glossary: Mapping[str, str] | None = None
+    ) -> None:
+        """Raises UserError if an expression or a term cannot be used."""
+        self._protect = protect
+        self._wanted = [_wanted(expression) for expression in protect]
+        self.glossary = Glossary(glossary or {})
+        self.identity = [*protect, self.glossary.terms]  # on which translations depend
+
+    def with_terms(self, terms: Mapping[str, str]) -> "Protection":
+        """With more terms, which come before others of the same source."""
+        return Protection(self._protect, {**self.glossary.terms, **terms}) if terms else self
+
+    def of_targets(self) -> "Protection":
+        """What to protect in a translation that is translated further: the glossary's as well."""
+        found = Protection(self._protect)
+        found._wanted.append(Glossary({each: each for each in self.glossary.terms.values()}).find)
+        return found
+
+    def line(self, parts: Iterable[str | Span], escape: Escape = str) -> Line:
+        """The line of texts and of spans that are known already."""
+        text, spans = "", list[Span]()
+        for part in parts:
+            for each in [part] if isinstance(part, Span) else self._divided(part, escape):
+                text += MARK if isinstance(each, Span) else each
+                spans += [each] if isinstance(each, Span) else []
+        return Line(text, _paired(spans)) if spans else Line(text.strip())
+
+    def _divided(self, text: str, escape: Escape) -> Iterator[str | Span]:
+        """The text, normalized, and its spans."""
+        parts: list[str | Span] = [text.replace(MARK, "\ufffd")]
+        for find in self._wanted:
+            parts = _replaced(parts, find, lambda source: Span(source, source))
+        parts = _replaced(parts, find_spans, self._as_term)
+        parts = [each if isinstance(each, Span) else _with_spaces(each) for each in parts]
+        for part in _replaced(parts, self.glossary.find, self._as_term):
+            if isinstance(part, Span):
+                part = Span(escape(part.source), escape(part.target))
+            yield part
+
+    def _as_term(self, source: str) -> Span:
+        return Span(source, self.glossary.target(source))
+
+
+def _wanted(expression: str) -> Find:
+    try:
+        pattern = re.compile(expression)
+    except re.error as error:
+        raise UserError(f"--protect {expression!r} is no regular expression: {error}.") from error
+    if pattern.search(""):
+        raise UserError(f"--protect {expression!r} matches an empty text: write what it must have.")
+    return lambda text: [each.span() for each in pattern.finditer(text) if each[0]]
+
+
+def _replaced(
+    parts: Iterable[str | Span], find: Find, as_span: Callable[[str], Span]
+) -> list[str | Span]:
+    """The parts, with what is found in their texts as spans of their own."""
+    found = list[str | Span]()
+    for part in parts:
+        places = [] if isinstance(part, Span) else find(part)
+        if not places:
+            found.append(part)
+            continue
+        ends = [0, *chain.from_iterable(places), len(part)]
+        for number, (start, end) in enumerate(pairwise(ends)):
+            text = str(part[start:end])
+            found += [as_span(text)] if number % 2 else [text] * bool(text)
+    return found
+
+
+def _with_spaces(text: str) -> str:
+    """The text, normalized, with a space where it had white space at its ends."""
+    core = normalize(text)
+    if not core:
+        return " " * any(map(str.isspace, text))
+    return " " * text[0].isspace() + core + " " * text[-1].isspace()
+
+
+def _paired(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """The spans with the numbers of elements, of which outer ones have lower numbers.
+
+    The other half of a tag may be in another line. Those that cross an element here stand alone.
+    """
+    numbers, opened = list[int](), list[tuple[str, int]]()
+    for at, span in enumerate(spans):
+        tag = ELEMENT.fullmatch(span.source)
+        is_outside = tag or span.source.startswith("<!--") or is_space(span.source)
+        number = ALONE if is_outside else 0
+        end, name, empty = tag.groups() if tag else ("", "", "/")
+        name = name.lower()
+        if not (end or empty or name in WITHOUT_END):
+            number = len(spans) + ALONE + 1 + at
+            opened.append((name, at))
+        elif end and not opened:
+            number = at - len(spans) - ALONE
+        elif end and any(name == each for each, _ in opened):
+            while (start := opened.pop())[0] != name:
+                numbers[start[1]] = ALONE
+            number = -numbers[start[1]]
+        numbers.append(number)
+    return tuple(span._replace(element=n) for span, n in zip(spans, numbers, strict=True))
+
+
+def is_space(text: str) -> bool:
+    """Whether it is an entity of white space, such as &nbsp;, or an invisible character."""
+    return text[:1] == "&" and not normalize(html.unescape(text))
+
+
+def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) -> list[str | Line]:
+    """The sentences that `find` finds in a line, and what stands between them as texts.
+
+    Tags do not count for the rules of sentences; other spans are words. A sentence has the tags of
+    the elements of which it has a part only.
+    """
+    text, spans = line.text, iter(line.spans)
+    places: Sequence[int] = range(len(text))
+    elements: dict[int, int] = {}
+    for mark in re.finditer(MARK, text):
+        if element := next(spans).element:
+            elements[mark.start()] = element
+    places = [at for at in places if at not in elements] if elements else places
+    plain = "".join(map(text.__getitem__, places)).replace(MARK, WORD)
+    at_number = {number: at for at, number in elements.items()}
+
+    def partner(at: int) -> int:
+        return at_number.get(-elements[at], -1) if at in elements else -1
+
+    found, last = list[str | Line](), 0
+    for part in find(plain):
+        start, end = places[part.start], places[part.stop - 1] + 1
+        while start <= partner(start - 1) < end:
+            start -= 1
+        while start <= partner(end) < end:
+            end += 1
+        found += [line.part(last, start).kept(escape), line.part(start, end)]
+        last = end
+    return [*found, line.part(last, len(text)).kept(escape)]
+
+
+class Glossary:
+    """Terms and what they are in the translation.
+
+    A term in lower case is found in any case, another one as it is written. Terms are whole words,
+    the longest first; in scripts without spaces between words, and in Korean, any part of a text.
+    """
+
+    def __init__(self, terms: Mapping[str, str]) -> None:
+        self.terms = terms_of(terms)
+        self._lengths = sorted({*map(len, self.terms)}, reverse=True)
+
+    def find(self, text: str) -> list[tuple[int, int]]:
+        found, last = list[tuple[int, int]](), 0
+        for at in range(len(text) if self.terms else 0):
+            if at < last or is_within_word(text, at):
+                continue
+            for end in (at + length for length in self._lengths):
+                source = text[at:end]
+                is_term = source in self.terms or source.lower() in self.terms
+                if is_term and not is_within_word(text, end):
+                    found.append((at, end))
+                    last = end
+                    break
+        return found
+
+    def target(self, source: str) -> str:
+        """The translation of a term, with its capital; another text as it is."""
+        if found := self.terms.get(source):
+            return found
+        found = self.terms.get(source.lower(), source)
+        return found[0].upper() + found[1:] if source[0].isupper() else found
+
+
+def is_within_word(text: str, at: int) -> bool:
+    """Whether the characters before and after this place are of one word."""
+    around = text[at - 1 : at + 1] if at else ""
+    return len(around) == 2 and all(
+        unicodedata.category(each)[0] in "LNM" and not UNSPACED.match(each) for each in around
+    )
+
+
+def read_glossary(path: Path) -> dict[str, str]:
+    """The terms of a TSV file and their translations. Raises UserError if it is unusable."""
+    try:
+        return terms_of(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, UserError) as error:
+        raise UserError(f"--glossary {path} cannot be used: {error}") from error
+
+
+def terms_of(glossary: object) -> dict[str, str]:
+    """Terms and their translations: an object of JSON, or lines with a tab between the two.
+
+    Raises UserError if there is another kind of line, or a term has two translations.
+    """
+    pairs = list[Sequence[object]]()
+    if isinstance(glossary, Mapping):
+        pairs = [*glossary.items()]
+    elif isinstance(glossary, str):
+        pairs = [line.split("\t") for line in glossary.splitlines() if line.strip()]
+    else:
+        raise UserError(f"it is no object and no text, but {type(glossary).__name__}.")
+    terms: dict[str, str] = {}
+    for number, pair in enumerate(pairs, 1):
+        # JSON may hold lone surrogates, which cannot be written.
+        valid = (each.encode("utf-8", "replace").decode() for each in pair if isinstance(each, str))
+        texts = list(map(normalize, valid))
+        if len(pair) != 2 or len(texts) != 2 or not all(texts):
+            raise UserError(
+                f"entry {number} must be a term, a tab and its translation, but is {pair!r:.80}."
+            )
+        if terms.setdefault(texts[0], texts[1]) != texts[1]:
+            raise UserError(f"{texts[0]!r} has two translations.")
+    return terms
+
+
+# --- lines ---
+
+
+def texts_of(text: str, markup: Markup) -> str:
+    """What of a text is translated, without tags."""
+    lines = (line for line in lines_of(text, markup) if not isinstance(line, str))
+    return " ".join(part for line in lines for part in line if isinstance(part, str))
+
+
+def lines_of(text: str, markup: Markup = "text") -> Iterator[str | list[str | Span]]:
+    """What is kept of a text: breaks, white space, HTML; and its lines, as texts and tags."""
+    for line in _html_lines(text) if markup == "html" else _text_lines(text):
+        if isinstance(line, str):
+            yield line
+            continue
+        before = after = ""
+        if isinstance(first := line[0], str):
+            line[0] = first.lstrip()
+            before = first[: len(first) - len(line[0])]
+        if isinstance(last := line[-1], str):
+            line[-1] = last.rstrip()
+            after = last[len(line[-1]) :]
+        yield from (before, line, after)
+
+
+def _text_lines(text: str) -> Iterator[str | list[str | Span]]:
+    for number, part in enumerate(LINE_BREAKS.split(text)):
+        yield part if number % 2 else [part]
+
+
+def _html_lines(source: str) -> Iterator[str | list[str | Span]]:
+    """Blocks are lines. Comments, scripts, and what HTML excludes from translation are kept."""
+    parser = _Parser()
+    parser.feed(source)
+    parser.close()
+    line_starts = [0, *accumulate(len(line) for line in re.split("(?<=\n)", source))]
+    starts = [line_starts[line - 1] + column for (line, column), _ in parser.found]
+    line = list[str | Span]()
+    # The parser passes over some broken tags without a call.
+    yield source[: starts[0] if starts else None]
+    for (start, end), (_, kind) in zip(pairwise([*starts, len(source)]), parser.found, strict=True):
+        raw = source[start:end]
+        if kind == "text":
+            for part in filter(None, ENTITY.split(raw)):
+                if is_space(part):
+                    line.append(Span(part, part))
+                else:
+                    before = line.pop() if line and isinstance(line[-1], str) else ""
+                    line.append(f"{before}{html.unescape(part)}")
+        elif kind == "inline":
+            line.append(Span(raw, raw))
+        else:
+            yield from [line] * bool(line)
+            yield raw
+            line = []
+    yield from [line] * bool(line)
+
+
+class _Parser(HTMLParser):
+    """Finds where texts, inline tags and others start, as line and column."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[tuple[int, int], str]] = []
+        self._kept = ""  # the element in which nothing is translated
+        self._depth = 0  # of elements of that name
+
+    def _add(self, kind: str) -> None:
+        # A "<" that begins no tag arrives as a piece of its own.
+        if not self._depth and not (kind == "text" and self.found and self.found[-1][1] == "text"):
+            self.found.append((self.getpos(), kind))
+
+    def _add_tag(self, tag: str) -> None:
+        self._add("inline" if tag in INLINE else "block")
+
+    def handle_data(self, data: str) -> None:
+        self._add("text")
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._add_tag(tag)
+        if self._depth:
+            self._depth += tag == self._kept
+        elif tag not in WITHOUT_END and (tag in NOT_TRANSLATED or _is_excluded(dict(attrs))):
+            self._kept, self._depth = tag, 1
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._add_tag(tag)  # and opens no element
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._depth:
+            self._depth -= tag == self._kept
+        else:
+            self._add_tag(tag)
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:  # <![unknown[
+            return self.parse_bogus_comment(i)
+
+    def _add_markup(self, data: str) -> None:
+        self._add("inline")
+
+    handle_comment = handle_pi = unknown_decl = _add_markup
+
+    def handle_decl(self, decl: str) -> None:
+        self._add("block")
+
+
+def _is_excluded(attributes: dict[str, str | None]) -> bool:
+    translate, classes = (attributes.get(name) or "" for name in ("translate", "class"))
+    return translate.lower() == "no" or "notranslate" in classes.split()
