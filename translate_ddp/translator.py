@@ -9,15 +9,15 @@ translator.translate(["The old doctor reads the letter."], n_best=3)
 
 # ruff: noqa: E402
 import copy
+import html
 import os
-import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 from translate_ddp.runtime.environment import set_defaults
 
@@ -26,17 +26,17 @@ set_defaults(os.environ)
 import torch
 
 from translate_ddp.console import print_line, printable
-from translate_ddp.data.sentences import cut, find_sentences, join_sentences
+from translate_ddp.data.sentences import find_sentences, space_between
 from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, ExtraTokens, Tokenizer
+from translate_ddp.decoding import Decoder, Sentence, scaled
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.ctranslate2_engine import (
     CTranslate2Engine,
     is_exported,
     open_exported,
 )
-from translate_ddp.modeling.engine import OnDone, TorchEngine, ignore
+from translate_ddp.modeling.engine import LENGTH_RATIO, OnDone, TorchEngine, ignore
 from translate_ddp.modeling.kernels import choose_dtype
-from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.runtime.device import (
     FREE_MEMORY,
     explain_out_of_memory,
@@ -46,24 +46,23 @@ from translate_ddp.runtime.device import (
 from translate_ddp.runtime.environment import keep_freed_memory, threads_per_process
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.settings import CheckpointConfig, LanguagePair, NBestConfig, Precision, Split
-from translate_ddp.text import base_language, has_letter, normalize
+from translate_ddp.spans import (
+    LINE_BREAKS,
+    Escape,
+    Line,
+    Markup,
+    Protection,
+    Span,
+    cut,
+    lines_of,
+)
+from translate_ddp.text import base_language, has_letter
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.open_checkpoint import open_checkpoint, saved_model
 from translate_ddp.training.state import RunState
 
-LINE_BREAKS = "[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+"
-Parts = list[list[int] | str]  # ids of sentences or of parts of long ones; texts that are kept
+ESCAPES: dict[Markup, Escape] = {"text": str, "html": partial(html.escape, quote=False)}
 OnMessage = Callable[[int, str], None]  # of the index of a text, and a message about it
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence, or a part of a long one, with one of its translations."""
-
-    source: str
-    text: str
-    tokens: list[str]  # of the translation; the last is the end of the sentence, ""
-    log_probs: list[float]  # of these tokens, in nats
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,12 @@ class Translation:
     """One of the translations of a text."""
 
     text: str
-    sentences: list[Sentence]
+    sentences: list[Sentence]  # and what is kept between them, if it is no white space
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is wrong with it: repetition, length (it is too long), empty."""
+        return [*dict.fromkeys(each for part in self.sentences for each in part.warnings)]
 
     @property
     def score(self) -> float:
@@ -82,7 +86,7 @@ class Translation:
 
 def as_warning(row: int, message: str) -> None:
     """A message of the Python API."""
-    warnings.warn(f"Text {row}: {message}", stacklevel=4)  # the line that calls `translate`
+    warnings.warn(f"Text {row}: {message}", stacklevel=6)  # the line that calls `translate`
 
 
 class Translator:
@@ -97,6 +101,7 @@ class Translator:
         state: RunState | None = None,
         extra: ExtraTokens = NO_EXTRA_TOKENS,
         abbreviations: Mapping[str, Sequence[str]] | None = None,
+        length_ratios: Mapping[str, float] | None = None,
         split: Split = "sentences",
     ) -> None:
         self.engine, self.tokenizer = engine, tokenizer
@@ -108,8 +113,9 @@ class Translator:
         self.longest_source = longest_source  # tokens, without [EOS]; longer ones are cut
         self._state = state
         self.identifier = state.identifier if state else None  # of the languages of texts
-        self._learnt = abbreviations or {}
+        self._learnt, self._length_ratios = abbreviations or {}, length_ratios or {}
         self.split: Split = split  # unless `translate` is called with another value
+        self.protection = Protection()  # likewise
 
     @classmethod
     def open(
@@ -157,8 +163,9 @@ class Translator:
         dtype = choose_dtype(precision or of_training, device)
         model = saved_model(state, len(tokenizer), dtype).to(device, dtype)
         engine, longest = TorchEngine(model, device), state.longest_source
-        learnt = state.run.abbreviations
-        return cls(engine, tokenizer, state.directions, longest, state, state.extra, learnt)
+        run, directions = state.run, state.directions
+        known = run.abbreviations, run.length_ratios
+        return cls(engine, tokenizer, directions, longest, state, state.extra, *known)
 
     @classmethod
     def of_export(
@@ -172,7 +179,8 @@ class Translator:
             )
         engine, tokenizer, of = open_exported(folder, threads_per_process(read_launch(os.environ)))
         directions, longest = of.all_directions, of.longest_source
-        return cls(engine, tokenizer, directions, longest, None, of.extra, of.abbreviations)
+        known = of.abbreviations, of.length_ratios
+        return cls(engine, tokenizer, directions, longest, None, of.extra, *known)
 
     def to(self, target: str = "", source: str = "", pivot: str = "") -> "Translator":
         """The same model in the direction of these languages; "": that of the only one that fits.
@@ -237,20 +245,33 @@ class Translator:
         return list(self.extra.tag(self.tokenizer, self.lang_tgt))
 
     def sentences(self, text: str, split: Split = "sentences") -> list[str]:
-        """The sentences of a source text and what is between them, or the text as one.
+        """The sentences of a text that are translated, or the text as one."""
+        found = self._items(text, split, "text", self.protection)
+        return [each.restored() for each in found if isinstance(each, Line)]
 
-        Text without letters is as it is.
-        """
-        if not has_letter(text):
-            return [re.sub(LINE_BREAKS, " ", text)] if normalize(text) else []
-        text, learnt = normalize(text), self._learnt.get(base_language(self.direction.src), ())
-        if split == "none":
-            return [text]
-        found = find_sentences(text, self.direction.src, learnt)
-        if found and has_letter(text[: found[0].start]):  # a) of a list
-            found[0] = slice(0, found[0].stop)
-        bounds = [0, *(at for each in found for at in (each.start, each.stop)), len(text)]
-        return [part for each in pairwise(bounds) if (part := text[slice(*each)].strip())]
+    def _items(
+        self, text: str, split: Split, markup: Markup, protection: Protection
+    ) -> Iterator[str | Line]:
+        """The sentences of a text, and what stands between them."""
+        text = text.encode("utf-8", "replace").decode("utf-8")  # without lone surrogates
+        if split == "none" and markup == "text":
+            text = LINE_BREAKS.sub(" ", text)
+        learnt, escape = self._learnt.get(base_language(self.direction.src), ()), ESCAPES[markup]
+
+        def find(line: str) -> list[slice]:
+            if split == "none":
+                return [slice(0, len(line))]
+            return find_sentences(line, self.direction.src, learnt)
+
+        for parts in lines_of(text, markup):
+            if isinstance(parts, str):
+                yield parts
+            elif has_letter((line := protection.line(parts, escape)).text):
+                yield from cut(line, find, escape)
+            elif any(span.source != span.target for span in line.spans):
+                yield line.kept(escape)
+            else:
+                yield "".join(x.source if isinstance(x, Span) else escape(x) for x in parts)
 
     def encode_sources(self, sentences: Sequence[str]) -> list[list[int]]:
         """The ids of normalized sentences, with the tag of the direction if there is one.
@@ -282,8 +303,9 @@ class Translator:
     def identity(self) -> list[object]:
         """Hashes and settings on which translations depend, beside the settings of the search."""
         model = [self.engine.fingerprint, self.tokenizer.fingerprint, self._learnt]
+        model += [self._length_ratios]
         steps = [self._first and self._first.direction, self._direction]
-        return [*model, *steps, self.longest_source, self.split]
+        return [*model, *steps, self.longest_source, self.split, self.protection.identity]
 
     @overload
     def translate(
@@ -298,6 +320,8 @@ class Translator:
         to: str = ...,
         source: str = ...,
         pivot: str = ...,
+        markup: Markup = ...,
+        protection: Protection | None = ...,
     ) -> list[str]: ...
 
     @overload
@@ -313,6 +337,8 @@ class Translator:
         to: str = ...,
         source: str = ...,
         pivot: str = ...,
+        markup: Markup = ...,
+        protection: Protection | None = ...,
         n_best: int,
         temperature: float = ...,
         seed: int = ...,
@@ -330,118 +356,90 @@ class Translator:
         to: str = "",
         source: str = "",
         pivot: str = "",
+        markup: Markup = "text",
+        protection: Protection | None = None,
         n_best: int | None = None,
         temperature: float = NBestConfig.temperature,
         seed: int = NBestConfig.seed,
     ) -> list[str] | list[list[Translation]]:
-        """A translation of each text, in order, as one line; "" of an empty text.
+        """A translation of each text, in order, with its line breaks and the spaces at its ends.
 
         With `n_best`, that many translations of each text with their scores, best first; it needs a
         beam at least as wide, unless `temperature` samples them, in the order of drawing. Beam
         width 1 is greedy. The sentences of a text are translated one by one, unless `split` is
-        "none"; the second translation of a text consists of the second of each sentence. A sentence
-        without letters stays as it is. A sentence longer than in training is cut into parts;
-        `report` gets the index of its text and a message. `on_done` receives numbers of finished
-        texts, estimated from finished parts. `to`, `source` and `pivot` choose a direction as the
-        method `to` does; the sentences and scores of a pivot's translations are those of the second
-        step. Raises ValueError for unusable settings, and UserError for an unknown direction.
+        "none"; the second translation of a text consists of the second of each sentence. Text
+        without letters stays as it is, and so do the tags of html as `markup` and what `protection`
+        protects (by default that of the model). A sentence longer than in training is cut into
+        parts; `report` gets the index of its text and a message. `on_done` receives numbers of
+        finished texts, estimated from finished parts. `to`, `source` and `pivot` choose a direction
+        as the method `to` does; the sentences and scores of a pivot's translations are those of the
+        second step. Raises ValueError for unusable settings, UserError for an unknown direction.
         """
         if isinstance(texts, str):  # a sequence of characters
             raise TypeError("texts is one text: pass a list of texts.")
         model = self.to(to, source, pivot) if to or source or pivot else self
         width = 1 if n_best is None else n_best
         config = NBestConfig(beam_width, length_penalty, width, temperature, seed)
+        split, protection = split or model.split, protection or model.protection
         if model._first:
             settings = beam_width, length_penalty, report, lambda count: on_done(0), split
-            texts = model._first.translate(texts, *settings)
-        rows, parts = model._parts(texts, report, split or model.split)
-        sources = [part for part in parts if not isinstance(part, str)]
-        on_parts = _in_texts(on_done, len(texts), len(sources))
-        found = model.engine.translate(sources, config, on_parts)
-        if n_best:
-            translated = iter(model._scored(sources, found))
-        else:  # texts only
-            best = model.tokenizer.decode([best.ids for best, *_ in found])
-            translated = iter([[Sentence("", normalize(text), [], [])] for text in best])
-        by_text = [[list[Sentence]() for _ in range(width)] for _ in texts]
-        for row, part in zip(rows, parts, strict=True):
-            if isinstance(part, str):
-                several = [Sentence(part, part, [f" {part}", ""], [0.0, 0.0])] * width
-            else:
-                several = next(translated)
-            for sentences, sentence in zip(by_text[row], several, strict=True):
-                sentences.append(sentence)
-        translations = [[model._joined(each) for each in several] for several in by_text]
+            kept: dict[str, Any] = {"markup": markup, "protection": protection}
+            texts = model._first.translate(texts, *settings, **kept)
+            protection = protection.of_targets()
+        items = [list(model._items(text, split, markup, protection)) for text in texts]
+        places = [
+            (n, each) for n, own in enumerate(items) for each in own if isinstance(each, Line)
+        ]
+
+        def on_cut(line: int, tokens: int, parts: int) -> None:
+            report(
+                places[line][0],
+                f"a sentence of {tokens:,} tokens, longer than those of training (up to "
+                f"{self.longest_source:,}), is translated in {parts} parts.",
+            )
+
+        found = model._decoder().translate(
+            [line for _, line in places],
+            config,
+            n_best is not None,
+            scaled(on_done, len(texts), len(places)),
+            on_cut,
+            ESCAPES[markup],
+        )
+        rest = iter(found)
+        translations = [
+            [
+                model._joined(own, several)
+                for several in _transposed([next(rest) for x in own if isinstance(x, Line)], config)
+            ]
+            for own in items
+        ]
         return translations if n_best is not None else [best.text for (best,) in translations]
 
-    def _joined(self, sentences: list[Sentence]) -> Translation:
-        texts = [sentence.text for sentence in sentences]
-        return Translation(join_sentences(texts, self.lang_tgt), sentences)
+    def _decoder(self) -> Decoder:
+        pair, space = self.direction, space_between(self.lang_tgt)
+        ratio = self._length_ratios.get(str(pair), LENGTH_RATIO)
+        model = self.engine, self.tokenizer, self.extra, pair.tgt
+        return Decoder(*model, self.longest_source, ratio, space)
 
-    def _scored(
-        self, parts: list[list[int]], found: list[list[Hypothesis]]
-    ) -> list[list[Sentence]]:
-        """All translations of each part, with the log-probabilities of their tokens."""
-        sources = [part for part, several in zip(parts, found, strict=True) for _ in several]
-        targets = [hypothesis.ids for several in found for hypothesis in several]
-        log_probs = self.engine.log_probs(sources, targets)
-        untagged = [source[len(self._tag) :] for source in sources]
-        texts = self.tokenizer.decode(untagged), self.tokenizer.decode(targets)
-        sentences = (
-            Sentence(
-                source.strip(),
-                normalize(target),
-                [*self.tokenizer.pieces(ids), ""],
-                each.tolist(),
-            )
-            for source, target, ids, each in zip(*texts, targets, log_probs, strict=True)
-        )
-        return [[next(sentences) for _ in several] for several in found]
-
-    def _parts(
-        self, texts: Sequence[str], report: OnMessage, split: Split = "sentences"
-    ) -> tuple[list[int], Parts]:
-        """The sentences of all texts in parts that fit the model, as ids, and the texts' indices.
-
-        Of a sentence longer than in training, a model translates only a part. For a sentence
-        without letters it invents words, so this stays text.
-        """
-        limit = self.longest_source
-        # An argument of the command line that is not UTF-8 holds lone surrogates.
-        valid = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-        found = (self.sentences(text, split) for text in valid)
-        sentences = [(row, each) for row, several in enumerate(found) for each in several if each]
-        rows, parts = list[int](), Parts()
-        encoded = self.encode_sources([each if has_letter(each) else "" for _, each in sentences])
-        for (row, sentence), ids in zip(sentences, encoded, strict=True):
-            found = self._cut(ids, limit) if len(ids) > limit else [ids or sentence]
-            if len(found) > 1:
-                report(
-                    row,
-                    f"a sentence of {len(ids):,} tokens, longer than those of training (up to "
-                    f"{limit:,}), is translated in {len(found)} parts.",
-                )
-            parts += found
-            rows += [row] * len(found)
-        return rows, parts
-
-    def _cut(self, ids: list[int], limit: int) -> Parts:
-        """Parts of a long sentence; the tag of the direction precedes each part with letters."""
-        tag, rest = self._tag, ids[len(self._tag) :]
-        cuts = cut(self.tokenizer.pieces(rest), max(1, limit - len(tag)))
-        found = [(rest[part], self.tokenizer.decode([rest[part]])[0].strip()) for part in cuts]
-        return [tag + part if has_letter(text) else text for part, text in found]
+    def _joined(self, items: Sequence[str | Line], sentences: Iterable[Sentence]) -> Translation:
+        """One translation of a text, with what stands between its sentences."""
+        text, between, parts, rest = "", "", list[Sentence](), iter(sentences)
+        for item in items:
+            if isinstance(item, str):
+                between += item
+                continue
+            sentence = next(rest)
+            if between.strip(" "):
+                parts += [Sentence.kept(kept, kept) for kept in [between.strip()] if kept]
+            elif parts:  # spaces are those of the target language
+                between = space_between(self.lang_tgt) * bool(text and sentence.text)
+            text, between = text + between + sentence.text, ""
+            parts.append(sentence)
+        parts += [Sentence.kept(kept, kept) for kept in [between.strip()] if kept]
+        return Translation(text + between, parts)
 
 
-def _in_texts(on_done: OnDone, texts: int, parts: int) -> OnDone:
-    """A function of finished parts that calls `on_done` with their share of the texts."""
-    done = 0
-    if not parts:  # all texts are empty or kept
-        on_done(texts)
-
-    def parts_done(count: int) -> None:
-        nonlocal done
-        before, done = done, done + count
-        on_done(done * texts // parts - before * texts // parts)
-
-    return parts_done
+def _transposed(sentences: Sequence[list[Sentence]], config: NBestConfig) -> list[list[Sentence]]:
+    """The translations of a text: the second one has the second one of each sentence."""
+    return [[each[n] for each in sentences] for n in range(config.n_best)]

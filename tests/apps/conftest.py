@@ -2,5 +2,15 @@
 
 from importlib.util import find_spec
 
+import pytest
+
+from translate_ddp.decoding import Decoder
+
 LIBRARIES = ("starlette", "uvicorn", "python_multipart")
 collect_ignore_glob = [] if all(map(find_spec, LIBRARIES)) else ["test_serve*.py"]
+
+
+@pytest.fixture
+def one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No translation is searched again: those of small models repeat themselves."""
+    monkeypatch.setattr(Decoder, "_fault", lambda *_: "")

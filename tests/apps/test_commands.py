@@ -1,6 +1,5 @@
 """The commands and the Python API that use a trained model, and files that they reject."""
 
-import re
 import shutil
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import torch
 
 from tests.helpers.commands import translate_ddp
 from tests.helpers.runs import last_state, steps
+from tests.helpers.sources import record_sources
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.apps.commands import model_commands, translate
 from translate_ddp.errors import UserError
@@ -78,10 +78,10 @@ def test_unknown_command_lists_the_known_ones(tmp_path: Path):
 def test_blank_lines_stay_blank_and_order_is_kept(trained: Path):
     translator = Translator.open(str(trained))
     translations = translator.translate(LINES)
-    assert translations[1] == translations[3] == "" != translations[0]
+    assert translations[1] == "" != translations[0] and translations[3] == LINES[3]
     alone = [translator.translate([line])[0] for line in LINES]
     assert translations == alone
-    assert translator.translate([]) == [] and translator.translate(["", " "]) == ["", ""]
+    assert translator.translate([]) == [] and translator.translate(["", " "]) == ["", " "]
 
 
 def test_sentences_of_a_line_are_translated_one_by_one(trained: Path):
@@ -100,36 +100,41 @@ def test_sentences_of_a_line_are_translated_one_by_one(trained: Path):
 
 def test_line_is_normalized_as_training_text_is(trained: Path):
     translator = Translator.open(str(trained))
-    texts = ["sun moon", "\ufeff sun \t moon\r\n", "sun\u2028moon", "\u200esun\u00a0moon\u200b"]
+    texts = ["sun moon", "\ufeff sun \t moon", "\u200esun\u00a0moon\u200b"]
     plain, *others = translator.translate(texts)
-    assert others == [plain] * 3 and plain
-    assert translator.translate(["\u200b"]) == [""]
+    assert others == [plain] * 2 and plain
+
+
+def test_line_breaks_and_spaces_at_the_ends_are_kept(trained: Path):
+    translator = Translator.open(str(trained))
+    sun, moon = translator.translate(["sun", "- moon."])
+    assert moon.startswith("- ")
+    texts = ["  sun\r\n\n\t- moon. \n", "sun\u2028- moon."]
+    assert translator.translate(texts) == [f"  {sun}\r\n\n\t{moon} \n", f"{sun}\u2028{moon}"]
 
 
 LONG = "sun moon river tree, " * 100
 
 
-def test_sentence_longer_than_training_is_translated_in_parts(trained: Path):
+def test_sentence_longer_than_training_is_translated_in_parts(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, one_search: None
+):
     translator = Translator.open(str(trained))
     limit = 20  # no sentence of its training is as long
     assert translator.longest_source == limit
     (ids,) = translator.tokenizer.encode([LONG.strip()])
-    messages: list[tuple[int, str]] = []
-    rows, found = translator._parts(
-        ["sun", LONG], lambda row, message: messages.append((row, message))
-    )
-    parts = [part for part in found if not isinstance(part, str)]
-    assert rows == [0] + [1] * (len(parts) - 1) and sum(parts[1:], []) == ids
+    parts = record_sources(translator, monkeypatch)
+    with pytest.warns(UserWarning) as warned:
+        translations = translator.translate(["sun", LONG], 1)
+    assert sum(parts[1:], []) == ids
     assert all(limit / 2 < len(part) <= limit for part in parts[1:-1])
     assert all(text.endswith(",") for text in translator.tokenizer.decode(parts[1:]))
     expected = f"a sentence of {len(ids)} tokens, longer than those of training (up to {limit}), is"
-    assert messages == [(1, f"{expected} translated in {len(parts) - 1} parts.")]
-    with pytest.warns(UserWarning, match=re.escape(f"Text 1: {expected}")) as warned:
-        translations = translator.translate(["sun", LONG], 1)
+    assert str(warned[0].message) == f"Text 1: {expected} translated in {len(parts) - 1} parts."
     assert warned[0].filename == __file__
-    best = [best.ids for (best,) in translator.engine.translate(parts, NBestConfig(beam_width=1))]
+    best = [best.ids for (best,) in translator.engine.translate([*parts], NBestConfig(1))]
     short, *alone = map(normalize, translator.tokenizer.decode(best))
-    assert translations == [short, " ".join(alone)] and all([short, *alone])
+    assert translations == [short, " ".join(alone) + " "] and all([short, *alone])
 
 
 def test_command_names_the_text_of_a_long_sentence(
@@ -147,15 +152,14 @@ def test_command_names_the_text_of_a_long_sentence(
     assert captured.out.count("\n") == len(lines)
 
 
-def test_any_text_is_translated_to_one_line(trained: Path):
-    translator = Translator.open(str(trained))
-    texts = [*ODD_TEXTS, *SCRIPTS, "a\udce9b", "line\nbreak"]
-    translations = translator.translate(texts, 1, report=lambda row, message: None)
-    assert len(translations) == len(texts)
-    assert not any("\n" in text or "\r" in text for text in translations)
+def test_any_text_is_translated_to_one_line(trained: Path, capsys: pytest.CaptureFixture[str]):
+    texts = (*ODD_TEXTS, *SCRIPTS, "a\udce9b", "line\nbreak")
+    saved = translate.SavedModel(str(trained))
+    translate.run(translate.TranslateConfig(texts, saved=saved, search=NBestConfig(1)))
+    assert len(capsys.readouterr().out.splitlines()) == len(texts)
 
 
-def test_beam_width_is_four_unless_another_is_given(trained: Path):
+def test_beam_width_is_four_unless_another_is_given(trained: Path, one_search: None):
     translator, lines = Translator.open(str(trained)), ["sun moon river", "fish", "moon moon"]
     assert translator.translate(lines) == translator.translate(lines, 4)
     hypotheses = translator.engine.translate(

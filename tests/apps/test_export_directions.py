@@ -89,7 +89,7 @@ def test_transformers_translate_with_the_tokenizer_of_each_direction(
     assert "\n- en-it: BLEU " in card and "\n- it-en: BLEU " in card
 
 
-def test_references_are_scored_by_direction(both: Path, tmp_path: Path):
+def test_references_are_scored_by_direction(both: Path, tmp_path: Path, one_search: None):
     model, sentences = trained_model(both), validation_set(both)
     # All 20 pairs, of which every second is taken.
     assert sentences.sizes == dict.fromkeys(DIRECTIONS, 5)
@@ -137,10 +137,10 @@ def test_engine_flag_translates_in_each_direction(both: Path, tmp_path: Path):
     shutil.copytree(both, tmp_path / "run")
     for flags in (["--reverse"], []):
         expected = Translator.open(str(both), precision="fp32")
-        expected = expected.to("en" if flags else "it").translate(TEXTS[:2])
+        expected = expected.to("en" if flags else "it").translate(TEXTS[:1])
         words = ["--model_folder", str(tmp_path / "run"), "--engine", "ctranslate2", *flags]
-        code, output = translate_ddp(tmp_path / "o", "translate", *TEXTS[:2], *words)
-        assert code == 0 and output.splitlines()[-2:] == expected, output
+        code, output = translate_ddp(tmp_path / "o", "translate", *TEXTS[:1], *words)
+        assert code == 0 and output.splitlines()[-1:] == expected, output
 
 
 def test_checkpoint_with_tags_in_text_is_exported_for_both_directions(tmp_path: Path):

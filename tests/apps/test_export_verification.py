@@ -15,7 +15,7 @@ from translate_ddp.apps.exporting.trained_model import (
     verify_equal,
     verify_quality,
 )
-from translate_ddp.modeling.engine import TorchEngine
+from translate_ddp.modeling.engine import TorchEngine, ignore
 from translate_ddp.modeling.search import Hypothesis
 
 
@@ -49,8 +49,8 @@ class Changed(TorchEngine):
 
     rows: dict[int, list[int]] = {}
 
-    def translate(self, sources, config, on_done=lambda count: None):  # pyright: ignore
-        found = super().translate(sources, config, on_done)
+    def translate(self, sources, config, on_done=ignore, unrepeated=0):
+        found = super().translate(sources, config, on_done, unrepeated)
         return [[Hypothesis(self.rows.get(n, best.ids), None)] for n, (best,) in enumerate(found)]
 
 

@@ -20,6 +20,7 @@ from translate_ddp.apps.serving.app import create_app
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.errors import UserError
 from translate_ddp.settings import SearchConfig
+from translate_ddp.spans import Protection
 from translate_ddp.translator import Translation
 
 FIELDS = {"source": "en", "target": "it"}
@@ -144,6 +145,7 @@ def test_spec_names_the_routes_and_fields_of_the_server(client: Client):
                     assert "missing" in answer["error"]
     fields = spec["paths"]["/translate"]["post"]["parameters"]
     values = {"format": "html", "alternatives": "1", "scores": "true", "api_key": ""}
+    values |= {"glossary": "a\tb"}
     values |= {"q": "a", **FIELDS}
     assert {field["name"] for field in fields} == values.keys()
     assert client.post_form(**values)[0] == 200
@@ -196,9 +198,20 @@ def test_scores_have_the_probabilities_of_words(client: Client):
     assert best["score"] == pytest.approx(-1.3862943611198906 * 3 / 5)  # two ends of a sentence
 
 
-def test_html_keeps_its_tags(client: Client):
-    answer = client.translate("<p>a &lt; <b>b</b></p>", format="html", alternatives=2)
-    assert answer["translatedText"] == "<p>A &lt; <b>B</b></p>"
+def test_requests_may_be_of_html_and_have_a_glossary():
+    translator = FakeTranslator()
+    translator.protection = Protection(glossary={"moon": "luna", "sun": "sole"})
+    with served(translator) as client:
+        assert client.translate("<p>a\nb</p>", format="html")["translatedText"] == "<P>A\nB</P>"
+        assert translator.settings == {"markup": "html", "protection": translator.protection}
+        client.translate("a", glossary={"moon": "LUNA"})
+        glossary = translator.settings["protection"].glossary
+        assert glossary.terms == {"moon": "LUNA", "sun": "sole"}
+        client.post_form(q="a", glossary="moon\tm\nx\ty", **FIELDS)
+        assert translator.settings["protection"].glossary.terms["x"] == "y"
+        for unusable in ("moon", ["a"], {"a": 1}, 5):
+            status, answer = client.post(q="a", glossary=unusable, **FIELDS)
+            assert status == 400 and "glossary: " in answer["error"]
 
 
 def test_languages_are_those_of_the_model(client: Client):
@@ -259,7 +272,7 @@ def test_body_that_is_no_json_object_is_reported(client: Client, body: str | byt
 def test_characters_that_cannot_be_encoded_are_replaced(client: Client):
     assert client.translate("a\ud800")["translatedText"] == "A?"
     answer = client.translate("<i title='\ud800'>a</i>", format="html")
-    assert answer["translatedText"] == "<i title='?'>A</i>"
+    assert answer["translatedText"] == "<I TITLE='?'>A</I>"
 
 
 def test_pages_of_other_origins_may_translate(client: Client):

@@ -192,7 +192,7 @@ def test_text_may_have_any_number_of_lines():
     with served(FakeTranslator()) as client:
         assert client.translate("a\n" * 2500)["translatedText"] == "A\n" * 2500
         answer = client.translate("<b>a</b>" * 600, format="html")
-        assert answer["translatedText"] == "<b>A</b>" * 600
+        assert answer["translatedText"] == "<B>A</B>" * 600
 
 
 def test_translation_that_takes_too_long_gets_504():

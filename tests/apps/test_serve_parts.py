@@ -1,4 +1,4 @@
-"""Parts of the server: documents, words, languages, limits, and a library that is missing."""
+"""Parts of the server: words, languages, limits, and a library that is missing."""
 
 import math
 import sys
@@ -8,14 +8,15 @@ import pytest
 
 from translate_ddp.apps.commands import serve
 from translate_ddp.apps.serving.batching import LimitsConfig
-from translate_ddp.apps.serving.documents import Word, html_text, plain_text, words_of
 from translate_ddp.apps.serving.requests import (
     find_language,
     menu_name,
     public_codes,
 )
+from translate_ddp.apps.serving.words import Word, words_of
+from translate_ddp.decoding import Sentence
 from translate_ddp.errors import UserError
-from translate_ddp.translator import Sentence, Translation, Translator
+from translate_ddp.translator import Translation, Translator
 
 
 def translation(*sentences: list[tuple[str, float]], text: str) -> Translation:
@@ -31,59 +32,6 @@ def translation(*sentences: list[tuple[str, float]], text: str) -> Translation:
 
 def rounded(words: list[Word]) -> list[tuple[str, float]]:
     return [(text, round(probability, 6)) for text, probability in words]
-
-
-@pytest.mark.parametrize(
-    ("text", "texts"),
-    [
-        ("one", ["one"]),
-        ("one\ntwo", ["one", "two"]),
-        ("\r\n  one \r\n\r\n\ttwo\r", ["one", "two"]),
-        (" \n\n ", []),
-        ("", []),
-        ("one. two.\u2028three", ["one. two.\u2028three"]),
-        ("\x85one\vtwo\fthree\u2029four\x1e", ["one\vtwo\fthree\u2029four"]),
-    ],
-)
-def test_lines_are_texts_and_all_else_is_kept(text: str, texts: list[str]):
-    document = plain_text(text)
-    assert document.texts == texts
-    assert document.fill(texts) == text
-
-
-@pytest.mark.parametrize(
-    ("html", "texts"),
-    [
-        ("<p>Old &amp; new</p>", ["Old & new"]),
-        ("<P Class='a'>one<BR>\n two </P> three", ["one", "two", "three"]),
-        ("<!DOCTYPE html><!-- a --><?b c?>one<br/>two", ["one", "two"]),
-        ("<script>if (a < b) c()</script><style>p {}</style>one", ["one"]),
-        ("<div translate=no>a<div>b</div>c</div>one", ["one"]),
-        ("<div translate=NO>a</div>one", ["one"]),
-        ('<b class="x notranslate">a</b>one<pre>b</pre><code>c</code>', ["one"]),
-        ("<img translate=no>one</div>two", ["one", "two"]),
-        ('<a href="x">one', ["one"]),
-        ("", []),
-        ("é\n\n<i>ü</i>\n<u>one\ntwo</u>", ["é", "ü", "one\ntwo"]),
-    ],
-)
-def test_text_between_tags_is_translated_and_all_else_is_kept(html: str, texts: list[str]):
-    document = html_text(html)
-    assert document.texts == texts
-    assert document.fill(texts) == html
-
-
-def test_a_sign_that_begins_no_tag_is_text():
-    document = html_text("<p>1 < 2 and 3 > 2</p>")
-    assert document.texts == ["1 < 2 and 3 > 2"]
-    assert document.fill(["2 < 1"]) == "<p>2 &lt; 1</p>"
-
-
-def test_translations_in_html_are_escaped():
-    assert "".join(part.text for part in html_text("</>Hello").parts) == "</>Hello"
-    document = html_text("<b>one</b> 1 &lt; 2")
-    assert document.texts == ["one", "1 < 2"]
-    assert document.fill(["<script>", "&"]) == "<b>&lt;script&gt;</b> &amp;"
 
 
 def test_probability_of_a_word_is_the_product_of_its_tokens():

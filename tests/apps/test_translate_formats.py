@@ -18,6 +18,7 @@ from tests.helpers.children import run_on_terminal
 from tests.helpers.commands import ROOT, environment, translate_ddp
 from tests.helpers.nodes import state_of
 from tests.helpers.processes import SECONDS, wait_until
+from translate_ddp.apps.commands import translate
 from translate_ddp.settings import NBestConfig
 from translate_ddp.translator import Translator
 
@@ -30,17 +31,22 @@ def run(trained: Path, tmp_path: Path, *words: str) -> str:
     return output
 
 
-def test_jsonl_has_the_log_probabilities_that_the_engine_computes(trained: Path, tmp_path: Path):
-    output = run(trained, tmp_path, *LINES, "--format", "jsonl", "--n_best", "3")
+def test_jsonl_has_the_log_probabilities_that_the_engine_computes(
+    trained: Path, capsys: pytest.CaptureFixture[str], one_search: None
+):
+    settings = {"saved": translate.SavedModel(str(trained)), "search": NBestConfig(n_best=3)}
+    translate.run(translate.TranslateConfig(tuple(LINES), format="jsonl", **settings))
     translator = Translator.open(str(trained))
-    rows = [json.loads(line) for line in output.splitlines()]
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["source"] for row in rows] == LINES
     assert [len(row["translations"]) for row in rows] == [3, 3, 3]
-    assert rows[1]["translations"] == [{"text": "", "score": 0.0, "sentences": []}] * 3
-    assert [len(rows[place]["translations"][0]["sentences"]) for place in (0, 2)] == [2, 1]
+    empty = {"text": "", "score": 0.0, "warnings": [], "sentences": []}
+    assert rows[1]["translations"] == [empty] * 3
+    assert [len(rows[place]["translations"][0]["sentences"]) for place in (0, 2)] == [2, 3]
+    assert rows[2]["translations"][0]["sentences"][0]["text"] == "-"
     for row in rows:
         for number, translation in enumerate(row["translations"]):
-            for sentence in translation["sentences"]:
+            for sentence in [each for each in translation["sentences"] if each["text"] != "-"]:
                 source = translator.tokenizer.encode([sentence["source"]])
                 (found,) = translator.engine.translate(source, NBestConfig(n_best=3))
                 (expected,) = translator.engine.log_probs(source, [found[number].ids])
@@ -53,7 +59,8 @@ def test_jsonl_has_the_log_probabilities_that_the_engine_computes(trained: Path,
 def test_text_has_n_best_lines_for_each_text(trained: Path, tmp_path: Path):
     output = run(trained, tmp_path, *LINES, "--n_best", "2")
     found = Translator.open(str(trained)).translate(LINES, n_best=2)
-    assert output.splitlines() == [each.text for n_best in found for each in n_best]
+    lines = [each.text.replace("\n", " ") for n_best in found for each in n_best]
+    assert output.splitlines() == lines
 
 
 def test_samples_depend_on_the_seed(trained: Path, tmp_path: Path):
@@ -61,7 +68,7 @@ def test_samples_depend_on_the_seed(trained: Path, tmp_path: Path):
     one, again, other = (run(trained, tmp_path, *LINES, *flags, seed) for seed in "112")
     assert one == again != other
     sampled = Translator.open(str(trained)).translate(LINES, temperature=1, seed=1, n_best=1)
-    assert one.splitlines() == [best.text for (best,) in sampled]
+    assert one.splitlines() == [best.text.replace("\n", " ") for (best,) in sampled]
 
 
 FOREIGN = "sun \x9b31m moon \u202efish"  # CSI and a right-to-left override

@@ -109,6 +109,7 @@ def test_run_has_the_abbreviations_of_its_corpus_and_of_its_checkpoint(
     tokenizer = SimpleNamespace(fingerprint="tokens")
     data: Any = SimpleNamespace(
         longest_source=20,
+        length_ratios={},
         directions=[("en", "it")],
         token_counts=None,
         variants=None,

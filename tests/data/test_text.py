@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.sentences import split_sentences
 from translate_ddp.data.languages import is_language, spellings
-from translate_ddp.data.sentences import cut, join_sentences
+from translate_ddp.data.sentences import cut, space_between
 from translate_ddp.text import base_language, has_letter, lower, normalize, separates_words
 
 # Format characters (Unicode's category Cf) without visible ones, tags and the joiners of letters.
@@ -295,9 +295,8 @@ def test_long_runs_of_marks_are_split_in_linear_time(line: str):
 
 
 def test_sentences_are_joined_as_the_language_writes_them():
-    assert join_sentences(["Ja.", "", "Nein."], "de") == "Ja. Nein."
-    assert join_sentences(["是。", "不。"], "zh-Hans") == "是。不。"
-    assert join_sentences([], "en") == ""
+    assert [space_between(code) for code in ("de", "ko", "th")] == [" "] * 3
+    assert space_between("zh-Hans") == space_between("ja") == ""
 
 
 def parts(text: str, limit: int) -> list[str]:

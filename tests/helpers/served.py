@@ -19,8 +19,10 @@ from translate_ddp.apps.serving.app import create_app
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.apps.serving.server import listen, make_server
 from translate_ddp.data.identifier import Identifier
+from translate_ddp.decoding import Sentence
 from translate_ddp.settings import LanguagePair, SearchConfig
-from translate_ddp.translator import Sentence, Translation
+from translate_ddp.spans import Protection
+from translate_ddp.translator import Translation
 
 
 def upper(text: str, rank: int) -> str:
@@ -31,6 +33,7 @@ class FakeTranslator:
     """Translates a text by a function of the text and the rank; all words have probability 1/4."""
 
     identifier: Identifier | None = None
+    protection = Protection()
     tokenizer = SimpleNamespace(encode=lambda texts: [list(text.encode()) for text in texts])
 
     def __init__(
@@ -42,6 +45,7 @@ class FakeTranslator:
         self.directions = [LanguagePair(*pair) for pair in directions]
         self.direction = self.directions[0]
         self.calls: list[list[str]] = []
+        self.settings: dict[str, Any] = {}
         self.may_go_on = threading.Event()
         self.may_go_on.set()
 
@@ -54,9 +58,10 @@ class FakeTranslator:
         return texts  # a character is a token
 
     def translate(
-        self, texts: Sequence[str], *settings: Any, n_best: int = 1
+        self, texts: Sequence[str], *settings: Any, n_best: int = 1, **kept: Any
     ) -> list[list[Translation]]:
         self.calls.append(list(texts))
+        self.settings.update(kept)
         assert self.may_go_on.wait(60)
         return [[self._translation(text, rank) for rank in range(n_best)] for text in texts]
 

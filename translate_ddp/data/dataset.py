@@ -14,6 +14,7 @@ from translate_ddp.data.prepared_folder import SUMMARY_FILE, Unusable, read_summ
 from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
 from translate_ddp.settings import LanguagePair, languages_of
 
+MORE_TOKENS = 10  # of a translation, beside a multiple of its source
 MIN_LONGEST = 20  # tokens; shorter parts of sentences are no clauses
 COUNTS_FILE = "counts.npy"  # of tokens by language
 SALT = 0x766172  # keeps the draws apart from those of other modules
@@ -174,6 +175,24 @@ class PreparedData:
         """
         usual = np.quantile(self.train.source.lengths, 0.999, method="inverted_cdf")
         return max(MIN_LONGEST, int(usual))
+
+    @property
+    def length_ratios(self) -> dict[str, float]:
+        """By direction: how many tokens a target has for each of the source's and ten more.
+
+        At most one pair in a thousand has more.
+        """
+        lengths, start = (self.train.source.lengths, self.train.target.lengths), 0
+        ratios: dict[str, list[np.ndarray]] = {}
+        for block in self.blocks:
+            source_N, target_N = (side[start : start + block.size] for side in lengths)
+            ratio_N = (target_N / (source_N + MORE_TOKENS)).astype(np.float32)
+            ratios.setdefault(str(self.directions[block.direction]), []).append(ratio_N)
+            start += block.size
+        return {
+            pair: float(np.quantile(np.concatenate(several), 0.999))
+            for pair, several in ratios.items()
+        }
 
 
 def load_prepared(prepared: Path, earlier: LanguagePair | None = None) -> PreparedData:

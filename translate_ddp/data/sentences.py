@@ -255,10 +255,9 @@ def _is_learnt(word: str, inside: int, at_end: int, others: int, share: float) -
     return evidence >= NATS_PER_LETTER * len(word)
 
 
-def join_sentences(sentences: Iterable[str], language: str) -> str:
-    """One line of translations into `language`."""
-    space = "" if base_language(language) in CHINESE | JAPANESE else " "
-    return space.join(filter(None, sentences))
+def space_between(language: str) -> str:
+    """What stands between two sentences of the language."""
+    return "" if base_language(language) in CHINESE | JAPANESE else " "
 
 
 def cut(tokens: Sequence[str], limit: int) -> list[slice]:

@@ -71,7 +71,7 @@ class CTranslate2Engine:
         self._ids = {name: i for i, name in enumerate(self.names)}
 
     def translate(
-        self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore
+        self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore, unrepeated: int = 0
     ) -> list[list[Hypothesis]]:
         """As `Engine.translate`.
 
@@ -85,13 +85,14 @@ class CTranslate2Engine:
         self._check_lengths(sources, length_limit)
         batches = longest_first(sources, self.max_tokens, config.rows_per_sentence)
         # All are submitted before the first is awaited: each thread takes the next one.
-        pending = [self._submit([sources[row] for row in rows], config) for rows in batches]
+        pending = [
+            self._submit([sources[row] for row in rows], config, unrepeated) for rows in batches
+        ]
         outputs: dict[int, list[Hypothesis]] = {}
         for rows, results in zip(batches, pending, strict=True):
             found = [self._hypotheses(result.result(), config) for result in results]
-            outputs |= zip(
-                rows, self._limited([sources[r] for r in rows], found, config), strict=True
-            )
+            batch = [sources[row] for row in rows]
+            outputs |= zip(rows, self._limited(batch, found, config, unrepeated), strict=True)
             on_done(len(rows))
         return [outputs[row][: config.n_best] for row in range(len(sources))]
 
@@ -108,7 +109,7 @@ class CTranslate2Engine:
         on_done(len(results))
         return [np.array(result.log_probs, dtype=np.float32) for result in results]
 
-    def _submit(self, sources: Ids, config: NBestConfig) -> list[Any]:
+    def _submit(self, sources: Ids, config: NBestConfig, unrepeated: int) -> list[Any]:
         """The pending results of a batch, whose limit is that of its longest source."""
         width = config.beam_width
         return self._translator.translate_batch(
@@ -117,6 +118,7 @@ class CTranslate2Engine:
             beam_size=width,
             num_hypotheses=width,
             length_penalty=config.length_penalty,
+            no_repeat_ngram_size=unrepeated,
             max_input_length=0,
             min_decoding_length=0,
             max_decoding_length=max(length_limit(len(source)) for source in sources),
@@ -124,7 +126,11 @@ class CTranslate2Engine:
         )
 
     def _limited(
-        self, sources: Ids, found: list[list[Hypothesis]], config: NBestConfig
+        self,
+        sources: Ids,
+        found: list[list[Hypothesis]],
+        config: NBestConfig,
+        unrepeated: int,
     ) -> list[list[Hypothesis]]:
         """The translations of a batch, none longer than the limit of its own source.
 
@@ -136,7 +142,7 @@ class CTranslate2Engine:
             for row, source in enumerate(sources)
             if any(len(each.ids) > length_limit(len(source)) for each in found[row])
         ]
-        pending = {row: self._submit([sources[row]], config) for row in exceeded}
+        pending = {row: self._submit([sources[row]], config, unrepeated) for row in exceeded}
         again = {row: self._hypotheses(only.result(), config) for row, (only,) in pending.items()}
         return [again.get(row, hypotheses) for row, hypotheses in enumerate(found)]
 
@@ -185,7 +191,8 @@ class Description:
     sha256: str = ""  # of model.bin
     bidirectional: bool = False  # with tags in text
     longest_source: int = 0  # as in `Run`; 0 in earlier folders
-    abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `Run`
+    abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `RunInfo`
+    length_ratios: dict[str, float] = field(default_factory=dict)  # likewise
     verified: list[str] = field(default_factory=list)  # what was compared
     directions: list[list[str]] = field(default_factory=list)  # none in earlier folders
     extra_tokens: list[str] = field(default_factory=list)  # `ExtraTokens.names`

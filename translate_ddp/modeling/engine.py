@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translate_ddp.data.batches import batch_by_tokens, pad, split_into_micro_batches
-from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.data.dataset import MORE_TOKENS, ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding_state import DecodingState
@@ -41,6 +41,7 @@ CPU_MAX_TOKENS, GPU_MAX_TOKENS = 8192, 65_536
 # On a CPU, at least so many batches if they have so many tokens, since each core searches one. The
 # number of cores does not count: in bf16, a batch of another size may give another translation.
 CPU_BATCHES, CPU_MIN_TOKENS = 4, 512
+LENGTH_RATIO = 2.0  # of the longest translation to its source and `MORE_TOKENS`
 Ids = Sequence[Sequence[int] | np.ndarray]  # of sentences, without start and end markers
 OnDone = Callable[[int], None]  # receives the number of finished sentences
 
@@ -58,11 +59,12 @@ class Engine(Protocol):
         ...
 
     def translate(
-        self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore
+        self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore, unrepeated: int = 0
     ) -> list[list[Hypothesis]]:
         """`config.n_best` translations of each source, best first; samples as they were drawn.
 
-        Translations of an empty source are empty. `on_done` is called after each batch.
+        Translations of an empty source are empty. `on_done` is called after each batch. In a beam
+        search, no translation has so many tokens in a row twice as `unrepeated`; 0: any may.
         """
         ...
 
@@ -98,7 +100,7 @@ class TorchEngine:
         return hash_of(weights.values())
 
     def translate(
-        self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore
+        self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore, unrepeated: int = 0
     ) -> list[list[Hypothesis]]:
         """As `Engine.translate`.
 
@@ -116,7 +118,7 @@ class TorchEngine:
         batches = [[filled[place] for place in places] for places in in_batches]
 
         def search(rows: list[int]) -> list[list[Hypothesis]]:
-            return self._search_in_memory([sources[row] for row in rows], config)
+            return self._search_in_memory([sources[row] for row in rows], config, unrepeated)
 
         num_threads = torch.get_num_threads() if self.device.type == "cpu" else 1
         with thread_map(min(num_threads, len(batches))) as apply:
@@ -126,7 +128,9 @@ class TorchEngine:
                 on_done(len(rows))
         return outputs
 
-    def _search_in_memory(self, sources: Ids, config: NBestConfig) -> list[list[Hypothesis]]:
+    def _search_in_memory(
+        self, sources: Ids, config: NBestConfig, unrepeated: int
+    ) -> list[list[Hypothesis]]:
         """As `_search`, but in halves if the memory does not suffice for all sources at once."""
         length, width = len(sources[0]), config.rows_per_sentence  # the first is the longest
         tokens = len(sources) * (length + 1) * width
@@ -137,7 +141,7 @@ class TorchEngine:
             try:
                 where = f"a sentence of {length} tokens with {name}"
                 with explain_out_of_memory(self.device, lambda: where, advice):
-                    return self._search(sources, config)
+                    return self._search(sources, config, unrepeated)
             except OutOfMemory:
                 if len(sources) == 1:
                     raise
@@ -145,10 +149,11 @@ class TorchEngine:
         # Outside of the handler, whose traceback keeps the tensors of the failed search alive.
         half = len(sources) // 2
         halves = sources[:half], sources[half:]
-        return [found for part in halves for found in self._search_in_memory(part, config)]
+        found = (self._search_in_memory(part, config, unrepeated) for part in halves)
+        return [hypotheses for part in found for hypotheses in part]
 
     @torch.inference_mode()
-    def _search(self, sources: Ids, config: NBestConfig) -> list[list[Hypothesis]]:
+    def _search(self, sources: Ids, config: NBestConfig, unrepeated: int) -> list[list[Hypothesis]]:
         width, device = config.rows_per_sentence, self.device
         sentences = [np.asarray(source, dtype=np.int64) for source in sources]
         limits = [length_limit(len(sentence)) for sentence in sentences]
@@ -157,7 +162,7 @@ class TorchEngine:
             seeds = [[config.seed, *sentence.tolist()] for sentence in sentences]
             return sample(state, limits, device, seeds, width, config.temperature)
         if width > 1:
-            found = beam(state, limits, device, width, config.length_penalty)
+            found = beam(state, limits, device, width, config.length_penalty, unrepeated)
             return [hypotheses[: config.n_best] for hypotheses in found]
         return [[hypothesis] for hypothesis in greedy(state, limits, device)]
 
@@ -207,7 +212,7 @@ def default_max_tokens(device: torch.device) -> int:
 
 def length_limit(source_tokens: int) -> int:
     """Maximum length of a translation, which depends on its own source only."""
-    return 2 * source_tokens + 20
+    return int(LENGTH_RATIO * (source_tokens + MORE_TOKENS))
 
 
 def longest_first(sources: Ids, max_tokens: int, width: int = 1) -> list[list[int]]:

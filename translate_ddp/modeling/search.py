@@ -146,11 +146,13 @@ def beam(
     device: torch.device,
     width: int,
     length_penalty: float = SearchConfig.length_penalty,
+    unrepeated: int = 0,
 ) -> list[list[Hypothesis]]:
     """For each sentence the hypotheses of a beam search, at least `width` of them, best first.
 
     The score of a hypothesis is its log-probability / (number of tokens, [EOS] included) **
     `length_penalty`. A sentence is finished when `width` of its hypotheses are, or at its limit.
+    No hypothesis has so many tokens in a row twice as `unrepeated`; 0: any may.
     """
     sentences = list(range(len(limits)))
     unfinished = set(sentences)
@@ -162,6 +164,8 @@ def beam(
     ids_BWT = np.empty((len(limits), width, 0), dtype=np.int64)
     while True:
         log_p_NV = state.step(tokens_BW.flatten()).float().log_softmax(dim=-1)
+        if unrepeated:
+            _exclude_repeats(log_p_NV, ids_BWT.reshape(len(log_p_NV), -1).tolist(), unrepeated)
         best = _continuations(log_p_NV, scores_BW)
         # The first W continuations that are not [EOS], best first.
         _, order_BC = (best[2] == EOS).sort(dim=1, stable=True)
@@ -186,6 +190,14 @@ def beam(
         history_BWT = ids_BWT[np.array(kept)[:, None], beams]
         ids_BWT = np.concatenate([history_BWT, tokens[..., None]], axis=2)
     return [sorted(found, key=attrgetter("score"), reverse=True) for found in finished]
+
+
+def _exclude_repeats(log_p_NV: Tensor, rows: Sequence[list[int]], size: int) -> None:
+    """Exclude the tokens that would end an n-gram of this size which its row has already."""
+    for row, ids in enumerate(rows):
+        last = ids[len(ids) - size + 1 :]
+        ends = range(size - 1, len(ids))
+        log_p_NV[row, [ids[end] for end in ends if ids[end - size + 1 : end] == last]] = -torch.inf
 
 
 def _continuations(log_p_NV: Tensor, scores_BW: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -343,6 +343,7 @@ def identify(
         extra.as_text,
         Identifier.of(data.languages, counts_LV).to_dict() if counts_LV is not None else {},
         state.run.sample_tokens if state is not None else 0.0,
+        data.length_ratios,
     )
 
 

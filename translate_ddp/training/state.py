@@ -114,6 +114,7 @@ class RunInfo:
     has_text_tags: bool = False
     identifier: dict[str, Any] = field(default_factory=dict)  # of `Identifier`; empty: none
     sample_tokens: float = 0.0  # of validation during training; 0: not known yet
+    length_ratios: dict[str, float] = field(default_factory=dict)  # as in `PreparedData`
 
     def metric_name(self, best_metric: str) -> str:
         """The metric of `--best_metric`: chrF is steadier with the small sets of directions."""

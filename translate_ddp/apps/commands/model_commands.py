@@ -16,8 +16,6 @@ from translate_ddp import __version__
 from translate_ddp.apps.commands.command_line import silence
 from translate_ddp.console import Progress, print_line, printable
 from translate_ddp.data.dataset import (
-    ParallelDataset,
-    Ragged,
     find_prepared,
 )
 from translate_ddp.data.inputs import read_given_pairs
@@ -42,11 +40,11 @@ from translate_ddp.settings import (
     Split,
     check_at_least,
 )
+from translate_ddp.spans import Protection, read_glossary
 from translate_ddp.text import normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_name import is_word
 from translate_ddp.training.open_checkpoint import OpenedCheckpoint, open_checkpoint
-from translate_ddp.training.validation import ValidationSet
 from translate_ddp.translator import Translator
 
 _find_once = cache(find_prepared)  # it verifies all files
@@ -82,6 +80,28 @@ class EngineConfig:
 
 
 TORCH = EngineConfig()
+
+
+@dataclass(frozen=True)
+class ProtectionConfig:
+    """Settings of what translations hold as the source has it, or as a glossary has it."""
+
+    glossary: str = ""
+    """TSV file of terms: a term, a tab and its translation on each line. A term in lower case is
+    found in any case."""
+    protect: str = ""
+    """Regular expression of text that stays as it is, beside links, placeholders, tags, ..."""
+
+    def __post_init__(self) -> None:
+        self.create()
+
+    def create(self) -> Protection:
+        """Raises UserError if the glossary or an expression cannot be used."""
+        terms = read_glossary(Path(self.glossary)) if self.glossary else {}
+        return Protection(list(filter(None, [self.protect])), terms)
+
+
+NO_PROTECTION = ProtectionConfig()
 
 
 @dataclass(frozen=True)
@@ -130,11 +150,16 @@ class SavedModel:
         """The folder of the model's files."""
         return self.path.parent if self.path.is_file() else self.path
 
-    def open(self, split: Split = "sentences", engine: EngineConfig = TORCH) -> Translator:
+    def open(
+        self,
+        split: Split = "sentences",
+        engine: EngineConfig = TORCH,
+        protection: ProtectionConfig = NO_PROTECTION,
+    ) -> Translator:
         """The model. Raises UserError if there is none."""
         found = Translator.open(self.model_folder, self.preload, self.model_basename, self.average)
         engine.replace_in(found, self.folder)
-        found.split = split
+        found.split, found.protection = split, protection.create()
         return found
 
     def open_checkpoint(self) -> OpenedCheckpoint:
@@ -152,12 +177,6 @@ class Pairs(NamedTuple):
     sources: list[str]
     references: list[str]
     languages: LanguagePair
-
-    def encoded(self, translator: Translator) -> ValidationSet:
-        sides = self.sources, self.references
-        ids = translator.encode_sources(sides[0]), translator.tokenizer.encode(sides[1])
-        sizes = {LanguagePair(*self.languages): len(self.sources)}
-        return ValidationSet(ParallelDataset(*map(Ragged.of, ids)), *sides, sizes)
 
 
 @dataclass(frozen=True)

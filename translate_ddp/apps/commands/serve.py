@@ -3,7 +3,12 @@
 import sys
 from dataclasses import dataclass, field
 
-from translate_ddp.apps.commands.model_commands import EngineConfig, SavedModel, in_words
+from translate_ddp.apps.commands.model_commands import (
+    EngineConfig,
+    ProtectionConfig,
+    SavedModel,
+    in_words,
+)
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.console import print_line
 from translate_ddp.errors import cleanup, import_optional
@@ -29,6 +34,7 @@ class ServeConfig:
     """Seconds between looks for a newer model in the folder; 0: keep the first."""
     split: Split = "sentences"
     """sentences: translate the sentences of each line one by one; none: each line as one."""
+    protection: ProtectionConfig = field(default_factory=ProtectionConfig)
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "reload_seconds")
@@ -52,7 +58,7 @@ def run(config: ServeConfig) -> None:
 
     def open_model() -> Translator:
         with cleanup:  # deletes the files of a converted model, which is in memory
-            return config.saved.open(split=config.split, engine=config.engine)
+            return config.saved.open(config.split, config.engine, config.protection)
 
     model = ServedModel(config.saved.path, open_model, report)
     url = url_of(bound)

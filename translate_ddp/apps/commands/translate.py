@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -17,6 +17,7 @@ from translate_ddp.apps.commands.model_commands import (
     STDOUT,
     DirectionConfig,
     EngineConfig,
+    ProtectionConfig,
     SavedModel,
     check_not_compressed,
     check_one_process,
@@ -33,6 +34,7 @@ from translate_ddp.data.readers.corpus_files import file_identity
 from translate_ddp.data.readers.streams import spooled
 from translate_ddp.modeling.engine import OnDone, ignore
 from translate_ddp.settings import NBestConfig, Quoting, Split
+from translate_ddp.spans import LINE_BREAKS, Markup
 from translate_ddp.translator import OnMessage, Translation, Translator
 
 Format = Literal["text", "jsonl"]
@@ -59,6 +61,9 @@ class TranslateConfig:
     """Language between source and target, for two languages without a direction of their own."""
     split: Split = "sentences"
     """sentences: translate the sentences of each text one by one; none: each text as one."""
+    markup: Markup = "text"
+    """html: the texts are HTML, whose tags stay."""
+    protection: ProtectionConfig = field(default_factory=ProtectionConfig)
     saved: SavedModel = field(default_factory=SavedModel)
     engine: EngineConfig = field(default_factory=EngineConfig)
     search: NBestConfig = field(default_factory=NBestConfig)
@@ -77,7 +82,8 @@ class TranslateConfig:
                 )
 
     def open(self) -> Translator:
-        return self.direction.choose(self.saved.open(self.split, self.engine), self.pivot)
+        model = self.saved.open(self.split, self.engine, self.protection)
+        return self.direction.choose(model, self.pivot)
 
     def compute(
         self, translator: Translator, item: tuple[int, Sequence[str]], on_done: OnDone = ignore
@@ -89,12 +95,12 @@ class TranslateConfig:
         (start, texts), n_best = item, self.search.n_best
         settings: dict[str, Any] = asdict(self.search)
         del settings["n_best"]
-        settings |= {"report": report_from(start), "on_done": on_done}
+        settings |= {"report": report_from(start), "on_done": on_done, "markup": self.markup}
         if self.format == "text" and n_best == 1:  # without scores, which take longer
-            return translator.translate(texts, **settings)
+            return as_lines(translator.translate(texts, **settings))
         found = translator.translate(texts, n_best=n_best, **settings)
         if self.format == "text":
-            return [translation.text for translations in found for translation in translations]
+            return as_lines(each.text for translations in found for each in translations)
         languages = translator.lang_src, translator.lang_tgt
         return [
             to_json(
@@ -140,7 +146,7 @@ class InputRows:
 
     def identity(self) -> list[object]:
         config, file = self.config, file_identity(spooled(Path(self.config.input)))
-        settings = [config.format, config.quoting, asdict(config.search)]
+        settings = [config.format, config.markup, config.quoting, asdict(config.search)]
         return [*self.translator.identity, file, *settings]
 
 
@@ -157,13 +163,19 @@ def open_input(config: TranslateConfig, translator: Translator) -> Texts:
     return texts
 
 
+def as_lines(texts: Iterable[str]) -> list[str]:
+    """Each text as a line."""
+    return [LINE_BREAKS.sub(" ", text) for text in texts]
+
+
 def as_dict(translation: Translation) -> dict[str, Any]:
-    """Text, score, and the sentences with their tokens and log-probabilities."""
+    """Text, score, warnings, and the sentences with their tokens and log-probabilities."""
     sentences = [asdict(sentence) for sentence in translation.sentences]
     for sentence in sentences:
         sentence["log_probs"] = rounded(sentence["log_probs"])
     score = round(float(translation.score), DECIMALS)
-    return {"text": translation.text, "score": score, "sentences": sentences}
+    warnings = {"warnings": translation.warnings}
+    return {"text": translation.text, "score": score, **warnings, "sentences": sentences}
 
 
 def report_from(start: int) -> OnMessage:

@@ -11,10 +11,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
+
 from translate_ddp.apps.commands.model_commands import (
     DirectionConfig,
     Pairs,
     PairsConfig,
+    ProtectionConfig,
     SavedModel,
     check_not_compressed,
     check_one_process,
@@ -27,9 +30,9 @@ from translate_ddp.data.readers.streams import spooled
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.runtime.files import check_new, write_new
-from translate_ddp.runtime.world import World
-from translate_ddp.settings import LanguagePair, NBestConfig, SearchConfig
-from translate_ddp.text import has_letter, lower, normalize, separates_words, upper
+from translate_ddp.settings import LanguagePair, SearchConfig
+from translate_ddp.spans import Glossary
+from translate_ddp.text import lower, normalize, separates_words, upper
 from translate_ddp.training.logbook import Logbook, sample_lines, shown_samples
 from translate_ddp.training.metrics import (
     SLOW_METRICS,
@@ -39,7 +42,7 @@ from translate_ddp.training.metrics import (
     score_texts,
     with_units,
 )
-from translate_ddp.training.validation import samples_of, validate
+from translate_ddp.training.validation import samples_of
 from translate_ddp.translator import Translator
 
 # Functions of a source and its language.
@@ -74,6 +77,7 @@ class ValidateConfig(PairsConfig):
     perturbed: bool = False
     """Also report scores for input as people type it: lower case, no end punctuation, ..."""
     search: SearchConfig = field(default_factory=lambda: SearchConfig(beam_width=1))
+    protection: ProtectionConfig = field(default_factory=ProtectionConfig)
     saved: SavedModel = field(default_factory=SavedModel)
 
     def __post_init__(self) -> None:
@@ -112,13 +116,14 @@ class System(NamedTuple):
     name: str
     predictions: list[str]
     scores: dict[str, float]
+    warnings: Counter[str] = Counter()  # of its own translations
 
 
 def run(config: ValidateConfig) -> None:
     check_one_process("validate is one process: start it without torchrun.")
     if config.output:
         check_new(Path(config.output))
-    translator = config.direction.choose(config.saved.open()) if config.needs_model else None
+    translator = open_model(config) if config.needs_model else None
     if translator is None:
         languages = LanguagePair(config.lang_src, config.lang_tgt)
         pairs = config.read(languages, languages)
@@ -135,6 +140,8 @@ def run(config: ValidateConfig) -> None:
         system = from_model(translator, pairs, config.search)
     for line in report(system, pairs):
         print_line(line)
+    if config.protection.glossary:
+        print_line(describe_terms(system, pairs, config.protection.create().glossary))
     if config.output:
         write_new(Path(config.output), to_bytes(system.predictions))
     if config.perturbed and translator is not None:
@@ -144,6 +151,10 @@ def run(config: ValidateConfig) -> None:
     if baseline is not None:
         for line in describe_comparison(system, baseline, pairs):
             print_line(line)
+
+
+def open_model(config: ValidateConfig) -> Translator:
+    return config.direction.choose(config.saved.open(protection=config.protection))
 
 
 def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
@@ -169,28 +180,34 @@ def from_hypothesis(path: str, pairs: Pairs) -> System:
 
 def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> System:
     """A model's translations."""
-    data = pairs.encoded(translator)
-    if count := sum(sum(map(has_letter, translator.sentences(text))) > 1 for text in pairs.sources):
+    if count := sum(len(translator.sentences(text)) > 1 for text in pairs.sources):
         print_line(
             f"{count:,} of the {len(pairs.sources):,} sources have several sentences. Each is "
             "translated as one, as in training; `translate` splits them. For the scores of its "
             "translations, pass them as --hypothesis.",
             sys.stderr,
         )
+    sources, device = translator.encode_sources(pairs.sources), translator.engine.device
+    targets = translator.tokenizer.encode(pairs.references)
+    total = len(pairs.sources)
     with (
-        explain_out_of_memory(translator.engine.device, lambda: "validating", FREE_MEMORY),
-        Logbook().progress("validation", total=len(data.pairs)) as progress,
+        explain_out_of_memory(device, lambda: "validating", FREE_MEMORY),
+        Logbook().progress("validation", total=total) as progress,
     ):
-        result = validate(
-            translator.engine,
-            data,
-            translator.tokenizer,
-            World(device=translator.engine.device),
-            "rank0",
-            NBestConfig(**asdict(search)),
-            on_decoded=progress.advance,
+        found = translator.translate(
+            pairs.sources,
+            **asdict(search),
+            report=lambda text, message: None,
+            on_done=progress.advance,
+            split="none",
+            n_best=1,
         )
-    return System(translator.name, result.predictions, result.scores)
+        log_probs = np.concatenate(translator.engine.log_probs(sources, targets))
+    predictions = [best.text for (best,) in found]
+    scores = {"loss": -float(log_probs.mean(dtype=np.float64))}
+    scores |= score_texts(pairs.sources, predictions, pairs.references, pairs.languages[1])
+    warnings = Counter(warning for (best,) in found for warning in best.warnings)
+    return System(translator.name, predictions, scores, warnings)
 
 
 def report(system: System, pairs: Pairs) -> Iterator[str]:
@@ -204,6 +221,20 @@ def report(system: System, pairs: Pairs) -> Iterator[str]:
     shown = (f"{name} {number(i.mean)} ± {number(i.half_width)}" for name, i in intervals.items())
     yield f"95% intervals by {BOOTSTRAP}: {', '.join(shown)}"
     yield f"BLEU signature: {bleu_signature(lang_tgt)}"
+    if system.warnings:
+        counts = ", ".join(f"{count:,} {name}" for name, count in system.warnings.most_common())
+        yield f"Translations with warnings: {counts}"
+
+
+def describe_terms(system: System, pairs: Pairs, glossary: Glossary) -> str:
+    """How many terms of the sources stand in the translations."""
+    asked = kept = 0
+    for source, prediction in zip(pairs.sources, system.predictions, strict=True):
+        places = glossary.find(source)
+        terms = Counter(glossary.target(source[start:end]) for start, end in places)
+        asked += len(places)
+        kept += sum(min(count, prediction.count(term)) for term, count in terms.items())
+    return f"Glossary: {kept:,} of {counted(asked, 'term')} of the sources are in the translations"
 
 
 def report_all(translator: Translator, config: ValidateConfig) -> Iterator[str]:

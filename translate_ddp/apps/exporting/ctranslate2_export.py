@@ -81,6 +81,7 @@ def write_ctranslate2(
         seq_len=model.seq_len,
         longest_source=model.state.longest_source,
         abbreviations=model.state.run.abbreviations,
+        length_ratios=model.state.run.length_ratios,
         positions=model.positions,
         quantization=quantization,
         model=model.config["model"],

@@ -360,9 +360,13 @@ class HuggingFaceEngine:
 
     @torch.inference_mode()
     def translate(
-        self, sources: Ids, config: NBestConfig, on_done: Callable[[int], None] = ignore
+        self,
+        sources: Ids,
+        config: NBestConfig,
+        on_done: Callable[[int], None] = ignore,
+        unrepeated: int = 0,
     ) -> list[list[Hypothesis]]:
-        assert config.beam_width == 1 and not config.temperature
+        assert config.beam_width == 1 and not config.temperature and not unrepeated
         found = [list[Hypothesis]()] * len(sources)
         for rows in longest_first(sources, CPU_MAX_TOKENS):
             batch = [sources[row] for row in rows]

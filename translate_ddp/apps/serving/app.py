@@ -3,7 +3,7 @@
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from itertools import islice
@@ -20,7 +20,6 @@ from starlette.types import Scope
 
 from translate_ddp.apps.reporting.page_template import checksum
 from translate_ddp.apps.serving.batching import Batcher, Found, LimitsConfig, QueueFull
-from translate_ddp.apps.serving.documents import Document, words_of
 from translate_ddp.apps.serving.requests import (
     TranslationRequest,
     find_language,
@@ -30,10 +29,12 @@ from translate_ddp.apps.serving.requests import (
     read_fields,
 )
 from translate_ddp.apps.serving.server import ServedModel
+from translate_ddp.apps.serving.words import words_of
 from translate_ddp.console import print_line
 from translate_ddp.data.languages import language_name
 from translate_ddp.errors import UserError
 from translate_ddp.settings import LanguagePair, SearchConfig, languages_of
+from translate_ddp.spans import Markup, Protection, texts_of
 from translate_ddp.text import normalize
 from translate_ddp.translator import Translation, Translator
 
@@ -106,6 +107,8 @@ class Settings(NamedTuple):
     translator: Translator
     direction: LanguagePair
     n_best: int
+    markup: Markup
+    protection: Protection
 
 
 class Service:
@@ -116,13 +119,15 @@ class Service:
         self.batcher = Batcher(self._translate, limits.max_waiting)
 
     def _translate(self, settings: Settings, texts: list[str]) -> Found:
-        translator, direction, n_best = settings
+        translator, direction, n_best, markup, protection = settings
         return translator.to(*direction.reverse).translate(
             texts,
             self.search.beam_width,
             self.search.length_penalty,
             lambda text, message: None,  # a long sentence is translated in parts
             n_best=n_best,
+            markup=markup,
+            protection=protection,
         )
 
     async def languages(self, request: Request) -> Response:
@@ -173,7 +178,9 @@ class Service:
         wanted = parse_translation(fields, self.limits, self.search.beam_width - 1)
         translator = self.model.translator
         direction, detected = find_direction(translator, wanted)
-        settings = Settings(translator, direction, wanted.alternatives + 1)
+        protection = translator.protection.with_terms(wanted.glossary)
+        count = wanted.alternatives + 1
+        settings = Settings(translator, direction, count, wanted.markup, protection)
         tokens = list(map(len, translator.to(*direction.reverse).encode_sources(wanted.texts)))
         seconds = self.limits.max_seconds
         work = self.batcher.translate(settings, wanted.texts, tokens, seconds)
@@ -187,7 +194,7 @@ class Service:
             raise HTTPException(504, reason) from None
         rest = iter(found)
         answers = [
-            answer_of(wanted, document, list(islice(rest, len(document.texts))), direction.tgt)
+            answer_of(wanted, document, list(islice(rest, len(document[::2]))), direction.tgt)
             | detected
             for document in wanted.documents
         ]
@@ -208,7 +215,7 @@ def find_direction(
     source, target = (find_language(code, languages) for code in (wanted.source, wanted.target))
     sources = [pair.src for pair in directions if pair.tgt == target]
     if wanted.source == "auto" and (translator.identifier or len(sources) < 2):
-        found = ranking(translator, " ".join(wanted.texts))
+        found = ranking(translator, " ".join(texts_of(x, wanted.markup) for x in wanted.texts))
         source = next((code for code in found if code in sources), languages[0])
         detected["detectedLanguage"] = {"confidence": found[source], "language": codes[source]}
     if not (source and target):
@@ -232,31 +239,35 @@ def ranking(translator: Translator, text: str) -> dict[str, float]:
 
 
 def answer_of(
-    wanted: TranslationRequest, document: Document, lines: Found, language: str
+    wanted: TranslationRequest, document: list[str], lines: Found, language: str
 ) -> dict[str, Any]:
     """The answer to one text of a request, whose lines have these translations."""
-    ranked = [[line[k] for line in lines] for k in range(wanted.alternatives + 1)]
-    best, *others = [document.fill([line.text for line in lines]) for lines in ranked]
+    ranked = [
+        [*zip([line[k] for line in lines], [*document[1::2], ""], strict=True)]
+        for k in range(wanted.alternatives + 1)
+    ]
+    best, *others = ["".join(line.text + end for line, end in each) for each in ranked]
     answer: dict[str, Any] = {"translatedText": best}
     if wanted.alternatives:
         answer["alternatives"] = [text for text in dict.fromkeys(others) if text != best]
     if wanted.scores:
-        answer["translations"] = [scored(document, lines, language) for lines in ranked]
+        answer["translations"] = [scored(each, language) for each in ranked]
     return answer
 
 
-def scored(document: Document, lines: list[Translation], language: str) -> dict[str, Any]:
-    """A translation of a document with its score and the probabilities of its words.
+def scored(lines: Sequence[tuple[Translation, str]], language: str) -> dict[str, Any]:
+    """A translation with its score, the probabilities of its words, and what is wrong with it.
 
-    What is kept from the document, such as line breaks, has the probability 1.
+    What is kept, such as line breaks, has the probability 1.
     """
-    whole = Translation("", [sentence for line in lines for sentence in line.sentences])
-    rest, words = iter(lines), []
-    for part in document.parts:
-        found = [(part.text, 1.0)] if part.is_kept else words_of(next(rest), language)
-        words += [{"text": text, "probability": p} for text, p in found if text]
-    text = "".join(word["text"] for word in words)
-    return {"text": text, "score": whole.score, "words": words}
+    whole = Translation("", [sentence for line, _ in lines for sentence in line.sentences])
+    words = [word for line, end in lines for word in (*words_of(line, language), (end, 1.0))]
+    return {
+        "text": "".join(text for text, _ in words),
+        "score": whole.score,
+        "words": [{"text": text, "probability": p} for text, p in words if text],
+        "warnings": whole.warnings,
+    }
 
 
 async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:

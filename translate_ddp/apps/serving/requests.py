@@ -20,11 +20,13 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from translate_ddp.apps.serving.batching import LimitsConfig
-from translate_ddp.apps.serving.documents import Document, html_text, plain_text
 from translate_ddp.data.languages import language_name
+from translate_ddp.errors import UserError
+from translate_ddp.spans import Markup, terms_of
 from translate_ddp.text import base_language
 
-DOCUMENTS = {"text": plain_text, "html": html_text}
+LINE_BREAK = re.compile(r"(\r\n|\r|\n)")
+FORMATS: dict[str, Markup] = {"text": "text", "html": "html"}
 MISSING = "Invalid request: missing {} parameter"
 ALIASES = {"zt": "zh-Hant", "pb": "pt-BR"}  # codes of LibreTranslate's models
 MAX_DISTANCE = 5  # of varieties that differ in their region; other scripts are farther
@@ -35,16 +37,18 @@ TOO_LONG = "Invalid request: request ({}) exceeds text limit ({})"
 class TranslationRequest:
     """A valid request of POST /translate; its languages are not checked yet."""
 
-    documents: list[Document]
+    documents: list[list[str]]  # texts of q, in lines and the breaks between them
     is_list: bool  # q was a list, so the answer holds lists
     source: str
     target: str
     alternatives: int
     scores: bool
+    markup: Markup
+    glossary: dict[str, str]  # of its own
 
     @property
     def texts(self) -> list[str]:
-        return [text for document in self.documents for text in document.texts]
+        return [line for document in self.documents for line in document[::2]]
 
 
 async def read_fields(request: Request, limits: LimitsConfig) -> Mapping[str, Any]:
@@ -126,19 +130,29 @@ def parse_translation(
     if (count := sum(map(len, texts))) > limits.max_characters:
         raise HTTPException(400, TOO_LONG.format(count, limits.max_characters))
     text_format = str(fields.get("format") or "text")
-    if text_format not in DOCUMENTS:
+    if text_format not in FORMATS:
         raise HTTPException(400, f"{text_format} format is not supported")
+    markup, is_text = FORMATS[text_format], text_format == "text"
     # JSON may hold lone surrogates, which cannot be written in an answer.
     valid = (text.encode("utf-8", "replace").decode() for text in texts)
     return TranslationRequest(
-        documents=[DOCUMENTS[text_format](text) for text in valid],
+        documents=[LINE_BREAK.split(text) if is_text else [text] for text in valid],
         is_list=isinstance(q, list),
         source=source,
         target=target,
-        # Not for HTML, whose runs of text are translated one by one.
-        alternatives=alternatives * (text_format == "text"),
-        scores=fields.get("scores") in (True, "true", "1") and text_format == "text",
+        alternatives=alternatives,
+        scores=fields.get("scores") in (True, "true", "1") and is_text,
+        markup=markup,
+        glossary=_glossary(fields.get("glossary")),
     )
+
+
+def _glossary(field: Any) -> dict[str, str]:
+    """The terms of a request: an object, or lines with a term, a tab and its translation."""
+    try:
+        return terms_of(field or "")
+    except UserError as error:
+        raise HTTPException(400, f"Invalid request: glossary: {error}") from None
 
 
 def _code(fields: Mapping[str, Any], name: str) -> str:

@@ -1,0 +1,226 @@
+"""Spans that every translation holds once and unchanged, glossaries, and what is searched again."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.commands import translate_ddp
+from translate_ddp.data.tokenizer import Tokenizer
+from translate_ddp.decoding import Decoder
+from translate_ddp.modeling.search import Hypothesis
+from translate_ddp.settings import NBestConfig
+from translate_ddp.spans import MARK, Line, Protection
+from translate_ddp.translator import Translator
+
+TEXT = (
+    "  sun %s moon https://a.example.org/b?c=d. tree <b>fish</b> {x} wolf {x}\n- <i>sun</i> 123456"
+)
+SPANS = ["%s", "https://a.example.org/b?c=d", "<b>", "</b>", "{x}", "<i>", "</i>", "123456"]
+MANY = " ".join(f"sun %{number}$s" for number in range(1, 20))
+
+
+def check(text: str) -> None:
+    """The spans of TEXT stand in the text as often as in TEXT, and elements are nested."""
+    assert [text.count(span) for span in SPANS] == [1, 1, 1, 1, 2, 1, 1, 1]
+    assert text.index("<b>") < text.index("</b>") < text.index("<i>") < text.index("</i>")
+    assert text.startswith("  ") and text.count("\n- ") == 1
+
+
+@pytest.fixture
+def model(trained: Path) -> Translator:
+    return Translator.open(str(trained))
+
+
+def test_any_model_keeps_spans_in_each_translation(model: Translator):
+    assert model.extra.num_spans == 8
+    check(model.translate([TEXT], 1)[0])
+    for temperature in (0.0, 2.0):
+        (found,) = model.translate([TEXT], 3, n_best=3, temperature=temperature)
+        assert len(found) == 3
+        for each in found:
+            check(each.text)
+            spans = [t for s in each.sentences for t in zip(s.tokens, s.log_probs, strict=True)]
+            assert all(value == 0 for token, value in spans if token in SPANS)
+    (many,) = model.translate([MANY])
+    assert all(many.count(f"%{number}$s") == 1 for number in range(1, 20))
+
+
+def test_a_model_without_span_tokens_translates_the_text_between(model: Translator):
+    extra = replace(model.extra, names=())
+    bare = Translator(model.engine, model.tokenizer, model.directions, 20, extra=extra)
+    check(bare.translate([TEXT])[0])
+    sun, moon = bare.translate(["sun", "moon"])
+    assert bare.translate(["sun %s (moon)"]) == [f"{sun} %s ({moon})"] != [""]
+
+
+def test_html_keeps_its_tags_and_escapes_its_text(model: Translator):
+    source = "<ul>\n <li>sun <b>moon</b> &amp; tree<br></li><pre>a  b</pre></ul>"
+    (found,) = model.translate([source], markup="html")
+    assert found.startswith("<ul>\n <li>") and found.endswith("<br></li><pre>a  b</pre></ul>")
+    assert found.index("<b>") < found.index("</b>")
+    assert "&" not in found.replace("&amp;", "")
+    ((best,),) = model.translate(["sun &amp; <b>&lt;i&gt;</b>"], markup="html", n_best=1)
+    assert best.sentences[0].source == "sun &amp; <b>&lt;i&gt;</b>"
+
+
+def test_text_around_sentences_is_kept_but_for_terms(model: Translator):
+    protection = Protection([], {"moon": "luna"})
+    (found,) = model.translate(["(moon) sun"], protection=protection)
+    assert found.startswith("(luna) ")
+    assert model.translate(["%s  :\t{x}", "%s  moon"], protection=protection) == [
+        "%s  :\t{x}",
+        "%s luna",
+    ]
+
+
+class Scripted:
+    """An engine that returns given translations, first of a search, then of another one."""
+
+    fingerprint = "scripted"
+
+    def __init__(self, *searches: Sequence[Sequence[list[int]]]) -> None:
+        self.searches, self.calls = iter(searches), list[tuple[Any, ...]]()
+
+    def translate(
+        self, sources: Any, config: NBestConfig, on_done: Any = None, unrepeated: int = 0
+    ) -> list[list[Hypothesis]]:
+        self.calls.append((list(map(list, sources)), config.beam_width, unrepeated))
+        return [[Hypothesis(ids, 0.0) for ids in several] for several in next(self.searches)]
+
+
+def scripted(
+    model: Translator, *searches: Sequence[Sequence[list[int]]], ratio: float = 2.0
+) -> tuple[Scripted, Decoder]:
+    engine = Scripted(*searches)
+    return engine, Decoder(engine, model.tokenizer, model.extra, "it", 50, ratio, " ")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def line() -> Line:
+    return Protection().line(["sun %s moon <b>tree</b>"])
+
+
+def ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The ids of a text in which [1] to [8] are span tokens."""
+    numbers = [int(each) - 1 for each in re.findall(r"\[(\d)\]", text)]
+    return tokenizer.encode_marked([re.sub(r"\[\d\]", MARK, text)], [numbers])[0]
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "expected"),
+    [
+        (["a [1] b [2] c [3]"], "a %s b <b> c </b>"),
+        (["a [2] b [3] c [1]"], "a <b> b </b> c %s"),
+        (["a [1] b [3] c [2]", "a [1] b", "[1]. [2]c[3]"], "%s. <b>c</b>"),
+        (["[1] [1] [2] [3]", "a [1] [2] [3] [4]", "x [3] [1] [2]"], ""),
+    ],
+)
+def test_the_first_hypothesis_with_each_span_once_and_nested_elements_is_taken(
+    model: Translator, line: Line, hypotheses: list[str], expected: str
+):
+    several = [ids(model.tokenizer, each) for each in hypotheses]
+    parts = [[ids(model.tokenizer, each)] for each in ("A", "B", "C")]
+    engine, decoder = scripted(model, [several], [several], parts)
+    ((found,),) = decoder.translate([line], NBestConfig(beam_width=3), scored=False)
+    assert found.text == (expected or "A %s B <b>C</b>")
+    assert len(engine.calls) == (1 if expected else 3)
+    if not expected:  # the texts between the spans
+        texts = model.tokenizer.encode(["sun", "moon", "tree"])
+        assert engine.calls[2][0] == texts
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("sun https://a.b/c moon 12345", "a https://a.b/c b 12345 c"),
+        ("iPhones 12345", "aiPhoneb12345c"),
+        ("用硬盘见硬盘", "a HDD b HDD c"),
+    ],
+)
+def test_no_word_becomes_a_part_of_a_span(model: Translator, source: str, expected: str):
+    line = Protection(["iPhone"], {"硬盘": "HDD"}).line([source])
+    engine, decoder = scripted(
+        model,
+        [[ids(model.tokenizer, "a[1]b[2]c")]],
+        [[ids(model.tokenizer, each)] for each in "AB"],
+    )
+    ((found,),) = decoder.translate([line], NBestConfig(1), scored=False)
+    assert found.text == expected
+    if source == "用硬盘见硬盘":
+        ((found,),) = decoder.translate([line], NBestConfig(1), scored=False, divided=True)
+        assert found.text == "A HDD B HDD"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected", "warnings"),
+    [
+        (["a b a b a b"], ["a b c"], "a b c", ()),
+        (["a b a b a b", "a c"], ["x"], "a c", ()),
+        (["a b a b a b"], ["c d c d c d"], "a b a b a b", ("repetition",)),
+        ([""], ["a"], "a", ()),
+        ([""], [""], "", ("empty",)),
+        (["a b c d e f g h i j k l m n o p q r"], ["a"], "a", ()),
+        (["a b c d e f g h i j k l m n o p q r"], [""], "a b c d e f g h i j k l m n o p q r", 0),
+    ],
+)
+def test_loops_and_long_or_empty_translations_are_searched_again_then_flagged(
+    model: Translator, first: list[str], second: list[str], expected: str, warnings: Any
+):
+    searches = ([[ids(model.tokenizer, each) for each in way]] for way in (first, second))
+    engine, decoder = scripted(model, *searches, ratio=1.0)
+    ((found,),) = decoder.translate([Line("sun moon")], NBestConfig(beam_width=2), scored=False)
+    assert (found.text, found.warnings) == (expected, warnings if warnings != 0 else ("length",))
+    assert engine.calls[1:] == ([] if len(first) > 1 else [(engine.calls[0][0], 5, 3)])
+
+
+def test_a_repetition_of_the_source_is_no_fault(model: Translator):
+    text = "ha du ha du ha du"
+    engine, decoder = scripted(model, [[ids(model.tokenizer, text)]])
+    ((found,),) = decoder.translate([Line(text)], NBestConfig(1), scored=False)
+    assert found.text == text and not found.warnings and len(engine.calls) == 1
+
+
+def test_glossary_and_protection_are_part_of_what_a_translation_depends_on(
+    trained: Path, tmp_path: Path, model: Translator
+):
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("moon\tLuna Bella\n")
+    flags = ["--model_folder", str(trained), "--format", "jsonl", "--glossary", str(terms)]
+    flags += ["--n_best", "2", "--protect", "t.ee"]
+    code, output = translate_ddp(tmp_path, "translate", *flags, "sun Moon tree.")
+    assert code == 0
+    for each in json.loads(output)["translations"]:
+        assert each["text"].count("Luna Bella") == 1 and each["text"].count("tree") == 1
+    identities = list[Any]()
+    for protection in (Protection(), Protection(["a"]), Protection([], {"a": "b"})):
+        model.protection = protection
+        identities.append(json.dumps(model.identity))
+    model.protection = Protection()
+    assert len({*identities}) == 3
+    code, output = translate_ddp(tmp_path, "translate", "--glossary", "none.tsv", "sun")
+    assert code == 2 and "--glossary none.tsv" in output
+
+
+def test_validate_counts_terms_and_warnings(trained: Path, tmp_path: Path):
+    (tmp_path / "terms.tsv").write_text("moon\tLuna\nnever\tmai\n")
+    (tmp_path / "pairs.tsv").write_text("sun moon\tsole luna\nmoon Moon\tluna luna\n")
+    flags = ["--model_folder", str(trained), "--source", str(tmp_path / "pairs.tsv")]
+    code, output = translate_ddp(
+        tmp_path, "validate", *flags, "--glossary", str(tmp_path / "terms.tsv")
+    )
+    assert code == 0 and "Glossary: 3 of 3 terms of the sources" in output
+
+
+def test_a_pivot_keeps_the_terms_of_the_first_step(model: Translator) -> None:
+    directions = [("en", "it"), ("it", "fr")]
+    both = Translator(model.engine, model.tokenizer, directions, 50, extra=model.extra)
+    protection = Protection([], {"moon": "la Lune"})
+    (found,) = both.translate(
+        ["sun moon %s"], pivot="it", source="en", to="fr", protection=protection
+    )
+    assert found.count("la Lune") == 1 and found.count("%s") == 1

@@ -1,0 +1,333 @@
+"""Sentences with spans to translations: tokens for the spans, and another search where one failed.
+
+A hypothesis is usable if it has the token of each span once, its elements are nested, and it is no
+loop, not too long, and not empty. Where a search finds none, another one follows: a wider beam
+without repeated n-grams. Where that finds none with all spans, the texts between them are
+translated one by one.
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+
+from translate_ddp.data.augmentation import END_PUNCTUATION
+from translate_ddp.data.dataset import MORE_TOKENS
+from translate_ddp.data.sentences import cut
+from translate_ddp.data.tokenizer import EOS, ExtraTokens, Tokenizer
+from translate_ddp.modeling.engine import Engine, OnDone, ignore, length_limit
+from translate_ddp.modeling.repetition import find_loop
+from translate_ddp.modeling.search import Hypothesis
+from translate_ddp.settings import NBestConfig
+from translate_ddp.spans import (
+    MARK,
+    MARKS,
+    Escape,
+    Line,
+    Span,
+    interleaved,
+    is_within_word,
+    keeps_elements,
+)
+from translate_ddp.text import has_letter, normalize
+
+BEAM_WIDTH = 5  # of another search, at least
+UNREPEATED = 3  # tokens in a row that another search has once
+LOST, LOOP, LENGTH, EMPTY = "spans", "repetition", "length", "empty"  # faults of hypotheses
+OnCut = Callable[[int, int, int], None]  # of the index of a line, its tokens, and their parts
+Found = list[tuple[list[int], str]]  # hypotheses and their faults, "" for none
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, or what is kept between sentences, with one of its translations."""
+
+    source: str
+    text: str
+    tokens: list[str]  # of the translation; the last is the end of the sentence, ""
+    log_probs: list[float]  # of these tokens, in nats; 0 of spans and of what is kept
+    warnings: tuple[str, ...] = ()  # repetition, length, empty
+
+    @classmethod
+    def kept(cls, source: str, text: str) -> "Sentence":
+        return cls(source, text, [text, ""], [0.0, 0.0])
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a model translates at once: a sentence, or a part of one."""
+
+    line: Line
+    ids: list[int]  # with the tag of the direction
+    runs: dict[int, tuple[Span, ...]]  # of each span token among the ids
+
+
+Unit = Part | Sentence  # which is kept
+
+
+class Decoder:
+    """Translates sentences into one language."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        extra: ExtraTokens,
+        target: str,
+        longest_source: int,
+        length_ratio: float,
+        space: str,
+    ) -> None:
+        """A sentence of more than `longest_source` tokens is cut; `space` joins its translations.
+
+        Usual translations have at most `length_ratio` times as many tokens as the source and 10.
+        """
+        self._engine, self._tokenizer = engine, tokenizer
+        self._tag = list(extra.tag(tokenizer, target))
+        self._spans = range(len(tokenizer), extra.num_outputs(tokenizer))  # token ids
+        self._longest, self._ratio, self._space = longest_source, length_ratio, space
+
+    def translate(
+        self,
+        lines: Sequence[Line],
+        config: NBestConfig,
+        scored: bool,
+        on_done: OnDone = ignore,
+        on_cut: OnCut = lambda line, tokens, parts: None,
+        escape: Escape = str,
+        divided: bool = False,
+    ) -> list[list[Sentence]]:
+        """`config.n_best` translations of each sentence, with scores if `scored`.
+
+        `on_done` receives numbers of finished sentences, estimated from finished parts. `escape`
+        changes text, but no span. If `divided`, the texts between spans are translated one by one.
+        """
+        units = self._units(lines, on_cut, escape, divided)
+        parts = [unit for several in units for unit in several if isinstance(unit, Part)]
+        found = self._search(parts, config, scaled(on_done, len(lines), len(parts)))
+        translated = self._sentences(parts, found, scored, escape)
+        lost = [place for place, several in enumerate(found) if len(several) < config.n_best]
+        if lost:
+            rest = [parts[place].line for place in lost]
+            others = self.translate(rest, config, scored, escape=escape, divided=True)
+            for place, several in zip(lost, others, strict=True):
+                translated[place] += several[: config.n_best - len(translated[place])]
+        results = iter(translated)
+        return [
+            [
+                _joined(line.restored(escape), several)
+                for several in zip(*(_versions(unit, results, config) for unit in own), strict=True)
+            ]
+            for line, own in zip(lines, units, strict=True)
+        ]
+
+    def _units(
+        self, lines: Sequence[Line], on_cut: OnCut, escape: Escape, divided: bool
+    ) -> list[list[Unit]]:
+        """What is translated of each line, and what is kept."""
+        divided_lines = [
+            list(_between_spans(line, escape))
+            if divided or len(MARKS.findall(line.text)) > len(self._spans)
+            else [line if has_letter(line.text) else _kept(line, escape)]
+            for line in lines
+        ]
+        whole = [each for several in divided_lines for each in several if isinstance(each, Line)]
+        numbers = [list(range(len(MARKS.findall(line.text)))) for line in whole]
+        texts = [line.text for line in whole]
+        encoded = iter(self._tokenizer.encode_marked(texts, numbers))
+        units = list[list[Unit]]()
+        for index, several in enumerate(divided_lines):
+            units.append([])
+            for each in several:
+                if isinstance(each, Sentence):
+                    units[-1].append(each)
+                    continue
+                part = Part(each, self._tag + next(encoded), dict(enumerate(each.runs())))
+                cut_ = self._cut(part, escape) if len(part.ids) > self._longest else [part]
+                units[-1] += cut_
+                if len(cut_) > 1:
+                    on_cut(index, len(part.ids), len(cut_) // 2 + 1)
+        return units
+
+    def _cut(self, part: Part, escape: Escape) -> list[Unit]:
+        """Parts of a long sentence, with the tag of the direction before each, and spaces."""
+        ids, units = part.ids[len(self._tag) :], list[Unit]()
+        pieces = self._pieces(ids, {})
+        slices = cut(pieces, max(1, self._longest - len(self._tag)))
+        decoded = self._tokenizer.decode_marked([ids[each] for each in slices])
+        for each, (text, numbers) in zip(slices, decoded, strict=True):
+            runs = {number: part.runs[number] for number in numbers}
+            marks = iter([MARK * len(run) for run in runs.values()])
+            text = MARKS.sub(lambda _: next(marks), text.strip())  # noqa: B023
+            line = Line(text, tuple(chain.from_iterable(runs.values())))
+            units += [Sentence.kept(self._space, self._space)] if units else []
+            if has_letter(text):
+                units.append(Part(line, self._tag + ids[each], runs))
+            else:
+                units.append(_kept(line, escape))
+        return units
+
+    def _search(self, parts: Sequence[Part], config: NBestConfig, on_done: OnDone) -> list[Found]:
+        """Of each part `n_best` hypotheses, fewer only if its spans are lost in the others."""
+        sources, count = [part.ids for part in parts], config.n_best
+        is_drawn = config.temperature > 0  # in the order of drawing, with faults
+        wide = config if is_drawn else replace(config, n_best=config.beam_width)
+        searched = self._engine.translate(sources, wide, on_done)
+        first = [self._judged(part, own) for part, own in zip(parts, searched, strict=True)]
+        found = [
+            [each for each in own if not each[1] or (is_drawn and each[1] != LOST)][:count]
+            for own in first
+        ]
+        few = [n for n, several in enumerate(found) if len(several) < count and not is_drawn]
+        if few:
+            width = max(BEAM_WIDTH, config.beam_width)
+            wide = replace(wide, beam_width=width, n_best=width)
+            again = [sources[n] for n in few]
+            second = self._engine.translate(again, wide, unrepeated=UNREPEATED)
+            for n, hypotheses in zip(few, second, strict=True):
+                judged = self._judged(parts[n], hypotheses)
+                found[n] += [each for each in judged if not each[1] and each not in found[n]]
+                # Rather a loop than nothing.
+                found[n] += [each for each in first[n] if each[1] not in ("", LOST)]
+        for part, own, several in zip(parts, first, found, strict=True):
+            if not part.runs:  # stray tokens of spans are left out
+                several += [(ids, "") for ids, fault in own if fault == LOST]
+            del several[count:]
+        return found
+
+    def _judged(self, part: Part, hypotheses: Sequence[Hypothesis]) -> Found:
+        return [(each.ids, self._fault(part, each.ids)) for each in hypotheses]
+
+    def _fault(self, part: Part, ids: list[int]) -> str:
+        """What is wrong with a translation; "" for nothing."""
+        numbers = [each - self._spans.start for each in ids if each >= self._spans.start]
+        if sorted(numbers) != [*part.runs] or not keeps_elements(
+            [span for number in numbers for span in part.runs[number]]
+        ):
+            return LOST
+        usual = self._ratio * (len(part.ids) + MORE_TOKENS)
+        if len(ids) > usual or len(ids) == length_limit(len(part.ids)):
+            return LENGTH
+        loop = find_loop(ids)
+        if loop and not find_loop(part.ids) and has_letter(self._tokenizer.decode([loop])[0]):
+            return LOOP
+        is_empty = len(ids) < 3 and not normalize(self._tokenizer.decode([ids])[0])
+        return EMPTY * (is_empty and not numbers)
+
+    def _sentences(
+        self, parts: Sequence[Part], found: Sequence[Found], scored: bool, escape: Escape
+    ) -> list[list[Sentence]]:
+        """The translations of each part, with the log-probabilities of their tokens."""
+        pairs = [
+            (part, *each) for part, several in zip(parts, found, strict=True) for each in several
+        ]
+        targets = [ids for _, ids, _ in pairs]
+        log_probs = [np.empty(0)] * len(pairs)
+        if scored:
+            log_probs = self._engine.log_probs([part.ids for part, *_ in pairs], targets)
+        decoded = self._tokenizer.decode_marked(targets)
+        sentences = list[Sentence]()
+        for (part, ids, fault), (text, numbers), values in zip(
+            pairs, decoded, log_probs, strict=True
+        ):
+            spans = {number: _targets(run) for number, run in part.runs.items()}
+            placed, line = [spans.get(n, "") for n in numbers], part.line
+            text = _apart(
+                interleaved(line.text, [span.source for span in line.spans]),
+                interleaved(normalize(text), placed, escape),
+            )
+            tokens = [*self._pieces(ids, spans), ""] if scored else [""]
+            if scored:
+                values = np.where(np.array([*ids, EOS]) < self._spans.start, values, 0.0)
+            warnings = (fault,) if fault else ()
+            sentences.append(
+                Sentence(line.restored(escape), text, tokens, values.tolist(), warnings)
+            )
+        rest = iter(sentences)
+        return [[next(rest) for _ in several] for several in found]
+
+    def _pieces(self, ids: Sequence[int], spans: dict[int, str]) -> list[str]:
+        """The text of each token; of those of spans, the spans."""
+        start = self._spans.start
+        texts = iter(self._tokenizer.pieces([each for each in ids if each < start]))
+        return [next(texts) if each < start else spans.get(each - start, MARK) for each in ids]
+
+
+def scaled(on_done: OnDone, total: int, parts: int) -> OnDone:
+    """A function of finished parts that calls `on_done` with their share of the total."""
+    done = 0
+    if not parts:
+        on_done(total)
+
+    def parts_done(count: int) -> None:
+        nonlocal done
+        before, done = done, done + count
+        on_done(done * total // parts - before * total // parts if parts else 0)
+
+    return parts_done
+
+
+def _targets(spans: Iterable[Span]) -> str:
+    return "".join(span.target for span in spans)
+
+
+def _apart(sources: Sequence[str], texts: Sequence[str]) -> str:
+    """The texts, joined; words that would become one have a space between them.
+
+    A link with a letter after it is another link. Sources that have such words are an exception.
+    """
+
+    def spaced(parts: Sequence[str]) -> str:
+        found = ""
+        for part in parts:
+            found += " " * is_within_word(found[-1:] + part[:1], 1) + part
+        return found
+
+    return spaced(texts) if spaced(sources) == "".join(sources) else "".join(texts)
+
+
+def _kept(line: Line, escape: Escape) -> Sentence:
+    return Sentence.kept(line.restored(escape), line.kept(escape))
+
+
+def _between_spans(line: Line, escape: Escape) -> Iterator[Line | Sentence]:
+    """The texts between the spans of a line, and spans and spaces as what is kept."""
+    runs = iter([*line.runs(), ()])
+    for text in MARKS.split(line.text):
+        start, end = _words_of(text) if has_letter(text) else (len(text), len(text))
+        yield Sentence.kept(text[:start], escape(text[:start]))
+        if start < end:
+            yield Line(text[start:end])
+            yield Sentence.kept(text[end:], escape(text[end:]))
+        run = next(runs)
+        yield Sentence.kept("".join(span.source for span in run), _targets(run))
+
+
+def _words_of(text: str) -> tuple[int, int]:
+    """Where the first word of a text starts, and where the last one ends with its punctuation."""
+    is_word = [unicodedata.category(character)[0] in "LNM" for character in text]
+    start, end = is_word.index(True), len(text) - is_word[::-1].index(True)
+    while end < len(text) and text[end] in END_PUNCTUATION:
+        end += 1
+    return start, end
+
+
+def _versions(unit: Unit, results: Iterator[list[Sentence]], config: NBestConfig) -> list[Sentence]:
+    return [unit] * config.n_best if isinstance(unit, Sentence) else next(results)
+
+
+def _joined(source: str, parts: Sequence[Sentence]) -> Sentence:
+    if len(parts) == 1:
+        return parts[0]
+    return Sentence(
+        source,
+        _apart([part.source for part in parts], [part.text for part in parts]),
+        [*chain.from_iterable(part.tokens[:-1] for part in parts), ""],
+        [
+            *chain.from_iterable(part.log_probs[:-1] for part in parts),
+            sum(part.log_probs[-1] for part in parts if part.log_probs),
+        ],
+        tuple(dict.fromkeys(chain.from_iterable(part.warnings for part in parts))),
+    )
