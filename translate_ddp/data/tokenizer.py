@@ -26,7 +26,7 @@ from translate_ddp.errors import UserError, import_optional
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.settings import TokenizerConfig, TokenizerKind
-from translate_ddp.spans import MARK
+from translate_ddp.spans import MARK, MARKS
 from translate_ddp.text import direction_tag, normalize
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
@@ -55,7 +55,6 @@ MAX_TEXT_BYTES = 24 * 2**20
 MAX_LINES = 300_000
 MAX_WORD_BYTES = 4_500_000
 WORD = re.compile(r"[^\W\d_]+")  # letters, as in the words of byte-level BPE
-RUN = re.compile(f"{MARK}+")
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ class Tokenizer:
         """As `encode_marked`, by words: the pre-tokens of a tokenizer.json, or the whole text."""
         if not any(numbers):
             return self._model.rows(texts, by_words)
-        rows = self._isolating.rows([RUN.sub(MARK, text) for text in texts], by_words)
+        rows = self._isolating.rows([MARKS.sub(MARK, text) for text in texts], by_words)
         pairs = zip(rows, numbers, strict=True)
         return [self._with_spans(row, marks) if marks else row for row, marks in pairs]
 
