@@ -11,7 +11,8 @@ from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import NO_RUN, trained_model, with_sentencepiece
 from translate_ddp.apps.commands.export import export
 from translate_ddp.apps.exporting.trained_model import TrainedModel, choose_sentences
-from translate_ddp.data.tokenizer import PAD, SOS, SentencePieceModel
+from translate_ddp.data.tokenizer import PAD, SOS
+from translate_ddp.data.tokenizer_models import SentencePieceModel
 from translate_ddp.errors import UserError
 from translate_ddp.modeling import search
 from translate_ddp.settings import NBestConfig

@@ -16,12 +16,12 @@ from translate_ddp.data.tokenizer import (
     SPECIAL_TOKENS,
     Tokenizer,
     build_tokenizer,
-    import_sentencepiece,
     load_tokenizer,
     loss_of,
     text_of,
     train_tokenizer,
 )
+from translate_ddp.data.tokenizer_models import import_sentencepiece
 from translate_ddp.errors import UserError
 from translate_ddp.settings import TokenizerConfig
 

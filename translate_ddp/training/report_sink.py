@@ -16,7 +16,8 @@ from itertools import groupby, islice
 from pathlib import Path
 
 from translate_ddp.data.dataset import Ragged
-from translate_ddp.data.tokenizer import EOS, SPACE, SPECIAL_TOKENS, Tokenizer
+from translate_ddp.data.tokenizer import EOS, SPECIAL_TOKENS, Tokenizer
+from translate_ddp.data.tokenizer_models import SPACE
 from translate_ddp.modeling.engine import cross_attention
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.run_record import (

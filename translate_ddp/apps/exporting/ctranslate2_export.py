@@ -34,7 +34,8 @@ from translate_ddp.apps.exporting.trained_model import (
 )
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.languages import language_name
-from translate_ddp.data.tokenizer import EOS, SOS, UNK, SentencePieceModel
+from translate_ddp.data.tokenizer import EOS, SOS, UNK
+from translate_ddp.data.tokenizer_models import SentencePieceModel
 from translate_ddp.errors import UserError, cleanup, import_optional
 from translate_ddp.modeling.ctranslate2_engine import (
     CTranslate2Engine,

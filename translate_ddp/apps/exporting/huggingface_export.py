@@ -32,14 +32,12 @@ from translate_ddp.data.tokenizer import (
     NO_EXTRA_TOKENS,
     PAD,
     SOS,
-    SPACE,
     SPECIAL_TOKENS,
     UNK,
     ExtraTokens,
-    SentencePieceModel,
     Tokenizer,
-    open_json,
 )
+from translate_ddp.data.tokenizer_models import SPACE, SentencePieceModel, open_json
 from translate_ddp.errors import UserError, import_optional
 from translate_ddp.modeling.engine import CPU_MAX_TOKENS, Ids, ignore, length_limit, longest_first
 from translate_ddp.modeling.repetition import until_repetition

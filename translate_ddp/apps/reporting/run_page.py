@@ -35,7 +35,7 @@ from translate_ddp.apps.reporting.run_summary import Summary, last_score, scores
 from translate_ddp.apps.reporting.svg_charts import Bar, Series, bars, lines, shortened
 from translate_ddp.apps.reporting.translation_scores import few, marked, worst
 from translate_ddp.console import describe_seconds, number, size
-from translate_ddp.data.tokenizer import SPACE
+from translate_ddp.data.tokenizer_models import SPACE
 from translate_ddp.run_record import (
     REPORT_FILE,
     LastValidation,
