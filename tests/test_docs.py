@@ -1,8 +1,10 @@
 """README and docs: links lead somewhere, and commands use flags that exist."""
 
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import pytest
 
 from tests.helpers.commands import ROOT
 from translate_ddp.__main__ import COMMANDS, load
-from translate_ddp.apps.commands.command_line import parse
+from translate_ddp.apps.commands.command_line import parse, parse_with_texts
+from translate_ddp.apps.commands.train import parse as parse_training
+from translate_ddp.errors import UserError
 from translate_ddp.settings import Resume, all_settings
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
@@ -28,6 +32,9 @@ OTHER_FLAGS = set(
     "--corpus --convention --name --against --results --model_root --no_test --averages "
     "--processes --every --learning_rates --length_penalties".split()
 )
+
+# Flags whose files are read with the command line, and what such a file may hold.
+READ_AT_ONCE = {"--config": "{}", "--compare": "", "--glossary": "term\ttranslation"}
 
 
 def anchors(page: Path) -> set[str]:
@@ -63,6 +70,61 @@ def test_flags_exist(capsys: pytest.CaptureFixture[str]):
     for page in (page for page in PAGES if page.name != "CHANGELOG.md"):
         used = set(re.findall(r"(?<![\w-])--[a-z]\w*(?:-\w+)*", page.read_text()))
         assert used <= known, f"{page.name}: {sorted(used - known)}"
+
+
+def commands_in(text: str) -> Iterator[list[str]]:
+    """The words of each command in the blocks of a page that may start one of our programs."""
+    for block in re.findall(r"^ *```\w*\n(.*?)^ *```", text, re.M | re.S):
+        for line in block.replace("\\\n", " ").splitlines():
+            is_ours = re.search(r"\btrain\.py\b|slurm\.sh |translate[-_]ddp ", line)
+            unquoted = re.sub(r"\"[^\"]*\"|'[^']*'", "", line)
+            if not is_ours or re.search(r"\.\.\.|<\w+>", unquoted):  # a placeholder
+                continue
+            words = shlex.shlex(line, posix=True, punctuation_chars=True)
+            words.whitespace_split = True
+            parts = [list[str]()]
+            for word in words:
+                if set(word) <= set("();<>|&"):
+                    parts.append([])
+                else:
+                    parts[-1].append(word)
+            yield from parts
+
+
+def our_command(words: list[str]) -> tuple[str, list[str]] | None:
+    """The name of our command and its arguments; None for another program."""
+    for at, word in enumerate(words):
+        if at and word in ("train.py", "launch/slurm.sh"):
+            return "train", words[at + 1 :]
+        is_first = all("=" in each or each in ("nohup", "setsid") for each in words[:at])
+        is_module = words[:at][-1:] == ["-m"] and word == "translate_ddp"
+        if is_module or (is_first and re.search(r"(^|/)translate-ddp$", word)):
+            name, *arguments = words[at + 1 :] or ["--help"]
+            return None if name.startswith("-") else (name, arguments)
+    return None
+
+
+def test_commands_are_accepted_by_their_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    found = [(page.name, words) for page in PAGES for words in commands_in(page.read_text())]
+    commands = [(page, *our) for page, words in found if (our := our_command(words))]
+    assert len(commands) > 30
+    for page, name, arguments in commands:
+        for flag, value in zip(arguments, arguments[1:], strict=False):
+            if flag in READ_AT_ONCE:
+                Path(value).parent.mkdir(parents=True, exist_ok=True)
+                Path(value).write_text(READ_AT_ONCE[flag])
+        try:
+            if name == "train":
+                parse_training(arguments)
+            else:
+                parse_with_texts(load(name)[0], arguments, name)
+        except (SystemExit, UserError, ImportError) as error:
+            if getattr(error, "code", 1):  # not of --help
+                output = "".join(capsys.readouterr())
+                pytest.fail(f"{page}: {name} {shlex.join(arguments)}\n{error}\n{output}")
 
 
 def test_paths_exist():
