@@ -5,6 +5,9 @@ is, but a sentence that is split at an abbreviation is translated wrongly. Those
 ones; others are learnt from a corpus in which most lines are one sentence. As in Punkt (Kiss and
 Strunk 2006), an abbreviation is a short word that is seldom without a period. Punkt decides from
 the words after it whether a sentence ends; here, the ends of the lines do.
+
+`translate` splits lines, as a model of such a corpus ends after the first sentence. `validate` does
+not.
 """
 
 import math
