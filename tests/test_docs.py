@@ -30,7 +30,13 @@ OTHER_FLAGS = set(
     "--input --model_prefix --byte_fallback --normalization_rule_name "
     "--rounds --seconds --warmup_seconds --pairs --only "
     "--corpus --convention --name --against --results --model_root --no_test --averages "
-    "--processes --every --learning_rates --length_penalties".split()
+    "--processes --every --learning_rates --length_penalties "
+    # Of fairseq:
+    "--source-lang --target-lang --trainpref --validpref --destdir --arch --max-tokens "
+    "--update-freq --warmup-updates --nwordssrc --encoder-embed-dim --encoder-ffn-embed-dim "
+    "--encoder-layers --max-source-positions --lr-scheduler --clip-norm --fp16 --save-dir "
+    "--keep-last-epochs --finetune-from-model --sampling-temperature --beam --lenpen --nbest "
+    "--score-reference --sacrebleu".split()
 )
 
 # Flags whose files are read with the command line, and what such a file may hold.

@@ -1,4 +1,4 @@
-"""The commands of docs/use.md, from a corpus to a served model."""
+"""The six steps of docs/translate.md, from a corpus to a served model."""
 
 import json
 import random
@@ -28,9 +28,11 @@ WORDS = dict(zip("sun moon tree river stone".split(), "sol lun arb flu piet".spl
 
 
 def commands() -> list[str]:
-    """The commands of the page's six sections, without those of pip."""
-    blocks = re.findall(r"^```\n(.*?)```", (ROOT / "docs" / "use.md").read_text(), re.M | re.S)
-    return [block.replace("\\\n", " ").strip() for block in blocks if "pip install" not in block]
+    """The commands of the page's six numbered sections."""
+    page = (ROOT / "docs" / "translate.md").read_text()
+    steps = "".join(part for part in page.split("\n## ") if part[0].isdigit())
+    blocks = re.findall(r"^```\n(.*?)```", steps, re.M | re.S)
+    return [block.replace("\\\n", " ").strip() for block in blocks]
 
 
 def words_of(command: str) -> list[str]:
@@ -39,8 +41,8 @@ def words_of(command: str) -> list[str]:
     if program == "torchrun":
         script, *words = words
         return [*TORCHRUN, str(ROOT / script), *words, *FLAGS.split()]
-    assert program == "python", command
-    return [sys.executable, *words]
+    assert program == "translate-ddp", command
+    return [sys.executable, "-m", "translate_ddp", *words]
 
 
 def run(command: str, folder: Path) -> str:
@@ -107,5 +109,5 @@ def test_six_commands_lead_from_a_corpus_to_a_served_model(folder: Path):
     (folder / "test.de").write_text("sol lun\n")
     (folder / "test.en").write_text("sun moon\n")
     files = "--model_folder en-de-int8 --source test.en --reference test.de"
-    assert "BLEU signature" in run(f"python -m translate_ddp validate {files}", folder)
-    assert json.loads(run(f"python -m translate_ddp score {files}", folder).splitlines()[0])
+    assert "BLEU signature" in run(f"translate-ddp validate {files}", folder)
+    assert json.loads(run(f"translate-ddp score {files}", folder).splitlines()[0])
