@@ -22,7 +22,7 @@ from benchmarks.common import OWN, Settings, Values, module_command, read_settin
 from benchmarks.decoders.task import Ids, prepare_task, task_facts, train_demo
 from benchmarks.machine import facts_and_peaks
 from benchmarks.report import write_report
-from benchmarks.rounds import Outcome, Outcomes, bar_figure, raw, rows, run_rounds
+from benchmarks.rounds import Outcome, Outcomes, raw, rows, run_rounds
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import report_errors
 
@@ -102,7 +102,6 @@ def main() -> None:
             raw=raw(outcomes),
             folder=settings.results,
             notes=[NOTE],
-            figure=bar_figure(outcomes, PACE, BAR, TITLE),
         )
 
 

@@ -1,7 +1,6 @@
-"""Results as files of one name: JSON for programs, Markdown tables, for some also a figure."""
+"""Results as files of one name: JSON for programs, and Markdown tables."""
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,9 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS, Values
-
-FIGURES = Path("docs/figures")
+from benchmarks.common import Values
 
 
 @dataclass(frozen=True)
@@ -32,12 +29,8 @@ def write_report(
     facts: Mapping[str, Any] | None = None,
     raw: Any = None,
     notes: Sequence[str] = (),
-    figure: str = "",
 ) -> None:
-    """Write NAME.json and NAME.md to `folder`, and `figure`, if there is one, as NAME.svg.
-
-    A figure of the default results folder is one of the documentation and goes to docs/figures.
-    """
+    """Write NAME.json and NAME.md to `folder`."""
     content = {"title": title, "command": command_line(), "facts": dict(facts or {})}
     content |= {"notes": list(notes), "rows": [asdict(row) for row in rows], "raw": raw}
     (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -51,11 +44,6 @@ def write_report(
     if facts:
         shown_facts = "; ".join(f"{n.replace('_', ' ')}: {v}" for n, v in facts.items())
         parts.append(f"Measured on: {shown_facts}.")
-    if figure:
-        chart = (FIGURES if folder == RESULTS else folder) / f"{name}.svg"
-        chart.parent.mkdir(parents=True, exist_ok=True)
-        chart.write_text(figure, encoding="utf-8")
-        parts.append(f"![{title}]({Path(os.path.relpath(chart, folder)).as_posix()})")
     text = "\n\n".join(parts) + "\n"
     (folder / f"{name}.md").write_text(text, encoding="utf-8")
     print(text)

@@ -21,9 +21,8 @@ from typing import IO, Any
 
 from tqdm import tqdm
 
-from benchmarks.common import OFFLINE, OWN, ROOT, Failed, Values, last_line
+from benchmarks.common import OFFLINE, ROOT, Failed, Values, last_line
 from benchmarks.report import Row, shown
-from translate_ddp.apps.reporting.svg_charts import Bar, bars, standalone
 
 SAMPLE_SECONDS = 0.5  # between two samples of the memory
 
@@ -153,18 +152,6 @@ def descendants(root: int) -> list[int]:
 def _last_line(file: IO[str]) -> str:
     file.seek(0)
     return last_line(file.read())
-
-
-def bar_figure(outcomes: Outcomes, key: str, label: str, title: str) -> str:
-    """A bar for each contestant, the median, with minimum and maximum as text."""
-    items = []
-    for name, outcome in outcomes.items():
-        if not outcome.failure:
-            values, length = outcome.all(key), outcome.median(key)
-            color = 0 if name.startswith(OWN) else 7
-            text = f"{shown(length)} ({shown(min(values))} to {shown(max(values))})"
-            items.append(Bar(name, length, text, color))
-    return standalone(bars(f"{title}, {label}", items))
 
 
 def _read_mib(pid: int, file: str, names: Iterable[str]) -> float:

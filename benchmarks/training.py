@@ -21,7 +21,7 @@ import torch
 from benchmarks.common import OWN, Values, module_command, read_settings, select
 from benchmarks.machine import default_device, facts_and_peaks
 from benchmarks.report import write_report
-from benchmarks.rounds import Outcome, Outcomes, bar_figure, raw, rows, run_rounds
+from benchmarks.rounds import Outcome, Outcomes, raw, rows, run_rounds
 from benchmarks.trainers.task import Task
 from benchmarks.workbench import Corpus, CorpusSettings
 from translate_ddp.data.dataset import PreparedData
@@ -96,7 +96,6 @@ def main() -> None:
             raw=raw(outcomes),
             folder=settings.results,
             notes=[NOTE],
-            figure=bar_figure(outcomes, PACE, BAR, TITLE),
         )
 
 

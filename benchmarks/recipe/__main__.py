@@ -5,7 +5,7 @@
     python -m benchmarks.recipe report --corpus multi30k --against old-default small
 
 What follows `--` are flags of train.py. A run that was stopped is resumed by the same command.
-`report` makes tables and a figure of all records. The protocol: `docs/recipe.md`.
+`report` makes tables of all records. The protocol: `docs/recipe.md`.
 """
 
 import json

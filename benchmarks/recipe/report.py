@@ -1,4 +1,4 @@
-"""Tables and a figure of all records: scores by recipe, and differences to some of them."""
+"""Tables of all records: scores by recipe, and differences to some of them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -13,7 +13,6 @@ from benchmarks.common import Settings, Values
 from benchmarks.recipe.record import Record, load_records
 from benchmarks.recipe.scoring import CONVENTIONS, TEST, VALIDATION
 from benchmarks.report import Row, table, write_report
-from translate_ddp.apps.reporting.svg_charts import Bar, bars, standalone
 from translate_ddp.errors import UserError
 
 RESAMPLES = 1000
@@ -90,7 +89,7 @@ class RecipeReport(Settings):
 
 
 def write_recipe_report(settings: RecipeReport) -> None:
-    """Write recipe.json, recipe.md and the figure. Raises UserError if there is no record."""
+    """Write recipe.json and recipe.md. Raises UserError if there is no record."""
     folder = settings.results / "recipe"
     runs: Runs = defaultdict(list)
     for record in load_records(folder):
@@ -102,24 +101,25 @@ def write_recipe_report(settings: RecipeReport) -> None:
         if name not in names:
             raise UserError(f"There is no record of {name!r}, only of {', '.join(names)}.")
     found = {name: compare_all(runs, name, settings) for name in settings.against}
-    notes, charts = [NOTE], []
+    notes = [NOTE]
     for name, differences in found.items():
         title = f"Difference to {name}, BLEU"
-        rows = [Row(label, difference.shown()) for label, difference in differences.items()]
-        notes += [f"## {title}", table(rows), INTERVALS]
-        drawn = [
-            Bar(label, d.mean, "{BLEU} ({95 %})".format(**d.shown()), int(label.endswith(TEST)))
-            for label, d in differences.items()
+        rows = [
+            Row(f"{label}, {split}", difference.shown())
+            for label, by_split in differences.items()
+            for split, difference in by_split.items()
         ]
-        charts.append(bars(title, drawn))
+        notes += [f"## {title}", table(rows), INTERVALS]
     write_report(
         "recipe",
         TITLE,
         [Row(f"{convention}, {name}", summary(each)) for (convention, name), each in runs.items()],
         folder=settings.results,
-        raw={name: {key: vars(d) for key, d in each.items()} for name, each in found.items()},
+        raw={
+            name: {label: {s: vars(d) for s, d in each.items()} for label, each in by_label.items()}
+            for name, by_label in found.items()
+        },
         notes=[*notes, *origins([record for each in runs.values() for record in each])],
-        figure=standalone(*charts) if charts else "",
     )
 
 
@@ -156,16 +156,18 @@ def over_seeds(
     return mean if least == most else f"{mean} ({least} to {most})"
 
 
-def compare_all(runs: Runs, against: str, settings: RecipeReport) -> dict[str, Difference]:
+def compare_all(
+    runs: Runs, against: str, settings: RecipeReport
+) -> dict[str, dict[str, Difference]]:
     """By recipe and split: the difference to `against`, where both have translated the split."""
-    found = {}
+    found: dict[str, dict[str, Difference]] = defaultdict(dict)
     for (convention, name), records in runs.items():
         baseline = runs.get((convention, against), []) if name != against else []
         for split in (VALIDATION, TEST):
             sides = [[r for r in side if split in r.sha256] for side in (records, baseline)]
             if all(sides):
                 difference = compare(*(count(side, split, settings) for side in sides))
-                found[f"{convention}, {name}, {split}"] = difference
+                found[f"{convention}, {name}"][split] = difference
     return found
 
 

@@ -31,7 +31,6 @@ from benchmarks.rounds import run_once
 from benchmarks.time_to_quality.snapshots import score_snapshots
 from benchmarks.training import write_task
 from benchmarks.workbench import Corpus
-from translate_ddp.apps.reporting.svg_charts import Series, lines, standalone
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.training.metrics import bleu_signature
 
@@ -160,7 +159,6 @@ def write(
         facts=first["facts"] | {"BLEU": first["signature"], "precision": settings.precision},
         raw=curves,
         notes=[NOTE],
-        figure=figure(curves, settings.targets) if curves else "",
     )
 
 
@@ -200,25 +198,6 @@ def description(record: Mapping[str, Any], targets: Sequence[float]) -> Values:
 def minutes_to(curve: Curve, target: float) -> float | None:
     """Minutes of the first score that reaches the target, or None."""
     return next((point["minutes"] for point in curve if point["bleu"] >= target), None)
-
-
-def figure(curves: Mapping[str, Curve], targets: Sequence[float]) -> str:
-    """BLEU over minutes: a chart for each learning rate, with a line for each side and target."""
-    charts = []
-    last = max(point["minutes"] for curve in curves.values() for point in curve)
-    for rate in dict.fromkeys(name.split(", ")[1] for name in curves):
-        series = [
-            Series(
-                name.split(", ")[0],
-                [point["bleu"] for point in curve],
-                [point["minutes"] for point in curve],
-            )
-            for name, curve in curves.items()
-            if name.endswith(f", {rate}")
-        ]
-        series += [Series(f"BLEU {target:g}", [target] * 2, [0, last]) for target in targets]
-        charts.append(lines(f"Validation BLEU, greedy, {rate}", series, "minutes of training"))
-    return standalone(*charts)
 
 
 if __name__ == "__main__":
