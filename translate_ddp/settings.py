@@ -177,7 +177,7 @@ class CorpusConfig:
     and in a .tsv whose quotes are all as in CSV."""
     clean: CleanLevel = setting("safe", data=True)
     """Pairs to drop. none: only unusable ones; safe: duplicates and defects; strict: also pairs
-    that are probably no translations (docs/data.md)."""
+    that are probably no translations (docs/cleaning.md)."""
     bidirectional: bool = setting(False, data=True)
     """Also train the reverse directions: each training pair swapped."""
     tags: Suppress[Fixed[tuple[str, ...]]] = setting((), data=True)

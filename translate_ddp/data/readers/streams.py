@@ -31,7 +31,7 @@ DAMAGED = "It may be damaged or incomplete: copy it again, or decompress it."
 def _open_zstandard(file: IO[bytes]) -> Any:
     import pyarrow as pa  # here: it takes 0.1 s, and most corpora do not need it
 
-    return pa.CompressedInputStream(file, "zstd")
+    return pa.CompressedInputStream(file, "zstd")  # of a window of at most 128 MiB
 
 
 class Compression(NamedTuple):
