@@ -10,7 +10,9 @@ from tests.helpers import browser
 from tests.helpers.browser import Browser
 from tests.helpers.processes import wait_until
 from tests.helpers.served import BOTH, FakeTranslator, Named, served
+from translate_ddp.decoding import Sentence
 from translate_ddp.errors import UserError
+from translate_ddp.translator import Translation
 
 pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not installed")
 DESKTOP, PHONE = (1280, 800), (390, 844)
@@ -54,6 +56,28 @@ def test_typing_shows_translation_alternatives_scores_and_uncertain_words(chromi
         ]
         assert "\u2212" in items[0].split("\n")[-1]  # the score, with a minus sign
         assert "3 uncertain words" in chromium.evaluate("find('status').textContent")
+        assert chromium.log == []
+
+
+class Faulty(FakeTranslator):
+    """The first translation is empty, the second repeats itself, the third is empty, too."""
+
+    def _translation(self, text: str, rank: int) -> Translation:
+        found, fault = (("", "empty"), ("ha ha ha ha", "repetition"))[rank % 2]
+        return Translation(found, [Sentence(text, found, [found], [-1.0], (fault,))])
+
+
+def test_warnings_are_shown_and_announced(chromium: Browser):
+    with shown(chromium, Faulty()):
+        chromium.type("two moons")
+        wait_for_output(chromium, "")
+        chromium.wait_for("!find('warning').hidden")
+        message = chromium.evaluate("find('warning').textContent")
+        assert "has no translation" in message
+        assert chromium.evaluate("find('status').textContent") == message
+        assert chromium.evaluate("getComputedStyle(output, '::before').content") == "none"
+        items = chromium.evaluate("[...find('list').children].map((li) => li.innerText)")
+        assert len(items) == 1 and "ha ha ha ha" in items[0] and "repeats itself" in items[0]
         assert chromium.log == []
 
 
