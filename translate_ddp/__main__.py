@@ -1,4 +1,4 @@
-"""`python -m translate_ddp COMMAND`, or `translate-ddp COMMAND`."""
+"""The command `translate-ddp`; `python -m translate_ddp` is the same."""
 
 # ruff: noqa: E402
 import os
@@ -21,7 +21,7 @@ from translate_ddp.errors import cleanup, report_errors
 from translate_ddp.runtime.fault_injection import configure_faults
 from translate_ddp.runtime.launch import is_first_process, read_launch
 
-USAGE = "usage: python -m translate_ddp COMMAND [--help]"
+USAGE = "usage: translate-ddp COMMAND [--help]"
 # The modules of `commands/`; those that commands share have an underscore in their names. `train`
 # reads its flags itself.
 COMMANDS = [name for _, name, _ in iter_modules(commands.__path__) if "_" not in name]
@@ -62,7 +62,7 @@ def main() -> None:
             configure_faults(os.environ, read_launch(os.environ).rank)
             config, run = load(name)
             with cleanup:
-                run(parse_with_texts(config, flags, f"python -m translate_ddp {name}", prints))
+                run(parse_with_texts(config, flags, f"translate-ddp {name}", prints))
         except BrokenPipeError:
             os._exit(0)  # the reader has closed the pipe, as in `translate | head`
 

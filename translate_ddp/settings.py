@@ -147,9 +147,9 @@ class SourceOptions:
 @dataclass(frozen=True)
 class CorpusConfig:
     dataset: tuple[str, ...] = setting(("demo",), data=True, path=True)
-    """One or more corpora: demo, file, folder, prefix of parallel files, or Hugging Face
-    dataset[:SPLIT]; * in file names stands for any text, {src} and {tgt} for the languages.
-    docs/data.md shows each."""
+    """One or more corpora: demo, file, spreadsheet[:SHEET], folder, prefix of parallel files, or
+    Hugging Face dataset[:SPLIT]; * in file names stands for any text, {src} and {tgt} for the
+    languages. docs/data.md shows each."""
     validation: str = setting("", data=True, path=True)
     """Validation corpus as for --dataset, or a number or share (1%) of the training pairs; '': the
     dataset's validation split, or 2%."""

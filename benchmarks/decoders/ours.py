@@ -1,4 +1,4 @@
-"""translate_ddp's search, called as by `python -m translate_ddp translate`."""
+"""translate_ddp's search, called as by `translate-ddp translate`."""
 
 from dataclasses import dataclass
 from typing import Literal

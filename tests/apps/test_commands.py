@@ -72,6 +72,7 @@ def test_check_lists_every_checkpoint_and_finds_damage(trained: Path, tmp_path: 
 def test_unknown_command_lists_the_known_ones(tmp_path: Path):
     code, output = translate_ddp(tmp_path, "transalte")
     assert code == 2 and "no command 'transalte'" in output
+    assert "usage: translate-ddp COMMAND" in output
     assert "translate " in output and "validate " in output
 
 

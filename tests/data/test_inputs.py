@@ -95,8 +95,8 @@ def test_unusable_file_is_reported(folder: Path, name: str, content: str | bytes
     [
         (b"PK\x03\x04\x14\0\0word", "a zip archive, as .docx"),
         (b"%PDF-1.7\n", r"document \(PDF"),
-        (rb"{\rtf1\ansi", r"document \(PDF, RTF"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"document \(PDF, RTF or Office"),
+        (rb"{\rtf1\ansi", r"document \(PDF or RTF"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old .xls or .doc, or has a password"),
         (b"SQLite format 3\0\x10\0", "a database"),
         (b"1\r\n00:00:01,000 --> 00:00:02,000\r\nHi\r\n", "subtitles"),
         (b"\xef\xbb\xbfWEBVTT\n\n", "subtitles"),

@@ -32,11 +32,11 @@ def trainjob() -> dict[str, Any]:
 
 def test_files_that_the_image_copies_suffice_for_its_command(tiny_run: list[str], tmp_path: Path):
     for words in instructions("COPY"):
-        *sources, target = words.split()
-        for source in sources:
-            path = tmp_path / target / ("" if (ROOT / source).is_dir() else source)
-            copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
-            copy(ROOT / source, path)
+        *patterns, target = words.split()
+        for source in (path for pattern in patterns for path in ROOT.glob(pattern)):
+            path = tmp_path / target / ("" if source.is_dir() else source.name)
+            copy = shutil.copytree if source.is_dir() else shutil.copy
+            copy(source, path)
     (command,) = instructions("CMD")
     program, *words = json.loads(command)  # in the exec form, so that signals reach torchrun
     assert program == "torchrun" and int(instructions("USER")[-1]) > 0

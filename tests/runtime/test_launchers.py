@@ -18,6 +18,7 @@ from tests.helpers.processes import SECONDS, children_of, free_port, wait_until
 from tests.helpers.runs import assert_same_run
 from translate_ddp.runtime.fault_injection import VARIABLE
 
+COMMAND = ("-m", "translate_ddp", "train")  # the same program as train.py
 HANDLED = "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1,SIGUSR2"
 
 
@@ -173,7 +174,7 @@ def test_static_launch_on_two_nodes_gives_same_weights_as_one_torchrun(
     assert f"ranks  {sum(processes)}, backend gloo" in outputs[0]
     assert "Finished at epoch 1" in outputs[0] and "Finished" not in outputs[1]
 
-    usual = [*TORCHRUN, f"--nproc_per_node={sum(processes)}", "train.py", *flags]
+    usual = [*TORCHRUN, f"--nproc_per_node={sum(processes)}", *COMMAND, *flags]
     outputs_of([background([*usual, "--model_folder", str(tmp_path / "usual")], **environment)])
     assert_same_run(tmp_path / "static", tmp_path / "usual")
 

@@ -226,7 +226,7 @@ def test_process_that_hangs_delays_no_validation_and_ends_with_the_run(
     logbook.close(seconds=0.1)
     wait_until(lambda: all(state_of(process) in "Z-" for process in processes(folder)))
     message = f"{folder}/report.html was not written: it took too long. To write it: "
-    assert capsys.readouterr().out == f"{message}python -m translate_ddp report {folder}\n"
+    assert capsys.readouterr().out == f"{message}translate-ddp report {folder}\n"
 
 
 def test_page_of_the_end_does_not_wait_for_that_of_a_validation(

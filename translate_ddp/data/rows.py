@@ -203,6 +203,7 @@ class Reading:
     wanted: Wanted
     advance: Advance = ignore_progress
     notices: list[str] = field(default_factory=list)
+    sheet: str = ""  # of a spreadsheet; '': the only one
 
 
 Reader = Callable[[Reading], Iterator[Columns]]  # raises UserError with path and line

@@ -3,7 +3,7 @@
 A source is one string. These are tried in this order:
 
     demo                     the embedded corpus of English and Italian (demo.tsv)
-    data/train.tsv           one file: .jsonl .json .csv .tsv .tmx or .parquet
+    data/train.tsv           one file: .jsonl .json .csv .tsv .tmx .parquet .xlsx or .ods
     data/train               parallel text: data/train.en and data/train.de, train.en.txt and
                              train.de.txt, train-en.txt and train-de.txt, or train-src.en.sgm and
                              train-ref.de.sgm
@@ -13,9 +13,9 @@ A source is one string. These are tried in this order:
                              of a hub dataset
     Helsinki-NLP/opus_books  a dataset of the Hugging Face hub
 
-Files but parquet may be compressed: .gz, .zst or .xz. `NAME:SPLIT` is one split of a source:
-`demo:test`, `wmt/wmt14:validation`. `en` is also found as `eng` in names of files and columns,
-`pt_BR` as `pt-BR`.
+Files but parquet and spreadsheets may be compressed: .gz, .zst or .xz. `NAME:SPLIT` is one split of
+a source: `demo:test`, `wmt/wmt14:validation`; the splits of a spreadsheet are its sheets. `en` is
+also found as `eng` in names of files and columns, `pt_BR` as `pt-BR`.
 """
 
 import hashlib
@@ -24,22 +24,27 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from glob import escape, has_magic
 from pathlib import Path
+from shlex import quote
 
 from translate_ddp.data.hub_datasets import read_copy, read_hub
 from translate_ddp.data.readers.corpus_files import (
     READERS,
     Located,
+    check_file,
     file_identity,
     find_parallel,
     find_shards,
     find_table,
+    table_rows,
 )
+from translate_ddp.data.readers.spreadsheet import is_spreadsheet, sheet_names
 from translate_ddp.data.readers.streams import COMPRESSIONS, spooled
 from translate_ddp.data.rows import (
     Advance,
     Languages,
     Row,
     Rows,
+    Wanted,
     explain_read_errors,
     list_names,
     make_rows,
@@ -70,14 +75,15 @@ class Source:
 def find_splits(source: str, languages: Languages, options: SourceOptions) -> Mapping[str, Rows]:
     """The splits of a source by name. Datasets of the hub are downloaded, unless they are cached.
 
-    Raises NoSuchPair if there is no such source, or it has no such columns or languages, and
-    UserError if it cannot be read or has no such split.
+    Raises NoSuchPair if there is no such source, or it has no such split, columns or languages, and
+    UserError if it cannot be read.
     """
     name, split = _name_and_split(source)
     with library_call():
         splits = _locate(name, split, languages, options).splits()
     if split and split not in splits:
-        raise UserError(f"{name} has no split {split!r}; it has {list_names(splits)}.")
+        has = f"{name} has no {_splits_of(name)[:-1]} {split!r}"
+        raise NoSuchPair(f"{has}; it has {list_names(splits)}.")
     return {split: splits[split]} if split else splits
 
 
@@ -100,9 +106,14 @@ def choose_split(source: str, splits: Mapping[str, Rows], default: str = "") -> 
         return next(iter(splits.values()))
     if default not in splits:
         raise UserError(
-            f"{source} has the splits {list_names(splits)}: name one, as in {source}:{min(splits)}."
+            f"{source} has the {_splits_of(source)} {list_names(splits)}: name one, as in"
+            f" {quote(f'{source}:{min(splits)}')}."
         )
     return splits[default]
+
+
+def _splits_of(source: str) -> str:
+    return "sheets" if is_spreadsheet(Path(source)) else "splits"
 
 
 def source_identity(source: str, languages: Languages, options: SourceOptions) -> list[str]:
@@ -116,7 +127,8 @@ def source_identity(source: str, languages: Languages, options: SourceOptions) -
 
 def _name_and_split(source: str) -> tuple[str, str]:
     name, _, split = source.rpartition(":")
-    return (name, split) if name and split.isidentifier() else (source, "")
+    is_split = split.isidentifier() or (split and is_spreadsheet(Path(name)))
+    return (name, split) if name and is_split else (source, "")
 
 
 def _locate(name: str, split: str, languages: Languages, options: SourceOptions) -> Source:
@@ -129,6 +141,7 @@ def _locate(name: str, split: str, languages: Languages, options: SourceOptions)
         path = spooled(Path(name).expanduser())
         found = (
             _demo(name, languages)
+            or _find_sheets(path, languages, options)
             or _one_split(find_table(path, languages, options))
             or _one_split(find_parallel(path.parent, path.name, languages))
             or _find_shards(path, languages, options)
@@ -142,6 +155,18 @@ def _locate(name: str, split: str, languages: Languages, options: SourceOptions)
 
 def _one_split(located: Located | None) -> Source | None:
     return located and Source(located.identity, lambda: {"train": located.rows()})
+
+
+def _find_sheets(path: Path, languages: Languages, options: SourceOptions) -> Source | None:
+    if not (is_spreadsheet(path) and path.is_file()):
+        return None
+    wanted = Wanted.pair(languages, options)
+
+    def splits() -> Mapping[str, Rows]:
+        check_file(path)
+        return {name: table_rows(path, wanted, name) for name in sheet_names(path)}
+
+    return Source([file_identity(path)], splits)
 
 
 def _describe_missing(path: Path, languages: Languages) -> str:

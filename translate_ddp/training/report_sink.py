@@ -212,7 +212,7 @@ class ReportSink(Sink):
     def _print_failure(self, reason: str) -> None:
         self._print(
             f"{self.folder / REPORT_FILE} was not written: {reason}. To write it: "
-            f"python -m translate_ddp report {shlex.quote(str(self.folder))}"
+            f"translate-ddp report {shlex.quote(str(self.folder))}"
         )
 
 

@@ -435,7 +435,7 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
         options += f" --from {source} --to {target}"
     return (
         f"Finished at {position}{reason}, after {duration}.{best}\n"
-        f'Translate with: python -m translate_ddp translate{options} "..."'
+        f'Translate with: translate-ddp translate{options} "..."'
     )
 
 

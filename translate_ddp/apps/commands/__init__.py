@@ -1,1 +1,1 @@
-"""`python -m translate_ddp COMMAND`: one file per command."""
+"""`translate-ddp COMMAND`: one file per command."""

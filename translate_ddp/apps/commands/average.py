@@ -1,4 +1,4 @@
-"""`python -m translate_ddp average`: write the average of the last epochs to a file."""
+"""`translate-ddp average`: write the average of the last epochs to a file."""
 
 import shlex
 from dataclasses import dataclass
@@ -49,4 +49,5 @@ def run(config: AverageConfig) -> None:
             "2. It takes as many finished epochs."
         )
     publish(output, lambda partial: write(partial, opened.state))
-    print_line(f"Wrote {output}. To fine-tune it: train.py --init_from {shlex.quote(str(output))}")
+    flag = f"--init_from {shlex.quote(str(output))}"
+    print_line(f"Wrote {output}. To fine-tune it: translate-ddp train {flag}")

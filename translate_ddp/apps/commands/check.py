@@ -1,4 +1,4 @@
-"""`python -m translate_ddp check FOLDER`: verify the digest and the content of every checkpoint."""
+"""`translate-ddp check FOLDER`: verify the digest and the content of every checkpoint."""
 
 import sys
 from dataclasses import dataclass

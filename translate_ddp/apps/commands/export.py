@@ -1,4 +1,4 @@
-"""`python -m translate_ddp export`: a trained model for other programs, verified to be the same."""
+"""`translate-ddp export`: a trained model for other programs, verified to be the same."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp info FILE`: what a checkpoint or an exported model is."""
+"""`translate-ddp info FILE`: what a checkpoint or an exported model is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp inspect --dataset ...`: describe a corpus before training."""
+"""`translate-ddp inspect --dataset ...`: describe a corpus before training."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp report FOLDER ...`: the page of a run, or one that compares several."""
+"""`translate-ddp report FOLDER ...`: the page of a run, or one that compares several."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp score`: the log-probabilities of given translations."""
+"""`translate-ddp score`: the log-probabilities of given translations."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp serve`: a server with LibreTranslate's routes, and a page."""
+"""`translate-ddp serve`: a server with LibreTranslate's routes, and a page."""
 
 import sys
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""`torchrun train.py` or `python -m translate_ddp train`: the command line of a training.
+"""`translate-ddp train` or `torchrun train.py`: the command line of a training.
 
 Values come from the preset, from `--config file.yaml` and from the user's flags; each overrides the
 ones before it.
@@ -86,7 +86,8 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
         chosen = _read_choices(flags)
     preset = choose_preset(chosen.preset, tuple(chosen.dataset))
     usual = with_values(Config(), PRESETS.get(preset, PRESETS["small"]))
-    config = parse_flags(Config, flags, "train.py", prints, usual)
+    program = "train.py" if Path(sys.argv[0]).name == "train.py" else "translate-ddp train"
+    config = parse_flags(Config, flags, program, prints, usual)
     config = replace(config, run=replace(config.run, preset=preset))
     given = given_flags(flags)
     config = _with_nested(config, nested, given)

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp translate`: the translations of texts, in their order."""
+"""`translate-ddp translate`: the translations of texts, in their order."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""`python -m translate_ddp validate`: the scores of a model, or of existing translations."""
+"""`translate-ddp validate`: the scores of a model, or of existing translations."""
 
 import re
 import sys

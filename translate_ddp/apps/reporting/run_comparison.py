@@ -48,7 +48,7 @@ def render_comparison(records: Sequence[RunRecord], now: float) -> str:
         problems.append(NOT_COMPARABLE)
     explanation = Paragraph(
         "The best score of each metric; in brackets: the step of its validation. Whether a "
-        "difference may be chance, `python -m translate_ddp validate --compare` tests."
+        "difference may be chance, `translate-ddp validate --compare` tests."
     )
     return render_page(
         Page(

@@ -15,6 +15,7 @@ from translate_ddp.data.languages import written
 from translate_ddp.data.readers.delimited import read_csv, read_tsv
 from translate_ddp.data.readers.markup import read_sgm, read_tmx
 from translate_ddp.data.readers.records import count_parquet_rows, read_json, read_parquet
+from translate_ddp.data.readers.spreadsheet import SPREADSHEETS, read_spreadsheet
 from translate_ddp.data.readers.streams import (
     COMPRESSIONS,
     compression_of,
@@ -46,6 +47,7 @@ READERS: dict[str, Reader] = {
     ".tsv": read_tsv,
     ".parquet": read_parquet,
     ".tmx": read_tmx,
+    **dict.fromkeys(SPREADSHEETS, read_spreadsheet),
 }
 ONE_SIDE: dict[str, Reader] = {".sgm": read_sgm, ".sgml": read_sgm}
 ARCHIVES = (".tar", ".tgz", ".zip", ".bz2", ".7z", ".rar")
@@ -87,8 +89,9 @@ def check_file(path: Path) -> None:
         raise UserError(f"{path} is a folder." if path.is_dir() else f"There is no file {path}.")
     if path.stat().st_size == 0:
         raise UserError(f"{path} is empty.")
-    if compression_of(path) and reader_of(path) is read_parquet:
-        raise UserError(f"{path}: parquet is compressed inside. Decompress the file.")
+    if compression_of(path) and reader_of(path) in (read_parquet, read_spreadsheet):
+        kind = without_compression(path).suffix
+        raise UserError(f"{path}: {kind} is compressed inside. Decompress the file.")
 
 
 def size_of(path: Path) -> int:
@@ -108,17 +111,20 @@ def find_table(path: Path, languages: Languages, options: SourceOptions) -> Loca
     if not is_table(path):
         raise UserError(_describe_other(path, languages))
     wanted = Wanted.pair(languages, options)
+    return Located([file_identity(path)], lambda: table_rows(path, wanted))
 
-    def rows() -> Rows:
-        check_file(path)
-        reader = reader_of(path)
-        return make_rows(
-            str(path),
-            size_of(path),
-            lambda advance, notices: pairs_of(reader(Reading(path, wanted, advance, notices))),
-        )
 
-    return Located([file_identity(path)], rows)
+def table_rows(path: Path, wanted: Wanted, sheet: str = "") -> Rows:
+    """The rows of a table, of a spreadsheet those of one sheet.
+
+    Raises UserError, at once or while they are read, if they cannot be read.
+    """
+    check_file(path)
+
+    def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
+        return pairs_of(reader_of(path)(Reading(path, wanted, advance, notices, sheet)))
+
+    return make_rows(f"{path}:{sheet}" if sheet else str(path), size_of(path), batches)
 
 
 def _describe_other(path: Path, languages: Languages) -> str:

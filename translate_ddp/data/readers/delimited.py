@@ -247,7 +247,7 @@ class Table:
     def __init__(self, reading: Reading) -> None:
         self._path, self._wanted, self._notices = reading.path, reading.wanted, reading.notices
         self._width = 0  # of the first row
-        self._places: list[int] = []
+        self.places: list[int] = []
 
     def columns(self, rows: list[list[str]], lines: Sequence[int]) -> Columns:
         """The wanted columns of the next rows, which begin in these lines.
@@ -262,7 +262,7 @@ class Table:
             return [[] for _ in self._wanted.sides]
         if any(len(row) != self._width for row in rows):
             rows = [row for row, line in zip(rows, lines, strict=True) if self._is_whole(row, line)]
-        return [[row[place] for row in rows] for place in self._places]
+        return [[row[place] for row in rows] for place in self.places]
 
     def _is_whole(self, row: list[str], line: int) -> bool:
         """Whether the row is not empty. Raises UserError if it has another number of fields."""
@@ -284,13 +284,13 @@ class Table:
         self._width = len(cells)
         names = self._wanted.find(cells)
         if names and self._is_header([cells.index(name) for name in names], rows[first:]):
-            self._places = [cells.index(name) for name in names]
+            self.places = [cells.index(name) for name in names]
             if names != self._wanted.find(cells, in_words=False):
                 text = f"its first row, {list_names(cells)}, is read as a header."
                 self._notices.append(Remark(f"{self._path}: {text}"))
             return first + 1
-        self._places = self._without_header(cells)
-        chosen = [cells[place] for place in self._places]
+        self.places = self._without_header(cells)
+        chosen = [cells[place] for place in self.places]
         if replace(self._wanted, given=("",) * len(chosen)).find(chosen, in_words=False):
             return first + 1  # a header, although the user gave numbers
         return first if self._width > 1 else 0  # in one column, an empty line is a text

@@ -49,11 +49,15 @@ COMPRESSIONS = {
 }
 MARKUP = (".tmx", ".sgm", ".sgml")  # endings of what is read
 CONVERT = "save it as text in UTF-8, one text per line, or as CSV with a column for each language"
+AS_SPREADSHEET = "save a spreadsheet as .xlsx or .ods"
 # What the content begins with -> what it is, and what to do.
 DOCUMENTS = {
-    rb"PK\x03\x04": f"a zip archive, as .docx, .odt and .xlsx are: unpack it, or {CONVERT}",
+    rb"PK\x03\x04": f"a zip archive, as .docx and .xlsx are: {AS_SPREADSHEET}, unpack it, or"
+    f" {CONVERT}",
     rb"BZh\d1AY&SY|7z\xbc\xaf|Rar!\x1a|.{257}ustar": "an archive: unpack it",
-    rb"%PDF-|\{\\rtf|\xd0\xcf\x11\xe0": f"a document (PDF, RTF or Office): {CONVERT}",
+    rb"%PDF-|\{\\rtf": f"a document (PDF or RTF): {CONVERT}",
+    rb"\xd0\xcf\x11\xe0": f"an old .xls or .doc, or has a password: {AS_SPREADSHEET}, without a"
+    f" password, or {CONVERT}",
     rb"WEBVTT|\s*1\r?\n\d\d:\d\d:\d\d[,.]\d{3} -->": f"subtitles: {CONVERT}",
     rb"SQLite format 3": "a database, as of a translation memory: export it as .tmx",
     rb'(#[^\n]*\n|\s)*msg(id|ctxt) "': f"a catalogue of gettext: {CONVERT}",
@@ -93,7 +97,7 @@ def read_bytes(path: Path, advance: Advance) -> Iterator[bytes]:
         with COMPRESSIONS[path.suffix].open(raw) if is_compressed else raw as file:
             while block := file.read(BLOCK_BYTES):
                 if not done:
-                    _check_content(path, block)
+                    check_content(path, block)
                 heartbeat()
                 position = raw.tell()
                 advance(position - done)
@@ -122,7 +126,7 @@ def _check_compression(path: Path, head: bytes) -> bool:
     return bool(ending)
 
 
-def _check_content(path: Path, content: bytes) -> None:
+def check_content(path: Path, content: bytes) -> None:
     """Raise UserError if it is neither text nor in the format of its name."""
     content = content.removeprefix(codecs.BOM_UTF8)
     ending = without_compression(path).suffix.lower()
