@@ -96,8 +96,8 @@ NO_TRAINING_DATA: list[Leaf] = [
 DATA: list[Leaf] = [
     (
         "A spreadsheet?",
-        "Save it as CSV in UTF-8; first row: en, de",
-        ["--dataset corpus.csv --lang_src en --lang_tgt de"],
+        "Excel, LibreOffice or CSV; first row: en, de",
+        ["--dataset pairs.xlsx --lang_src en --lang_tgt de"],
     ),
     (
         "Text, TMX, JSON, the hub?",
