@@ -23,7 +23,8 @@ CONFIGS = [load(name)[0] for name in COMMANDS]
 # Of torchrun, pip, pytest, Slurm, the hub's client and the benchmarks.
 OTHER_FLAGS = set(
     "--nproc_per_node --nnodes --node_rank --master_addr --master_port --rdzv-backend --rdzv-id "
-    "--rdzv-endpoint --max-restarts --signals-to-handle --repo-type --local-dir --nodes "
+    "--rdzv-endpoint --standalone --local-rank --max-restarts --signals-to-handle --repo-type "
+    "--local-dir --nodes "
     "--ntasks-per-node --gpus-per-node --gpus-per-task --cpus-per-task --exclusive --time "
     "--others --minutes --help --version --index-url --bind --data-urlencode "
     "--reverse --inflight --pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
