@@ -35,6 +35,7 @@ def shown(
         ready = "settings && document.activeElement.id === 'source'"
         page.open(f"http://127.0.0.1:{client.port}/", *size, ready=ready, **how)
         yield
+        page.open("about:blank", *size)  # no late request to a stopped server, which logs an error
 
 
 def wait_for_output(page: Browser, text: str) -> None:
