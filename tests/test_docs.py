@@ -35,6 +35,7 @@ OTHER_FLAGS = set(
     # Of fairseq:
     "--source-lang --target-lang --trainpref --validpref --destdir --arch --max-tokens "
     "--update-freq --warmup-updates --nwordssrc --encoder-embed-dim --encoder-ffn-embed-dim "
+    "--srcdict "
     "--encoder-layers --max-source-positions --lr-scheduler --clip-norm --fp16 --save-dir "
     "--keep-last-epochs --finetune-from-model --sampling-temperature --beam --lenpen --nbest "
     "--score-reference --sacrebleu".split()
