@@ -1,6 +1,7 @@
 """A recording of a terminal: training the demo, then translations by it."""
 
 import re
+import shlex
 import subprocess
 import sys
 from html import escape
@@ -57,9 +58,10 @@ def terminal(work: Path) -> str:
 
 def translations(work: Path) -> list[str]:
     """The output of `TRANSLATE`."""
-    command = TRANSLATE.replace("translate-ddp", f"{sys.executable} -m translate_ddp")
-    command += f" --model_folder {work / 'weights'}"
-    done = subprocess.run(command, shell=True, cwd=ROOT, check=True, capture_output=True, text=True)
+    _, *words = shlex.split(TRANSLATE.replace("\\\n", ""))
+    command = [sys.executable, "-m", "translate_ddp", *words]
+    command += ["--model_folder", str((work / "weights").resolve())]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout.splitlines()
 
 
