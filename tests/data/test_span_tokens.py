@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.helpers.corpora import write_parallel
 from tests.helpers.texts import SCRIPTS
 from translate_ddp.data import cleaned_corpus, pair_store, preparation, span_pairs
 from translate_ddp.data.dataset import ParallelDataset, load_prepared
-from translate_ddp.data.preparation import Encoder, prepare
+from translate_ddp.data.preparation import NO_AUGMENTATION, Encoder, prepare
 from translate_ddp.data.span_pairs import SpanPairs
 from translate_ddp.data.tagged_corpus import TaggedPairs
 from translate_ddp.data.tokenizer import (
@@ -122,7 +123,7 @@ def encoded(
     tokenizer: Tokenizer, pairs: list[tuple[str, str]], seq_len: int = 100, **settings: Any
 ) -> Any:
     """The pairs as the preparation encodes them, with the tag of their dataset."""
-    encoder = Encoder(tokenizer.text, seq_len, **settings, has_spans=True)
+    encoder = Encoder(tokenizer.text, seq_len, **settings, lexicons={EN_DE: {}})
     tagged = [(f"<bt> {source}", target) for source, target in pairs]
     return encoder(TaggedPairs(tagged, ["<bt> "] * len(pairs), EN_DE, (), 0))
 
@@ -164,48 +165,81 @@ def test_spans_that_stand_once_on_both_sides_are_tokens(
 
 def test_share_of_pairs_has_set_spans_that_do_not_depend_on_batches(tokenizer: Tokenizer):
     pairs = [(f"the Berlin of {n} opens.", f"das Berlin von {n} öffnet.") for n in range(4000)]
-    found = SpanPairs(pairs, EN_DE, 0).form(0)
-    parts = (SpanPairs(pairs[first:][:1000], EN_DE, first) for first in range(0, 4000, 1000))
+    found = SpanPairs(pairs, EN_DE, 0, {}).form(0)
+    parts = (SpanPairs(pairs[first:][:1000], EN_DE, first, {}) for first in range(0, 4000, 1000))
     assert found == [pair for part in parts for pair in part.form(0)]
     marked = [pair for pair in found if pair.numbers[0]]
     assert 0.08 < len(marked) / len(pairs) < 0.12
-    assert SpanPairs(pairs, EN_DE, 0).form(1) != found  # another form has other spans
+    assert SpanPairs(pairs, EN_DE, 0, {}).form(1) != found  # another form has other spans
     # Each token is trained about as often.
     counts = Counter(number for pair in marked for number in pair.numbers[0])
     assert {*counts} == {*range(8)} and max(counts.values()) < 2 * min(counts.values())
 
 
-def test_set_spans_are_words_of_both_sides_or_stand_beside_the_text(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def forms(
+    pair: tuple[str, str], lexicon: dict[str, str], languages: tuple[str, str] = EN_DE
+) -> Counter[tuple[str, ...]]:
+    """Both sides of the pair with @ for set spans, in 2,000 rows."""
+    found = SpanPairs([pair] * 2000, languages, 0, lexicon).form(0)
+    assert all(sorted(each.numbers[0]) == sorted(each.numbers[1]) for each in found)
+    return Counter(tuple(text.replace(MARK, "@") for text in each.texts) for each in found)
+
+
+BESIDE = [("@ {}", "@ {}"), ("{} @", "{} @"), ("{} @.", "{} @.")]
+
+
+def beside(source: str, target: str) -> set[tuple[str, ...]]:
+    """The forms with a span beside both texts, or before the full stops."""
+    both = source.removesuffix("."), target.removesuffix(".")
+    with_stops = {(a.format(f"{both[0]}."), b.format(f"{both[1]}.")) for a, b in BESIDE[:2]}
+    return {*with_stops, (f"{both[0]} @.", f"{both[1]} @.")}
+
+
+@pytest.fixture
+def all_have_set_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(span_pairs, "SHARE", 1.0)
 
-    def forms(pair: tuple[str, str], languages: tuple[str, str] = EN_DE) -> Counter[Any]:
-        found = SpanPairs([pair] * 300, languages, 0).form(0)
-        assert all(sorted(each.numbers[0]) == sorted(each.numbers[1]) for each in found)
-        return Counter(tuple(text.replace(MARK, "@") for text in each.texts) for each in found)
 
-    words = forms(("We met Ana.", "Ana traf uns."))  # the first word of a sentence is no name
-    assert {*words} == {
-        ("@ We met Ana.", "@ Ana traf uns."),
-        ("We met Ana. @", "Ana traf uns. @"),
-        ("We met Ana @.", "Ana traf uns @."),
-    }
-    words = forms(("We saw Ana (2), to.", "So sah Ana (2), to."))
-    # Two names, each replaced or enclosed, and both of them.
-    assert {re.sub("@Ana@|Ana|@", "X", source) for source, _ in words} <= {
-        *("We saw X (2), to.", "We saw X (X), to.", "We saw X (X2X), to.")
-    }
-    assert len(words) == 8 and all("@" in source for source, _ in words)
-    enclosed = words["We saw @Ana@ (2), to.", "So sah @Ana@ (2), to."]
-    replaced = words["We saw @ (2), to.", "So sah @ (2), to."]
-    assert 1.2 < replaced / enclosed < 4
+@pytest.mark.usefixtures("all_have_set_spans")
+def test_set_spans_stand_at_names_of_both_sides_or_beside_the_text():
+    # The first word of a sentence is no name, nor is a short word that both sides have.
+    found = forms(("We met Ana in it.", "Ana traf uns in it."), {})
+    assert {*found} == beside("We met Ana in it.", "Ana traf uns in it.")
+    found = forms(("We saw Ana.", "So sah Ana."), {})
+    at_name = {("We saw @.", "So sah @."), ("We saw @Ana@.", "So sah @Ana@.")}
+    at_name |= {("We saw @ Ana.", "So sah @ Ana.")}
+    assert {*found} == at_name | beside("We saw Ana.", "So sah Ana.")
+    assert 0.63 < sum(found[form] for form in at_name) / 2000 < 0.7
+    assert 0.4 < found["We saw @Ana@.", "So sah @Ana@."] / sum(map(found.get, at_name)) < 0.6  # pyright: ignore
     # No space where the language has none, and no adjacent spans, which would be one token.
-    assert {*forms(("Go", "去"), ("en", "zh"))} == {("@ Go", "@去"), ("Go @", "去@")}
-    assert {*forms(("{a} x", "{a}去"), ("en", "zh"))} == {("@ x", "@去"), ("@ x @", "@去@")}
+    assert {*forms(("Go", "去"), {}, ("en", "zh"))} == {("@ Go", "@去"), ("Go @", "去@")}
+    assert {*forms(("{a} x", "{a}去"), {}, ("en", "zh"))} == {("@ x", "@去"), ("@ x @", "@去@")}
     # What a span holds is no word of the sentence.
-    hidden = forms(('<a href="Paris">is old', '<a href="Paris">ist alt'))
+    hidden = forms(('<a href="Paris">is old', '<a href="Paris">ist alt'), {})
     assert not any("@@" in source or "Paris" in source for source, _ in hidden)
+
+
+@pytest.mark.usefixtures("all_have_set_spans")
+def test_set_spans_stand_at_phrases_whose_words_the_lexicon_translates():
+    lexicon = {"old": "alte", "dog": "hund", "sleeps": "schläft", "here": "hier"}
+    pair = "My Old dog sleeps here.", "Hier schläft mein alte Hund."
+    sides = [set[str](), set[str]()]
+    at_phrase = {*forms(pair, lexicon)} - beside(*pair)
+    for form in at_phrase:
+        for found, text in zip(sides, form, strict=True):
+            found |= {*re.findall("@([^@ ][^@]*[^@ ])@", f" {text} ")}
+    # Each word, and the runs of up to three whose translations no other word separates.
+    assert sides[0] == {*"Old|dog|sleeps|here|Old dog|sleeps here|Old dog sleeps".split("|")}
+    assert sides[1] == {
+        *("alte|Hund|schläft|Hier|alte Hund|Hier schläft|schläft mein alte Hund".split("|"))
+    }
+    assert ("My @ sleeps here.", "Hier schläft mein @.") in at_phrase
+    assert ("My @Old dog@ sleeps here.", "Hier schläft mein @alte Hund@.") in at_phrase
+    assert ("My Old dog @ here.", "Hier @ mein alte Hund.") in at_phrase
+    assert ("My Old dog @ sleeps here.", "Hier @ schläft mein alte Hund.") in at_phrase
+    # A word that stands twice on one side may be either of them.
+    twice = forms(("the dog and the dog", "der Hund"), {"dog": "hund"})
+    assert all(source.strip("@ ") == "the dog and the dog" for source, _ in twice)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
@@ -259,3 +293,29 @@ def test_prepared_folder_has_spans_in_training_only_with_any_number_of_processes
     none = load_prepared(prepare(*settings, tmp_path / "data", AugmentConfig(True), False))
     assert max(none.train.source.tokens.max(), none.train.target.tokens.max()) < len(none.tokenizer)
     assert none.tokenizer.text == data.tokenizer.text  # pyright: ignore
+
+
+@pytest.mark.usefixtures("all_have_set_spans")
+def test_each_direction_has_its_lexicon_of_the_training_pairs(tmp_path: Path):
+    words, random = [f"{name}{n}" for name in "abcd" for n in range(9)], Random(1)
+    translation = {word: word.translate(str.maketrans("abcd", "wxyz")) for word in words}
+    sources = [random.sample(words, 4) for _ in range(400)]
+    pairs = [(" ".join(s), " ".join(translation[word] for word in s[::-1])) for s in sources]
+    corpus = CorpusConfig(
+        (write_parallel(tmp_path / "t", pairs),),
+        write_parallel(tmp_path / "v", [("dev", "dev")]),
+        ("en",),
+        ("de",),
+        clean="none",
+        bidirectional=True,
+    )
+    settings = corpus, TokenizerConfig(vocab_size=300), 60
+    prepared = prepare(*settings, tmp_path / "data", NO_AUGMENTATION, False, SPANS)
+    data, enclosed = load_prepared(prepared), Counter[bool]()
+    for (source, _), (target, _) in decoded(data.tokenizer, data.train):
+        found = [re.search(f"{MARK}([a-z][0-9]){MARK}", text) for text in (source, target)]
+        if all(found) and source.count(MARK) == 2:
+            word, other = (match[1] for match in found if match)
+            assert other in (translation.get(word), *(w for w in words if translation[w] == word))
+            enclosed[word in translation] += 1
+    assert min(enclosed[True], enclosed[False]) > 10

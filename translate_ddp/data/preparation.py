@@ -26,6 +26,7 @@ from translate_ddp.data.corpus import (
     delete_cleaned,
 )
 from translate_ddp.data.dataset import COUNTS_FILE, ParallelDataset, Ragged
+from translate_ddp.data.lexicon import Lexicon
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish
 from translate_ddp.data.selection import parts
 from translate_ddp.data.span_pairs import MarkedPair, SpanPairs
@@ -42,9 +43,9 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
+from translate_ddp.settings import AugmentConfig, CorpusConfig, LanguagePair, TokenizerConfig
 
-FORMAT = 10  # of the prepared folder; raise it with every change, and corpora are prepared again
+FORMAT = 11  # of the prepared folder; raise it with every change, and corpora are prepared again
 VARIANTS_FORMAT = 1  # of the variants; raise it with every change, and they are prepared again
 SIDES = ("src", "tgt")
 VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
@@ -133,8 +134,9 @@ def _write(
     if loss := loss_of(tokenizer, list(chain.from_iterable(checked))):
         print_line(loss)
     num_variants = 0 if augment == NO_AUGMENTATION else count_variants(num_pairs)
-    encoder = Encoder(tokenizer.text, seq_len, augment, num_variants, extra.num_spans > 0)
-    plain = replace(encoder, num_variants=0, has_spans=False)
+    lexicons = tagged.learn_lexicons() if extra.num_spans else None
+    encoder = Encoder(tokenizer.text, seq_len, augment, num_variants, lexicons)
+    plain = replace(encoder, num_variants=0, lexicons=None)
     num_validation = sum(tagged.validation_sizes)
     splits = {
         "train": (encoder, tagged.training(), num_pairs),
@@ -216,7 +218,7 @@ class Encoder:
     seq_len: int
     augment: AugmentConfig = NO_AUGMENTATION
     num_variants: int = 0  # of each pair
-    has_spans: bool = False  # whether span tokens stand for spans
+    lexicons: Mapping[LanguagePair, Lexicon] | None = None  # if span tokens stand for spans
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -258,9 +260,10 @@ class Encoder:
 
     def _forms(self, batch: TaggedPairs) -> list[list[MarkedPair]]:
         """The pairs with their spans in the plain form and in each variant."""
-        if not self.has_spans:
+        if self.lexicons is None:
             return [[MarkedPair(pair) for pair in batch.pairs]] * (1 + self.num_variants)
-        spans = SpanPairs(batch.pairs, batch.direction, batch.first_row)
+        lexicon = self.lexicons[batch.direction]
+        spans = SpanPairs(batch.pairs, batch.direction, batch.first_row, lexicon)
         return [spans.form(number) for number in range(1 + self.num_variants)]
 
     def _words(
@@ -300,7 +303,7 @@ class Encoder:
                 sides[side] = self._merges.segment(rows, number, side, batch.first_row)
         limit, ids = self.seq_len - len(batch.tag), [flatten(rows) for rows in sides]
         fits = [[0 < len(row) < limit for row in side] for side in ids]
-        if self.has_spans:
+        if self.lexicons is not None:
             fits = [list(map(all, zip(*fits, strict=True)))] * 2
         return [
             [row if fit else before for row, fit, before in zip(*side, strict=True)]

@@ -1,19 +1,21 @@
 """Training pairs with spans (`spans.py`), from which a model learns to place span tokens.
 
 Spans that both sides share become MARKs. These are rare, so a share of the pairs also has set
-spans: words that both sides share, or a span beside the text. All of it is a pure function of the
-pair, its row and the number of its form: every machine encodes the same.
+spans: around a phrase, as tags have it, in its place, as terms of a glossary, before it, or beside
+the text. Phrases are found by a lexicon. All of it is a pure function of the pair, its row, the
+number of its form and the lexicon: every machine encodes the same.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
 import numpy as np
 
 from translate_ddp.data.augmentation import END_PUNCTUATION
+from translate_ddp.data.lexicon import WORD, Lexicon
 from translate_ddp.data.mix import hashes, uniform
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.tokenizer import SPAN_TOKENS
@@ -21,13 +23,11 @@ from translate_ddp.spans import MARK, find_spans
 from translate_ddp.text import separates_words
 
 SHARE = 0.1  # of the pairs that have set spans, in each form
-MAX_WORDS = 3  # that are set spans in a pair
-ENCLOSED = 1 / 3  # of them are between two MARKs, as in <b>word</b>
+IN_TEXT = 2 / 3  # of these at phrases, the others beside the text
+MAX_PHRASES = 3  # with set spans in a pair
+MAX_WORDS = 3  # of the lexicon in a phrase
 MIN_LETTERS = 5  # of a word that both sides do not share by chance
 SALT = 0x7370616E  # keeps the draws apart from those of other modules
-
-# A word between white space or punctuation, also with a hyphen, apostrophe or full stop in it.
-WORD = re.compile(r"(?<![^\s(\[\"'«„“‘¿¡])\w+(?:[-'’.]\w+)*(?=[.,;:!?…)\]\"'»”’]*(?:\s|$))")
 
 Place = tuple[int, int]  # where a part of a text starts and ends
 Edit = tuple[int, int, str]  # a place, and the text with one MARK that replaces it
@@ -43,8 +43,10 @@ class MarkedPair(NamedTuple):
 class SpanPairs:
     """Pairs that follow each other in the corpus, and the spans that both sides have once."""
 
-    def __init__(self, pairs: Sequence[Pair], languages: Sequence[str], first_row: int) -> None:
-        self._pairs, self._languages = pairs, languages
+    def __init__(
+        self, pairs: Sequence[Pair], languages: Sequence[str], first_row: int, lexicon: Lexicon
+    ) -> None:
+        self._pairs, self._languages, self._lexicon = pairs, languages, lexicon
         self._rows = np.arange(first_row, first_row + len(pairs))
         self._shared = [_shared(pair, map(_spans, pair)) for pair in pairs]
 
@@ -69,7 +71,7 @@ class SpanPairs:
     ) -> MarkedPair:
         numbers = random.sample(range(len(SPAN_TOKENS)), len(SPAN_TOKENS))
         own = [[(*place, MARK) for place in places] for places in shared]
-        added = _set_spans(pair, self._languages, random) if has_set else []
+        added = _set_spans(pair, self._languages, self._lexicon, random) if has_set else []
         for spans in (own + added, own):
             if len(spans) <= len(SPAN_TOKENS):
                 (source, of_source), (target, of_target) = (
@@ -91,19 +93,66 @@ def _edited(text: str, edits: Sequence[Edit], numbers: Sequence[int]) -> tuple[s
     return "".join([*parts, text[at:]]), [numbers[place] for place in order]
 
 
-def _set_spans(pair: Pair, languages: Sequence[str], random: Random) -> list[list[Edit]]:
-    """The edits of both sides for spans of one to three words, or for one beside the text."""
+def _set_spans(
+    pair: Pair, languages: Sequence[str], lexicon: Lexicon, random: Random
+) -> list[list[Edit]]:
+    """The edits of both sides for the spans of one to three phrases, or for one beside the text."""
     texts = [_without_spans(text) for text in pair]
-    words = [[word.span() for word in WORD.finditer(text)] for text in texts]
-    names = [places for places in _shared(texts, words) if all(map(_is_name, texts, places))]
+    phrases = _phrases(texts, lexicon, random) if random.random() < IN_TEXT else []
+    spaces = [" " * separates_words(language) for language in languages]
     spans = list[list[Edit]]()
-    for places in random.sample(names, min(len(names), random.randint(1, MAX_WORDS))):
-        if random.random() < ENCLOSED:
-            spans += [[(place[end], place[end], MARK) for place in places] for end in range(2)]
-        else:
-            spans.append([(*place, MARK) for place in places])
+    for places in phrases:
+        match random.choice(["around", "around", "in place of", "before"]):
+            case "around":
+                spans += [[(place[end], place[end], MARK) for place in places] for end in range(2)]
+            case "in place of":
+                spans.append([(*place, MARK) for place in places])
+            case _:
+                sides = zip(places, spaces, strict=True)
+                spans.append([(start, start, MARK + space) for (start, _), space in sides])
     where = random.randrange(3)
-    return spans or [[_beside(*side, where) for side in zip(texts, languages, strict=True)]]
+    return spans or [[_beside(*side, where) for side in zip(texts, spaces, strict=True)]]
+
+
+def _phrases(texts: Sequence[str], lexicon: Lexicon, random: Random) -> list[list[Place]]:
+    """The places on both sides of phrases with up to three words that the lexicon translates.
+
+    A phrase is everything from its first word to its last; on the other side, too, it has no
+    translated word that is not its own. Phrases do not overlap.
+    """
+    words = _translated(texts, lexicon)
+    count = min(len(words), random.randint(1, MAX_PHRASES))
+    starts = sorted(random.sample(range(len(words)), count))
+    phrases = list[list[Place]]()
+    for first, end in pairwise([*starts, len(words)]):
+        for length in range(min(random.randint(1, MAX_WORDS), end - first), 0, -1):
+            sides = list(zip(*words[first : first + length], strict=True))
+            places = [(min(side)[0], max(side)[1]) for side in sides]
+            start, stop = places[1]
+            if sum(start <= place[0] < stop for _, place in words) == length:
+                phrases.append(places)
+                break
+    return phrases
+
+
+def _translated(texts: Sequence[str], lexicon: Lexicon) -> list[tuple[Place, Place]]:
+    """The places on both sides of words that stand once on each, in the order of the source.
+
+    The lexicon has the one as the translation of the other, or both sides share a name.
+    """
+    sides = [[(word[0], word.span()) for word in WORD.finditer(text)] for text in texts]
+    counts = [Counter(word.lower() for word, _ in side) for side in sides]
+    others = {word.lower(): (word, place) for word, place in sides[1]}
+    found = list[tuple[Place, Place]]()
+    for word, place in sides[0]:
+        lower = word.lower()
+        translation = lexicon.get(lower, lower)
+        if counts[0][lower] == counts[1][translation] == 1:
+            other, there = others[translation]
+            is_name = word == other and all(map(_is_name, texts, (place, there)))
+            if lower in lexicon or is_name:
+                found.append((place, there))
+    return found
 
 
 def _is_name(text: str, place: Place) -> bool:
@@ -113,9 +162,8 @@ def _is_name(text: str, place: Place) -> bool:
     return is_capital or any(map(str.isdigit, word)) or sum(map(str.isalpha, word)) >= MIN_LETTERS
 
 
-def _beside(text: str, language: str, where: int) -> Edit:
+def _beside(text: str, space: str, where: int) -> Edit:
     """A span at the start of the text, at its end, or before its final punctuation."""
-    space = " " * separates_words(language)
     end = len(text.rstrip(END_PUNCTUATION + " ")) if where == 2 else len(text)
     return (end, end, space + MARK) if where and end else (0, 0, MARK + space)
 

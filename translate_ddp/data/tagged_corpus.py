@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise, repeat
+from itertools import chain, groupby, pairwise, repeat
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from translate_ddp.data.augmentation import perturb_some
 from translate_ddp.data.cleaned_corpus import CleanedCorpus, Part
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.identifier import count_tokens
+from translate_ddp.data.lexicon import Lexicon, learn_lexicon
 from translate_ddp.data.mix import temperature_factors, uniform
 from translate_ddp.data.pair_store import BATCH_PAIRS, Pair
 from translate_ddp.data.selection import smallest
@@ -20,6 +21,7 @@ from translate_ddp.data.tokenizer import MAX_LINES
 from translate_ddp.settings import CorpusConfig, LanguagePair, languages_of
 from translate_ddp.text import base_language, prefix_of
 
+LEXICON_PAIRS = 20_000  # more take longer, and add rare words
 SALT = 0x6C696E65  # keeps the draws apart from those of other modules
 
 
@@ -173,6 +175,16 @@ class TaggedCorpus:
                 rows = Ragged(side.tokens, side.offsets[start : end + 1])
                 counts_LV[languages.index(language)] += count_tokens(rows, vocab_size)
         return counts_LV
+
+    def learn_lexicons(self) -> dict[LanguagePair, Lexicon]:
+        """The lexicon of each direction, of a fixed sample of its pairs."""
+        corpus, found = self._corpus, dict[LanguagePair, dict[str, str]]()
+        for each in corpus.directions:
+            rows = corpus.is_train & corpus.rows_in(each)
+            chosen = smallest(corpus.records["pair"], rows, LEXICON_PAIRS)
+            found[each] = learn_lexicon(chain.from_iterable(corpus.batches(chosen)))
+        reverse = {each.reverse: {b: a for a, b in found[each].items()} for each in found}
+        return {**reverse, **found}
 
     def learn_abbreviations(self, is_chosen: np.ndarray) -> dict[str, list[str]]:
         """Those in the marked pairs, by language of a source."""
