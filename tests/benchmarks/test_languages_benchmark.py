@@ -11,7 +11,11 @@ import sacrebleu
 from benchmarks import languages
 from benchmarks.languages import LanguagesBenchmark, measure
 from tests.helpers.tiny_run import TINY_RUN
+from translate_ddp.apps.commands.train import parse as parse_training
+from translate_ddp.data.rows import ignore_progress
+from translate_ddp.data.sources import read_pairs
 from translate_ddp.data.tokenizer import SPAN_TOKENS
+from translate_ddp.settings import LanguagePair
 from translate_ddp.translator import Translator
 
 WORDS = ["sun", "moon", "tree", "river", "stone", "bird"]
@@ -32,16 +36,14 @@ def write_tables(folder: Path) -> None:
             path.write_bytes(gzip.compress("\n".join(rows).encode()))
 
 
-@pytest.mark.parametrize("into_english", [False, True])
 def test_models_alone_together_and_tuned_are_scored_on_the_test_set_of_each_direction(
-    tmp_path: Path, into_english: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     write_tables(tmp_path)
     settings = LanguagesBenchmark(
         results=tmp_path,
         corpus=tmp_path,
-        languages=("fr",) if into_english else ("de", "fr"),
-        into_english=into_english,
+        languages=("de", "fr"),
         run_folder=tmp_path / "runs",
         vocabularies=(300,),
         temperatures=(5.0,),
@@ -51,24 +53,20 @@ def test_models_alone_together_and_tuned_are_scored_on_the_test_set_of_each_dire
         processes=1,
     )
     measure(settings)
-    side = settings.side
-    report = tmp_path / f"languages_{side}_english_1.json"
+    report = tmp_path / "languages_from_english_1.json"
     first = json.loads(report.read_text())
-    names = ["fr-en", "mean"] if into_english else ["en-de", "en-fr", "mean"]
-    assert [row["label"] for row in first["rows"]] == names
+    assert [row["label"] for row in first["rows"]] == ["en-de", "en-fr", "mean"]
     columns = ["alone", "together, 5", "tuned"]
     assert all(list(row["values"]) == columns for row in first["rows"])
-    tuned = Translator.open(str(tmp_path / f"runs/tuned-fr-{side}-1"), preload="best")
-    tags = [] if into_english else [">>de<<", ">>fr<<"]
-    assert tuned.state.run.extra_tokens == [*SPAN_TOKENS, *tags]
+    tuned = Translator.open(str(tmp_path / "runs/tuned-fr-from-1"), preload="best")
+    assert tuned.state.run.extra_tokens == [*SPAN_TOKENS, ">>de<<", ">>fr<<"]
     content = gzip.decompress((tmp_path / "en-fr.test.json.gz").read_bytes()).decode()
     pairs = [json.loads(line)["translation"] for line in content.splitlines()]
-    source, target = ("fr", "en") if into_english else ("en", "fr")
-    found = tuned.translate([pair[source] for pair in pairs], 5)
-    expected = sacrebleu.corpus_chrf(found, [[pair[target] for pair in pairs]]).score
-    record = json.loads((tmp_path / f"languages/tuned-fr-{side}-1.json").read_text())
-    assert record["test"][f"{source}-{target}"]["chrf"] == pytest.approx(expected)
-    assert first["rows"][-2]["values"]["tuned"].startswith(f"{expected:.1f} / ")
+    found = tuned.translate([pair["en"] for pair in pairs], 5)
+    expected = sacrebleu.corpus_chrf(found, [[pair["fr"] for pair in pairs]]).score
+    record = json.loads((tmp_path / "languages/tuned-fr-from-1.json").read_text())
+    assert record["test"]["en-fr"]["chrf"] == pytest.approx(expected)
+    assert first["rows"][1]["values"]["tuned"].startswith(f"{expected:.1f} / ")
 
     def train_again(*_: object) -> None:
         raise AssertionError("everything is trained")
@@ -78,3 +76,32 @@ def test_models_alone_together_and_tuned_are_scored_on_the_test_set_of_each_dire
     monkeypatch.setattr(languages, "train", train_again)
     measure(settings)
     assert json.loads(report.read_text())["rows"] == first["rows"]
+
+
+def test_into_english_takes_the_same_tables_the_other_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Started(Exception):
+        pass
+
+    def start(flags: list[str], *_: object) -> None:
+        raise Started(flags)
+
+    monkeypatch.setattr(languages, "train", start)
+    settings = LanguagesBenchmark(
+        results=tmp_path,
+        corpus=tmp_path,
+        languages=("fr",),
+        into_english=True,
+        run_folder=tmp_path / "runs",
+        vocabularies=(),
+    )
+    with pytest.raises(Started) as started:
+        measure(settings)
+    config = parse_training(started.value.args[0])
+    write_tables(tmp_path)
+    assert (config.corpus.lang_src, config.corpus.lang_tgt) == (("fr",), ("en",))
+    (name,), pair = config.corpus.dataset, LanguagePair("fr", "en")
+    rows = list(read_pairs(pair.fill(name), pair).read(ignore_progress))
+    assert len(rows) == 40
+    assert all(source == " ".join(f"{w}fr" for w in str(target).split()) for source, target in rows)
