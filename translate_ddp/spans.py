@@ -20,7 +20,7 @@ from translate_ddp.text import has_letter, normalize
 MARK = "\ufdd0"  # Unicode keeps this character for use within a program
 MARKS = re.compile(f"{MARK}+")  # spans without text between them are one for a model
 WORD = "\u0298"  # a letter without case: what a span is for the rules of sentences
-MIN_DIGITS = 5  # of a number that is a span; others change their form between languages
+MIN_DIGITS = 4  # of a number that is a span, as a year; shorter ones often become words
 LINE_BREAKS = re.compile("([\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+)")
 
 Markup = Literal["text", "html"]
@@ -78,12 +78,13 @@ PATTERN = "|".join(
         r"&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});",
         # Names of users and topics
         r"(?<![\w@./])@\w[\w.]*\w|(?<![\w&#/])#[^\W\d_][^\s#@.,;:!?…'\"()\[\]{}<>«»„“”‘’、。！？।]*",
-        # Numbers: no dates, thousands or decimals
+        # Numbers: no times, thousands or decimals; of dates, years between spaces
         r"(?<![\w.+])\+\d{1,3}(?=(?:[ ()/-]{0,2}\d){6})(?:[ /-]?\(?\d{1,12}\)?){1,6}(?!\w|[.,]\d)",
         r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4})?(?: ?\d{4}){2,6}(?: ?\d{1,3})?(?!\w)",  # IBAN
         rf"(?<![\w.])(?!{DATE}(?![\w.]*\d))(?!\d{{1,3}}(?:\.\d{{3}})+(?![\d.]*\d))"
         r"(?:[vV]?\d+(?:\.\d+){2,}|[vV]\d+\.\d+)(?:-?(?:alpha|beta|rc|dev)\.?\d*)?(?!\w)",
-        rf"(?<![\w.,])\d{{{MIN_DIGITS},}}(?!\w|[.,]\d)",
+        r"(?<![\w.,])\d{5,}(?!\w|[.,]\d)",
+        rf"(?<![\w.,:/-])\d{{{MIN_DIGITS}}}(?:[–/-]\d{{{MIN_DIGITS}}})?(?!\w|[.,:/–-]\d)",
     )
 )
 # Most text has none of them: it is faster to see that than to look for all.

@@ -1,9 +1,10 @@
 """Training pairs with spans (`spans.py`), from which a model learns to place span tokens.
 
-Spans that both sides share become MARKs. These are rare, so a share of the pairs also has set
-spans: around a phrase, as tags have it, in its place, as terms of a glossary, before it, or beside
-the text. Phrases are found by a lexicon. All of it is a pure function of the pair, its row, the
-number of its form and the lexicon: every machine encodes the same.
+Spans that both sides share become MARKs in half of the pairs, so that a model also knows them as
+text, for programs without our decoding. They are rare: a share of the pairs also has set spans,
+around a phrase, as tags are, in its place, as terms of a glossary are, before it, or beside the
+text. A lexicon finds the phrases. All of it is a pure function of the pair, its row, the number of
+its form and the lexicon: every machine encodes the same.
 """
 
 from collections import Counter
@@ -22,6 +23,7 @@ from translate_ddp.data.tokenizer import SPAN_TOKENS
 from translate_ddp.spans import MARK, find_spans
 from translate_ddp.text import separates_words
 
+MARKED = 0.5  # of the pairs with spans of their own, in each form
 SHARE = 0.1  # of the pairs that have set spans, in each form
 IN_TEXT = 2 / 3  # of these at phrases, the others beside the text
 MAX_PHRASES = 3  # with set spans in a pair
@@ -51,14 +53,16 @@ class SpanPairs:
         self._shared = [_shared(pair, map(_spans, pair)) for pair in pairs]
 
     def form(self, number: int) -> list[MarkedPair]:
-        """The pairs with their spans as MARKs, and a share of the pairs with set spans.
+        """The pairs, a share of them with their spans as MARKs, and a share with set spans.
 
         Forms differ in set spans and in the tokens of spans. A pair with more spans than there are
         tokens stays as it is.
         """
         is_set = uniform(SALT, number, self._rows, 0) < SHARE
         keys = hashes(SALT, number, self._rows, 1)
-        columns = self._pairs, self._shared, is_set.tolist(), keys.tolist()
+        is_marked = uniform(SALT, number, self._rows, 2) < MARKED
+        shared = [own * mark for own, mark in zip(self._shared, is_marked.tolist(), strict=True)]
+        columns = self._pairs, shared, is_set.tolist(), keys.tolist()
         return [
             self._marked(pair, shared, has_set, Random(key))
             if shared or has_set
@@ -117,8 +121,8 @@ def _set_spans(
 def _phrases(texts: Sequence[str], lexicon: Lexicon, random: Random) -> list[list[Place]]:
     """The places on both sides of phrases with up to three words that the lexicon translates.
 
-    A phrase is everything from its first word to its last; on the other side, too, it has no
-    translated word that is not its own. Phrases do not overlap.
+    A phrase is everything from its first word to its last, but no span; on the other side, too, it
+    has no translated word that is not its own. Phrases do not overlap.
     """
     words = _translated(texts, lexicon)
     count = min(len(words), random.randint(1, MAX_PHRASES))
@@ -129,7 +133,9 @@ def _phrases(texts: Sequence[str], lexicon: Lexicon, random: Random) -> list[lis
             sides = list(zip(*words[first : first + length], strict=True))
             places = [(min(side)[0], max(side)[1]) for side in sides]
             start, stop = places[1]
-            if sum(start <= place[0] < stop for _, place in words) == length:
+            is_whole = sum(start <= place[0] < stop for _, place in words) == length
+            has_span = any(MARK in t[slice(*at)] for t, at in zip(texts, places, strict=True))
+            if is_whole and not has_span:
                 phrases.append(places)
                 break
     return phrases
