@@ -68,6 +68,25 @@ def test_html_keeps_its_tags_and_escapes_its_text(model: Translator):
     assert best.sentences[0].source == "sun &amp; <b>&lt;i&gt;</b>"
 
 
+def test_html_file_is_one_text_with_its_lines(trained: Path, tmp_path: Path):
+    page = (
+        "<!doctype html>\n<html>\n<p>sun\nmoon <b>tree</b>.\n</p>\n<pre>a\n\n  b</pre>\n</html>\n"
+    )
+    (tmp_path / "a.html").write_text(page)
+    flags = ["--model_folder", str(trained), "--input", str(tmp_path / "a.html")]
+    flags += ["--output", str(tmp_path / "b.html")]
+    code, output = translate_ddp(tmp_path, "translate", *flags, "--markup", "html")
+    assert code == 0, output
+    found = (tmp_path / "b.html").read_text()
+    assert found.startswith("<!doctype html>\n<html>\n<p>") and "<b>" in found
+    assert found.endswith("\n</p>\n<pre>a\n\n  b</pre>\n</html>\n") and "sun" not in found
+    code, output = translate_ddp(tmp_path, "translate", *flags)
+    assert code == 2 and "a.html is HTML: pass --markup html." in " ".join(output.split())
+    (tmp_path / "a.html").write_bytes(b"<p>\xff</p>")
+    code, output = translate_ddp(tmp_path, "translate", *flags, "--markup", "html")
+    assert code == 2 and "Save it in UTF-8." in output and "Traceback" not in output
+
+
 def test_text_around_sentences_is_kept_but_for_terms(model: Translator):
     protection = Protection([], {"moon": "luna"})
     (found,) = model.translate(["(moon) sun"], protection=protection)

@@ -18,7 +18,14 @@ from translate_ddp.data.readers.corpus_files import (
     read_side,
 )
 from translate_ddp.data.readers.streams import spooled
-from translate_ddp.data.rows import Languages, Reading, Remark, Wanted, ignore_progress
+from translate_ddp.data.rows import (
+    Languages,
+    Reading,
+    Remark,
+    Wanted,
+    explain_read_errors,
+    ignore_progress,
+)
 from translate_ddp.data.sources import NO_OPTIONS, read_pairs
 from translate_ddp.errors import UserError
 from translate_ddp.settings import Quoting, SourceOptions
@@ -67,6 +74,14 @@ def read_sources(path: Path, language: str, other: str = "", quoting: Quoting = 
     Raises UserError if the file cannot be read.
     """
     return _side(path, Wanted.one("src", language, other, quoting))
+
+
+def read_page(path: Path) -> Texts:
+    """An HTML file as one text. Raises UserError if it cannot be read."""
+    check_file(path)
+    with explain_read_errors(path, "Save it in UTF-8."):
+        page = path.read_bytes().decode("utf-8-sig")
+    return Texts(path, lambda: [page])
 
 
 def read_texts(path: Path, side: str, language: str) -> list[str]:

@@ -29,7 +29,7 @@ from translate_ddp.apps.commands.model_commands import (
     write_file,
 )
 from translate_ddp.console import print_line, printable
-from translate_ddp.data.inputs import Texts, read_sources
+from translate_ddp.data.inputs import Texts, read_page, read_sources
 from translate_ddp.data.readers.corpus_files import file_identity
 from translate_ddp.data.readers.streams import spooled
 from translate_ddp.modeling.engine import OnDone, ignore
@@ -62,7 +62,7 @@ class TranslateConfig:
     split: Split = "sentences"
     """sentences: translate the sentences of each text one by one; none: each text as one."""
     markup: Markup = "text"
-    """html: the texts are HTML, whose tags stay."""
+    """html: the texts are HTML, whose tags stay; a file .html is one text."""
     protection: ProtectionConfig = field(default_factory=ProtectionConfig)
     saved: SavedModel = field(default_factory=SavedModel)
     engine: EngineConfig = field(default_factory=EngineConfig)
@@ -74,12 +74,19 @@ class TranslateConfig:
         if self.output not in STDOUT and not self.input:
             raise ValueError("--output needs --input; write other output with `> FILE`.")
         check_not_compressed(self.output)
+        if self.is_page and self.markup == "text":
+            raise ValueError(f"{self.input} is HTML: pass --markup html.")
         for line in self.lines:
             if os.path.isfile(line):
                 raise ValueError(
                     f"{line} is a file: pass --input {shlex.quote(line)} to translate it, or "
                     "write the text to standard input."
                 )
+
+    @property
+    def is_page(self) -> bool:
+        """Whether the input is an HTML file, which is one text."""
+        return Path(self.input).suffix.lower() in (".html", ".htm")
 
     def open(self) -> Translator:
         model = self.saved.open(self.split, self.engine, self.protection)
@@ -97,7 +104,8 @@ class TranslateConfig:
         del settings["n_best"]
         settings |= {"report": report_from(start), "on_done": on_done, "markup": self.markup}
         if self.format == "text" and n_best == 1:  # without scores, which take longer
-            return as_lines(translator.translate(texts, **settings))
+            found = translator.translate(texts, **settings)
+            return [text.rstrip("\n") for text in found] if self.is_page else as_lines(found)
         found = translator.translate(texts, n_best=n_best, **settings)
         if self.format == "text":
             return as_lines(each.text for translations in found for each in translations)
@@ -152,6 +160,8 @@ class InputRows:
 
 def open_input(config: TranslateConfig, translator: Translator) -> Texts:
     """The texts of a file or of standard input; the number of missing ones is printed on stderr."""
+    if config.is_page:
+        return read_page(Path(config.input))
     languages = translator.lang_src, translator.lang_tgt
     texts = read_sources(Path(config.input or "-"), *languages, config.quoting)
     if texts.missing:
