@@ -10,7 +10,7 @@ TINY_RUN = [
     *("--vocab_size", "300", "--seed", "1"),  # the weights of seed 0 translate all alike
     *("--d_model", "16", "--num_heads", "2", "--d_ff", "32"),
     *("--num_encoder_layers", "1", "--num_decoder_layers", "1"),
-    *("--batch_tokens", "106", "--seq_len", "60", "--warmup_steps", "20"),
+    *("--batch_tokens", "110", "--seq_len", "60", "--warmup_steps", "20"),
     *("--lr", "0.002", "--dropout", "0.1", "--precision", "fp32"),
     *("--log_every", "3", "--save_every", "4", "--num_epochs", "2"),
 ]

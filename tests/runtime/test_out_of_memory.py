@@ -137,7 +137,16 @@ def test_micro_batches_that_do_not_fit_on_a_rank_are_divided_on_all(
     tiny_run: list[str], tmp_path: Path
 ):
     halved, given = tmp_path / "halved", tmp_path / "given"
-    flags = [*tiny_run, "--seq_len", "20", "--model_folder", str(halved), "--max_steps"]
+    flags = [
+        *tiny_run,
+        "--seq_len",
+        "20",
+        "--batch_tokens",
+        "100",
+        "--model_folder",
+        str(halved),
+        "--max_steps",
+    ]
     output = processes.start(train_with_little_memory, halved, 2, None, [*flags, "4"]).succeed()
     used = re.findall(r"do not fit .* as with --max_tokens (\d+)", output)
     assert len(used) == 1 and 20 <= int(used[0]) <= 40
