@@ -111,6 +111,10 @@ def test_codes_of_one_language_are_equal_but_for_regions(one: str, other: str, s
         ("zh", ("zh_Hant", "zh"), 1),
         ("zt", ("zh", "zh_TW"), 1),
         ("zh-CN", ("zh_Hant", "zh_Hans"), 1),
+        ("mendari", ("en", "Mendari"), 1),  # a name that is no code
+        ("minas", ("en", "Mendari"), None),
+        ("de-bavarian", ("de", "de_bavarian"), 1),
+        ("de", ("de_bavarian", "de"), 1),
     ],
 )
 def test_code_names_the_closest_of_two_varieties(
@@ -122,6 +126,9 @@ def test_code_names_the_closest_of_two_varieties(
 def test_public_codes_have_a_region_only_where_it_is_needed():
     codes = ["en_US", "it_IT", "fra_Latn", "zh_Hans", "zh_Hant"]
     assert list(public_codes(codes).values()) == ["en", "it", "fr", "zh-Hans", "zh-Hant"]
+    names = ["en", "Mendari", "de_bavarian", "sr@latin"]
+    assert list(public_codes(names).values()) == ["en", "mendari", "de-bavarian", "sr"]
+    assert all(find_language(public_codes(names)[name], names) == name for name in names)
     assert menu_name("it") == "Italian"
     assert menu_name("zh-Hant") == "Chinese (zh-Hant)"
     assert menu_name("pcm") == "Nigerian Pidgin"

@@ -29,6 +29,7 @@ LINE_BREAK = re.compile(r"(\r\n|\r|\n)")
 FORMATS: dict[str, Markup] = {"text": "text", "html": "html"}
 MISSING = "Invalid request: missing {} parameter"
 ALIASES = {"zt": "zh-Hant", "pb": "pt-BR"}  # codes of LibreTranslate's models
+VARIETY = re.compile("[-_][A-Za-z0-9]{5,}")  # in a code; regions and scripts are shorter
 MAX_DISTANCE = 5  # of varieties that differ in their region; other scripts are farther
 TOO_LONG = "Invalid request: request ({}) exceeds text limit ({})"
 
@@ -185,8 +186,10 @@ def find_language(code: str, languages: Sequence[str]) -> str:
 
 
 def _distance(one: str, other: str) -> float:
-    """The distance of two codes by `langcodes`: 0 if they mean the same."""
+    """The distance of two codes by `langcodes`: 0 if they mean the same, -1 if they are equal."""
     first, second = (ALIASES.get(code, code).replace("@latin", "-Latn") for code in (one, other))
+    if first.lower().replace("_", "-") == second.lower().replace("_", "-"):
+        return -1  # also of names that are no code
     with suppress(langcodes.LanguageTagError):
         return langcodes.tag_distance(first, second)
     return math.inf
@@ -195,12 +198,13 @@ def _distance(one: str, other: str) -> float:
 def public_codes(languages: Sequence[str]) -> dict[str, str]:
     """Of each language the code that clients expect: en and it of en_US and it_IT.
 
-    With its region and script if others have the same code, as zh-Hans and zh-Hant.
+    The whole code if others have the same language, as zh-Hans and zh-Hant, or if it names a
+    variety, as de-bavarian.
     """
     counts = Counter(map(base_language, languages))
     return {
-        code: base if counts[base := base_language(code)] == 1 else code.replace("_", "-")
-        for code in languages
+        code: code.replace("_", "-") if counts[base] > 1 or VARIETY.search(code) else base
+        for code, base in zip(languages, map(base_language, languages), strict=True)
     }
 
 
