@@ -48,7 +48,7 @@ class Sentence:
     text: str
     tokens: list[str]  # of the translation; the last is the end of the sentence, ""
     log_probs: list[float]  # of these tokens, in nats; 0 of spans and of what is kept
-    warnings: tuple[str, ...] = ()  # repetition, length, empty
+    warnings: tuple[str, ...] = ()  # spans (it was translated in parts), repetition, ...
 
     @classmethod
     def kept(cls, source: str, text: str) -> "Sentence":
@@ -117,11 +117,16 @@ class Decoder:
         results = iter(translated)
         return [
             [
-                _joined(line.restored(escape), several)
+                _joined(line.restored(escape), several, (LOST,) * self._is_divided(line, divided))
                 for several in zip(*(_versions(unit, results, config) for unit in own), strict=True)
             ]
             for line, own in zip(lines, units, strict=True)
         ]
+
+    def _is_divided(self, line: Line, divided: bool) -> bool:
+        """Whether the texts between its spans are translated one by one."""
+        most = 0 if divided else len(self._spans)
+        return has_letter(line.text) and len(MARKS.findall(line.text)) > most
 
     def _units(
         self, lines: Sequence[Line], on_cut: OnCut, escape: Escape, divided: bool
@@ -129,7 +134,7 @@ class Decoder:
         """What is translated of each line, and what is kept."""
         divided_lines = [
             list(_between_spans(line, escape))
-            if divided or len(MARKS.findall(line.text)) > len(self._spans)
+            if self._is_divided(line, divided)
             else [line if has_letter(line.text) else _kept(line, escape)]
             for line in lines
         ]
@@ -318,7 +323,7 @@ def _versions(unit: Unit, results: Iterator[list[Sentence]], config: NBestConfig
     return [unit] * config.n_best if isinstance(unit, Sentence) else next(results)
 
 
-def _joined(source: str, parts: Sequence[Sentence]) -> Sentence:
+def _joined(source: str, parts: Sequence[Sentence], warnings: tuple[str, ...]) -> Sentence:
     if len(parts) == 1:
         return parts[0]
     return Sentence(
@@ -329,5 +334,5 @@ def _joined(source: str, parts: Sequence[Sentence]) -> Sentence:
             *chain.from_iterable(part.log_probs[:-1] for part in parts),
             sum(part.log_probs[-1] for part in parts if part.log_probs),
         ],
-        tuple(dict.fromkeys(chain.from_iterable(part.warnings for part in parts))),
+        tuple(dict.fromkeys(chain(warnings, *(part.warnings for part in parts)))),
     )

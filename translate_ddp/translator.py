@@ -74,7 +74,7 @@ class Translation:
 
     @property
     def warnings(self) -> list[str]:
-        """What is wrong with it: repetition, length (it is too long), empty."""
+        """What is wrong with it: spans (it was translated in parts), repetition, length, empty."""
         return [*dict.fromkeys(each for part in self.sentences for each in part.warnings)]
 
     @property

@@ -56,6 +56,11 @@ def test_a_model_without_span_tokens_translates_the_text_between(model: Translat
     check(bare.translate([TEXT])[0])
     sun, moon = bare.translate(["sun", "moon"])
     assert bare.translate(["sun %s (moon)"]) == [f"{sun} %s ({moon})"] != [""]
+    # It is said of such a translation, and of no other.
+    found = bare.translate(["sun %s (moon)", "sun", "%s", "%s {x}"], n_best=1)
+    assert ["spans" in best.warnings for (best,) in found] == [True, False, False, False]
+    ((many,), (few,)) = model.translate([MANY, "sun"], n_best=1)
+    assert "spans" in many.warnings and "spans" not in few.warnings
 
 
 def test_html_keeps_its_tags_and_escapes_its_text(model: Translator):

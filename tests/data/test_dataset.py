@@ -151,7 +151,10 @@ def test_pairs_over_seq_len_are_dropped_and_counted(tmp_path: Path):
     validation = [("x", "y"), ("z " * 90, "z"), ("v", "w"), ("u", "t " * 90), ("s", "r")]
     config = write_corpus(tmp_path, train, validation)
     data = prepare_and_load(config, tmp_path / "data", seq_len=30)
-    assert len(data.train) == 2 and data.dropped == {"over 30 tokens": 4}
+    assert len(data.train) == 2 and data.dropped == {
+        "over 30 tokens": 2,
+        "over 30 tokens in validation": 2,
+    }
     assert data.validation_sources == ["x", "v", "s"]
     assert data.validation_references == ["y", "w", "r"]
     for side, texts in (

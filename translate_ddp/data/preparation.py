@@ -48,6 +48,7 @@ from translate_ddp.settings import AugmentConfig, CorpusConfig, LanguagePair, To
 FORMAT = 11  # of the prepared folder; raise it with every change, and corpora are prepared again
 VARIANTS_FORMAT = 1  # of the variants; raise it with every change, and they are prepared again
 SIDES = ("src", "tgt")
+IN_SPLIT = {"train": "", "validation": " in validation"}
 VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
 CHECKED_PAIRS = 1000  # with a tokenizer of another program
 MAX_TOKEN_CHARACTERS = 64  # a text with more of them per token than this is not encoded
@@ -150,7 +151,7 @@ def _write(
                 f"None of the {count:,} {split} pairs fits --seq_len {seq_len}: raise it."
             )
         if over := count - int(fits[split].sum()):
-            dropped[f"over {seq_len} tokens"] += over
+            dropped[f"over {seq_len} tokens{IN_SPLIT[split]}"] += over
     pairs = chain.from_iterable(batch.pairs for batch in tagged.validation())
     kept = compress(pairs, fits["validation"].tolist())
     for side, texts in zip(SIDES, zip(*kept, strict=True), strict=True):
