@@ -25,7 +25,12 @@ def test_validation_is_one_line_with_units_and_the_last_training_loss(
     console.log(1300, {f"validation/{name}": v for name, v in scores.items()} | {"epoch": 2.0})
     assert capsys.readouterr().out == (
         "epoch 2, step 1,300: validation loss 0.4124 nats/token, BLEU 92.1, n 12,345; "
-        "training loss 2.5 nats/token, 53,120 tokens/s\n"
+        "at step 300 training loss 2.5 nats/token, 53,120 tokens/s\n"
+    )
+    console.log(1400, {"train/loss": 2.0})
+    console.log(1400, {"validation/loss": 1.0})
+    assert capsys.readouterr().out == (
+        "step 1,400: validation loss 1 nats/token; training loss 2 nats/token, 53,120 tokens/s\n"
     )
 
 

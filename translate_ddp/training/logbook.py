@@ -148,19 +148,24 @@ class ConsoleSink(Sink):
 
     def __init__(self) -> None:
         self._training: dict[str, float] = {}  # the latest training scalars
+        self._trained = 0  # the step of their record
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         groups: dict[str, dict[str, float]] = {}
         for name, value in scalars.items():
             group, _, rest = name.partition("/")
             groups.setdefault(group, {})[rest] = value
-        self._training |= groups.get("train", {})
+        if "train" in groups:
+            self._training |= groups["train"]
+            self._trained = step
         epoch = scalars.get("epoch")
         where = f"step {step:,}" if epoch is None else f"epoch {math.ceil(epoch)}, step {step:,}"
         for group in filter(groups.__contains__, SCORES):
             shown = {n: self._training[n] for n in WITH_VALIDATION if n in self._training}
-            training = shown if group == "validation" else {}
-            for line in score_lines(f"{where}: {SCORES[group]}", groups[group], training):
+            at = f"at step {self._trained:,} " * (self._trained != step)
+            training = f"; {at}training {with_units(shown)}" if shown else ""
+            scores = score_lines(f"{where}: {SCORES[group]}", groups[group])
+            for line in [*scores[:-1], scores[-1] + training * (group == "validation")]:
                 print_line(line)
 
     def validated(self, step: int, samples: Sequence[Sample]) -> None:
@@ -168,10 +173,8 @@ class ConsoleSink(Sink):
             print_line(line)
 
 
-def score_lines(
-    label: str, scores: Mapping[str, float], training: Mapping[str, float]
-) -> list[str]:
-    """`epoch 3, step 801: validation loss 2.1 nats/token, BLEU 34.5; training loss ...`.
+def score_lines(label: str, scores: Mapping[str, float]) -> list[str]:
+    """`epoch 3, step 801: validation loss 2.1 nats/token, BLEU 34.5`.
 
     With several directions these are the means, below a line for each direction.
     """
@@ -180,8 +183,7 @@ def score_lines(
         own = ((form, scores.get(f"{pair}/{name}")) for name, form in OF_DIRECTIONS.items())
         shown = (form.format(score) for form, score in own if score is not None)
         lines.append(f"{pair:>12}  {'  '.join(shown)}")
-    line = f"{label} {'mean ' * bool(lines)}{with_units(scores)}"
-    return [*lines, f"{line}; training {with_units(training)}" if training else line]
+    return [*lines, f"{label} {'mean ' * bool(lines)}{with_units(scores)}"]
 
 
 def sample_lines(samples: Sequence[Sample]) -> list[str]:
