@@ -174,6 +174,12 @@ def test_error_for_missing_path_lists_similar_names(folder: Path, missing: str):
     write_parallel(folder / "train", numbered_pairs(3))
     text = error_of(folder / missing)
     assert f"{folder / missing}.en" in text and "train.de" in text.partition("data holds ")[2]
+    for number in range(30):
+        (folder / f".a{number}").touch()
+        (folder / f"Chapter {number}").touch()
+    for near in (missing.title(), f'“{missing}"'):  # another case, a curly quote
+        names = error_of(folder / near).partition("data holds ")[2].split(", ")
+        assert {*names[:2]} == {"train.de", "train.en"} and names[2].startswith("Chapter")
 
 
 def test_path_in_existing_folder_is_not_a_hub_dataset(

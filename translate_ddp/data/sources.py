@@ -22,6 +22,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from glob import escape, has_magic
 from pathlib import Path
 from shlex import quote
@@ -177,9 +178,9 @@ def _describe_missing(path: Path, languages: Languages) -> str:
     missing = f"There is no file or folder {path}, nor the two files {sides} (plain or {endings})."
     if not path.parent.is_dir():
         return f"{missing} There is no folder {path.parent} either."
-    names = sorted(entry.name for entry in path.parent.iterdir())
-    stem = path.name[:3]
-    names.sort(key=lambda name: not name.startswith(stem))  # similar ones first, all are not shown
+    names = sorted(each.name for each in path.parent.iterdir() if not each.name.startswith("."))
+    wanted = path.name.lower()  # similar ones come first: all are not shown
+    names.sort(key=lambda name: -SequenceMatcher(None, name.lower(), wanted).ratio())
     folder = "The current folder" if path.parent == Path() else path.parent
     return f"{missing} {folder} holds {list_names(names)}."
 

@@ -38,6 +38,7 @@ from translate_ddp.spans import LINE_BREAKS, Markup
 from translate_ddp.translator import OnMessage, Translation, Translator
 
 Format = Literal["text", "jsonl"]
+MODEL = "model.bin"  # of an exported CTranslate2 folder
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class TranslateConfig:
                     f"{line} is a file: pass --input {shlex.quote(line)} to translate it, or "
                     "write the text to standard input."
                 )
+            if os.path.isdir(line) and [*Path(line).glob("tmodel_*.pt"), *Path(line).glob(MODEL)]:
+                raise ValueError(f"{line} has a model: pass --model_folder {shlex.quote(line)}.")
 
     @property
     def is_page(self) -> bool:
