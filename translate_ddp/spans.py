@@ -80,6 +80,9 @@ PATTERN = "|".join(
         r"(?<![\w@./])@\w[\w.]*\w|(?<![\w&#/])#[^\W\d_][^\s#@.,;:!?…'\"()\[\]{}<>«»„“”‘’、。！？।]*",
         # Numbers: no times, thousands or decimals; of dates, years between spaces
         r"(?<![\w.+])\+\d{1,3}(?=(?:[ ()/-]{0,2}\d){6})(?:[ /-]?\(?\d{1,12}\)?){1,6}(?!\w|[.,]\d)",
+        r"(?<![\w.,/-])(?!\d\d([ /-])\d\d\1\d{4}(?!\d))(?=0(?:[ /-]?\d){7})"  # no date
+        r"0\d{1,4}(?:[ /-]\d{2,8}){1,4}(?!\w|[.,/-]\d)",
+        r"(?<![\w.,/-])\d{3}-(?:\d{3}-)?\d{4}(?!\w|[.,/-]\d)",
         r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4})?(?: ?\d{4}){2,6}(?: ?\d{1,3})?(?!\w)",  # IBAN
         rf"(?<![\w.])(?!{DATE}(?![\w.]*\d))(?!\d{{1,3}}(?:\.\d{{3}})+(?![\d.]*\d))"
         r"(?:[vV]?\d+(?:\.\d+){2,}|[vV]\d+\.\d+)(?:-?(?:alpha|beta|rc|dev)\.?\d*)?(?!\w)",
@@ -88,7 +91,7 @@ PATTERN = "|".join(
     )
 )
 # Most text has none of them: it is faster to see that than to look for all.
-TRIGGER = re.compile(rf"[@#/\\{{}}%&<]|\d{{{MIN_DIGITS}}}|\w\.\w|[A-Z]{{2}}\d\d|\+\d")
+TRIGGER = re.compile(rf"[@#/\\{{}}%&<]|\d{{{MIN_DIGITS}}}|\w\.\w|[A-Z]{{2}}\d\d|\+\d|\b0\d|\d-\d")
 SPAN = re.compile(PATTERN)
 
 
