@@ -238,10 +238,10 @@ def find_parallel(folder: Path, start: str, languages: Languages) -> Located | N
         return Located(identity, lambda: parallel_rows(src, tgt, languages))
     if not (single := src or tgt):
         return None
-    missing = languages[1] if src else languages[0]
+    missing, flag = (languages[1], "--lang_tgt") if src else (languages[0], "--lang_src")
     raise NoSuchPair(
         f"Of the parallel text {folder / start} there is only {single}, and no file in the"
-        f" language {missing!r} (plain or {list_names(COMPRESSIONS)}). {folder} holds"
+        f" language {missing!r} of {flag} (plain or {list_names(COMPRESSIONS)}). {folder} holds"
         f" {list_names(sorted(path.name for path in folder.iterdir()))}."
     )
 
