@@ -217,7 +217,7 @@ def test_parquet_in_another_compression_is_reported(folder: Path):
         ("x.txt", "with a tab between them, rename it to x.tsv"),
         (
             "only",
-            "only {folder}/only.en, and no file in the language .de. of --lang_tgt .*only.en, x.tar",
+            "only {folder}/only.en, and no file in the language .de. of --lang_tgt .*only.en, x.ta",
         ),
         ("train", "nor the two files .* {folder} holds .*only.en"),
     ],
