@@ -32,13 +32,14 @@ from translate_ddp.console import print_line, printable
 from translate_ddp.data.inputs import Texts, read_page, read_sources
 from translate_ddp.data.readers.corpus_files import file_identity
 from translate_ddp.data.readers.streams import spooled
+from translate_ddp.modeling.ctranslate2_engine import is_exported
 from translate_ddp.modeling.engine import OnDone, ignore
 from translate_ddp.settings import NBestConfig, Quoting, Split
 from translate_ddp.spans import LINE_BREAKS, Markup
+from translate_ddp.training.checkpoint_name import parse_name
 from translate_ddp.translator import OnMessage, Translation, Translator
 
 Format = Literal["text", "jsonl"]
-MODEL = "model.bin"  # of an exported CTranslate2 folder
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class TranslateConfig:
                     f"{line} is a file: pass --input {shlex.quote(line)} to translate it, or "
                     "write the text to standard input."
                 )
-            if os.path.isdir(line) and [*Path(line).glob("tmodel_*.pt"), *Path(line).glob(MODEL)]:
+            if os.path.isdir(line) and has_model(Path(line)):
                 raise ValueError(f"{line} has a model: pass --model_folder {shlex.quote(line)}.")
 
     @property
@@ -174,6 +175,10 @@ def open_input(config: TranslateConfig, translator: Translator) -> Texts:
             sys.stderr,
         )
     return texts
+
+
+def has_model(folder: Path) -> bool:
+    return is_exported(folder) or any(map(parse_name, folder.glob("*.pt")))
 
 
 def as_lines(texts: Iterable[str]) -> list[str]:
