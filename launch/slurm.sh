@@ -4,7 +4,8 @@
 #       --preset base --batch_tokens 400000 --lr 1e-3 --dataset data/train --lang_src en --lang_tgt de \
 #       --model_folder weights/base
 # Slurm sends USR1 two minutes before the time limit: the run saves and stops, and this script queues
-# the job again until the run is finished. Pass --model_folder here, not in a --config file.
+# the job again until the run is finished. It does so, too, if a process was lost after the run has
+# saved a checkpoint. Pass --model_folder here, not in a --config file.
 #
 # A task is a whole node's share of the job. No number of CPUs fits all machines, and --exclusive
 # would take the GPUs that others could use: pass --cpus-per-task, four or more for each GPU, unless
@@ -25,6 +26,7 @@ for ((i = 1; i <= $#; i++)); do
 done
 status=$folder/STATUS.json
 before=$(cat "$status" 2>/dev/null || true)
+saved=$(ls "$folder"/*.pt 2>/dev/null || true)
 
 head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 port=$((20000 + SLURM_JOB_ID % 10000))   # jobs that share a machine need different ones
@@ -44,7 +46,11 @@ srun "${cpus[@]}" python launch/torchrun.py \
 # torchrun exits with 1 for a stopped and for a failed run; STATUS.json distinguishes them. An
 # unchanged one is of an earlier start. Its time is not compared: clocks of hosts differ.
 after=$(cat "$status" 2>/dev/null || true)
-if [[ $after != "$before" && $after == *'"state": "preempted"'* ]]; then
+state=
+[[ $after == "$before" || ! $after =~ '"state": "'([a-z]+) ]] || state=${BASH_REMATCH[1]}
+# A process that is lost again before the run has saved would be lost at each start.
+[[ $state != lost || $saved == "$(ls "$folder"/*.pt 2>/dev/null)" ]] || state=preempted
+if [[ $state == preempted ]]; then
     scontrol requeue "$SLURM_JOB_ID"
     exit
 fi

@@ -16,9 +16,10 @@ SHORT_TIMEOUT = ["--timeout_minutes", "0.05"]  # 3 s
 
 
 def assert_failed(run: Run, output: str, message: str, stacks: str) -> None:
-    """The run has failed with one error that starts so, and prints the stacks of these ranks."""
+    """The run has ended with one error that starts so, and prints the stacks of these ranks."""
     assert output.count("error: ") == 1 and f"error: {message}" in output, output
-    assert run.status["state"] == "failed" and message in run.status["reason"]
+    assert run.status["state"] == ("failed" if " failed at " in message else "lost")
+    assert message in run.status["reason"]
     for rank in "012":
         assert (f"Stack of rank {rank}" in output) == (rank in stacks)
 
@@ -28,6 +29,7 @@ def test_killed_rank_is_named_with_step_and_phase(run: Run):
     assert sorted(job.wait()) == [-signal.SIGKILL, 75, 75]
     message = "Rank 1 is lost at step 5, computing gradients. Run the same command"
     assert_failed(run, job.text(), message, stacks="02")
+    assert job.text().count("in compute_gradients") == 2  # not where the ranks handle the error
     assert "Traceback" not in job.text()
 
 

@@ -49,7 +49,7 @@ def test_restart_after_killed_node_gives_same_weights(
     assert output.count("error: ") == 1, output
     assert re.search("^error: Rank 1 is lost", output, re.M), output
     left = status(tmp_path / "model")
-    assert left["state"] == "failed" and left["reason"].startswith("Rank 1 ")
+    assert left["state"] == "lost" and left["reason"].startswith("Rank 1 ")
 
     output = nodes.train([tiny_run] * 2, tmp_path).succeed()
     assert "Resuming from" in output and "step_00000004" in output
@@ -66,7 +66,7 @@ def test_restart_after_killed_saving_node_uses_the_checkpoints_on_its_disk(
     job.ranks[0].kill()
     assert job.wait() == [-signal.SIGKILL, RETRY], job.text()
     assert job.text().count("error: ") == 1, job.text()
-    assert status(disks[1])["state"] == "failed"
+    assert status(disks[1])["state"] == "lost"
 
     # The lock was released with its process.
     output = nodes.train(flags, tmp_path, lock_seconds=0).succeed()
@@ -91,7 +91,7 @@ def test_cut_link_ends_both_nodes_and_restart_gives_same_weights(
         output = path.read_text()
         assert output.count("error: ") == 1, output
         assert f"Stack of rank {rank}" in output and "compute_gradients" in output
-        assert status(disks[rank])["state"] == "failed"
+        assert status(disks[rank])["state"] == "lost"
 
     nodes.set_link("up")
     assert "Resuming from" in nodes.train(flags, tmp_path).succeed()

@@ -18,12 +18,17 @@ EARLIER = '{\n "state": "preempted",\n "pid": 1\n}\n'
 def slurm(tmp_path: Path) -> Script:
     """Runs the script and returns the commands that it has called; `srun` writes `state`."""
 
-    def run(state: str, *flags: str, code: int = 1, **variables: str) -> list[str]:
+    def run(
+        state: str, *flags: str, code: int = 1, saves: bool = False, **variables: str
+    ) -> list[str]:
         folder, requests = tmp_path / "model", tmp_path / "requests"
         folder.mkdir()
         (folder / "STATUS.json").write_text(EARLIER)  # of an earlier start
+        (folder / "tmodel_step_00000004-0123.pt").touch()
         content = EARLIER.replace("preempted", state).replace("1", "2")
-        leave = f"printf '%s' '{content}' > {folder}/STATUS.json" if state else ""
+        leave = f"printf '%s' '{content}' > {folder}/STATUS.json" if state else ":"
+        if saves:
+            leave += f"\ntouch {folder}/tmodel_step_00000008-4567.pt"
         note = f'printf "%s\\n" "$(basename $0) $*" >> {requests}'
         scripts = {
             "srun": f"#!/bin/sh\n{note}\n{leave}\nexit 1\n",
@@ -62,14 +67,17 @@ def test_script_passes_the_cpus_of_the_job_to_srun(slurm: Script):
     assert any(line.startswith("srun --cpus-per-task=6 ") for line in requests)
 
 
-@pytest.mark.parametrize("state", ["preempted", "finished", "failed", "running", ""])
-def test_job_is_queued_again_if_and_only_if_this_start_was_preempted(
-    slurm: Script, tmp_path: Path, state: str
+@pytest.mark.parametrize("state", ["preempted", "finished", "lost", "failed", "running", ""])
+@pytest.mark.parametrize("saves", [False, True])
+def test_job_is_queued_again_if_it_was_preempted_or_lost_a_process_after_it_had_saved(
+    slurm: Script, tmp_path: Path, state: str, saves: bool
 ):
     # Without a state, STATUS.json is that of an earlier start, which was preempted.
-    is_preempted = state == "preempted"
-    requests = slurm(state, f"--model_folder={tmp_path / 'model'}", code=0 if is_preempted else 1)
-    assert ("scontrol requeue 42" in requests) == is_preempted
+    again = state == "preempted" or (state == "lost" and saves)
+    requests = slurm(
+        state, f"--model_folder={tmp_path / 'model'}", code=0 if again else 1, saves=saves
+    )
+    assert ("scontrol requeue 42" in requests) == again
 
 
 @pytest.mark.parametrize(

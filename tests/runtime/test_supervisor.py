@@ -258,7 +258,7 @@ def test_lost_rank_is_no_preemption_of_the_ranks_that_the_launcher_then_signals(
     for error in errors:
         assert re.match(f"error: {message} at step 7, computing gradients", error)
     for rank in others:
-        assert status(tmp_path / str(rank))["state"] == "failed"
+        assert status(tmp_path / str(rank))["state"] == "lost"
 
 
 # --- the end of the process ---
@@ -288,7 +288,7 @@ def test_full_or_closed_stderr_does_not_delay_the_end(
 ):
     job = processes.start(in_step_3, tmp_path, 1, None, break_stderr, str(tmp_path))
     assert job.wait() == [75]
-    assert status(tmp_path)["state"] == "failed"
+    assert status(tmp_path)["state"] == "lost"
 
 
 def fail_in_the_supervisor() -> None:
@@ -325,7 +325,7 @@ def fail_with_actions(in_thread: bool) -> None:
 
 @pytest.mark.parametrize(
     ("in_thread", "printed", "code"),
-    [(True, "failed\n75\n", 75), (False, "error: wrong\nfailed\nmain\n2\n", 2)],
+    [(True, "lost\n75\n", 75), (False, "error: wrong\nfailed\nmain\n2\n", 2)],
 )
 def test_actions_at_the_end_run_in_order_whatever_others_do(
     tmp_path: Path, in_thread: bool, printed: str, code: int

@@ -33,7 +33,7 @@ HOLDER_FILE = ".holder"  # which process has the lock
 WAIT_SECONDS = 30.0  # for the processes of an earlier start to end
 # On another machine: a server of NFSv4 releases the locks of one that has died after 90 s.
 REMOTE_WAIT_SECONDS = 120.0
-RunStatus = Literal["running", "finished", "preempted", "failed"]
+RunStatus = Literal["running", "finished", "preempted", "lost", "failed"]
 
 
 class RunFolder:
@@ -124,7 +124,7 @@ class RunFolder:
 
         An error before the training leaves the status of a finished or preempted run.
         """
-        if status == "failed" and not self.has_begun:
+        if status in ("lost", "failed") and not self.has_begun:
             if read_json(self.path / STATUS_FILE).get("state") in ("finished", "preempted"):
                 return
         content = {

@@ -28,6 +28,7 @@ from translate_ddp.errors import EXIT_DELAY_SECONDS, UserError, first_line, type
 from translate_ddp.runtime.launch import ONE_PROCESS, Launch
 from translate_ddp.runtime.long_calls import PROGRESS, heartbeat, try_for
 from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest
+from translate_ddp.runtime.run_folder import RunStatus
 
 # Slurm's scripts send SIGUSR1 before the time limit, submitit SIGUSR2.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGHUP)
@@ -211,7 +212,7 @@ class Supervisor:
         # A launcher signals all ranks after one is lost: without a store, rank 0 or its node.
         if problem and (heartbeats or reason in Signals.__members__):
             self._end(f"{problem} at {self.where}. {RESUME}")
-        self._end(message, code, status="preempted")
+        self._end(message, code, "preempted")
 
     def _check_hang(self) -> None:
         """End the run if a rank is lost, or if the slowest rank has made no progress either."""
@@ -284,13 +285,13 @@ class Supervisor:
             problem = self._survey()[0] or f"Rank {rank} lost another one ({first_line(error)})"
             self._end(f"{problem} at {self.where}. {RESUME}", error=error)
         message = f"Rank {rank} failed at {self.where}: {type_and_line(error)}"
-        self._end(message, ExitCode.FAILED, error=error)
+        self._end(message, ExitCode.FAILED, "failed", error)
 
     def _end(
         self,
         message: str,
         code: int = ExitCode.RETRY,
-        status: Literal["preempted", "failed"] = "failed",
+        status: RunStatus = "lost",
         error: Exception | None = None,
     ) -> NoReturn:
         """End this process for a reason that this rank has found."""
@@ -316,9 +317,9 @@ class Supervisor:
             try_for(WRITE_SECONDS, lambda: sys.stdout.flush())  # which may be closed
             # Without a store, one rank of each node: where rank 0 is lost, rank 1.
             if is_mine and (is_agreed or self._launch.local_rank == 0 or self._launch.rank == 1):
-                prefix = "error: " if end.status == "failed" else ""
+                prefix = "" if end.status == "preempted" else "error: "
                 write_stderr("\n".join(map(printable, f"{prefix}{end.message}\n".split("\n"))))
-            self._print_cause(end, error if is_mine else None)
+            self._print_cause(end, error, is_mine)
             self._call_actions(end)
             # A launcher ends all ranks after one has exited, so the other ranks print first.
             # Without torchrun, rank 0 serves the store, from which they read the termination.
@@ -331,16 +332,18 @@ class Supervisor:
             # Not by an exception: destructors of process groups may hang or abort the process.
             os._exit(end.exit_code)
 
-    def _print_cause(self, end: Termination, error: Exception | None) -> None:
+    def _print_cause(self, end: Termination, error: Exception | None, is_mine: bool) -> None:
         """Print the traceback of an unexpected error, or where this rank was when the run ended."""
-        if error is not None and end.exit_code == ExitCode.FAILED:
+        if error is not None and is_mine and end.exit_code == ExitCode.FAILED:
             write_stderr("".join(traceback.format_exception(error)))
             with suppress(OSError):
                 get_error_handler().record_exception(error)  # for torchrun's report
         elif end.exit_code in (ExitCode.FAILED, ExitCode.RETRY):
             frame = sys._current_frames().get(self._main_thread.ident or 0)
-            lines = traceback.format_stack(frame)[-STACK_FRAMES:] if frame is not None else []
-            write_stderr(f"Stack of rank {self._launch.rank}:\n{''.join(lines)}")
+            # A thread that handles its error has left the place where it was raised.
+            raised_in = traceback.format_tb(error.__traceback__) if error else []
+            lines = raised_in or traceback.format_stack(frame)
+            write_stderr(f"Stack of rank {self._launch.rank}:\n{''.join(lines[-STACK_FRAMES:])}")
 
     def _call_actions(self, end: Termination, max_seconds: float = float("inf")) -> None:
         is_main = threading.current_thread() is self._main_thread

@@ -550,7 +550,8 @@ class CheckpointWriter:
         self._saved_at = time.monotonic()
         if world.is_main:  # an error does not lose a pending save; a late stop has no time for it
             world.supervisor.at_end(
-                lambda end: end.status == "failed" and self._pending and self._pending.result(), 10
+                lambda end: end.status != "preempted" and self._pending and self._pending.result(),
+                10,
             )
 
     @property

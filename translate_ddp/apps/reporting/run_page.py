@@ -168,6 +168,7 @@ def _top(run: Summary) -> Iterator[Block]:
         yield Paragraph(f"It has finished early: {untrusted(reason)}.")
     ends = {
         "failed": f"The run has failed: {reason or 'no reason was recorded'}",
+        "lost": reason,  # with how to continue
         "preempted": f"The run was stopped on request ({reason}). {RESUME}",
         "killed": f"{KILLED} {RESUME}",
     }
