@@ -33,7 +33,7 @@ from translate_ddp.data.tokenizer import SPECIAL_TOKENS
 from translate_ddp.runtime.world import World
 from translate_ddp.training.metrics import METRICS
 from translate_ddp.training.run import build_loader, prepare_data
-from translate_ddp.training.run_info import describe_ranks, few_tokens
+from translate_ddp.training.run_info import describe_ranks, describe_unused_limit, few_tokens
 from translate_ddp.training.trainer import Trainer
 
 
@@ -47,6 +47,25 @@ def test_bf16_with_muon_and_a_linear_schedule_trains_and_resumes_exactly(run: Ru
     assert losses(run.folder)[-1] < losses(run.folder)[0]
     model = last_state(run.folder)["model"]
     assert all(tensor.dtype == torch.float32 for tensor in model.values())
+
+
+@pytest.mark.parametrize(
+    ("flags", "has_no_effect"),
+    [
+        (["--max_tokens", "4096", "--batch_tokens", "4096"], True),
+        (["--max_tokens", "9000", "--batch_tokens", "4096"], True),
+        (["--max_tokens", "4095", "--batch_tokens", "4096"], False),
+        (["--batch_tokens", "4096"], False),
+        (["--max_tokens", "9000", "--batch_size", "300"], False),  # in place of batch_tokens
+    ],
+)
+def test_limit_of_micro_batches_that_is_no_less_than_a_step_is_reported(
+    flags: list[str], has_no_effect: bool
+):
+    lines = describe_unused_limit(parse(flags).batches)
+    assert [line.split(":")[0] for line in lines] == [f"--max_tokens {flags[1]} has no effect"] * (
+        has_no_effect
+    )
 
 
 def test_validation_on_all_ranks_gives_the_scores_of_rank_0(

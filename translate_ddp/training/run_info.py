@@ -31,6 +31,7 @@ from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.device import describe_device
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import (
+    BatchConfig,
     CheckpointConfig,
     ModelConfig,
     Settings,
@@ -282,6 +283,18 @@ def describe_rate_change(trainer: Trainer) -> list[str]:
         f"The learning rate was {last:.3g} at the last step, and is {now:.3g} at the next one. "
         f"Pass --lr {config.lr * last / now:.3g} to continue at about the old rate, or start a new "
         "run, with a schedule of its own, by --init_from and a lower --lr."
+    ]
+
+
+def describe_unused_limit(batches: BatchConfig) -> list[str]:
+    """A message if max_tokens is set and limits nothing, as where fairseq's flag was meant."""
+    limit, step = batches.max_tokens, batches.batch_tokens
+    if not limit or limit < step or batches.batch_size:
+        return []
+    return [
+        f"--max_tokens {limit} has no effect: a step has at most {step:,} tokens over all ranks "
+        "(--batch_tokens). fairseq's --max-tokens, the batch of each GPU, is --batch_tokens here, "
+        "multiplied by the number of GPUs."
     ]
 
 
