@@ -8,8 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from translate_ddp.apps.commands.command_line import check_page, given_flags, write_page
-from translate_ddp.console import print_line
+from translate_ddp.apps.commands.command_line import (
+    check_new_file,
+    check_page,
+    given_flags,
+    write_page,
+)
+from translate_ddp.console import counted, print_line
 from translate_ddp.errors import UserError
 from translate_ddp.presets import choose_preset, fit_vocabulary, with_preset
 from translate_ddp.runtime.files import explain_write_errors
@@ -40,6 +45,8 @@ class InspectConfig:
     """Defaults of model size and schedule; auto: by the number of training pairs."""
     html: str = ""
     """HTML page to write, too, with charts and more examples; '': none."""
+    rows: str = ""
+    """TSV file to write, too: each row that is dropped or looks wrong, and why; '': none."""
     seconds: float = 20.0
     """Time for training steps, from which the time of a training is estimated; 0: none."""
 
@@ -52,6 +59,7 @@ def run(config: InspectConfig) -> None:
     # Here: --help does not need torch.
     from translate_ddp.apps.inspecting.inspection import inspect
     from translate_ddp.apps.inspecting.inspection_report import render_inspection, report_lines
+    from translate_ddp.apps.inspecting.row_list import write_row_list
     from translate_ddp.data.tokenizer import existing_size
 
     if read_launch(os.environ).size > 1:
@@ -59,6 +67,9 @@ def run(config: InspectConfig) -> None:
     page = Path(config.html) if config.html else None
     if page is not None:
         check_page(page, "--html")
+    listed = Path(config.rows) if config.rows else None
+    if listed is not None:
+        check_new_file(listed, "--rows")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # deletes the temporary folder
     given = given_flags(sys.argv[2:])
     existing_size(config.tokenizer, config.corpus.languages_name, "vocab_size" in given)
@@ -71,6 +82,10 @@ def run(config: InspectConfig) -> None:
         if page is not None:
             write_page(page, render_inspection(found), "--html")
             print_line(f"\nWrote {page}.")
+        if listed is not None:
+            with explain_write_errors(f"--rows {listed}"):
+                count = write_row_list(config.corpus, listed)
+            print_line(f"\nWrote {counted(count, 'row')} to correct to {listed}.")
 
 
 def choose_settings(config: InspectConfig, given: set[str], pairs: int) -> tuple[Config, str]:

@@ -134,6 +134,8 @@ def report_lines(found: Inspection) -> Iterator[str]:
         yield from _wrapped(f"{problem.what.rstrip('.')}. {problem.advice}", "! ", "  ")
         for pair in problem.examples[:1]:
             yield f"    e.g. {example(pair)}"
+    if any(problem.examples for problem in problems):
+        yield "  --rows FILE lists all of these rows."
     if len(problems) > MAX_PROBLEMS:
         yield f"  and {len(problems) - MAX_PROBLEMS} more: see --html"
     for section in (each for each in sections(found) if each.blocks):
