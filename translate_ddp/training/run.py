@@ -73,7 +73,6 @@ from translate_ddp.training.run_info import (
     describe_launch,
     describe_rate_change,
     describe_start,
-    describe_unused_limit,
     end_run,
     tracker_config,
 )
@@ -530,7 +529,7 @@ def announce(config: Config, trainer: Trainer, folder: RunFolder, notices: Seque
         folder.write_status("running")
     if launch is not None and config.logbook.report:
         open_report(launch, trainer)
-    for line in [*notices, *describe_unused_limit(config.batches), *describe_rate_change(trainer)]:
+    for line in [*notices, *describe_rate_change(trainer)]:
         logbook.message(line)
 
 

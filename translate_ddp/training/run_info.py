@@ -31,7 +31,6 @@ from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.device import describe_device
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import (
-    BatchConfig,
     CheckpointConfig,
     ModelConfig,
     Settings,
@@ -286,18 +285,6 @@ def describe_rate_change(trainer: Trainer) -> list[str]:
     ]
 
 
-def describe_unused_limit(batches: BatchConfig) -> list[str]:
-    """A message if max_tokens is set and limits nothing, as where fairseq's flag was meant."""
-    limit, step = batches.max_tokens, batches.batch_tokens
-    if not limit or limit < step or batches.batch_size:
-        return []
-    return [
-        f"--max_tokens {limit} has no effect: a step has at most {step:,} tokens over all ranks "
-        "(--batch_tokens). fairseq's --max-tokens, the batch of each GPU, is --batch_tokens here, "
-        "multiplied by the number of GPUs."
-    ]
-
-
 def describe_steps(counts: Sequence[int], mix: Mix) -> str:
     """The steps per epoch, of each stage."""
     if len(counts) == 1:
@@ -370,7 +357,7 @@ def describe_disk(trainer: Trainer) -> tuple[str, list[str]]:
 def describe_warnings(config: Settings, dtype: torch.dtype, world: World) -> list[str]:
     precision = config["train"]["precision"]
     found = [precision_warning(precision, world.device), unused_gpus(world)]
-    found.append(few_tokens(config["batches"], world))
+    found += [few_tokens(config["batches"], world), unused_limit(config["batches"])]
     if choose_dtype(precision, world.device) != dtype:
         found.append("Not all ranks have bf16, so all of them compute in fp32.")
     return [warning for warning in found if warning]
@@ -394,6 +381,18 @@ def few_tokens(batches: Mapping[str, Any], world: World) -> str | None:
     return (
         f"A step has {each:,} tokens for each of {world.size} GPUs, which then mostly wait. Larger "
         f"steps train faster: --batch_tokens {25_000 * world.size}, with base or big --lr 1e-3."
+    )
+
+
+def unused_limit(batches: Mapping[str, Any]) -> str | None:
+    """A message if max_tokens is set and limits nothing, as where fairseq's flag was meant."""
+    limit, step = batches["max_tokens"], batches["batch_tokens"]
+    if not limit or limit < step or batches["batch_size"]:
+        return None
+    return (
+        f"--max_tokens {limit} has no effect: a step has at most {step:,} tokens over all ranks "
+        "(--batch_tokens). fairseq's --max-tokens, the batch of each GPU, is --batch_tokens here, "
+        "multiplied by the number of GPUs."
     )
 
 
