@@ -11,7 +11,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
 from itertools import accumulate, chain, islice, pairwise
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from translate_ddp.errors import UserError
@@ -343,14 +342,6 @@ def is_within_word(text: str, at: int) -> bool:
     return len(around) == 2 and all(
         unicodedata.category(each)[0] in "LNM" and not UNSPACED.match(each) for each in around
     )
-
-
-def read_glossary(path: Path) -> dict[str, str]:
-    """The terms of a TSV file and their translations. Raises UserError if it is unusable."""
-    try:
-        return terms_of(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, UserError) as error:
-        raise UserError(f"--glossary {path} cannot be used: {error}") from error
 
 
 def terms_of(glossary: object) -> dict[str, str]:

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.corpora import write
-from translate_ddp.data.inputs import Texts, read_given_pairs, read_sources, read_texts
+from translate_ddp.data.inputs import (
+    Texts,
+    read_given_pairs,
+    read_glossary,
+    read_sources,
+    read_texts,
+)
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 from translate_ddp.errors import UserError, cleanup
@@ -259,3 +265,44 @@ def test_plain_files_are_read_without_the_library_of_the_hub(folder: Path):
     code += "sys.exit(bool({'datasets', 'pyarrow'} & set(sys.modules)))"
     command = [sys.executable, "-c", code, str(folder), "a.txt", "a.tsv", "a.jsonl.gz"]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
+
+
+TERMS = {"hard disk": "Festplatte", "disk": "Scheibe, rund"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("terms.tsv", "\ufeffhard disk\tFestplatte\n\ndisk \tScheibe, rund\ndisk\tScheibe, rund\n"),
+        ("terms.tsv", "source\ttarget\tnote\nhard disk\tFestplatte\t\ndisk\tScheibe, rund\tx\n"),
+        ("terms.csv", 'hard disk,Festplatte\ndisk,"Scheibe, rund"\n'),
+        ("terms.csv", "English;German\nhard disk;Festplatte\ndisk;Scheibe, rund\n"),
+        ("terms.txt", "hard disk\tFestplatte\ndisk\tScheibe, rund\n"),
+    ],
+)
+def test_glossary_is_the_first_two_columns_of_a_table(tmp_path: Path, name: str, content: str):
+    assert read_glossary(write(tmp_path / name, content)) == TERMS
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("terms.tsv", "one\ntwo\n", "it has no two columns"),
+        ("terms.tsv", "a\tb\nc\n", "line 2 has 1 field"),
+        ("terms.tsv", "a\tb\nc\t\n", "entry 2 must be a term"),
+        ("terms.csv", "a,b\na,c\n", "'a' has two translations"),
+        ("terms.txt", "a, b\n", "entry 1 must be a term"),
+        ("terms.tsv", "", "is empty"),
+        ("terms.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save a spreadsheet as .xlsx"),
+        ("nowhere.tsv", None, "There is no file"),
+    ],
+)
+def test_unusable_glossary_is_an_error(
+    tmp_path: Path, name: str, content: str | bytes | None, message: str
+):
+    if content is not None:
+        write(tmp_path / name, content)
+    with pytest.raises(UserError) as caught:
+        read_glossary(str(tmp_path / name))
+    text = str(caught.value)
+    assert text.startswith(f"--glossary {tmp_path / name} cannot be used: ") and message in text

@@ -2,7 +2,6 @@
 
 import html
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,6 @@ from translate_ddp.spans import (
     find_spans,
     keeps_elements,
     lines_of,
-    read_glossary,
     restore,
     terms_of,
 )
@@ -226,17 +224,8 @@ def test_text_that_holds_the_mark_is_no_span():
     assert line.restored() == "a \ufffd b %s"
 
 
-def test_glossaries_that_cannot_be_used_are_errors(tmp_path: Path):
-    path = tmp_path / "terms.tsv"
-    path.write_text("\ufeffhard disk\tFestplatte\n\ndisk \tScheibe\ndisk\tScheibe\n", "utf-8")
-    assert read_glossary(path) == terms_of({"hard disk": "Festplatte", "disk": "Scheibe"})
-    for content in ("a", "a\tb\tc", "a\t", "\tb", "a\tb\na\tc"):
-        path.write_text(content)
-        with pytest.raises(UserError, match="terms.tsv cannot be used"):
-            read_glossary(path)
-    with pytest.raises(UserError, match="cannot be used"):
-        read_glossary(tmp_path / "none.tsv")
+def test_terms_that_cannot_be_used_are_errors():
     assert terms_of({"a": "\ud800"}) == {"a": "?"}  # which can be written
-    for value in (5, ["a"], {"a": 5}, {"a": ""}):
+    for value in (5, ["a"], {"a": 5}, {"a": ""}, "a", "a\tb\tc", "a\t", "\tb", "a\tb\na\tc"):
         with pytest.raises(UserError):
             terms_of(value)

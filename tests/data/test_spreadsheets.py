@@ -20,7 +20,8 @@ from tests.helpers.corpora import (
     write,
 )
 from tests.helpers.spreadsheets import Formula, Sheet, write_spreadsheet
-from translate_ddp.data.inputs import read_sources, read_texts
+from translate_ddp.data.inputs import read_glossary, read_sources, read_texts
+from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig
 
 with_calamine = pytest.mark.skipif(
@@ -100,12 +101,16 @@ def test_one_of_several_sheets_is_chosen_by_name(write_file: Write):
     assert read(single) == [("Good day.", "Guten Tag.")]
     source = write_file("several", {"The words": words, "Phrases": phrases})
     assert read(f"{source}:The words") == [("cat", "Katze")]
+    assert list(read_sources(Path(f"{source}:Phrases"), "en")) == ["Good day."]
+    with pytest.raises(UserError, match="has the sheets The words, Phrases: name one, as in"):
+        read_sources(Path(f"{source}:Words"), "en")
+    assert read_glossary(f"{source}:Phrases") == {"Good day.": "Guten Tag."}
     assert corpus_error(source).endswith(
         f"has the sheets The words, Phrases: name one, as in {source}:Phrases."
     )
     assert "has no sheet 'Words'; it has The words, Phrases." in error_of(f"{source}:Words")
     message = error_of(source.replace("several", "*"))
-    assert "has the sheets The words, Phrases: save the one to read" in message
+    assert "has the sheets The words, Phrases: name one" in message
     assert "no visible sheet with text" in error_of(write_file("none", {"A": [], "B": []}))
 
 

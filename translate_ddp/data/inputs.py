@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from translate_ddp.console import print_line, printable
+from translate_ddp.data.languages import is_language
 from translate_ddp.data.readers.corpus_files import (
     check_file,
     is_table,
     parallel_rows,
     read_side,
+    table_rows,
 )
+from translate_ddp.data.readers.spreadsheet import is_spreadsheet
 from translate_ddp.data.readers.streams import spooled
 from translate_ddp.data.rows import (
     Languages,
@@ -26,11 +29,14 @@ from translate_ddp.data.rows import (
     explain_read_errors,
     ignore_progress,
 )
-from translate_ddp.data.sources import NO_OPTIONS, read_pairs
-from translate_ddp.errors import UserError
+from translate_ddp.data.sources import NO_OPTIONS, name_and_split, read_pairs
+from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.settings import Quoting, SourceOptions
+from translate_ddp.spans import terms_of
+from translate_ddp.text import normalize
 
 T = TypeVar("T")
+FIRST_TWO = Wanted(("src", "tgt"), ("", ""), ("1", "2"))
 _print_once = cache(print_line)  # files are read several times
 
 
@@ -110,16 +116,47 @@ def read_given_pairs(
     return sources, _without_gaps([tgt for _, tgt in pairs], "tgt", reference or source)
 
 
+def read_glossary(name: str) -> dict[str, str]:
+    """The terms of a table, and their translations: its first two columns.
+
+    A first row of two languages, or of "source" and "target", is a header. Raises UserError if the
+    file is unusable.
+    """
+    path, sheet = _file_and_sheet(Path(name))
+    try:
+        check_file(path)
+        if not is_table(path):
+            return terms_of("\n".join(map(str, read_sources(path, ""))))
+        rows = table_rows(path, FIRST_TWO, sheet)
+        found = _checked(rows.read(ignore_progress), rows.remarks)
+        pairs = [[normalize(text or "") for text in pair] for pair in found]
+        is_header = all(map(is_language, chain.from_iterable(pairs[:1])))
+        return terms_of("\n".join(map("\t".join, pairs[is_header:])))
+    except NoSuchPair:
+        error = "it has no two columns, for terms and their translations."
+    except UserError as caught:
+        error = str(caught).removeprefix(f"{path} ")
+    raise UserError(f"--glossary {name} cannot be used: {error}")
+
+
 def _side(path: Path, wanted: Wanted) -> Texts:
-    path = spooled(path)
+    path, sheet = _file_and_sheet(path)
     if not path.is_file() or is_table(path):
         check_file(path)
 
     def read() -> Iterator[str | None]:
-        reading = Reading(path, wanted)
+        reading = Reading(path, wanted, sheet=sheet)
         return _checked(chain.from_iterable(read_side(reading)), reading.notices)
 
     return Texts(path, read)
+
+
+def _file_and_sheet(path: Path) -> tuple[Path, str]:
+    """The file, and the sheet of `FILE.xlsx:SHEET`; '' for none."""
+    name, sheet = name_and_split(str(path))
+    if is_spreadsheet(Path(name)) and not path.exists():
+        return Path(name), sheet
+    return spooled(path), ""
 
 
 def _checked(texts: Iterable[T], notices: list[str]) -> Iterator[T]:

@@ -79,7 +79,7 @@ def find_splits(source: str, languages: Languages, options: SourceOptions) -> Ma
     Raises NoSuchPair if there is no such source, or it has no such split, columns or languages, and
     UserError if it cannot be read.
     """
-    name, split = _name_and_split(source)
+    name, split = name_and_split(source)
     with library_call():
         splits = _locate(name, split, languages, options).splits()
     if split and split not in splits:
@@ -122,11 +122,12 @@ def source_identity(source: str, languages: Languages, options: SourceOptions) -
 
     Raises UserError if there is no such source.
     """
-    name, split = _name_and_split(source)
+    name, split = name_and_split(source)
     return [split, *_locate(name, split, languages, options).identity]
 
 
-def _name_and_split(source: str) -> tuple[str, str]:
+def name_and_split(source: str) -> tuple[str, str]:
+    """`NAME:SPLIT` in its parts; '' for none. A sheet may have any name."""
     name, _, split = source.rpartition(":")
     is_split = split.isidentifier() or (split and is_spreadsheet(Path(name)))
     return (name, split) if name and is_split else (source, "")

@@ -18,7 +18,7 @@ from translate_ddp.console import Progress, print_line, printable
 from translate_ddp.data.dataset import (
     find_prepared,
 )
-from translate_ddp.data.inputs import read_given_pairs
+from translate_ddp.data.inputs import read_given_pairs, read_glossary
 from translate_ddp.data.readers.streams import compression_of
 from translate_ddp.errors import Stopped, UserError, cleanup
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
@@ -40,7 +40,7 @@ from translate_ddp.settings import (
     Split,
     check_at_least,
 )
-from translate_ddp.spans import Protection, read_glossary
+from translate_ddp.spans import Protection
 from translate_ddp.text import normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_name import is_word
@@ -87,8 +87,8 @@ class ProtectionConfig:
     """Settings of what translations hold as the source has it, or as a glossary has it."""
 
     glossary: str = ""
-    """TSV file of terms: a term, a tab and its translation on each line. A term in lower case is
-    found in any case."""
+    """Table of terms (.tsv, .csv, .xlsx, .ods): a term and its translation in each row. A term in
+    lower case is found in any case."""
     protect: str = ""
     """Regular expression of text that stays as it is, beside links, placeholders, tags, ..."""
 
@@ -97,7 +97,7 @@ class ProtectionConfig:
 
     def create(self) -> Protection:
         """Raises UserError if the glossary or an expression cannot be used."""
-        terms = read_glossary(Path(self.glossary)) if self.glossary else {}
+        terms = read_glossary(self.glossary) if self.glossary else {}
         return Protection(list(filter(None, [self.protect])), terms)
 
 

@@ -31,7 +31,7 @@ from translate_ddp.apps.commands.model_commands import (
 from translate_ddp.console import print_line, printable
 from translate_ddp.data.inputs import Texts, read_page, read_sources
 from translate_ddp.data.readers.corpus_files import file_identity
-from translate_ddp.data.readers.streams import spooled
+from translate_ddp.data.sources import name_and_split
 from translate_ddp.modeling.ctranslate2_engine import is_exported
 from translate_ddp.modeling.engine import OnDone, ignore
 from translate_ddp.settings import NBestConfig, Quoting, Split
@@ -157,9 +157,10 @@ class InputRows:
         return part.start, [text or "" for text in self.texts.part(part)]
 
     def identity(self) -> list[object]:
-        config, file = self.config, file_identity(spooled(Path(self.config.input)))
+        config, file = self.config, file_identity(self.texts.path)
         settings = [config.format, config.markup, config.quoting, asdict(config.search)]
-        return [*self.translator.identity, file, *settings]
+        sheet = name_and_split(config.input)[1]
+        return [*self.translator.identity, file, *filter(None, [sheet]), *settings]
 
 
 def open_input(config: TranslateConfig, translator: Translator) -> Texts:

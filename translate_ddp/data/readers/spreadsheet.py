@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from zipfile import ZipFile
 
@@ -66,7 +67,7 @@ def read_spreadsheet(reading: Reading) -> Iterator[Columns]:
     """
     path = reading.path
     with explain_read_errors(path, SAVE_AGAIN), _open(path) as workbook:
-        name = reading.sheet or _only_sheet(path, workbook)
+        name = _sheet(path, workbook, reading.sheet)
         with library_call():
             sheet = workbook.get_sheet_by_name(name)
             reading.notices.extend(Remark(f"{path}: {note}") for note in _notes(path))
@@ -126,12 +127,12 @@ def _sheet_names(path: Path, workbook: Any) -> list[str]:
     return names
 
 
-def _only_sheet(path: Path, workbook: Any) -> str:
+def _sheet(path: Path, workbook: Any, wanted: str) -> str:
     names = _sheet_names(path, workbook)
-    if len(names) == 1:
-        return names[0]
+    if wanted in names or (not wanted and len(names) == 1):
+        return wanted or names[0]
     raise UserError(
-        f"{path} has the sheets {list_names(names)}: save the one to read as a file of its own."
+        f"{path} has the sheets {list_names(names)}: name one, as in {quote(f'{path}:{names[0]}')}."
     )
 
 
