@@ -108,4 +108,31 @@ def test_number_of_a_row_is_not_the_language_of_that_code(
 @pytest.mark.parametrize("row", ["en\tde\ta {}\tb", "en\tde\tc {}\td"])
 def test_columns_of_codes_are_no_header(folder: Path, row: str):
     path = write(folder / "x.tsv", "".join(f"{row.format(n)}\n\n" for n in range(3)))
-    assert "numbers from 1 to 4" in error_of(path, ("en", "de"))
+    assert "numbers, from 1 to 4" in error_of(path, ("en", "de"))
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("x.tsv", "Our words\t\n\t\n"),
+        ("x.csv", "Our words\n,\n"),
+        ("x.csv", "Our words;\nMay 2024;\n"),
+    ],
+)
+@pytest.mark.parametrize("columns", [{}, {"src_column": "English", "tgt_column": "German"}])
+def test_title_above_the_names_of_the_columns_is_an_error(
+    folder: Path, name: str, title: str, columns: dict[str, str]
+):
+    separator = next(each for each in "\t,;" if each in title)
+    table = "".join(f"{en}{separator}{de}\n" for en, de in (("English", "German"), ("a", "b")))
+    path = write(folder / name, title + table)
+    assert error_of(path, **columns).endswith(
+        f"{name}: the columns have their names in row 3, English, German. Delete the rows above it."
+    )
+
+
+def test_text_that_lacks_its_translation_is_no_title(folder: Path):
+    path = write(folder / "x.tsv", "Good day.\t\nThank you.\tDanke.\n")
+    assert read(path) == [("Good day.", ""), ("Thank you.", "Danke.")]
+    path = write(folder / "x.csv", "Languages\nEnglish\n")
+    assert list(read_sources(Path(path), "en")) == ["Languages", "English"]

@@ -22,6 +22,7 @@ from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.text import has_letter
 
 BATCH_ROWS = 10_000
+MAX_TITLE_ROWS = 20  # above a header
 MAX_FIELD = 2**24  # characters; the parser takes 4 bytes for each
 SEPARATORS = (",", ";", "\t")  # of the fields of CSV
 STATED_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # a first line, as Excel reads it
@@ -256,7 +257,7 @@ class Table:
         first one. Empty lines are left out, except of a table with one column.
         """
         if not self._width:
-            start = self._begin(rows)
+            start = self._begin(rows, lines)
             rows, lines = rows[start:], lines[start:]
         if not rows:
             return [[] for _ in self._wanted.sides]
@@ -275,7 +276,7 @@ class Table:
             )
         return len(row) == self._width
 
-    def _begin(self, rows: list[list[str]]) -> int:
+    def _begin(self, rows: list[list[str]], lines: Sequence[int]) -> int:
         """Choose the columns by the first row that is not empty; the number of the first text."""
         first = next((at for at, row in enumerate(rows) if any(map(str.strip, row))), None)
         if first is None:
@@ -289,6 +290,7 @@ class Table:
                 text = f"its first row, {list_names(cells)}, is read as a header."
                 self._notices.append(Remark(f"{self._path}: {text}"))
             return first + 1
+        self._check_title(cells, rows[first + 1 :], lines[first + 1 :])
         self.places = self._without_header(cells)
         chosen = [cells[place] for place in self.places]
         if replace(self._wanted, given=("",) * len(chosen)).find(chosen, in_words=False):
@@ -313,6 +315,17 @@ class Table:
             return True
         return any(header[place] != texts[0][place] for place in places)
 
+    def _check_title(self, cells: list[str], rows: list[list[str]], lines: Sequence[int]) -> None:
+        """Raise UserError if the first row is a title, with text in one column, above a header."""
+        if sum(map(bool, cells)) > 1 or len(self._wanted.sides) == 1:
+            return
+        for row, line in islice(zip(rows, lines, strict=True), MAX_TITLE_ROWS):
+            if self._wanted.find([cell.strip(' "') for cell in row], in_words=False):
+                raise UserError(
+                    f"{self._path}: the columns have their names in row {line}, {list_names(row)}. "
+                    "Delete the rows above it."
+                )
+
     def _without_header(self, cells: list[str]) -> list[int]:
         """The places of the wanted columns. Raises NoSuchPair if they are not known."""
         places = self._wanted.numbered(self._width)
@@ -328,7 +341,7 @@ class Table:
                     self._notices.append(Remark(f"{self._path}: {text}"))
                 self._notices.append(BY_POSITION)
                 return [("src", "tgt").index(side) for side in self._wanted.sides]
-        numbers = f" These may be numbers from 1 to {self._width}." * (len(self._wanted.sides) == 2)
+        numbers = f" Both may be numbers, from 1 to {self._width}." * (len(self._wanted.sides) == 2)
         raise NoSuchPair(
             f"{self._path} has no {self._wanted.described}: its first row is {list_names(cells)}."
             f" {self._wanted.advice}{numbers}"
