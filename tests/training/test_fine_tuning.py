@@ -203,19 +203,23 @@ def test_average_file_starts_a_run(child: Run, trained: Path, file: Path, tmp_pa
     assert_same_tree(last_state(child.folder)["model"], mean)
 
 
-def test_existing_run_in_the_folder_is_resumed_or_an_error(finished: Run, file: Path):
-    # The same corpus: the run continues.
-    output = finished.start("--init_from", str(file), "--num_epochs", "3").succeed()
-    assert "is for new runs: it was not read" in output and "epoch 3/3" in output
-
-
-def test_other_corpus_in_the_folder_of_a_run_is_an_error(
-    finished: Run, file: Path, other_corpus: list[str]
-):
+def test_folder_of_a_run_with_another_start_is_an_error(finished: Run, child: Run, file: Path):
     before = checkpoints(finished.folder)
-    output = finished.start(*other_corpus, "--init_from", str(file), "--lang_tgt", "de").fail()
-    assert "belongs to another run" in output and "pass another --model_folder" in output
+    output = finished.start("--init_from", str(file), "--num_epochs", "3").fail()
+    assert f"started from scratch, not with --init_from {file}: pass another" in output
     assert checkpoints(finished.folder) == before
+    child.start("--max_steps", "1").succeed()
+    moved = file.rename(file.with_name("other.pt"))
+    output = child.start("--init_from", str(moved)).fail()
+    assert f"started with --init_from {file}, not with --init_from {moved}" in output
+
+
+def test_other_language_in_the_folder_of_a_run_is_an_error(child: Run, file: Path):
+    child.start("--max_steps", "1").succeed()
+    before = checkpoints(child.folder)
+    output = child.start("--lang_tgt", "fr", "--max_steps", "2").fail()
+    assert "belongs to another run" in output and f"--init_from {file}" in output
+    assert checkpoints(child.folder) == before
 
 
 @pytest.fixture

@@ -193,6 +193,23 @@ def describe_environment(model: Transformer, max_tokens: int, world: World) -> V
     }
 
 
+def check_origin(state: RunState, path: Path, init_from: str) -> list[str]:
+    """A message that the weights of `init_from`, if any, are not read: the run goes on from `path`.
+
+    Raises UserError if the run did not start with them.
+    """
+    if not init_from:
+        return []
+    origin = state.run.config["checkpoint"].get("init_from", "")
+    if Path(origin).name != Path(init_from).name:
+        start = f"with --init_from {origin}" if origin else "from scratch"
+        raise UserError(
+            f"{path} is of a run that started {start}, not with --init_from {init_from}: pass "
+            "another --model_folder for a new run, or omit --init_from to resume."
+        )
+    return [f"--init_from {init_from} is for new runs: it was not read."]
+
+
 # --- between ranks ---
 
 

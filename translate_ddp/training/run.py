@@ -58,6 +58,7 @@ from translate_ddp.training.fine_tuning import (
 )
 from translate_ddp.training.identity import (
     check_languages,
+    check_origin,
     check_same_run,
     check_same_settings,
     describe_changes,
@@ -194,8 +195,7 @@ def find_start(settings: CheckpointConfig, world: World) -> Start:
             f"with: start a new run from it with --init_from {shlex.quote(str(path))} and another "
             "--model_folder."
         )
-    if settings.init_from:
-        start.messages.append(f"--init_from {settings.init_from} is for new runs: it was not read.")
+    start.messages += check_origin(start.found.state, start.found.path, settings.init_from)
     return start
 
 
