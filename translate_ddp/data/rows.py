@@ -168,8 +168,8 @@ class Wanted:
         if len(self.sides) == 1:
             return f"Name the column {self.languages[0]} or {self.sides[0]}."
         return (
-            "Choose languages that it has, or rename its columns to these, or to src and tgt, or"
-            " pass --src_column and --tgt_column."
+            "Choose languages that it has (--lang_src, --lang_tgt), or rename its columns to these,"
+            " or to src and tgt, or pass --src_column and --tgt_column."
         )
 
 
