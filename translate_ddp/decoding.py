@@ -3,12 +3,14 @@
 A hypothesis is usable if it has the token of each span once, its elements are nested, and it is no
 loop, not too long, and not empty. Where a search finds none, another one follows: a wider beam
 without repeated n-grams. Where that finds none with all spans, the texts between them are
-translated one by one.
+translated one by one. A sentence in capitals, which training text hardly has, is read in sentence
+case, and its translation is written in capitals.
 """
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -20,7 +22,7 @@ from translate_ddp.data.tokenizer import EOS, ExtraTokens, Tokenizer
 from translate_ddp.modeling.engine import Engine, OnDone, ignore, length_limit
 from translate_ddp.modeling.repetition import find_loop
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import NBestConfig
+from translate_ddp.settings import LanguagePair, NBestConfig
 from translate_ddp.spans import (
     MARK,
     MARKS,
@@ -31,7 +33,7 @@ from translate_ddp.spans import (
     is_within_word,
     keeps_elements,
 )
-from translate_ddp.text import has_letter, normalize
+from translate_ddp.text import has_letter, is_in_capitals, normalize, sentence_case, upper
 
 BEAM_WIDTH = 5  # of another search, at least
 UNREPEATED = 3  # tokens in a row that another search has once
@@ -62,6 +64,7 @@ class Part:
     line: Line
     ids: list[int]  # with the tag of the direction
     runs: dict[int, tuple[Span, ...]]  # of each span token among the ids
+    in_capitals: bool  # in the source, unlike the line and the ids
 
 
 Unit = Part | Sentence  # which is kept
@@ -75,7 +78,7 @@ class Decoder:
         engine: Engine,
         tokenizer: Tokenizer,
         extra: ExtraTokens,
-        target: str,
+        direction: LanguagePair,
         longest_source: int,
         length_ratio: float,
         space: str,
@@ -85,7 +88,7 @@ class Decoder:
         Usual translations have at most `length_ratio` times as many tokens as the source and 10.
         """
         self._engine, self._tokenizer = engine, tokenizer
-        self._tag = list(extra.tag(tokenizer, target))
+        self._direction, self._tag = direction, list(extra.tag(tokenizer, direction.tgt))
         self._spans = range(len(tokenizer), extra.num_outputs(tokenizer))  # token ids
         self._longest, self._ratio, self._space = longest_source, length_ratio, space
 
@@ -110,7 +113,7 @@ class Decoder:
         translated = self._sentences(parts, found, scored, escape)
         lost = [place for place, several in enumerate(found) if len(several) < config.n_best]
         if lost:
-            rest = [parts[place].line for place in lost]
+            rest = [self._written(parts[place]) for place in lost]
             others = self.translate(rest, config, scored, escape=escape, divided=True)
             for place, several in zip(lost, others, strict=True):
                 translated[place] += several[: config.n_best - len(translated[place])]
@@ -132,16 +135,20 @@ class Decoder:
         self, lines: Sequence[Line], on_cut: OnCut, escape: Escape, divided: bool
     ) -> list[list[Unit]]:
         """What is translated of each line, and what is kept."""
+        src, capitals = self._direction.src, [is_in_capitals(line.text) for line in lines]
+        read = [
+            Line(sentence_case(line.text, src), line.spans) if in_capitals else line
+            for line, in_capitals in zip(lines, capitals, strict=True)
+        ]
         divided_lines = [
             list(_between_spans(line, escape))
             if self._is_divided(line, divided)
             else [line if has_letter(line.text) else _kept(line, escape)]
-            for line in lines
+            for line in read
         ]
         whole = [each for several in divided_lines for each in several if isinstance(each, Line)]
         numbers = [list(range(len(MARKS.findall(line.text)))) for line in whole]
-        texts = [line.text for line in whole]
-        encoded = iter(self._tokenizer.encode_marked(texts, numbers))
+        encoded = iter(self._tokenizer.encode_marked([line.text for line in whole], numbers))
         units = list[list[Unit]]()
         for index, several in enumerate(divided_lines):
             units.append([])
@@ -149,7 +156,8 @@ class Decoder:
                 if isinstance(each, Sentence):
                     units[-1].append(each)
                     continue
-                part = Part(each, self._tag + next(encoded), dict(enumerate(each.runs())))
+                runs = dict(enumerate(each.runs()))
+                part = Part(each, self._tag + next(encoded), runs, capitals[index])
                 cut_ = self._cut(part, escape) if len(part.ids) > self._longest else [part]
                 units[-1] += cut_
                 if len(cut_) > 1:
@@ -169,10 +177,15 @@ class Decoder:
             line = Line(text, tuple(chain.from_iterable(runs.values())))
             units += [Sentence.kept(self._space, self._space)] if units else []
             if has_letter(text):
-                units.append(Part(line, self._tag + ids[each], runs))
+                units.append(Part(line, self._tag + ids[each], runs, part.in_capitals))
             else:
                 units.append(_kept(line, escape))
         return units
+
+    def _written(self, part: Part) -> Line:
+        """The line of a part as the source has it."""
+        line = part.line
+        return Line(upper(line.text, self._direction.src), line.spans) if part.in_capitals else line
 
     def _search(self, parts: Sequence[Part], config: NBestConfig, on_done: OnDone) -> list[Found]:
         """Of each part `n_best` hypotheses, fewer only if its spans are lost in the others."""
@@ -239,24 +252,27 @@ class Decoder:
         ):
             spans = {number: _targets(run) for number, run in part.runs.items()}
             placed, line = [spans.get(n, "") for n in numbers], part.line
+            write = partial(upper, language=self._direction.tgt) if part.in_capitals else str
             text = _apart(
                 interleaved(line.text, [span.source for span in line.spans]),
-                interleaved(normalize(text), placed, escape),
+                interleaved(normalize(write(text)), placed, escape),
             )
-            tokens = [*self._pieces(ids, spans), ""] if scored else [""]
+            tokens = [*self._pieces(ids, spans, write), ""] if scored else [""]
             if scored:
                 values = np.where(np.array([*ids, EOS]) < self._spans.start, values, 0.0)
             warnings = (fault,) if fault else ()
             sentences.append(
-                Sentence(line.restored(escape), text, tokens, values.tolist(), warnings)
+                Sentence(
+                    self._written(part).restored(escape), text, tokens, values.tolist(), warnings
+                )
             )
         rest = iter(sentences)
         return [[next(rest) for _ in several] for several in found]
 
-    def _pieces(self, ids: Sequence[int], spans: dict[int, str]) -> list[str]:
-        """The text of each token; of those of spans, the spans."""
+    def _pieces(self, ids: Sequence[int], spans: dict[int, str], write: Escape = str) -> list[str]:
+        """The text of each token, as `write` returns it; of those of spans, the spans."""
         start = self._spans.start
-        texts = iter(self._tokenizer.pieces([each for each in ids if each < start]))
+        texts = map(write, self._tokenizer.pieces([each for each in ids if each < start]))
         return [next(texts) if each < start else spans.get(each - start, MARK) for each in ids]
 
 

@@ -103,6 +103,20 @@ def upper(text: str, language: str) -> str:
     return (text.replace("i", "İ") if base_language(language) in DOTTED_I else text).upper()
 
 
+def is_in_capitals(text: str) -> bool:
+    """Whether several words have letters, and all letters are capitals, as in some headings."""
+    words = [word for word in text.replace("ß", "").split() if has_letter(word)]
+    letters = filter(str.isalpha, "".join(words))
+    return len(words) > 1 and all(map(str.isupper, letters))
+
+
+def sentence_case(text: str, language: str) -> str:
+    """The text in lower case, with a capital for its first letter."""
+    text = lower(text, language)
+    first = next((at for at, letter in enumerate(text) if letter.isalpha()), 0)
+    return text[:first] + capital(text[first : first + 1], language) + text[first + 1 :]
+
+
 def capital(letter: str, language: str) -> str:
     """The letter as it begins a word in title case: Fi for ﬁ; a Georgian letter as it is."""
     return "İ" if letter == "i" and base_language(language) in DOTTED_I else letter.title()

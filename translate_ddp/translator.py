@@ -419,7 +419,7 @@ class Translator:
     def _decoder(self) -> Decoder:
         pair, space = self.direction, space_between(self.lang_tgt)
         ratio = self._length_ratios.get(str(pair), LENGTH_RATIO)
-        model = self.engine, self.tokenizer, self.extra, pair.tgt
+        model = self.engine, self.tokenizer, self.extra, pair
         return Decoder(*model, self.longest_source, ratio, space)
 
     def _joined(self, items: Sequence[str | Line], sentences: Iterable[Sentence]) -> Translation:

@@ -13,7 +13,7 @@ from tests.helpers.commands import translate_ddp
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.decoding import Decoder
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import NBestConfig
+from translate_ddp.settings import LanguagePair, NBestConfig
 from translate_ddp.spans import MARK, Line, Protection
 from translate_ddp.translator import Translator
 
@@ -120,8 +120,8 @@ class Scripted:
 def scripted(
     model: Translator, *searches: Sequence[Sequence[list[int]]], ratio: float = 2.0
 ) -> tuple[Scripted, Decoder]:
-    engine = Scripted(*searches)
-    return engine, Decoder(engine, model.tokenizer, model.extra, "it", 50, ratio, " ")  # type: ignore[arg-type]
+    engine, pair = Scripted(*searches), LanguagePair("en", "it")
+    return engine, Decoder(engine, model.tokenizer, model.extra, pair, 50, ratio, " ")  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -50,6 +50,32 @@ def test_text_without_letters_is_never_sent_to_the_model(
         assert "".join(word.text for word in words_of(found, "it")) == found.text
 
 
+def test_sentence_in_capitals_is_translated_as_in_sentence_case(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+):
+    translator = Translator.open(str(trained))
+    plain, single = translator.translate(["Sun moon, fish %s wolf.", "SUN"])
+    sent = record_sources(translator, monkeypatch)
+    text, name = "SUN MOON, FISH %s WOLF.", "SUN"
+    found, kept = translator.translate([text, name])
+    assert found == plain.upper().replace("%S", "%s") != plain
+    assert kept == single
+    assert translator.tokenizer.encode(["SUN"])[0] in sent
+    assert not any("MOON" in translator.tokenizer.decode([ids])[0] for ids in sent)
+    both = translator.translate(["Sun moon, fish %s wolf.", text], n_best=2)
+    for plain, found in zip(*both, strict=True):
+        assert found.sentences[0].source == text and found.score == plain.score
+        tokens = [each.upper().replace("%S", "%s") for each in plain.sentences[0].tokens]
+        assert found.sentences[0].tokens == tokens
+
+
+def test_long_sentence_in_capitals_stays_in_capitals(trained: Path):
+    translator = Translator.open(str(trained))
+    words = "SUN MOON FISH WOLF " * 50
+    (found,) = translator.translate([words], n_best=1, report=lambda row, message: None)
+    assert found[0].text.isupper() and found[0].sentences[0].source == words.strip()
+
+
 def test_part_without_letters_of_a_long_sentence_is_kept(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ):

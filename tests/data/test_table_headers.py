@@ -126,7 +126,7 @@ def test_title_above_the_names_of_the_columns_is_an_error(
     separator = next(each for each in "\t,;" if each in title)
     table = "".join(f"{en}{separator}{de}\n" for en, de in (("English", "German"), ("a", "b")))
     path = write(folder / name, title + table)
-    assert error_of(path, **columns).endswith(
+    assert error_of(path, EN_DE, **columns).endswith(
         f"{name}: the columns have their names in row 3, English, German. Delete the rows above it."
     )
 

@@ -9,7 +9,15 @@ import pytest
 from tests.helpers.sentences import split_sentences
 from translate_ddp.data.languages import is_language, spellings
 from translate_ddp.data.sentences import cut, space_between
-from translate_ddp.text import base_language, has_letter, lower, normalize, separates_words
+from translate_ddp.text import (
+    base_language,
+    has_letter,
+    is_in_capitals,
+    lower,
+    normalize,
+    sentence_case,
+    separates_words,
+)
 
 # Format characters (Unicode's category Cf) without visible ones, tags and the joiners of letters.
 INVISIBLE = {
@@ -328,3 +336,37 @@ def test_parts_hold_all_tokens_within_the_limit_and_whole_characters():
         assert all(len(part) > limit // 2 for part in found[:-1])
     # A character of three tokens: only the first is not the replacement character.
     assert cut(["x", "é", "\ufffd", "\ufffd"] * 2, 7) == [slice(0, 5), slice(5, None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("WHERE IS MY MOTHER?", True),
+        ("ÉCOLE D'ÉTÉ 2024", True),
+        ("ΠΟΥ ΕΙΝΑΙ", True),
+        ("DIE STRAßE", True),  # ß has a capital that is hardly used
+        ("PRICE: 5 €", False),  # one word: it may be an abbreviation
+        ("NATO", False),
+        ("The NATO", False),
+        ("NHK WORLD ニュース", False),
+        ("5 000 €", False),
+        ("", False),
+    ],
+)
+def test_text_in_capitals_has_several_words_and_no_other_letters(text: str, expected: bool):
+    assert is_in_capitals(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("«WHERE» IS IT?", "en", "«Where» is it?"),
+        ("İKİ IŞIK", "tr", "İki ışık"),
+        ("ISI İYİ", "tr", "Isı iyi"),
+        ("ΠΟΥ ΕΙΝΑΙ ΑΥΤΟΣ", "el", "Που ειναι αυτος"),
+        ("3 × 4", "en", "3 × 4"),
+        ("", "en", ""),
+    ],
+)
+def test_sentence_case_has_one_capital(text: str, language: str, expected: str):
+    assert sentence_case(text, language) == expected
