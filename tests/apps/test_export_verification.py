@@ -74,7 +74,7 @@ def test_without_references_log_probabilities_must_be_close(trained: Path):
     weights = {name: tensor.clone() for name, tensor in model.state.model.items()}
     weights["decoder_norm.weight"] *= 2  # a wrong scale
     wrong = TrainedModel.of(replace(model.state, model=weights)).engine()
-    with pytest.raises(NotTheSame, match=r"nats on average .* more than 0\.05"):
+    with pytest.raises(NotTheSame, match=r"nats on average .* more than 0\.2"):
         verify_quality(model, wrong, sentences)
 
 

@@ -5,7 +5,6 @@ thread, a thread for requests), but a thread stands for its main thread, and the
 groups. The ranks meet, exchange heartbeats, lose one rank at once, and end. Time is not measured.
 """
 
-import os
 import threading
 import time
 from collections import Counter
@@ -14,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -104,7 +104,7 @@ def simulate(size: int) -> Simulation:
     """Let `size` ranks meet, exchange a heartbeat each, and lose the rank in the middle."""
     raise_descriptor_limit()
     server = dist.TCPStore(HOST, 0, is_master=True, wait_for_workers=False)
-    before = open_descriptors()
+    before = open_sockets()
     with ThreadPoolExecutor(size) as pool:
         # On a slow machine, ranks would print notices, and make more requests.
         with (
@@ -114,13 +114,18 @@ def simulate(size: int) -> Simulation:
         ):
             ranks = list(pool.map(lambda rank: join(server.port, rank, size), range(size)))
         list(pool.map(Rank.beat, ranks))
-        descriptors = open_descriptors() - before
+        descriptors = len(open_sockets() - before)
     messages, codes = lose(ranks, size // 2)
     return Simulation(ranks, descriptors, messages, codes)
 
 
-def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def open_sockets() -> set[str]:
+    """As `socket:[12345]`. Sockets of an earlier test may be closed meanwhile."""
+    found = set[str]()
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since
+            found.add(str(link.readlink()))
+    return {name for name in found if name.startswith("socket:")}
 
 
 def join(port: int, rank: int, size: int) -> Rank:

@@ -84,7 +84,7 @@ def test_hang_in_the_preparation_of_the_corpus_ends_the_run(run: Run, point: str
     assert job.wait() == [75] * size
     message = "error: Rank 0 hung at preparing the corpus: no progress for 3 s"
     assert job.text().count("error: ") == 1 and message in job.text()
-    assert run.status["state"] == "failed"
+    assert run.status["state"] == "lost"
 
 
 def test_save_that_takes_longer_than_the_timeout_is_no_hang(run: Run):
