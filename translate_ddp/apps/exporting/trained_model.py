@@ -32,9 +32,9 @@ RANDOM_SENTENCES, RANDOM_TOKENS, LONGEST_PAIRS = 200, 40, 2
 TOLERANCE = 1e-4  # of a log-probability, in nats
 MAX_OTHER_TRANSLATIONS = 0.01  # share; one may always differ
 MAX_BLEU_LOSS = 0.5  # of a model whose arithmetic is not fp32
-# In nats per token: `small` in int8 differs by 0.007 to 0.015 (Multi30k, MAFAND's Setswana), by 0.09
-# to 0.12 on CPUs without VNNI, whose sums of int8 saturate, with the same BLEU (20.9 and 21.0); with
-# a wrong scale by up to 1.5.
+# In nats per token: `small` in int8 differs by 0.007 to 0.015 (Multi30k, MAFAND's Setswana), by
+# 0.09 to 0.12 on CPUs without VNNI, whose sums of int8 saturate, with the same BLEU (20.9 and
+# 21.0); with a wrong scale by up to 1.5.
 MAX_MEAN_DIFFERENCE = 0.2
 
 REQUIREMENTS = "requirements-export.txt"
