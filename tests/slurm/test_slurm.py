@@ -1,5 +1,7 @@
 """A real Slurm of two nodes: the job script, `srun` alone, requests to stop and lost nodes."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +55,20 @@ def test_preempted_job_is_queued_again_and_ends_like_an_undisturbed_run(
     assert job.show("Restarts") == "1"
     assert "ranks  2" in job.text and job.text.count("Resuming from") == 1
     assert "Traceback" not in job.text
+    assert_same_run(folder, undisturbed)
+
+
+def test_job_that_lost_a_process_is_queued_again_and_ends_like_an_undisturbed_run(
+    cluster: Cluster, tiny_run: list[str], undisturbed: Path, tmp_path: Path
+):
+    folder = tmp_path / "model"
+    job, (killed, other) = submit_and_stop(cluster, tmp_path, tiny_run)
+    os.kill(killed, signal.SIGKILL)
+    resume(other)
+    job.start_again()
+    assert status(folder)["state"] == "lost", job.text
+    job.wait_for("COMPLETED")
+    assert job.show("Restarts") == "1" and job.text.count("Resuming from") == 1
     assert_same_run(folder, undisturbed)
 
 
