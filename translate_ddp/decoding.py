@@ -135,11 +135,8 @@ class Decoder:
         self, lines: Sequence[Line], on_cut: OnCut, escape: Escape, divided: bool
     ) -> list[list[Unit]]:
         """What is translated of each line, and what is kept."""
-        src, capitals = self._direction.src, [is_in_capitals(line.text) for line in lines]
-        read = [
-            Line(sentence_case(line.text, src), line.spans) if in_capitals else line
-            for line, in_capitals in zip(lines, capitals, strict=True)
-        ]
+        read = list(map(self._as_read, lines))
+        capitals = [after is not before for before, after in zip(lines, read, strict=True)]
         divided_lines = [
             list(_between_spans(line, escape))
             if self._is_divided(line, divided)
@@ -181,6 +178,18 @@ class Decoder:
             else:
                 units.append(_kept(line, escape))
         return units
+
+    def _as_read(self, line: Line) -> Line:
+        """The line, in sentence case if it is in capitals and has fewer tokens so.
+
+        It has more if the training text of the tokenizer is in capitals.
+        """
+        if not is_in_capitals(line.text):
+            return line
+        small = sentence_case(line.text, self._direction.src)
+        texts = [text.replace(MARK, " ") for text in (line.text, small)]
+        before, after = map(len, self._tokenizer.encode(texts))
+        return Line(small, line.spans) if after < before else line
 
     def _written(self, part: Part) -> Line:
         """The line of a part as the source has it."""
