@@ -64,7 +64,11 @@ class Part:
     line: Line
     ids: list[int]  # with the tag of the direction
     runs: dict[int, tuple[Span, ...]]  # of each span token among the ids
-    in_capitals: bool  # in the source, unlike the line and the ids
+    written: Line  # `line`, or what the source has in capitals
+
+    @property
+    def in_capitals(self) -> bool:
+        return self.written is not self.line
 
 
 Unit = Part | Sentence  # which is kept
@@ -113,7 +117,7 @@ class Decoder:
         translated = self._sentences(parts, found, scored, escape)
         lost = [place for place, several in enumerate(found) if len(several) < config.n_best]
         if lost:
-            rest = [self._written(parts[place]) for place in lost]
+            rest = [parts[place].written for place in lost]
             others = self.translate(rest, config, scored, escape=escape, divided=True)
             for place, several in zip(lost, others, strict=True):
                 translated[place] += several[: config.n_best - len(translated[place])]
@@ -136,7 +140,6 @@ class Decoder:
     ) -> list[list[Unit]]:
         """What is translated of each line, and what is kept."""
         read = list(map(self._as_read, lines))
-        capitals = [after is not before for before, after in zip(lines, read, strict=True)]
         divided_lines = [
             list(_between_spans(line, escape))
             if self._is_divided(line, divided)
@@ -153,8 +156,10 @@ class Decoder:
                 if isinstance(each, Sentence):
                     units[-1].append(each)
                     continue
-                runs = dict(enumerate(each.runs()))
-                part = Part(each, self._tag + next(encoded), runs, capitals[index])
+                runs, written = dict(enumerate(each.runs())), lines[index]
+                if each is not read[index]:
+                    written = each if written is read[index] else self._in_capitals(each)
+                part = Part(each, self._tag + next(encoded), runs, written)
                 cut_ = self._cut(part, escape) if len(part.ids) > self._longest else [part]
                 units[-1] += cut_
                 if len(cut_) > 1:
@@ -174,7 +179,8 @@ class Decoder:
             line = Line(text, tuple(chain.from_iterable(runs.values())))
             units += [Sentence.kept(self._space, self._space)] if units else []
             if has_letter(text):
-                units.append(Part(line, self._tag + ids[each], runs, part.in_capitals))
+                written = self._in_capitals(line) if part.in_capitals else line
+                units.append(Part(line, self._tag + ids[each], runs, written))
             else:
                 units.append(_kept(line, escape))
         return units
@@ -191,10 +197,8 @@ class Decoder:
         before, after = map(len, self._tokenizer.encode(texts))
         return Line(small, line.spans) if after < before else line
 
-    def _written(self, part: Part) -> Line:
-        """The line of a part as the source has it."""
-        line = part.line
-        return Line(upper(line.text, self._direction.src), line.spans) if part.in_capitals else line
+    def _in_capitals(self, line: Line) -> Line:
+        return Line(upper(line.text, self._direction.src), line.spans)
 
     def _search(self, parts: Sequence[Part], config: NBestConfig, on_done: OnDone) -> list[Found]:
         """Of each part `n_best` hypotheses, fewer only if its spans are lost in the others."""
@@ -271,9 +275,7 @@ class Decoder:
                 values = np.where(np.array([*ids, EOS]) < self._spans.start, values, 0.0)
             warnings = (fault,) if fault else ()
             sentences.append(
-                Sentence(
-                    self._written(part).restored(escape), text, tokens, values.tolist(), warnings
-                )
+                Sentence(part.written.restored(escape), text, tokens, values.tolist(), warnings)
             )
         rest = iter(sentences)
         return [[next(rest) for _ in several] for several in found]

@@ -329,12 +329,10 @@ class Glossary:
         return found
 
     def target(self, source: str) -> str:
-        """The translation of a term, with its capital or capitals; another text as it is."""
+        """The translation of a term, with its capital; another text as it is."""
         if found := self.terms.get(source):
             return found
         found = self.terms.get(source.lower(), source)
-        if source.isupper() and len(source) > 1:
-            return found.upper()
         return found[0].upper() + found[1:] if source[0].isupper() else found
 
 

@@ -105,9 +105,9 @@ def upper(text: str, language: str) -> str:
 
 def is_in_capitals(text: str) -> bool:
     """Whether several words have letters, and all letters are capitals, as in some headings."""
-    words = [word for word in text.replace("ß", "").split() if has_letter(word)]
-    letters = filter(str.isalpha, "".join(words))
-    return len(words) > 1 and all(map(str.isupper, letters))
+    text = text.replace("ß", "")  # whose capital is hardly used
+    has_capitals_only = all(map(str.isupper, filter(has_letter, text)))
+    return has_capitals_only and sum(map(has_letter, text.split())) > 1
 
 
 def sentence_case(text: str, language: str) -> str:

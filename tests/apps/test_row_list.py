@@ -15,7 +15,7 @@ PAIRS = [
     ("A first sentence", "Una prima frase"),
     ("A first sentence", "Una prima frase"),
     ("A first sentence!", "Una prima frase."),
-    ("In 12345 there was", "Nel 54321 c'era"),
+    ('"In 12345 there was', "Nel 54321 c'era"),
     ("Berlin is nice", "berlin is nice"),
     ("", "Senza originale"),
     ("Привет мир как дела", "Ciao mondo, come va"),

@@ -71,7 +71,7 @@ def test_sentence_in_capitals_is_translated_as_in_sentence_case(
 
 def test_long_sentence_in_capitals_stays_in_capitals(trained: Path):
     translator = Translator.open(str(trained))
-    words = "SUN MOON FISH WOLF " * 50
+    words = "SUN STRAßE FISH WOLF " * 50
     (found,) = translator.translate([words], n_best=1, report=lambda row, message: None)
     assert found[0].text.isupper() and found[0].sentences[0].source == words.strip()
 

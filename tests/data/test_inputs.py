@@ -267,6 +267,12 @@ def test_plain_files_are_read_without_the_library_of_the_hub(folder: Path):
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
 
 
+def test_glossary_may_be_empty_or_begin_with_a_code_that_stays(tmp_path: Path):
+    assert read_glossary(write(tmp_path / "empty.tsv", "")) == {}
+    path = write(tmp_path / "terms.tsv", "IT\tIT\ndisk\tScheibe\n")
+    assert read_glossary(path) == {"IT": "IT", "disk": "Scheibe"}
+
+
 TERMS = {"hard disk": "Festplatte", "disk": "Scheibe, rund"}
 
 
@@ -292,7 +298,6 @@ def test_glossary_is_the_first_two_columns_of_a_table(tmp_path: Path, name: str,
         ("terms.tsv", "a\tb\nc\t\n", "entry 2 must be a term"),
         ("terms.csv", "a,b\na,c\n", "'a' has two translations"),
         ("terms.txt", "a, b\n", "entry 1 must be a term"),
-        ("terms.tsv", "", "is empty"),
         ("terms.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save a spreadsheet as .xlsx"),
         ("nowhere.tsv", None, "There is no file"),
     ],

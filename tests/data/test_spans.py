@@ -192,7 +192,7 @@ def test_terms_are_whole_words_the_longest_first_and_in_any_case_if_written_in_l
         return items(text, markup, protection)
 
     assert found("A Hard disk, DISK or disks, a hard\u00a0disk") == (
-        "⟦A |Festplatte|, |SCHEIBE| or disks, a |Festplatte|⟧"
+        "⟦A |Festplatte|, |Scheibe| or disks, a |Festplatte|⟧"
     )
     assert found("Tell us of US, Us and USB") == "⟦Tell us of |USA|, Us and USB⟧"
     assert found("R&D of Node.js, a.example.org, x.a.example.org") == (

@@ -114,9 +114,9 @@ def test_columns_of_codes_are_no_header(folder: Path, row: str):
 @pytest.mark.parametrize(
     ("name", "title"),
     [
-        ("x.tsv", "Our words\t\n\t\n"),
-        ("x.csv", "Our words\n,\n"),
-        ("x.csv", "Our words;\nMay 2024;\n"),
+        ("x.tsv", "Our words\t\t\n\t\t\n"),
+        ("x.csv", "Our words\n,,\n"),
+        ("x.csv", "Our words;;\nMay 2024;;\n"),
     ],
 )
 @pytest.mark.parametrize("columns", [{}, {"src_column": "English", "tgt_column": "German"}])
@@ -124,15 +124,17 @@ def test_title_above_the_names_of_the_columns_is_an_error(
     folder: Path, name: str, title: str, columns: dict[str, str]
 ):
     separator = next(each for each in "\t,;" if each in title)
-    table = "".join(f"{en}{separator}{de}\n" for en, de in (("English", "German"), ("a", "b")))
-    path = write(folder / name, title + table)
+    rows = [["Page", "English", "German"], ["1", "a", "b"]]
+    path = write(folder / name, title + "".join(f"{separator.join(row)}\n" for row in rows))
     assert error_of(path, EN_DE, **columns).endswith(
-        f"{name}: the columns have their names in row 3, English, German. Delete the rows above it."
+        f"{name}: the columns have their names in row 3, Page, English, German. Delete the rows "
+        "above it."
     )
 
 
 def test_text_that_lacks_its_translation_is_no_title(folder: Path):
-    path = write(folder / "x.tsv", "Good day.\t\nThank you.\tDanke.\n")
-    assert read(path) == [("Good day.", ""), ("Thank you.", "Danke.")]
+    path = write(folder / "x.tsv", "Good day.\t\nEnglish\tGerman\n1\t2\n")
+    pairs = [("Good day.", ""), ("English", "German"), ("1", "2")]
+    assert read(path) == read(path, src_column="1", tgt_column="2") == pairs
     path = write(folder / "x.csv", "Languages\nEnglish\n")
     assert list(read_sources(Path(path), "en")) == ["Languages", "English"]

@@ -344,7 +344,9 @@ def test_parts_hold_all_tokens_within_the_limit_and_whole_characters():
         ("WHERE IS MY MOTHER?", True),
         ("ÉCOLE D'ÉTÉ 2024", True),
         ("ΠΟΥ ΕΙΝΑΙ", True),
-        ("DIE STRAßE", True),  # ß has a capital that is hardly used
+        ("DIE STRAßE", True),
+        ("CALLE Nº 5 MADRID", True),
+        ("HAWAIʻI STATE PARK", True),
         ("PRICE: 5 €", False),  # one word: it may be an abbreviation
         ("NATO", False),
         ("The NATO", False),

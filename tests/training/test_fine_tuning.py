@@ -129,13 +129,16 @@ def test_validate_uses_the_data_that_training_has_prepared(child: Run, file: Pat
     assert sorted((child.folder / "data").iterdir()) == before
 
 
-def test_run_without_the_option_names_it(child: Run, file: Path):
-    child.start().succeed()
-    flags = child.flags[:]
+def test_run_resumes_without_the_option_and_remembers_it(child: Run, file: Path):
+    child.start("--max_steps", "1").succeed()
+    flags = [*child.flags, "--max_steps", "2"]
     at = flags.index("--init_from")
     del flags[at : at + 2]
-    output = processes.train(flags, child.folder).fail()
-    assert "belongs to another run" in output and f"pass --init_from {file}, " in output
+    output = processes.train(flags, child.folder).succeed()
+    assert "Resuming from" in output and "step 2, after" in output
+    assert last_state(child.folder)["run"]["config"]["checkpoint"]["init_from"] == str(file)
+    output = processes.train([*flags, "--d_model", "32"], child.folder).fail()
+    assert "takes model and tokenizer from the checkpoint" in output
 
 
 def test_unusable_file_is_one_message(child: Run, file: Path, tmp_path: Path):
@@ -212,6 +215,7 @@ def test_folder_of_a_run_with_another_start_is_an_error(finished: Run, child: Ru
     moved = file.rename(file.with_name("other.pt"))
     output = child.start("--init_from", str(moved)).fail()
     assert f"started with --init_from {file}, not with --init_from {moved}" in output
+    assert f"to resume, pass --init_from {file}." in output
 
 
 def test_other_language_in_the_folder_of_a_run_is_an_error(child: Run, file: Path):

@@ -124,13 +124,17 @@ def read_glossary(name: str) -> dict[str, str]:
     """
     path, sheet = _file_and_sheet(Path(name))
     try:
+        if path.is_file() and not path.stat().st_size:
+            return {}
         check_file(path)
         if not is_table(path):
             return terms_of("\n".join(map(str, read_sources(path, ""))))
         rows = table_rows(path, FIRST_TWO, sheet)
         found = _checked(rows.read(ignore_progress), rows.remarks)
         pairs = [[normalize(text or "") for text in pair] for pair in found]
-        is_header = all(map(is_language, chain.from_iterable(pairs[:1])))
+        is_header = any(
+            src != tgt and is_language(src) and is_language(tgt) for src, tgt in pairs[:1]
+        )
         return terms_of("\n".join(map("\t".join, pairs[is_header:])))
     except NoSuchPair:
         error = "it has no two columns, for terms and their translations."

@@ -5,6 +5,7 @@ All of it follows from the metadata of each setting in `settings`.
 
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +61,17 @@ def describe_directions(corpus: CorpusConfig) -> str:
     return " ".join(map(str, corpus.requested))
 
 
-def check_languages(state: RunState, corpus: CorpusConfig) -> None:
-    """Raise UserError if `state` belongs to a run with other languages.
+def settings_to_resume(state: RunState, config: Config) -> Config:
+    """The settings, with the `init_from` with which the run of `state` has started.
 
-    `check_same_run` finds this, too, but needs the prepared data, which take long to prepare.
+    Raises UserError if the run has other languages. `check_same_run` finds this, too, but needs the
+    prepared data, which take long to prepare.
     """
     saved = {"languages": state.run.identity.always["languages"]}
-    if differences := compare(saved, {"languages": describe_directions(corpus)}):
+    if differences := compare(saved, {"languages": describe_directions(config.corpus)}):
         raise _another_run(state, differences, NEW_RUN)
+    origin = config.checkpoint.init_from or state.run.config["checkpoint"].get("init_from", "")
+    return replace(config, checkpoint=replace(config.checkpoint, init_from=origin))
 
 
 def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> None:
@@ -202,10 +206,11 @@ def check_origin(state: RunState, path: Path, init_from: str) -> list[str]:
         return []
     origin = state.run.config["checkpoint"].get("init_from", "")
     if Path(origin).name != Path(init_from).name:
-        start = f"with --init_from {origin}" if origin else "from scratch"
+        start = f"with --init_from {shlex.quote(origin)}" if origin else "from scratch"
         raise UserError(
             f"{path} is of a run that started {start}, not with --init_from {init_from}: pass "
-            "another --model_folder for a new run, or omit --init_from to resume."
+            "another --model_folder for a new run; to resume, "
+            f"{f'pass --init_from {shlex.quote(origin)}' if origin else 'omit --init_from'}."
         )
     return [f"--init_from {init_from} is for new runs: it was not read."]
 

@@ -57,13 +57,13 @@ from translate_ddp.training.fine_tuning import (
     store_tokenizer,
 )
 from translate_ddp.training.identity import (
-    check_languages,
     check_origin,
     check_same_run,
     check_same_settings,
     describe_changes,
     describe_environment,
     run_identity,
+    settings_to_resume,
 )
 from translate_ddp.training.logbook import ConsoleSink, JsonlSink, Logbook, read_records
 from translate_ddp.training.metrics import Metric
@@ -105,7 +105,7 @@ class Run:
         folder, world = lock_run_folder(config.checkpoint.model_folder, world)
         start = find_start(config.checkpoint, world)
         if start.state is not None:
-            check_languages(start.state, config.corpus)
+            config = settings_to_resume(start.state, config)
         config, notices = choose_settings(config, given, start, folder.path / "data", world)
 
         choose = lambda: choose_extra_tokens(config, start.source_state)  # noqa: E731
@@ -254,7 +254,7 @@ def choose_settings(
     if config.run.preset == "auto":
         pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
         preset = choose_preset("auto", config.corpus.dataset, pairs)
-        config = with_preset(config, preset, given)
+        config = with_preset(config, preset, given | {"init_from"})  # of the checkpoint
         notices = [f"Chose --preset {preset} for {counted(pairs, 'training pair')}."]
     count = len(config.corpus.languages)
     if count > 2 and not (is_given or size or config.checkpoint.init_from):

@@ -135,7 +135,7 @@ def report_lines(found: Inspection) -> Iterator[str]:
         for pair in problem.examples[:1]:
             yield f"    e.g. {example(pair)}"
     if any(problem.examples for problem in problems):
-        yield "  --rows FILE lists all of these rows."
+        yield "  --rows FILE lists the rows to correct."
     if len(problems) > MAX_PROBLEMS:
         yield f"  and {len(problems) - MAX_PROBLEMS} more: see --html"
     for section in (each for each in sections(found) if each.blocks):

@@ -1,5 +1,6 @@
 """The rows that `--clean strict` drops, as a list for the people who correct a corpus."""
 
+import csv
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,8 +22,6 @@ from translate_ddp.data.sources import choose_split, find_splits
 from translate_ddp.errors import NoSuchPair
 from translate_ddp.settings import CorpusConfig, LanguagePair
 
-COLUMNS = ("file", "direction", "row", "reason", "source", "target")
-
 
 class ListedRow(NamedTuple):
     """One line of the list."""
@@ -40,13 +39,14 @@ def write_row_list(config: CorpusConfig, path: Path) -> int:
     count = 0
     # With a byte order mark, without which Excel reads another encoding.
     with path.open("x", encoding="utf-8-sig", newline="\n") as file:
-        file.write("\t".join(COLUMNS) + "\n")
+        table = csv.writer(file, dialect="excel-tab", lineterminator="\n")
+        table.writerow(ListedRow._fields)
         for direction, name in product(config.requested, config.dataset):
             with suppress(NoSuchPair):  # not each dataset has each direction
                 splits = find_splits(direction.fill(name), direction, config.options)
                 rows = choose_split(direction.fill(name), splits, "train")
                 for listed in bad_rows(rows, direction):
-                    file.write("\t".join(map(str, listed)) + "\n")
+                    table.writerow(listed)
                     count += 1
     return count
 

@@ -290,8 +290,11 @@ class Table:
                 text = f"its first row, {list_names(cells)}, is read as a header."
                 self._notices.append(Remark(f"{self._path}: {text}"))
             return first + 1
-        self._check_title(cells, rows[first + 1 :], lines[first + 1 :])
-        self.places = self._without_header(cells)
+        try:
+            self.places = self._without_header(cells)
+        except NoSuchPair:
+            self._check_title(cells, rows[first + 1 :], lines[first + 1 :])
+            raise
         chosen = [cells[place] for place in self.places]
         if replace(self._wanted, given=("",) * len(chosen)).find(chosen, in_words=False):
             return first + 1  # a header, although the user gave numbers
