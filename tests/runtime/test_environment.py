@@ -252,7 +252,7 @@ def printed(program: str) -> list[int]:
 
 def test_memory_stops_growing_with_the_number_of_shapes():
     (grown_kib,) = printed(MANY_SHAPES)
-    assert grown_kib < 60_000  # of 200 kernels, each of 500 KiB or more
+    assert grown_kib < 80_000  # 200 kernels have 500 KiB each, or more
 
 
 def test_freed_large_block_is_kept_for_reuse():

@@ -48,7 +48,7 @@ def test_overflow_in_fp16_is_not_reported_and_the_resumed_run_has_its_scale(run:
     assert {r["train/skipped_steps"] for r in logged} == {0}
     assert losses(straight.folder)[-1] < losses(straight.folder)[0]
 
-    killed = faults.several(overflow, faults.kill("batch", time=11, rank=0))
+    killed = faults.several(overflow, faults.kill("published", time=2, rank=0))
     run.start(*flags, size=2, fault=killed).kill_rest()
     assert run.saved_steps == [4, 8]
     run.start(*flags, size=2).succeed()
