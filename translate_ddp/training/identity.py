@@ -198,9 +198,9 @@ def describe_environment(model: Transformer, max_tokens: int, world: World) -> V
 
 
 def check_origin(state: RunState, path: Path, init_from: str) -> list[str]:
-    """A message that the weights of `init_from`, if any, are not read: the run goes on from `path`.
+    """A message that a run which resumes from `path` ignores `init_from`; none if that is ''.
 
-    Raises UserError if the run did not start with them.
+    Raises UserError if the run started from another checkpoint, or from none.
     """
     if not init_from:
         return []
