@@ -10,6 +10,7 @@ import sacrebleu
 
 from benchmarks import languages
 from benchmarks.languages import LanguagesBenchmark, measure
+from tests.helpers import processes
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.apps.commands.train import parse as parse_training
 from translate_ddp.data.rows import ignore_progress
@@ -36,6 +37,11 @@ def write_tables(folder: Path) -> None:
             path.write_bytes(gzip.compress("\n".join(rows).encode()))
 
 
+def train_forked(flags: list[str], count: int, clock: Path) -> None:
+    processes.train(flags, clock.parent, count).succeed()
+    clock.write_text("60\n")
+
+
 def test_models_alone_together_and_tuned_are_scored_on_the_test_set_of_each_direction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -52,6 +58,7 @@ def test_models_alone_together_and_tuned_are_scored_on_the_test_set_of_each_dire
         tuned_flags=TUNED_FLAGS,
         processes=1,
     )
+    monkeypatch.setattr(languages, "train", train_forked)
     measure(settings)
     report = tmp_path / "languages_from_english_1.json"
     first = json.loads(report.read_text())

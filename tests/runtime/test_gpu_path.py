@@ -129,7 +129,7 @@ def test_compile_makes_one_graph_for_all_lengths(dtype: torch.dtype):
     transformer = small_model(dtype, dropout=0.1, layers=1).train()
     transformer.compile(dynamic=True, backend=counter, fullgraph=True)
     # One row, or sentences of one token, may make graphs of their own, but no break.
-    shapes = [(3, 5, 7), (8, 12, 9), (2, 30, 28), (1, 5, 7), (3, 1, 7), (3, 5, 1)]
+    shapes = [(3, 5, 7), (8, 12, 9), (2, 30, 28), (1, 1, 1)]
     for rows, source, target in shapes:
         transformer(torch.full((rows, source), 5), torch.full((rows, target), 5)).sum().backward()
         assert counter.frame_count == 1 or 1 in (rows, source, target)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from translate_ddp.data.dataset import Ragged
 
@@ -81,6 +80,8 @@ class Identifier:
 
     def to_dict(self) -> dict[str, Any]:
         """What a checkpoint holds: a list of strings, and a tensor of 2 bytes per value."""
+        import torch  # the state of a run is read by programs that need no model
+
         log_probs_LV = torch.from_numpy(self.log_probs_LV)
         return {"languages": list(self.languages), "log_probs_LV": log_probs_LV}
 
