@@ -89,8 +89,8 @@ def kill_and_resume(setup: Setup, count: int) -> Measurement:
         fault = Fault("kill", "batch", KILLED_STEP, KILLED_STEP, rank=count - 1)
         killed, before = train(setup, Path(name), count, {VARIABLE: json.dumps([fault])})
         resumed, after = train(setup, Path(name), count, {})
-    if (killed["state"], resumed["state"]) != ("failed", "finished"):
-        raise Failed(f"{killed} and then {resumed}, instead of failed and finished")
+    if (killed["state"], resumed["state"]) != ("lost", "finished"):
+        raise Failed(f"{killed} and then {resumed}, instead of lost and finished")
     differences = [abs(after[step] - loss) / loss for step, loss in before.items()]
     is_equal = all(difference <= LARGEST_DIFFERENCE for difference in differences)
     if not is_equal or len(after) != RUN["max_steps"]:

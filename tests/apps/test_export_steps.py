@@ -22,7 +22,7 @@ pytest.importorskip("starlette")
 
 # Of a small corpus that a small model learns in seconds.
 FLAGS = (
-    "--preset tiny --no_perturb --vocab_size 300 --batch_tokens 256 --num_epochs 20 --seq_len 40"
+    "--preset tiny --no_perturb --vocab_size 300 --batch_tokens 256 --num_epochs 15 --seq_len 40"
 )
 WORDS = dict(zip("sun moon tree river stone".split(), "sol lun arb flu piet".split(), strict=True))
 
@@ -92,7 +92,7 @@ def serving(command: str, folder: Path) -> Iterator[str]:
 
 def test_six_commands_lead_from_a_corpus_to_a_served_model(folder: Path):
     train, validate, translate, export, use, serve, curl = commands()
-    assert "Finished at epoch 20" in run(train, folder)
+    assert "Finished at epoch 15" in run(train, folder)
     assert "95% intervals" in run(validate, folder)
     run(translate, folder)
     assert (folder / "news.de").read_text() == "sol lun\n\narb flu piet\n"
