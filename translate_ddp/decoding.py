@@ -3,8 +3,8 @@
 A hypothesis is usable if it has the token of each span once, its elements are nested, and it is no
 loop, not too long, and not empty. Where a search finds none, another one follows: a wider beam
 without repeated n-grams. Where that finds none with all spans, the texts between them are
-translated one by one. A sentence in capitals, which training text hardly has, is read in sentence
-case, and its translation is written in capitals.
+translated one by one. What training text hardly has is read as what it has: a sentence in capitals
+in sentence case, and its translation is written in capitals; typographic marks as plain ones.
 """
 
 import unicodedata
@@ -18,7 +18,7 @@ import numpy as np
 from translate_ddp.data.augmentation import END_PUNCTUATION
 from translate_ddp.data.dataset import MORE_TOKENS
 from translate_ddp.data.sentences import cut
-from translate_ddp.data.tokenizer import EOS, ExtraTokens, Tokenizer
+from translate_ddp.data.tokenizer import EOS, UNK, ExtraTokens, Tokenizer
 from translate_ddp.modeling.engine import Engine, OnDone, ignore, length_limit
 from translate_ddp.modeling.repetition import find_loop
 from translate_ddp.modeling.search import Hypothesis
@@ -33,7 +33,14 @@ from translate_ddp.spans import (
     is_within_word,
     keeps_elements,
 )
-from translate_ddp.text import has_letter, is_in_capitals, normalize, sentence_case, upper
+from translate_ddp.text import (
+    PLAIN_MARKS,
+    has_letter,
+    is_in_capitals,
+    normalize,
+    sentence_case,
+    upper,
+)
 
 BEAM_WIDTH = 5  # of another search, at least
 UNREPEATED = 3  # tokens in a row that another search has once
@@ -147,8 +154,7 @@ class Decoder:
             for line in read
         ]
         whole = [each for several in divided_lines for each in several if isinstance(each, Line)]
-        numbers = [list(range(len(MARKS.findall(line.text)))) for line in whole]
-        encoded = iter(self._tokenizer.encode_marked([line.text for line in whole], numbers))
+        encoded = iter(self._encode([line.text for line in whole]))
         units = list[list[Unit]]()
         for index, several in enumerate(divided_lines):
             units.append([])
@@ -165,6 +171,19 @@ class Decoder:
                 if len(cut_) > 1:
                     on_cut(index, len(part.ids), len(cut_) // 2 + 1)
         return units
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text; of one with plain marks, if it has fewer unknown ones, or fewer.
+
+        The more often the training text has a form, the fewer tokens the form has.
+        """
+        changed = [row for row, text in enumerate(texts) if text.translate(PLAIN_MARKS) != text]
+        variants = [*texts, *(texts[row].translate(PLAIN_MARKS) for row in changed)]
+        numbers = [list(range(len(MARKS.findall(text)))) for text in variants]
+        encoded = self._tokenizer.encode_marked(variants, numbers)
+        for row, ids in zip(changed, encoded[len(texts) :], strict=True):
+            encoded[row] = min(encoded[row], ids, key=lambda ids: (ids.count(UNK), len(ids)))
+        return encoded[: len(texts)]
 
     def _cut(self, part: Part, escape: Escape) -> list[Unit]:
         """Parts of a long sentence, with the tag of the direction before each, and spaces."""

@@ -23,6 +23,11 @@ SOUTHEAST_ASIAN: frozenset[str] = frozenset("th lo km my shn".split())
 TIBETAN: frozenset[str] = frozenset("bo dz".split())
 GREEK: frozenset[str] = frozenset("el grc".split())
 DOTTED_I: frozenset[str] = frozenset("tr az crh gag".split())  # of their own letter: i, ı
+# The marks of word processors and phones as those of a keyboard.
+PLAIN_MARKS = str.maketrans(
+    {**dict.fromkeys("‘’ʼ´‚", "'"), **dict.fromkeys("“”„", '"'), **dict.fromkeys("‐‑–—−", "-")}
+    | {"…": "..."}
+)
 # Codes that are no ISO 639 codes, or not the usual one of the language.
 OTHER_CODES = {"cn": "zh", "cz": "cs", "gr": "el", "jp": "ja", "ua": "uk", "fil": "tl"}
 UNSPACED = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN

@@ -2,14 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.helpers.commands import translate_ddp
 from tests.helpers.sources import record_sources
 from translate_ddp.apps.commands import translate
 from translate_ddp.apps.serving.words import words_of
-from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS
+from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, train_tokenizer
+from translate_ddp.modeling.search import Hypothesis
+from translate_ddp.settings import TokenizerConfig
+from translate_ddp.spans import MARK
 from translate_ddp.translator import Translator
 
 
@@ -67,6 +72,49 @@ def test_sentence_in_capitals_is_translated_as_in_sentence_case(
         assert found.sentences[0].source == text and found.score == plain.score
         tokens = [each.upper().replace("%S", "%s") for each in plain.sentences[0].tokens]
         assert found.sentences[0].tokens == tokens
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+@pytest.mark.parametrize(
+    ("known", "text", "read"),
+    [
+        ('it\'s - "a dog"...', "it’s – “a dog”… %s", 'it\'s - "a dog"... %s'),
+        ("it’s a – dog", "it’s a – dog %s", "it’s a – dog %s"),
+        ("it’s – “a dog”…", "it’s – “a dog”… %s", "it’s – “a dog”… %s"),
+        ("п'ять", "п’ять %s", "п'ять %s"),
+        ("dog", "%s –", None),  # no letters: kept
+    ],
+)
+def test_marks_are_read_as_the_training_text_has_them(
+    trained: Path, kind: Any, known: str, text: str, read: str | None
+):
+    model = Translator.open(str(trained))
+    tokenizer = train_tokenizer([known] * 9, TokenizerConfig(tokenizer=kind, vocab_size=300))
+    engine = Recorder()
+    translator = Translator(engine, tokenizer, model.directions, 50, extra=model.extra)  # type: ignore[arg-type]
+    ((found,),) = translator.translate([text], n_best=1)
+    assert found.sentences[0].source == text
+    if read is None:
+        assert engine.sources == [] and found.text == text
+    else:
+        marked = read.replace("%s", MARK)
+        assert engine.sources[0] == tokenizer.encode_marked([marked], [[0]])[0]
+
+
+class Recorder:
+    """An engine that keeps what it is to translate, and translates it to one span."""
+
+    fingerprint = "recorder"
+
+    def __init__(self) -> None:
+        self.sources: list[list[int]] = []
+
+    def translate(self, sources: list[list[int]], *_: Any, **__: Any) -> list[list[Hypothesis]]:
+        self.sources += sources
+        return [[Hypothesis([max(source)], 0.0)] for source in sources]
+
+    def log_probs(self, sources: object, targets: list[list[int]], *_: Any) -> list[np.ndarray]:
+        return [np.zeros(len(target) + 1) for target in targets]
 
 
 def test_long_sentence_in_capitals_stays_in_capitals(trained: Path):
