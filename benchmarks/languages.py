@@ -3,9 +3,9 @@
     python -m benchmarks.languages --corpus mafand --languages hau ibo lug pcm tsn twi yor zul
 
 The corpus has tables en-LANGUAGE.train.json.gz, .dev and .test. For each language it trains a model
-of its own direction alone, with several sizes of the vocabulary, of which validation chooses; for
-each temperature one model of all directions; and from that of the best validation, one that is
-fine-tuned for each direction. Test sets are excluded from all training, and scored once, with the
+of its own direction alone, with several settings, of which validation chooses; for each temperature
+one model of all directions; and from the one of the best validation, one that is fine-tuned for
+each direction. Test sets are excluded from all training, and scored once, with the
 epoch that is best on validation. Each finished run has a record beside the report, and is not
 trained again: the same command goes on where it was stopped, on any machine with the records.
 """
@@ -46,12 +46,13 @@ class LanguagesBenchmark(Settings):
     """Measure the directions into English, not out of it."""
     run_folder: Path = Path("weights/languages")
     """Folder of the runs."""
-    vocabularies: tuple[int, ...] = (1000, 2000, 5000)
-    """Sizes of the vocabulary of models of one direction."""
+    alone: tuple[str, ...] = tuple(
+        f"{size} --preset small --num_epochs 40 --dropout 0.3 --vocab_size {size}"
+        for size in (1000, 2000, 5000)
+    )
+    """Settings of models of one direction: a name, then flags of train.py."""
     temperatures: tuple[float, ...] = (1.0, 1.5, 5.0)
-    """Values of --mix_temperature of models of all directions."""
-    alone_flags: str = "--preset small --num_epochs 40 --dropout 0.3"
-    """Flags of the models of one direction."""
+    """Values of --mix_temperature of models of all directions; without any, none are trained."""
     together_flags: str = "--preset small --num_epochs 14"
     """Flags of the models of all directions."""
     tuned_flags: str = "--preset small --num_epochs 10 --dropout 0.3 --lr 0.001"
@@ -175,16 +176,17 @@ def measure(settings: LanguagesBenchmark) -> None:
     for training in (*runs_alone(settings), *runs_together(settings)):
         training.finish()
         report(settings)
-    start = max(runs_together(settings), key=lambda run: run.mean("dev"))
-    for training in runs_tuned(settings, start):
-        training.finish()
-        report(settings)
+    if settings.temperatures:
+        start = max(runs_together(settings), key=lambda run: run.mean("dev"))
+        for training in runs_tuned(settings, start):
+            training.finish()
+            report(settings)
 
 
 def runs_alone(settings: LanguagesBenchmark) -> list[Training]:
     return [
-        Training(settings, ALONE, (language,), f"{settings.alone_flags} --vocab_size {size}", size)
-        for size in map(str, settings.vocabularies)
+        Training(settings, ALONE, (language,), flags, name)
+        for name, _, flags in (setting.partition(" ") for setting in settings.alone)
         for language in settings.languages
     ]
 
@@ -207,9 +209,11 @@ def runs_tuned(settings: LanguagesBenchmark, start: Training | None = None) -> l
 def report(settings: LanguagesBenchmark) -> None:
     """Write the scores of all finished runs."""
     alone = [run for run in runs_alone(settings) if run.is_finished]
-    columns: dict[str, dict[str, Training]] = {ALONE: {}}
+    columns: dict[str, dict[str, Training]] = {}
+    for run in alone:
+        columns.setdefault(f"{ALONE}, {run.variant}", {})[run.languages[0]] = run
     for run in sorted(alone, key=lambda run: run.mean("dev")):  # the best one comes last
-        columns[ALONE] |= {run.languages[0]: run}
+        columns.setdefault(ALONE, {})[run.languages[0]] = run
     for run in filter(lambda run: run.is_finished, runs_together(settings)):
         columns[f"{TOGETHER}, {run.variant}"] = dict.fromkeys(run.languages, run)
     columns[TUNED] = {run.languages[0]: run for run in runs_tuned(settings) if run.is_finished}
@@ -222,8 +226,8 @@ def report(settings: LanguagesBenchmark) -> None:
     ]
     notes = [
         "chrF / BLEU of the test sets, by the epoch that is best on validation. Models of all "
-        "directions stand with their temperature; alone is the best vocabulary of "
-        f"{', '.join(map(str, settings.vocabularies))} tokens on validation.",
+        "directions stand with their temperature; alone is the best setting on validation.",
+        *(f"{ALONE}, {setting}" for setting in settings.alone),
         f"BLEU: {bleu_signature(*(settings.direction(each).tgt for each in settings.languages))}",
     ]
     name = f"languages_{settings.side}_english_{settings.seed}"

@@ -51,9 +51,8 @@ def test_models_alone_together_and_tuned_are_scored_on_the_test_set_of_each_dire
         corpus=tmp_path,
         languages=("de", "fr"),
         run_folder=tmp_path / "runs",
-        vocabularies=(300,),
+        alone=(f"300 {FLAGS}",),
         temperatures=(5.0,),
-        alone_flags=FLAGS.replace("--vocab_size 300 ", ""),
         together_flags=FLAGS,
         tuned_flags=TUNED_FLAGS,
         processes=1,
@@ -63,7 +62,7 @@ def test_models_alone_together_and_tuned_are_scored_on_the_test_set_of_each_dire
     report = tmp_path / "languages_from_english_1.json"
     first = json.loads(report.read_text())
     assert [row["label"] for row in first["rows"]] == ["en-de", "en-fr", "mean"]
-    columns = ["alone", "together, 5", "tuned"]
+    columns = ["alone, 300", "alone", "together, 5", "tuned"]
     assert all(list(row["values"]) == columns for row in first["rows"])
     tuned = Translator.open(str(tmp_path / "runs/tuned-fr-from-1"), preload="best")
     assert tuned.state.run.extra_tokens == [*SPAN_TOKENS, ">>de<<", ">>fr<<"]
@@ -101,7 +100,7 @@ def test_into_english_takes_the_same_tables_the_other_way(
         languages=("fr",),
         into_english=True,
         run_folder=tmp_path / "runs",
-        vocabularies=(),
+        alone=(),
     )
     with pytest.raises(Started) as started:
         measure(settings)
