@@ -90,8 +90,9 @@ def test_composed_and_decomposed_text_is_equal_in_all_scores():
     ]
     predictions = [unicodedata.normalize("NFC", text) for text in references]
     assert predictions != references
-    assert score_texts(["", ""], predictions, references, "ee") == PERFECT
-    assert score_texts(["", ""], references, predictions, "ee") == PERFECT
+    for texts in ((predictions, references), (references, predictions)):
+        scores = score_texts(["", ""], *texts, "ee")
+        assert {name: scores[name] for name in PERFECT} == PERFECT
 
 
 CHINESE_TEXT = "老医生在花园里读一封很长的信"
@@ -126,7 +127,8 @@ def test_japanese_and_korean_are_scored_by_character_without_their_extras(
 
 
 def test_language_without_blanks_has_no_word_error_rate():
-    assert list(score_texts([""], ["a"], ["a"], "th")) == ["BLEU", "chrf", "cer"]
+    names = [each.name for each in METRICS if each.compute and each.name != "wer"]
+    assert list(score_texts([""], ["a"], ["a"], "th")) == names
     with pytest.raises(UserError, match="'wer' .* th: choose one of loss, BLEU, chrf, cer"):
         find_metric("wer", [LanguagePair("en", "th")])
     with pytest.raises(UserError, match="'wer' .* zh_CN: choose one of"):

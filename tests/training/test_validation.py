@@ -22,7 +22,7 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import BatchConfig, LanguagePair, ModelConfig, TokenizerConfig
 from translate_ddp.training.identity import describe_changes
-from translate_ddp.training.metrics import score_texts
+from translate_ddp.training.metrics import METRICS, score_texts
 from translate_ddp.training.validation import (
     SALT,
     ValidationSet,
@@ -111,7 +111,7 @@ def test_each_direction_has_its_scores_and_the_mean_has_their_names():
     assert "wer" not in th and found.scores["wer"] == it["wer"]  # Thai has no words
     for name in ("loss", "BLEU", "chrf", "cer"):
         assert found.scores[name] == pytest.approx((th[name] + it[name]) / 2)
-    assert len(found.scores) == 5 + 4 + 5
+    assert len(found.scores) == 3 * len(METRICS) - 1
 
 
 def test_the_off_target_share_is_that_of_translations_with_text(monkeypatch: pytest.MonkeyPatch):
@@ -225,7 +225,7 @@ def test_a_run_of_two_directions_logs_each_and_chooses_by_chrf(run: Run, sampled
     names = {
         f"{part}{name}"
         for part in ("", "en-it/", "it-en/")
-        for name in ("loss", "BLEU", "chrf", "cer", "wer", "off_target")
+        for name in (*(metric.name for metric in METRICS), "off_target")
     }
     assert {name.removeprefix("validation/") for name in record if "/" in name} == names
     for pair in ("en-it", "it-en"):

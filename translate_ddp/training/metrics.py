@@ -43,6 +43,8 @@ class Metric:
     model computes."""
     of_words: bool = False
     """Whether it counts words, so that it is not computed for a language without spaces."""
+    label: str = ""
+    """Its name in reports, if it is another one."""
 
     def is_better(self, score: float, best: float) -> bool:
         """Whether `score` is better than `best`. Any score is better than NaN."""
@@ -109,19 +111,20 @@ def ter(sources: Texts, predictions: Texts, references: Texts, language: str) ->
 
 OFF_TARGET = "off_target"  # 0 to 1; of models of several directions
 METRICS = (
-    Metric("loss", "nats/token", higher_is_better=False, compute=None),  # without label smoothing
+    Metric("loss", "nats/token", False, compute=None, label="loss (nats/token)"),  # not smoothed
     Metric("BLEU", "", higher_is_better=True, compute=bleu),
-    Metric("chrf", "", higher_is_better=True, compute=chrf),
-    Metric("cer", "edits/character", higher_is_better=False, compute=cer),
-    Metric("wer", "edits/word", higher_is_better=False, compute=wer, of_words=True),
+    Metric("chrf", "", higher_is_better=True, compute=chrf, label="chrF"),
+    Metric("cer", "edits/character", higher_is_better=False, compute=cer, label="CER"),
+    Metric("wer", "edits/word", higher_is_better=False, compute=wer, of_words=True, label="WER"),
 )
 # Not in the validations of training: TER takes longer than decoding.
 SLOW_METRICS = (
     Metric("chrf++", "", higher_is_better=True, compute=chrf_words, of_words=True),
     Metric("ter", "%", higher_is_better=False, compute=ter, of_words=True),
 )
-LABELS = {"loss": "loss (nats/token)", "chrf": "chrF", "cer": "CER", "wer": "WER"}
-LABELS |= {OFF_TARGET: "off-target share"}
+LABELS = {metric.name: metric.label for metric in METRICS if metric.label} | {
+    OFF_TARGET: "off-target share"
+}
 UNITS = {metric.name: metric.unit for metric in METRICS + SLOW_METRICS} | {
     "nll": "nats/token",
     "tokens_per_second": "tokens/s",
