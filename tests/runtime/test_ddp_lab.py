@@ -1,4 +1,4 @@
-"""The commands of docs/ddp-lab.md have its results, with a smaller corpus and `max_steps`."""
+"""The commands of docs/ddp-lab.md have its results, most with a smaller corpus and `max_steps`."""
 
 import random
 import re
@@ -25,7 +25,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 class Lab:
-    """The page, whose folder weights/lab is another one, which has a corpus."""
+    """The page, whose folder weights/lab is another one."""
 
     def __init__(self, folder: Path) -> None:
         text = (ROOT / "docs/ddp-lab.md").read_text().replace("weights/lab", str(folder))
@@ -33,13 +33,17 @@ class Lab:
         for port in ("=29500", ":29400"):
             text = text.replace(port, f"{port[0]}{free_port()}")
         self.folder, self.text = folder, text.replace("\\\n", " ")
-        choose = random.Random(0)
+        (folder / "lab.yaml").write_text(self.document("lab.yaml"))
+
+    def use_smaller_corpus(self) -> None:
+        folder, choose = self.folder, random.Random(0)
         words = "sun moon tree river stone bird fish wolf".split()
         lines = [choose.choices(words, k=choose.randint(5, 15)) for _ in range(3000)]
         for code, step in (("en", 1), ("it", -1)):
             corpus = "".join(" ".join(line[::step]) + "\n" for line in lines)
             (folder / f"train.{code}").write_text(corpus)
-        (folder / "lab.yaml").write_text(self.document("lab.yaml") + SMALLER.format(folder))
+        with open(folder / "lab.yaml", "a") as file:
+            file.write(SMALLER.format(folder))
 
     def document(self, name: str) -> str:
         """The text that a command of the page writes to this file, or passes to `python -`."""
@@ -75,6 +79,7 @@ class Lab:
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     lab = Lab(tmp_path_factory.mktemp("lab"))
+    lab.use_smaller_corpus()
     lab.train("two").succeed()
     return lab
 
@@ -98,6 +103,17 @@ def test_ranks_have_the_tokens_of_a_step_together(lab: Lab):
     for parts in steps.values():
         assert {rank for rank, *_ in parts} == {0, 1}
         assert sum(own for *_, own, _ in parts) == parts[0][3]
+
+
+def test_page_prints_the_plan_of_the_demo(tmp_path: Path):
+    lab = Lab(tmp_path)
+    with open(tmp_path / "lab.yaml", "a") as file:
+        file.write("report: false\n")
+    output = lab.train("two").succeed()
+    (steps,) = re.findall(r"(\d+) steps per epoch", output)
+    assert f" 40/{steps}, loss" in lab.text
+    printed = lab.python("python -").splitlines()
+    assert all(line in lab.text.splitlines() for line in (*printed[:2], *printed[3:5])), printed
 
 
 def test_run_of_the_lab_is_traced(lab: Lab):

@@ -106,7 +106,7 @@ DATA: list[Leaf] = [
     ),
     (
         "Several languages?",
-        "One model. Small corpora gain most.",
+        "One model. Compare it with one of each.",
         ["--dataset 'en-{tgt}.csv' --lang_src en --lang_tgt hau ibo"],
     ),
 ]
