@@ -37,6 +37,7 @@ from translate_ddp.text import (
     PLAIN_MARKS,
     has_letter,
     is_in_capitals,
+    lacks_number,
     normalize,
     sentence_case,
     upper,
@@ -45,6 +46,7 @@ from translate_ddp.text import (
 BEAM_WIDTH = 5  # of another search, at least
 UNREPEATED = 3  # tokens in a row that another search has once
 LOST, LOOP, LENGTH, EMPTY = "spans", "repetition", "length", "empty"  # faults of hypotheses
+NUMBERS = "numbers"  # a warning of translations
 OnCut = Callable[[int, int, int], None]  # of the index of a line, its tokens, and their parts
 Found = list[tuple[list[int], str]]  # hypotheses and their faults, "" for none
 
@@ -292,7 +294,8 @@ class Decoder:
             tokens = [*self._pieces(ids, spans, write), ""] if scored else [""]
             if scored:
                 values = np.where(np.array([*ids, EOS]) < self._spans.start, values, 0.0)
-            warnings = (fault,) if fault else ()
+            lost = NUMBERS * lacks_number(part.line.text, text)
+            warnings = tuple(filter(None, (fault, lost)))
             sentences.append(
                 Sentence(part.written.restored(escape), text, tokens, values.tolist(), warnings)
             )

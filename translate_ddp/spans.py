@@ -1,6 +1,6 @@
-"""Spans that a translation holds unchanged: links, placeholders, tags, and what a user names.
+"""Spans that a translation holds unchanged: what `span_rules.py` finds, and what a user names.
 
-Spans are found, replaced and restored here only. A text is translated with one character, MARK, in
+Spans are replaced and restored here only. A text is translated with one character, MARK, in
 the place of each span; how a model learns to place them is in `data/span_pairs.py`. Inline elements
 of HTML are pairs of spans, around text that is translated.
 """
@@ -14,26 +14,18 @@ from itertools import accumulate, chain, islice, pairwise
 from typing import Literal, NamedTuple
 
 from translate_ddp.errors import UserError
-from translate_ddp.text import has_letter, normalize
+from translate_ddp.span_rules import EMOJI, UNSPACED, find_spans, merged
+from translate_ddp.text import normalize
 
 MARK = "\ufdd0"  # Unicode keeps this character for use within a program
 MARKS = re.compile(f"{MARK}+")  # spans without text between them are one for a model
 WORD = "\u0298"  # a letter without case: what a span is for the rules of sentences
-MIN_DIGITS = 4  # of a number that is a span, as a year; shorter ones often become words
 LINE_BREAKS = re.compile("([\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+)")
 
 Markup = Literal["text", "html"]
 Find = Callable[[str], list[tuple[int, int]]]  # where spans start and end in a text, in order
 Escape = Callable[[str], str]
 
-TOP_DOMAINS = "com|org|net|edu|gov|info|io|dev|eu"
-COUNTRY_DOMAINS = "de|fr|nl|pl|ru|ua|cz|ch|se|dk|pt|gr|br|mx|jp|cn|kr|uk|za|ng|ke|tv"  # no words
-EXTENSIONS = (
-    "7z|avi|bak|bmp|bz2|cfg|conf|cpp|css|csv|dll|docx?|epub|exe|gif|gz|html?|ico|ini|ipynb|iso|jar"
-    "|java|jpe?g|js|json|jsx|kt|lua|md|mkv|mov|mp3|mp4|odp|ods|odt|ogg|pdf|php|png|pot|pptx?|ps1"
-    "|py|rpm|rst|rtf|sgm|sh|sql|srt|svg|tar|tex|tgz|tiff?|tmx|toml|tsv|tsx|ttf|txt|vtt|wav|webm"
-    "|webp|xlf|xliff|xlsx?|xml|xz|ya?ml|zip|zst"
-)
 # Elements within a sentence, as HTML has them, and others.
 INLINE = frozenset(
     "a abbr b bdi bdo big br cite code data del dfn em font i img input ins kbd label mark q s samp"
@@ -42,69 +34,12 @@ INLINE = frozenset(
 NOT_TRANSLATED = frozenset("script style pre code textarea".split())
 WITHOUT_END = frozenset("area base br col embed hr img input link meta source track wbr".split())
 ENTITY = re.compile(r"(&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
-ELEMENT = re.compile(r"<(/?)([A-Za-z][^\s/>]*)(?:\"[^\"]*\"|'[^']*'|[^\"'>])*?(/?)>")
-ALONE = 1  # the number of tags that are no half of an element, of comments and white space
-# Scripts without spaces between words, and Korean, whose particles follow a word without one.
-UNSPACED = re.compile(
-    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
-    "\U00020000-\U0003ffff]"
+# Also <color=red> and [b] of other markup.
+ELEMENT = re.compile(
+    r"<(/?)([A-Za-z][^\s/>=.]*)(?:\"[^\"]*\"|'[^']*'|[^\"'>])*?(/?)>|\[(/?)([a-z]+)(?:=[^\]]*)?()\]"
 )
-# Of a link: no punctuation is its end. A bracket belongs to it if both do.
-OTHER = '\\s()<>"“”«»。，、！？（）「」'
-REST = rf"(?:\([^\s()]*\)|[^{OTHER}])*(?:\([^\s()]*\)|[^{OTHER}.,;:!'’\]}}…*])"
-DOMAIN = rf"(?:[A-Za-z0-9-]+\.)+(?:{TOP_DOMAINS}|{COUNTRY_DOMAINS}|{TOP_DOMAINS.upper()})"
-NAME = r"[\w-]+(?:\.[\w-]+)*"
-DATE = r"(?:\d\d?\.\d\d?\.(?:\d\d){1,2}|\d{4}\.[01]\d\.[0-3]\d)"  # or a time
-TAG = (
-    r"</?[A-Za-z][\w:.-]*"  # not the signs of a comparison: attributes have values
-    r"(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=]+))*\s*/?>"
-)
-PATTERN = "|".join(
-    (
-        TAG,
-        rf"(?:https?|ftps?|sftp|ssh|git|file|wss?)://{REST}",
-        rf"(?<![\w@.-])(?:www\.{NAME}|{DOMAIN})(?![\w@-]|\.\w)(?:[:/?#]{REST})?",
-        r"(?<![\w.+-])(?:mailto:)?[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.\w{2,}",  # e-mail
-        # Paths and names of files
-        r"(?<!\w)[A-Za-z]:\\[^\s<>\"|?*]*[^\s<>\"|?*.,;:!)]",
-        rf"(?<![\w./\\~-])(?:\.{{0,2}}/)?(?:[\w.~-]+/)*{NAME}\.(?:{EXTENSIONS}|{EXTENSIONS.upper()})(?!\w)",
-        r"(?<![\w./\\<-])~?(?:/[\w.~-]*\w){2,}/?",
-        # Placeholders
-        r"(?<![\d%])%(?:\(\w+\)|\d+\$)?[-+0#]*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[zjtL])?[@diouxXeEfgGcsp](?![A-Za-z])",
-        r"(?<![\d%])%[A-Za-z_]\w*%|(?<![\d%])%%",
-        r"[$#]?\{\{\s*[^{}]{1,60}\}\}|[$#]\{[^{}]{1,60}\}|\{[^{}\s]{0,60}\}",
-        r"\\[nrt]",
-        r"&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});",
-        # Names of users and topics
-        r"(?<![\w@./])@\w[\w.]*\w|(?<![\w&#/])#[^\W\d_][^\s#@.,;:!?…'\"()\[\]{}<>«»„“”‘’、。！？।]*",
-        # Numbers: no times, thousands or decimals; of dates, years between spaces
-        r"(?<![\w.+])\+\d{1,3}(?=(?:[ ()/-]{0,2}\d){6})(?:[ /-]?\(?\d{1,12}\)?){1,6}(?!\w|[.,]\d)",
-        r"(?<![\w.,/-])(?!\d\d([ /-])\d\d\1\d{4}(?!\d))(?=0(?:[ /-]?\d){7})"  # no date
-        r"0\d{1,4}(?:[ /-]\d{2,8}){1,4}(?!\w|[.,/-]\d)",
-        r"(?<![\w.,/-])\d{3}-(?:\d{3}-)?\d{4}(?!\w|[.,/-]\d)",
-        r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4})?(?: ?\d{4}){2,6}(?: ?\d{1,3})?(?!\w)",  # IBAN
-        rf"(?<![\w.])(?!{DATE}(?![\w.]*\d))(?!\d{{1,3}}(?:\.\d{{3}})+(?![\d.]*\d))"
-        r"(?:[vV]?\d+(?:\.\d+){2,}|[vV]\d+\.\d+)(?:-?(?:alpha|beta|rc|dev)\.?\d*)?(?!\w)",
-        r"(?<![\w.,])\d{5,}(?!\w|[.,]\d)",
-        rf"(?<![\w.,:/-])\d{{{MIN_DIGITS}}}(?:[–/-]\d{{{MIN_DIGITS}}})?(?!\w|[.,:/–-]\d)",
-    )
-)
-# Most text has none of them: it is faster to see that than to look for all.
-TRIGGER = re.compile(rf"[@#/\\{{}}%&<]|\d{{{MIN_DIGITS}}}|\w\.\w|[A-Z]{{2}}\d\d|\+\d|\b0\d|\d-\d")
-SPAN = re.compile(PATTERN)
-
-
-def find_spans(text: str) -> list[tuple[int, int]]:
-    """Where spans start and end in a text, in order."""
-    if not TRIGGER.search(text):
-        return []
-    found = (each.span() for each in SPAN.finditer(text))
-    return [(start, end) for start, end in found if not _is_letter(text[start:end])]
-
-
-def _is_letter(span: str) -> bool:
-    """Whether it stands for a letter, as &uuml; does."""
-    return span[0] == "&" and has_letter(html.unescape(span))
+ALONE = 1  # the number of tags that are no half of an element, of comments, white space and emoji
+OUTSIDE = re.compile(rf"<!--|{EMOJI}\Z")
 
 
 class Span(NamedTuple):
@@ -192,19 +127,15 @@ class Protection:
         return Line(text, _paired(spans)) if spans else Line(text.strip())
 
     def _divided(self, text: str, escape: Escape) -> Iterator[str | Span]:
-        """The text, normalized, and its spans."""
-        parts: list[str | Span] = [text.replace(MARK, "\ufffd")]
-        for find in self._wanted:
-            parts = _replaced(parts, find, lambda source: Span(source, source))
-        parts = _replaced(parts, find_spans, self._as_term)
-        parts = [each if isinstance(each, Span) else _with_spaces(each) for each in parts]
-        for part in _replaced(parts, self.glossary.find, self._as_term):
-            if isinstance(part, Span):
-                part = Span(escape(part.source), escape(part.target))
-            yield part
+        """The text, normalized, and its spans. Those that overlap are one, as is a term in a link.
 
-    def _as_term(self, source: str) -> Span:
-        return Span(source, self.glossary.target(source))
+        A whole span that is a term is translated, by the glossary.
+        """
+        text = text.replace(MARK, "\ufffd")
+        own = [*find_spans(text), *chain.from_iterable(find(text) for find in self._wanted)]
+        text, places = _normalized(text, merged(own))
+        for part, is_span in _parts(text, merged([*places, *self.glossary.find(text)])):
+            yield Span(escape(part), escape(self.glossary.target(part))) if is_span else part
 
 
 def _wanted(expression: str) -> Find:
@@ -217,21 +148,22 @@ def _wanted(expression: str) -> Find:
     return lambda text: [each.span() for each in pattern.finditer(text) if each[0]]
 
 
-def _replaced(
-    parts: Iterable[str | Span], find: Find, as_span: Callable[[str], Span]
-) -> list[str | Span]:
-    """The parts, with what is found in their texts as spans of their own."""
-    found = list[str | Span]()
-    for part in parts:
-        places = [] if isinstance(part, Span) else find(part)
-        if not places:
-            found.append(part)
-            continue
-        ends = [0, *chain.from_iterable(places), len(part)]
-        for number, (start, end) in enumerate(pairwise(ends)):
-            text = str(part[start:end])
-            found += [as_span(text)] if number % 2 else [text] * bool(text)
-    return found
+def _parts(text: str, places: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
+    """The parts of a text that are not empty, and whether each is one of the places."""
+    ends = [0, *chain.from_iterable(places), len(text)]
+    for number, (start, end) in enumerate(pairwise(ends)):
+        if start < end:
+            yield text[start:end], number % 2 == 1
+
+
+def _normalized(text: str, places: Sequence[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
+    """The text, normalized but for these places, and where they are in it."""
+    found, moved = "", list[tuple[int, int]]()
+    for part, is_span in _parts(text, places):
+        start = len(found)
+        found += part if is_span else _with_spaces(part)
+        moved += [(start, len(found))] if is_span else []
+    return found, moved
 
 
 def _with_spaces(text: str) -> str:
@@ -250,9 +182,9 @@ def _paired(spans: Sequence[Span]) -> tuple[Span, ...]:
     numbers, opened = list[int](), list[tuple[str, int]]()
     for at, span in enumerate(spans):
         tag = ELEMENT.fullmatch(span.source)
-        is_outside = tag or span.source.startswith("<!--") or is_space(span.source)
+        is_outside = tag or OUTSIDE.match(span.source) or is_space(span.source)
         number = ALONE if is_outside else 0
-        end, name, empty = tag.groups() if tag else ("", "", "/")
+        end, name, empty = [tag[n] or tag[n + 3] or "" for n in (1, 2, 3)] if tag else ("", "", "/")
         name = name.lower()
         if not (end or empty or name in WITHOUT_END):
             number = len(spans) + ALONE + 1 + at

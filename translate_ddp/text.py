@@ -28,6 +28,11 @@ PLAIN_MARKS = str.maketrans(
     {**dict.fromkeys("‘’ʼ´‚", "'"), **dict.fromkeys("“”„", '"'), **dict.fromkeys("‐‑–—−", "-")}
     | {"…": "..."}
 )
+# A number: 12, 1,234.5 and 3,5; of 3:30 and 12.5.2024 each part.
+NUMBER = re.compile(
+    r"\d{1,3}(?:[.,'’٬ ]\d{3})+(?!\d)(?:[.,٫]\d+)?|\d+[.,٫]\d+(?![.,]?\d)|\d+(?=(:\d)?)"
+)
+UNITS = "", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"
 # Codes that are no ISO 639 codes, or not the usual one of the language.
 OTHER_CODES = {"cn": "zh", "cz": "cs", "gr": "el", "jp": "ja", "ua": "uk", "fil": "tl"}
 UNSPACED = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
@@ -72,6 +77,32 @@ def has_letter(text: str) -> bool:
     """
     found = filter(str.isalpha, text.replace("ℹ\ufe0f", ""))  # of the emoji, only ℹ is a letter
     return any(c not in "ªº" and unicodedata.category(c) != "Lm" for c in found)
+
+
+def lacks_number(source: str, translation: str) -> bool:
+    """Whether a number of the source is in no form in the translation; 0 to 12 may be words.
+
+    Forms differ in digits, separators, and zeros (2.5 million); XIX is 19, 3 pm is 15:00, '90 1990.
+    """
+    whole = {_digits(number[0]) for number in NUMBER.finditer(translation)}
+    parts = {*map(_digits, re.findall(r"\d+", translation)), *re.findall("[IVX]+", translation)}
+    for number in NUMBER.finditer(source):
+        digits, own = _digits(number[0]), [*map(_digits, re.findall(r"\d+", number[0]))]
+        core, value = digits.rstrip("0"), 100
+        if len(own) == 1 and len(digits) < 3:
+            value = int(digits or 0)
+        zeros = (n for n in range(15) if abs(n + len(core) - len(digits)) != 1)
+        forms = {digits, digits[2:] * (len(digits) == 4), str(value - 12) * bool(number[1])} - {""}
+        forms |= {"X" * (value // 10) + UNITS[value % 10]} if value < 40 else set()
+        is_given = forms & (whole | parts) or whole & {core + "0" * n for n in zeros}
+        if value > 12 and not is_given and not (len(own) > 1 and parts.issuperset(own)):
+            return True
+    return False
+
+
+def _digits(number: str) -> str:
+    """The digits of any script, as 0 to 9, from the first that is no 0."""
+    return "".join(str(int(each)) for each in number if each.isdecimal()).lstrip("0")
 
 
 @lru_cache(maxsize=1024)

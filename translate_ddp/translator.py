@@ -74,7 +74,7 @@ class Translation:
 
     @property
     def warnings(self) -> list[str]:
-        """What is wrong with it: spans (it was translated in parts), repetition, length, empty."""
+        """What is wrong: spans (it was translated in parts), repetition, length, empty, numbers."""
         return [*dict.fromkeys(each for part in self.sentences for each in part.warnings)]
 
     @property

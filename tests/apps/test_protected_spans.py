@@ -202,6 +202,15 @@ def test_loops_and_long_or_empty_translations_are_searched_again_then_flagged(
     assert engine.calls[1:] == ([] if len(first) > 1 else [(engine.calls[0][0], 5, 3)])
 
 
+def test_a_lost_number_is_a_warning_and_one_of_a_kept_part_is_not(model: Translator):
+    line = Protection([], {"R 25": "R"}).line(["sun 31 %20s R 25"])
+    texts = ["a 31 [1] [2]", "a 31. [1] [2]", "a [1] 13 [2]"]
+    searches = [[[ids(model.tokenizer, text)]] for text in texts]
+    engine, decoder = scripted(model, *searches, ratio=9.0)
+    found = [decoder.translate([line], NBestConfig(1), scored=False)[0][0] for _ in texts]
+    assert [each.warnings for each in found] == [(), (), ("numbers",)]
+
+
 def test_a_repetition_of_the_source_is_no_fault(model: Translator):
     text = "ha du ha du ha du"
     engine, decoder = scripted(model, [[ids(model.tokenizer, text)]])

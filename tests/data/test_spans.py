@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from translate_ddp.errors import UserError
+from translate_ddp.span_rules import find_spans
 from translate_ddp.spans import (
     MARK,
     Line,
@@ -13,7 +14,6 @@ from translate_ddp.spans import (
     Protection,
     Span,
     cut,
-    find_spans,
     keeps_elements,
     lines_of,
     restore,
@@ -29,7 +29,7 @@ ESCAPE = partial(html.escape, quote=False)
         "See ⟦https://en.wikipedia.org/wiki/Foo_(bar)⟧. Then (⟦http://a.b/c⟧) or ⟦www.bbc.co.uk⟧!",
         "访问⟦https://a.cn/b⟧。谢谢 ⟦info@x.de⟧, ⟦example.com/a?b=c&d⟧: all",
         "Write to ⟦me.you+x@mail.example.org⟧ or ⟦@john_doe⟧. ⟦#Berlin⟧ is #1, C#; ⟦#हिन्दी⟧ भाषा",
-        "⟦%1$s⟧ has ⟦%d⟧ of ⟦%s⟧ files (⟦%.2f⟧⟦%%⟧), 50% discount, 5% de",
+        "⟦%1$s⟧ has ⟦%d⟧ of ⟦%s⟧ files (⟦%.2f%%⟧), 50% discount, 5% de",
         "⟦%(name)s⟧ ⟦%-10s⟧ ⟦%USER%⟧",
         "⟦{name}⟧ ⟦{{x}}⟧ ⟦${x}⟧ ⟦{0}⟧ ⟦{}⟧ ⟦{{ user.name }}⟧ {see below} ⟦#{y}⟧",
         "10⟦&nbsp;⟧km ⟦&amp;⟧ M&uuml;ller &co; ⟦&#160;⟧",
@@ -41,7 +41,27 @@ ESCAPE = partial(html.escape, quote=False)
         "⟦079 123 45 67⟧, ⟦01 23 45 67 89⟧, ⟦0803/123-4567⟧; ⟦555-1234⟧ or ⟦555-123-4567⟧. 100 000",
         "01/02/2024, 05-11-2024, 03 04 ⟦2025⟧, 0.12 007 5 2-3 10-20 1-0 on 01 May, 09:30 0 1 2 3",
         "In ⟦2020⟧: 12 May ⟦2024⟧, ⟦2019-2020⟧, ⟦1914–1918⟧, ⟦2019/2020⟧, $⟦1500⟧ (⟦9000⟧ of 345)",
-        "2024-05-12, 12/05/2024, 05-2024, 14:2024, 2024:30, 1990s, A1234, 1234th, 1234.5, 2019-20",
+        "2024-05-12, 12/05/2024, 05-2024, 14:2024, 2024:30, 1990s, 1990er, 1234th, 1234.5, 2019-20",
+        # Placeholders of programs and templates, and words that only look so
+        "⟦%{name}⟧ ⟦{{{x}}}⟧ ⟦{ $name }⟧ ⟦{{ x | upper }}⟧ ⟦%1⟧ ⟦%n⟧ ⟦$1⟧ ⟦:name⟧ ⟦%Y-%m-%d⟧",
+        "⟦%<n>d⟧ ⟦%@⟧ ⟦%d%%⟧ ⟦{$x}⟧ ⟦$x->y⟧ ⟦$t(a)⟧ ⟦@{{ x }}⟧ ⟦*|NAME|*⟧ ⟦[[x]]⟧ ⟦[X14X]⟧",
+        "⟦###1234###⟧ and ⟦__x__⟧",
+        "⟦{n, plural, one {# file} other {{n} files of {x}}}⟧ and ⟦{0, number}⟧, {yes, we can}",
+        "⟦<%= a b %>⟧ ⟦{% if x %}⟧you⟦{% endif %}⟧ ⟦<?php x y ?>⟧ ⟦{\\i1}⟧go⟦{\\i0}⟧ ⟦{#a}⟧b⟦{/a}⟧",
+        "⟦<color=#ff0000>⟧my⟦</color>⟧ ⟦<v Ann Lee>⟧We ⟦[b]⟧my⟦[/b]⟧ ⟦[u=x]⟧it⟦[/u]⟧ ⟦<i a='b'/>⟧",
+        '⟦\\textbf{my mother}⟧ ⟦\\cite[a]{b}⟧ ⟦$\\alpha$⟧ ⟦a="b c"⟧ ⟦std::x⟧ ⟦a_b⟧ ⟦x^2⟧ ⟦%A%\\x⟧',
+        '⟦{x}⟧\'s ⟦{n}⟧-day, "⟦%s⟧" ⟦file_{n}.txt⟧ ⟦{0}/{1}⟧: [a](⟦http://b.c/d_e⟧) **⟦{x}⟧**',
+        "⟦./a.sh⟧ ⟦~/.b⟧ ⟦../c⟧ ⟦/help⟧ ⟦usr/local/x⟧; 12/05/2024, $5/day/person, ⟦me.com⟧'s",
+        "$5m US$5 $5-$10 R$20 $20/month $1 million 100%-owned 5€ ~5 5~10 <3 =D ^_^ :-) >5 -> AT&T",
+        "U.S. at 3:30, e.g. tod@s amig@, *a* _b_ ~~c~~ ==d== #1 5@3 (a) [sic] {see this} 3 @ 5 = x",
+        # Numbers and codes
+        "⟦12345⟧km ⟦localhost:8080⟧ ⟦6171-1231-1311-1231⟧ ⟦10.0.0.1:8080⟧ ⟦1-800-555-1234⟧ ⟦A1234⟧",
+        "⟦550e8400-e29b-41d4-a716-446655440000⟧ ⟦ISO-8859-1⟧ Windows-⟦1252⟧ UTF-8 No.⟦1234⟧ ٢٠٢٤",
+        # Scripts without spaces, Korean and Cyrillic
+        "在⟦2024⟧年打开⟦report.pdf⟧文件，见⟦https://a.b/c⟧をご覧 ⟦2024⟧년 ⟦%s⟧个 ⟦{x}⟧さん",
+        "联系@小明 ⟦#话题#⟧今天 ⟦C:\\x\\文件⟧ 文件⟦/usr/bin⟧是 ⟦2024⟧г. ⟦2024-2025⟧гг. ดี⟦{x}⟧ครับ",
+        # Emoji, of several characters each
+        "I ⟦👍🏽⟧ it ⟦👩‍👩‍👧⟧, ⟦🇮🇹🇫🇷⟧ ⟦1️⃣⟧ ⟦❤️⟧ end⟦😀⟧. ⟦↔️⟧ 1 © ← 5",
         "THE CAT AB12 WENT HOME at 10:30, 12345.50 or .5 e.g. U.S. p.m. etc.",
     ],
 )
@@ -78,7 +98,22 @@ def _divided(text: str, places: list[tuple[int, int]]) -> list[str]:
         "www.",
         "+1 ",
     ]
-    + ["<a b=c", "a/", "~/", "\\", "+1", "://", "A1", "1 2"],
+    + ["<a b=c", "a/", "~/", "\\", "+1", "://", "A1", "1 2", "{a ", "{%", "<%", "[b]", "[a b=", "`"]
+    + [
+        '="a',
+        "#\ufe0f\u20e3",
+        "年#",
+        "年",
+        "(",
+        ")",
+        "_",
+        "1-",
+        "\\a{",
+        "{a, b ",
+        "<a b ",
+        "](",
+        "'s",
+    ],
 )
 def test_long_texts_of_any_kind_are_searched_in_linear_time(unit: str):
     find_spans(unit * 50_000 + " @ %s")  # a quadratic search takes minutes
@@ -137,6 +172,13 @@ def test_lines_keep_their_breaks_and_the_spaces_around_them():
 )
 def test_tags_within_sentences_are_spans_and_others_are_kept(source: str, expected: str):
     assert items(source, "html") == expected
+
+
+def test_elements_of_any_markup_are_paired_and_emoji_end_no_sentence():
+    for source in ("<color=red>a <b>b</b></color>", "[url=a]a [b]b[/b][/url]"):
+        assert [span.element for span in Protection().line([source]).spans] == [6, 7, -7, -6]
+    assert not any(span.element for span in Protection().line(["{name} [X1] %s"]).spans)
+    assert items("Hi 😀. Thanks.😀 Go 😀 on. 😀") == "⟦Hi |😀|.⟧ ⟦Thanks.⟧😀 ⟦Go |😀| on.⟧ 😀"
 
 
 def test_elements_of_a_translation_must_be_nested():
@@ -209,11 +251,19 @@ def test_terms_are_whole_words_the_longest_first_and_in_any_case_if_written_in_l
     assert items("US", protection=protection.with_terms({"US": "UE"})) == "⟦|UE|⟧"
 
 
-def test_expressions_of_a_user_come_before_other_spans():
+def test_expressions_of_a_user_and_terms_never_cut_other_spans():
     protection = Protection([r"\w+-\d+", r"https://x/ y"], {"abc": "x"})
     assert items("foo-12 is https://x/ y abc-1", protection=protection) == (
         "⟦|foo-12| is |https://x/ y| |abc-1|⟧"
     )
+    protection = Protection([r"[A-Z]+-\d+", "b c"], {"no. %d": "Nr. %d", "x": "y", "d x": "z"})
+    assert items("a https://b.c/AB-12/x, {AB-12} AB-12", protection=protection) == (
+        "⟦a |https://b.c/AB-12/x|, |{AB-12}| |AB-12|⟧"
+    )
+    assert items('Go <i a="AB-12"> no. %d a b c_x', protection=protection) == (
+        '⟦Go |<i a="AB-12">| |Nr. %d| a |b c_x|⟧'
+    )
+    assert items("b c d x", protection=protection) == "⟦|b c| |z|⟧"
     for expression in ("(", "a*", "^"):
         with pytest.raises(UserError, match="--protect"):
             Protection([expression])

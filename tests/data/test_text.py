@@ -13,6 +13,7 @@ from translate_ddp.text import (
     base_language,
     has_letter,
     is_in_capitals,
+    lacks_number,
     lower,
     normalize,
     sentence_case,
@@ -372,3 +373,30 @@ def test_text_in_capitals_has_several_words_and_no_other_letters(text: str, expe
 )
 def test_sentence_case_has_one_capital(text: str, language: str, expected: str):
     assert sentence_case(text, language) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "kept", "lost"),
+    [
+        ("20 men", ["20 Männer", "٢٠ رجلا", "२० पुरुष"], ["Männer", "30 Männer", "02 Männer"]),
+        ("0, 3 or 12 men", ["keine, drei oder zwölf"], []),
+        ("13 men", ["13"], ["dreizehn", "3", "a-b c"]),
+        (
+            "1,000 men",
+            ["1.000", "1 000", "1000", "1'000", "1 Tausend"],
+            ["100", "1.100", "tausend"],
+        ),
+        ("2.5 million", ["2,5 Millionen", "2.500.000"], ["2 Millionen", "5 Millionen"]),
+        ("20,000,000", ["20 Millionen", "2000万", "20 000 000"], ["201", "30 Millionen"]),
+        ("0.75 or 3.5", ["0,75 oder 3,5"], ["0,57 oder 3,5", "0,75 oder 3", "0,75 oder 5"]),
+        ("at 15:45", ["um 15.45 Uhr", "15h45", "at 3:45 pm"], ["um 15 Uhr", "um 16:45"]),
+        ("on 25/05/2024", ["am 25. Mai 2024", "2024-05-25"], ["am 5. Mai 2024", "25. Mai"]),
+        ("the 19th and the 1990s", ["XIXe et 1990", "19. und 90er"], ["XX et 1990", "XIX et 1980"]),
+        ("25", ["25 %", "COVID-25"], ["52", "5"]),
+    ],
+)
+def test_numbers_over_12_are_lost_unless_they_have_another_form(
+    source: str, kept: list[str], lost: list[str]
+):
+    assert [text for text in kept if lacks_number(source, text)] == []
+    assert [text for text in lost if not lacks_number(source, text)] == []

@@ -45,7 +45,7 @@ from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import AugmentConfig, CorpusConfig, LanguagePair, TokenizerConfig
 
-FORMAT = 11  # of the prepared folder; raise it with every change, and corpora are prepared again
+FORMAT = 12  # of the prepared folder; raise it with every change, and corpora are prepared again
 VARIANTS_FORMAT = 1  # of the variants; raise it with every change, and they are prepared again
 SIDES = ("src", "tgt")
 IN_SPLIT = {"train": "", "validation": " in validation"}

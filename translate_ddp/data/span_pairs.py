@@ -20,7 +20,8 @@ from translate_ddp.data.lexicon import WORD, Lexicon
 from translate_ddp.data.mix import hashes, uniform
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.tokenizer import SPAN_TOKENS
-from translate_ddp.spans import MARK, find_spans
+from translate_ddp.span_rules import find_spans
+from translate_ddp.spans import MARK
 from translate_ddp.text import separates_words
 
 MARKED = 0.5  # of the pairs with spans of their own, in each form

@@ -1,0 +1,169 @@
+"""Where a text has spans: links, files, tags, placeholders, codes, long numbers and emoji.
+
+A chunk is what stands between spaces, without the punctuation around it. A placeholder is a whole
+chunk or no span: a half that is translated is worth nothing. Signs that ordinary words lack show
+which chunk is one. Tags, emoji and others of ATOM stand alone within a chunk.
+"""
+
+import html
+import re
+from collections.abc import Iterable
+
+from translate_ddp.text import has_letter
+
+# Scripts without spaces between words, and Korean, whose particles follow a word without one.
+_UNSPACED = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+UNSPACED = re.compile(f"[{_UNSPACED}]")
+BORDER = rf"\s\u200b\"“”„«»…—\u3000-\u303f\uff00-\uffef{_UNSPACED}"  # between chunks
+OPENING, CLOSING = "([<'‘’¿¡*–-", ".,;:!?।॥؟،؛።)]>'’*–-"  # around a chunk
+BRACKETS = "()", "[]", "<>"
+
+DOMAINS = (  # those of countries that are no words
+    "(?:com|org|net|edu|gov|info|io|dev|eu|COM|ORG|NET|EDU|GOV|INFO|IO|DEV|EU"
+    "|de|fr|nl|pl|ru|ua|cz|ch|se|dk|pt|gr|br|mx|jp|cn|kr|uk|za|ng|ke|tv)"
+)
+EXTENSIONS = (
+    "7z|avi|bak|bmp|bz2|cfg|conf|cpp|css|csv|dll|docx?|epub|exe|gif|gz|html?|ico|ini|ipynb|iso|jar"
+    "|java|jpe?g|js|json|jsx|kt|lua|md|mkv|mov|mp3|mp4|odp|ods|odt|ogg|pdf|php|png|pot|pptx?|ps1"
+    "|py|rpm|rst|rtf|sgm|sh|sql|srt|svg|tar|tex|tgz|tiff?|tmx|toml|tsv|tsx|ttf|txt|vtt|wav|webm"
+    "|webp|xlf|xliff|xlsx?|xml|xz|ya?ml|zip|zst"
+)
+
+# Braces hold two more pairs of braces. Words and spaces alone in braces are text.
+NESTED = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+FORMAT = r"\s*[\w.]+\s*,\s*(?:number|date|time|spellout|ordinal|duration)\b"
+PHRASE = rf"(?!{FORMAT})\s*[^\W\d_][\w'’,.!?;:()-]*+(?:\s++[\w'’,.!?;:()-]++)+\s*+\}}"
+BRACES = rf"(?:(?<=[$#%@])|(?!\{{{PHRASE})){NESTED}"
+QUOTED = r"`[^`]+`|=(?:\"[^\"<>]*\"|'[^'<>]*')"
+
+VALUE = r"\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=]+)"
+NAME = r"<[A-Za-z][^\s\"'<>]*"
+TAG = (  # not the signs of a comparison
+    rf"(?<![%<])(?:<[^\s<>]*\w[^\s<>]*>|{NAME}(?:\s+[\w:.@-]+{VALUE})*\s*/?>"
+    rf"|(?<!\w){NAME}(?:\s+[\w:.@-]+(?:{VALUE})?)+\s*/?>"
+    r"|<!--(?:(?!-->|<!--).)*+-->|<%(?:(?!%>|<%).)*+%>|<\?(?:(?!\?>|<\?).)*+\?>)"
+)
+IN_BRACKETS = (  # [X14X], [url=a], [/b], [[x]], [a b="c"], and [b] before [/b]; no footnote
+    r"(?<![.!?…])\[(?:[^\[\]\s]*(?:[0-9=]|[A-Z]{2})[^\[\]\s]*|/\w+|\[[^\[\]\s]+\]"
+    r"|[a-z]\w*\s[^\[\]=]*=[^\[\]]*)\]|[\[{][a-z]+[\]}](?=.{0,300}?[\[{]/[a-z]+[\]}])"
+)
+SYMBOL = "\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+WITH_SELECTOR = "\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u24c2\u25aa-\u25fe\u2934\u2935"
+JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
+EMOJI = rf"(?:(?:[{SYMBOL}]|[{WITH_SELECTOR}]\ufe0f|[0-9#*]\ufe0f?\u20e3){JOINERS}*)+"
+ATOM = (
+    rf"{TAG}|{IN_BRACKETS}|&(?:[A-Za-z]\w{{1,31}}|#[0-9]{{1,7}}|#[xX][0-9A-Fa-f]{{1,6}});|{EMOJI}"
+    r"|(?<=[^\s\\:/(])\\[nrtN](?![a-z]*[{\[])|\\[nrtN](?![A-Za-z])|\*\|[\w:]+\|\*"
+    rf"|(?<![$#%@])(?=\{{\{{?[%#/\\!]){NESTED}"  # {% if x %}; then LaTeX, topics, $1
+    rf"|(?:(?<![\w:\\/.$%}}])|(?=\\[A-Za-z]+[\[{{]))\\[A-Za-z]\w*\*?(?:\[[^\[\]]*\])?(?:{NESTED})*"
+    rf"|(?<![\w&#/])#(?:[\w-]*[{_UNSPACED}][\w-]*(?:#|\b)"
+    r"|[^\W\d_][^\s#@.,;:!?…'\"()\[\]{}<>«»„“”‘’、。！？।]*(?:#(?!\w))?)"
+    r"|(?<![\w$])\$[0-9](?![\w$%/-]|[.,][0-9]| (?:[mbtr]+illion|hundred|thousand)\b)"
+)
+FIRST = rf"<\[{{&\\#${SYMBOL}{WITH_SELECTOR}"  # characters of an atom, but for digits and *
+SIGNS = rf"{FIRST}0-9*%@_=|~^/`.:"
+WINDOWS_PATH = r"(?<![A-Za-z0-9])(?:[A-Za-z]:|\\)\\[^\s<>\"|?*]*[^\s<>\"|?*.,;:!)]"
+# Most words are passed over at once. Each match succeeds, so that no text is searched twice.
+SCAN = re.compile(
+    rf"(?:(?:[^{BORDER}{SIGNS}]|[.:*](?!\w))++(?=[{BORDER}]|\Z)|[{BORDER}])*+"
+    rf"(?:\(?(?P<path>{WINDOWS_PATH})|(?P<atom>{ATOM})"
+    rf"|(?P<chunk>(?:{QUOTED}|[^{BORDER}{FIRST}\]]|\](?!\()|(?!{ATOM})(?:{BRACES}|[{FIRST}]))+)|.|\Z)",
+    re.DOTALL,
+)
+
+LINK = re.compile(
+    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://\S|(?<![\w@.-])www\.\w"
+    r"|(?<![\w.+-])(?:mailto:)?[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.\w{2,}"
+    rf"|(?<![\w@.-])(?:[A-Za-z0-9-]+\.)+{DOMAINS}(?![\w@-]|\.\w)"
+)
+PLACEHOLDER = re.compile(
+    r"(?<![0-9])%(?![0-9]{2}[0-9.,–-]*(?:['’]\w*)?\Z)(?:[@%]|[^\w\s]{0,3}\w)|%%"
+    r"|\$(?![A-Z]{1,3}[0-9])(?:[^\W\d]|[({])|\\[^\W_]|\{[^{}]*\}|`[^`]+`|\w::\w|\u20e3"
+    r"|(?<!\w)@:?[^\W\d_]|\w@(?!s?\Z)[^\W\d]|[^\W\d]@[0-9]"  # not Spanish tod@s
+    r"|[^\W_]_+[^\W_]|\A__\S*\w__\Z|\A#{2,}\w[^#]*##|\A:(?:[a-z]\w+|[A-Z]{2,}):?\Z"
+    r"|[\w\])]=+[^\s=]|\w\^[\w({]|[^\W\d]\|\w|\|[A-Z_]{2,}\||[^\W\d_]~\w"
+    r"|\A(?:/[^\W\d]|(?:~|\.{1,2})/[\w.])|\A[^\W\d][\w.-]*(?:/[\w.-]+){2,}"
+    rf"|\w\.(?:{EXTENSIONS}|{EXTENSIONS.upper()})(?!\w)|\A[a-z][\w.-]*:[0-9]{{4,5}}(?:/|\Z)"
+    r"|\A(?=(?:[^0-9]*[0-9]){4})(?:[\w-]*[^\W\d_][0-9][\w-]*"  # codes: A1234, UUIDs, ISO-8859-1
+    r"|[A-Z]{2}[A-Z0-9]*(?:[/–-][A-Z0-9]+)+)\Z"
+)
+SUFFIX = re.compile(r"(?:(?<=\})|(?<=%[sdi]))(?:-[a-z]{2,})+\Z")  # {n}-day
+
+DATE = r"(?:[0-9]{1,2}\.[0-9]{1,2}\.(?:[0-9]{2}){1,2}|[0-9]{4}\.[01][0-9]\.[0-3][0-9])"  # or a time
+NUMBER = re.compile(  # no times, thousands or decimals; of dates, years between spaces
+    rf"(?<![\w.])(?!{DATE}(?![\w.]*[0-9]))(?![0-9]{{1,3}}(?:\.[0-9]{{3}})+(?![0-9.]*[0-9]))"
+    r"(?:[vV]?[0-9]+(?:\.[0-9]+){2,}|[vV][0-9]+\.[0-9]+)"
+    r"(?:-?(?:alpha|beta|a|b|rc|dev|post)\.?[0-9]*)?(?:[:/][0-9]+)?(?!\w)"
+    r"|(?<![\w.,/-])(?!(?:[0-9]{1,2}-){2}[0-9]{2,4}(?![\w-])|[0-9]{4}-[0-9]{2}-[0-9]{2}(?![\w-]))"
+    r"(?=(?:-?[0-9]){7})(?:[0-9]{3}-[0-9]{4}|[0-9]+(?:-[0-9]+){2,})(?!\w|[.,/-][0-9])"
+    rf"|(?<!\w)(?<![0-9][.,:/–-])(?<!^[.,])[0-9]{{4,}}(?:[/–-][0-9]{{4,}})*"
+    r"(?![0-9_]|(?:s|er|th|st|nd|rd)(?!\w)|[.,:/–-][0-9])"
+)
+# Telephone numbers and IBANs, with spaces in them
+SPACED_NUMBER = re.compile(
+    r"(?=[+0A-Z])(?:(?<![\w.+])\+[0-9]{1,3}(?=(?:[ ()/-]{0,2}[0-9]){6})(?:[ /-]?\(?[0-9]{1,12}\)?)"
+    r"{1,6}(?!\w|[.,][0-9])"
+    r"|(?<![\w.,/-])(?!0[0-9]([ /-])[0-9]{2}\1[0-9]{4}(?![0-9]))(?=0(?:[ /-]?[0-9]){7})"  # no date
+    r"0[0-9]{1,4}(?:[ /-][0-9]{2,8}){1,4}(?!\w|[.,/-][0-9])"
+    r"|(?<!\w)[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4})?(?: ?[0-9]{4}){2,6}(?: ?[0-9]{1,3})?(?!\w))"
+)
+# Most text has none of them: it is faster to see that than to scan it.
+TRIGGER = re.compile(
+    rf"[{FIRST}0-9%@_=|~^/`.:\u20e3](?:(?<=[{FIRST}@_=|~^/`\u20e3])|(?<=\.)\w"
+    r"|(?<=:)(?:[^\W\d]\w|:)|(?<=%)(?:(?<![0-9]%)|%)"
+    r"|(?<=[0-9])(?:[0-9]{3}|[.-][0-9]|(?<=[^\W\d_].)|(?<=\+.)|(?<=0)[0-9]))"
+)
+
+
+def find_spans(text: str) -> list[tuple[int, int]]:
+    """Where spans start and end in a text, in order. The time is in proportion to its length."""
+    trigger = TRIGGER.search(text)
+    if not trigger:
+        return []
+    found = list[tuple[int, int]]()
+    for match in SCAN.finditer(text, text.rfind(" ", 0, trigger.start()) + 1):
+        if match.lastgroup == "chunk":
+            start = match.start("chunk")
+            found += [(start + first, start + last) for first, last in _in_chunk(match["chunk"])]
+        # &uuml; is a letter.
+        elif (kind := match.lastgroup) and not (
+            match[kind][0] == "&" and has_letter(html.unescape(match[kind]))
+        ):
+            found.append(match.span(kind))
+    return merged([*found, *(each.span() for each in SPACED_NUMBER.finditer(text))])
+
+
+def merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The places in order; those that overlap are one."""
+    found = list[tuple[int, int]]()
+    for start, end in sorted(places):
+        if found and start < found[-1][1]:
+            first, last = found.pop()
+            start, end = first, max(last, end)
+        found.append((start, end))
+    return found
+
+
+def _in_chunk(chunk: str) -> list[tuple[int, int]]:
+    """The spans of a chunk: all of it but the punctuation around, the end of it, or its numbers."""
+    start, end = len(chunk) - len(chunk.lstrip(OPENING)), len(chunk.rstrip(CLOSING))
+    if end - start < 2:
+        return []
+    for opening, closing in BRACKETS:  # that belong to the chunk if both do
+        missing = chunk.count(opening, start, end) - chunk.count(closing, start, end)
+        while missing > 0 and chunk.startswith(closing, end):
+            end, missing = end + 1, missing - 1
+        while missing < 0 and chunk.endswith(opening, 0, start):
+            start, missing = start - 1, missing + 1
+    end += chunk.startswith(":", start) and chunk.startswith(":", end)
+    end -= 2 * chunk.endswith(("'s", "’s"), start, end)
+    core = chunk[start:end]
+    if link := LINK.search(core):
+        return [(start + link.start(), end)]
+    if PLACEHOLDER.search(core):
+        suffix = SUFFIX.search(core)
+        return [(start, start + suffix.start() if suffix else end)]
+    return [(start + each.start(), start + each.end()) for each in NUMBER.finditer(core)]
