@@ -1,6 +1,7 @@
 """Requests that are too many, too large or too slow, and clients that go away."""
 
 import asyncio
+import http.client
 import re
 import socket
 import threading
@@ -217,7 +218,8 @@ def test_request_that_does_not_arrive_gets_408():
     ):
         head = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n"
         connection.sendall(head + b"Content-Type: application/json\r\n\r\n{")
-        assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
+        answer = connection.recv(1000)
+        assert answer.startswith(b"HTTP/1.1 408 ") and b"onnection: close\r\n" in answer
 
 
 HEAD = b"GET /health HTTP/1.1\r\nHost: a\r\n"
@@ -288,6 +290,20 @@ def test_time_of_a_translation_and_of_an_upload_that_goes_on_is_not_limited(
         wait_for_a_timeout(client)
         translator.may_go_on.set()
         assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+
+def test_time_for_a_request_begins_again_with_the_answer_before():
+    with served(FakeTranslator()) as client:
+        connection = http.client.HTTPConnection("127.0.0.1", client.port)
+        ends = list[float]()
+        for _ in range(3):
+            connection.request("GET", "/health")
+            assert connection.getresponse().read() and client.server
+            (protocol,) = client.server.server_state.connections
+            assert isinstance(protocol, Connection)
+            ends.append(protocol._timer.when())
+        connection.close()
+    assert ends[0] < ends[1] < ends[2]
 
 
 def test_connection_whose_client_reads_no_answers_is_closed(monkeypatch: pytest.MonkeyPatch):
