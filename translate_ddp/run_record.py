@@ -36,6 +36,7 @@ SETTINGS_FILE = "config.yaml"
 REPORT_FILE = "report.html"
 # Files of one run, which a new run in the same folder does not continue.
 RECORD_FILES = (METRICS_FILE, EVENTS_FILE, SAMPLES_FILE, VALIDATION_FILE, REPORT_FILE)
+MAX_DEPTH = 20  # of lists and mappings in a YAML file
 
 TextRow = tuple[str, str, str]  # source, reference, translation
 
@@ -199,7 +200,7 @@ def read_run(folder: Path) -> RunRecord:
     samples = reader.records(SAMPLES_FILE, SampleRows, reader.lines(SAMPLES_FILE))
     validations = filter(None, [reader.names_and_values(VALIDATION_FILE)])
     validation = reader.records(VALIDATION_FILE, LastValidation, validations)
-    settings = reader.names_and_values(SETTINGS_FILE, yaml.safe_load)
+    settings = reader.names_and_values(SETTINGS_FILE, load_yaml)
     return RunRecord(
         folder,
         curves,
@@ -213,6 +214,23 @@ def read_run(folder: Path) -> RunRecord:
         {str(name): value for name, value in settings.items()},
         reader.problems,
     )
+
+
+def load_yaml(text: str | bytes) -> Any:
+    """What a YAML file holds, with values as text: YAML would read `no` as false.
+
+    Raises YAMLError for aliases, of which nine lines can stand for gigabytes, and deep nesting.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.BaseLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
+            found = f"over {MAX_DEPTH} levels" if depth > MAX_DEPTH else "an alias"
+            raise yaml.YAMLError(
+                f"line {event.start_mark.line + 1} has {found}: write plain values"
+            )
+    return yaml.load(text, Loader=yaml.BaseLoader)
 
 
 class _Reader:

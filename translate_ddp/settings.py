@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 from tyro.conf import Fixed, Suppress
 
-from translate_ddp.text import normalize
+from translate_ddp.text import MAX_CODE, normalize
 
 CleanLevel = Literal["none", "safe", "strict"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
@@ -37,7 +37,7 @@ VALIDATION_SHARE = 0.02
 MAX_VALIDATION_PAIRS = 2_000  # of a direction
 MAX_HELD_OUT_PAIRS = 20_000  # of all directions
 MAX_NAMED_LANGUAGES = 12  # of a side
-LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([_@-][A-Za-z0-9]{1,8})*")
+LANGUAGE_CODE = re.compile(rf"(?!.{{{MAX_CODE + 1}}})[A-Za-z]{{2,8}}([_@-][A-Za-z0-9]{{1,8}})*")
 MAX_LENGTH_PENALTY = 10  # beyond, only the length matters, and its power overflows
 MIN_TEMPERATURE = 0.01  # below, the most probable token is drawn, and quotients overflow
 
@@ -212,7 +212,7 @@ class CorpusConfig:
     def _check_languages(self) -> None:
         for code in self.languages:
             if not LANGUAGE_CODE.fullmatch(code):
-                raise ValueError(f"{code!r} is not a language code such as en, de or pt_BR.")
+                raise ValueError(f"{code!r:.50} is not a language code such as en, de or pt_BR.")
         for codes in (self.lang_src, self.lang_tgt, self.directions):
             if repeated := {str(code) for code in codes if codes.count(code) > 1}:
                 raise ValueError(f"{' '.join(sorted(repeated))} is given twice: once is enough.")

@@ -111,6 +111,15 @@ class Protection:
         """With more terms, which come before others of the same source."""
         return Protection(self._protect, {**self.glossary.terms, **terms}) if terms else self
 
+    def inserted(self, texts: Iterable[str], markup: Markup) -> Iterator[int]:
+        """The length of each term that the glossary puts into the translations of the texts."""
+        terms = self.glossary.terms
+        short = Protection(self._protect, dict.fromkeys(terms, "-"))  # long ones are not copied
+        for line in chain.from_iterable(lines_of(text, markup) for text in texts):
+            for span in () if isinstance(line, str) else short.line(line).spans:
+                if span.target == "-":
+                    yield len(terms.get(span.source) or terms[span.source.lower()])
+
     def of_targets(self) -> "Protection":
         """What to protect in a translation that is translated further: the glossary's as well."""
         found = Protection(self._protect)

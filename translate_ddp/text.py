@@ -14,6 +14,7 @@ SPACES = "[ \t\n\v\f\r\x1c-\x1e\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u20
 # U+200D, which Persian and Indic scripts need.
 INVISIBLE = "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
 MAX_MARKS = 1000  # combining marks in a row that are composed as they are
+MAX_CODE = 35  # characters of a language code, as RFC 5646 has them; a longer text is no code
 
 # Languages that write no space between words, as `base_language` has them. Chinese and Japanese
 # write none between sentences either.
@@ -105,7 +106,6 @@ def _digits(number: str) -> str:
     return "".join(str(int(each)) for each in number if each.isdecimal()).lstrip("0")
 
 
-@lru_cache(maxsize=1024)
 def base_language(code: str) -> str:
     """The language of a code in one form, which all rules about languages use.
 
@@ -113,6 +113,11 @@ def base_language(code: str) -> str:
     script: de of de_DE, deu, ger and deu_Latn; zh of zh-Hant and cmn_Hans; sr of sr@latin. A code
     that ISO 639 does not have stays as it is, in lower case.
     """
+    return (_base_of if len(code) <= MAX_CODE else _base_of.__wrapped__)(code)
+
+
+@lru_cache(maxsize=1024)  # of codes, not of long texts
+def _base_of(code: str) -> str:
     base = re.split("[-_@]", code)[0].lower()
     with suppress(langcodes.LanguageTagError):
         language = langcodes.get(base)

@@ -210,7 +210,7 @@ class Translator:
             for _, by in self.directions
             if self._matching(by, source) and self._matching(target, by)
         )
-        asked = f" from {source}" * bool(source) + f" to {target}" * bool(target)
+        asked = f" from {source:.50}" * bool(source) + f" to {target:.50}" * bool(target)
         listed = ", ".join(map(str, self.directions))
         raise UserError(f"The model does not translate{asked}, but {listed}.{next(steps, '')}")
 

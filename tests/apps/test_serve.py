@@ -237,6 +237,9 @@ def test_languages_are_those_of_the_model(client: Client):
         ({"source": "zz"}, "zz is not supported"),
         ({"source": "\ud800"}, "? is not supported"),
         ({"target": "de"}, "de is not supported"),
+        ({"source": "en" + "-abcde" * 9000}, f"en{'-abcde' * 5}-ab... is not supported"),
+        ({"target": "x" * 36}, f"{'x' * 35}... is not supported"),
+        ({"source": "x" * 35}, f"{'x' * 35} is not supported"),
         ({"target": "auto"}, "auto is not supported"),
         (
             {"source": "it", "target": "en"},
@@ -248,6 +251,7 @@ def test_languages_are_those_of_the_model(client: Client):
         ),
         ({"format": "pdf"}, "pdf format is not supported"),
         ({"format": ["text"]}, "['text'] format is not supported"),
+        ({"format": "x" * 70_000}, f"{'x' * 50} format is not supported"),
         ({"alternatives": "many"}, "Invalid request: alternatives parameter is not a number"),
         ({"alternatives": 1e999}, "Invalid request: alternatives parameter is not a number"),
         ({"alternatives": [1]}, "Invalid request: alternatives parameter is not a number"),
@@ -388,15 +392,34 @@ def test_request_is_translated_in_its_direction(many: Client, source: str, targe
     assert (status, *answer.values()) == (400 if " is not " in text else 200, text)
 
 
+def test_source_of_each_text_of_a_list_is_detected(many: Client):
+    texts = ["hhhh", "llll\nl", "2024", "hh"]
+    answer = many.translate(texts, source="auto", target="en", alternatives=1)
+    assert answer["translatedText"] == [
+        *("HAU-EN HHHH", "LUG-EN LLLL\nLUG-EN L", "HAU-EN 2024", "HAU-EN HH")
+    ]
+    assert answer["alternatives"][1] == ["LUG-EN LLLL AGAIN\nLUG-EN L AGAIN"]
+    found = answer["detectedLanguage"]
+    assert [each["language"] for each in found] == ["ha", "lg", "ha", "ha"]
+    assert found[2]["confidence"] == 0 < found[3]["confidence"] < found[0]["confidence"]
+    for text, alone in zip(texts, answer["translatedText"], strict=True):
+        assert many.translate(text, source="auto", target="en")["translatedText"] == alone
+
+
+@pytest.mark.parametrize("q", ["hhhhh", ["eeee", "hhhhh"], ["hhhhh", "1", "eeee"]])
+def test_detected_language_without_a_direction_is_rejected_as_its_code_is(many: Client, q: Any):
+    answer = many.post(q=q, source="auto", target="lg")  # hau-lug does not exist
+    reason = "Ganda (lg) is not available as a target language from Hausa (ha)"
+    assert answer == many.post(q=q, source="ha", target="lg") == (400, {"error": reason})
+    answer = many.translate("<b title='hhhh'>eee</b>", source="auto", target="lg", format="html")
+    assert answer["detectedLanguage"]["language"] == "en"  # attributes do not count
+
+
 def test_source_is_detected_among_those_of_the_target(many: Client):
     for letter, language in (("h", "ha"), ("l", "lg")):
         answer = many.translate([letter * 9, letter], source="auto", target="en")
         assert {each["language"] for each in answer["detectedLanguage"]} == {language}
         assert 50 < answer["detectedLanguage"][0]["confidence"] <= 100
-    answer = many.translate("hhhhh", source="auto", target="lg")  # hau-lug does not exist
-    assert answer["translatedText"] == "EN-LUG HHHHH"
-    assert answer["detectedLanguage"]["language"] == "en"
-    assert answer["detectedLanguage"]["confidence"] < 50
     found = many.post("/detect", q="lll")[1]
     assert found[0]["language"] == "lg" and sum(each["confidence"] for each in found) > 99
 

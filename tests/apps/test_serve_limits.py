@@ -1,14 +1,19 @@
 """Requests that are too many, too large or too slow, and clients that go away."""
 
 import asyncio
+import http.client
+import re
 import socket
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from tests.helpers.processes import wait_until
-from tests.helpers.served import FakeTranslator, served
+from tests.helpers.served import Client, FakeTranslator, served
+from translate_ddp.apps.serving import requests, server
 from translate_ddp.apps.serving.batching import (
     BATCH_TOKENS,
     Batcher,
@@ -17,6 +22,7 @@ from translate_ddp.apps.serving.batching import (
     QueueFull,
     split,
 )
+from translate_ddp.apps.serving.server import Connection
 
 FIELDS = {"source": "en", "target": "it"}
 
@@ -212,7 +218,138 @@ def test_request_that_does_not_arrive_gets_408():
     ):
         head = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n"
         connection.sendall(head + b"Content-Type: application/json\r\n\r\n{")
-        assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
+        answer = connection.recv(1000)
+        assert answer.startswith(b"HTTP/1.1 408 ") and b"onnection: close\r\n" in answer
+
+
+HEAD = b"GET /health HTTP/1.1\r\nHost: a\r\n"
+POST = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+BODY = b'{"q": "a", "source": "en", "target": "it"}'
+
+
+@pytest.mark.parametrize(
+    ("sent", "statuses"),
+    [
+        (b"", []),
+        (b"G", []),
+        (HEAD, []),
+        (POST + b"Content-Length: 9\r\n\r\n{", [408]),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n9\r\n{", [408]),
+        (HEAD + b"\r\n" + HEAD, [200]),
+        (HEAD + b"Content-Length: 9\r\n\r\n{", [200]),  # of a route that reads no body
+        (HEAD + b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n", [200]),
+    ],
+)
+def test_connection_without_a_complete_request_is_closed(
+    sent: bytes, statuses: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Connection, "seconds", 0.3)
+    with (
+        served(FakeTranslator(), LimitsConfig(max_seconds=0.3)) as client,
+        socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection,
+    ):
+        connection.sendall(sent)
+        answer = b"".join(iter(lambda: connection.recv(10_000), b""))  # until it is closed
+    assert [int(each) for each in re.findall(rb"HTTP/1.1 (\d+)", answer)] == statuses
+
+
+def test_silent_connections_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Connection, "seconds", 1.0)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    with served(FakeTranslator()) as client:
+        silent = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(3)]
+        assert client.send("GET", "/health")[0] == 503
+        assert [connection.recv(1) for connection in silent] == [b""] * 3
+        assert client.send("GET", "/health")[0] == 200
+        for connection in silent:
+            connection.close()
+
+
+def wait_for_a_timeout(client: Client) -> None:
+    with socket.create_connection(("127.0.0.1", client.port)) as silent:
+        assert silent.recv(1) == b""
+
+
+def test_time_of_a_translation_and_of_an_upload_that_goes_on_is_not_limited(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(Connection, "seconds", 0.3)
+    monkeypatch.setattr(requests, "ARRIVAL_SECONDS", 0.2)
+    monkeypatch.setattr(requests, "BYTES_PER_SECOND", 1)
+    translator = FakeTranslator()
+    translator.may_go_on.clear()
+    with (
+        served(translator) as client,
+        socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection,
+    ):
+        connection.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY[:20])
+        wait_for_a_timeout(client)
+        connection.sendall(BODY[20:])
+        wait_until(lambda: translator.calls)
+        wait_for_a_timeout(client)
+        wait_for_a_timeout(client)
+        translator.may_go_on.set()
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+
+def test_time_for_a_request_begins_again_with_the_answer_before():
+    with served(FakeTranslator()) as client:
+        connection = http.client.HTTPConnection("127.0.0.1", client.port)
+        ends = list[float]()
+        for _ in range(3):
+            connection.request("GET", "/health")
+            assert connection.getresponse().read() and client.server
+            (protocol,) = client.server.server_state.connections
+            assert isinstance(protocol, Connection)
+            ends.append(protocol._timer.when())
+        connection.close()
+    assert ends[0] < ends[1] < ends[2]
+
+
+def test_connection_whose_client_reads_no_answers_is_closed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Connection, "seconds", 0.3)
+    monkeypatch.setattr(server, "BYTES_PER_SECOND", 1e9)
+    with served(FakeTranslator()) as client, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", client.port))
+        with pytest.raises(ConnectionError):
+            while True:
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 100)
+
+
+@pytest.mark.parametrize(
+    ("q", "glossary", "fields", "length"),
+    [
+        ("a b", {"a": "x" * 20}, {}, 24 + 20),
+        ("a " * 10, {"a": "x" * 4}, {}, 25 + 40),
+        (["A, a", "b a"], {"a": "x" * 9}, {}, 17 + 27),  # a term in lower case is found in any case
+        ("<i>a</i>&#97; a", {"a": "x" * 9}, {"format": "html"}, 25 + 27),
+        ("a  b\u3000a b", {"a b": "x" * 9}, {}, 20 + 18),
+        ("\u72ac\u72ac", {"\u72ac": "x" * 9}, {}, 12 + 18),
+        ("#a a.org a", {"a": "x" * 9}, {}, 20 + 9),  # names and links are other spans
+        ("b", {f"{n}": "x" for n in range(10)}, {}, 21),
+        ("b", "a\tx\nb\tx", {}, 5 + 1),
+    ],
+)
+def test_glossary_and_what_it_inserts_count_as_characters_of_the_request(
+    q: Any, glossary: Any, fields: dict[str, Any], length: int
+):
+    request = {"q": q, "glossary": glossary} | FIELDS | fields
+    with served(FakeTranslator(), LimitsConfig(max_characters=length)) as client:
+        assert client.post(**request)[0] == 200
+    with served(FakeTranslator(), LimitsConfig(max_characters=length - 1)) as client:
+        reason = f"Invalid request: request ({length}) exceeds text limit ({length - 1})"
+        assert client.post(**request) == (400, {"error": reason})
+
+
+def test_glossary_that_would_insert_much_is_refused_before_it_is_used():
+    q, glossary = "A\u0301 " * 3000, {"\xe1": "x" * 50_000}  # a capital makes a copy of each
+    with served(FakeTranslator(), LimitsConfig(max_characters=60_000)) as client:
+        tracemalloc.start()
+        status, answer = client.post(q=q, glossary=glossary, **FIELDS)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert status == 400 and "(150059001)" in answer["error"] and peak < 20_000_000
 
 
 def test_server_that_stops_finishes_its_requests():

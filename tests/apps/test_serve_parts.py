@@ -4,6 +4,7 @@ import math
 import sys
 from pathlib import Path
 
+import langcodes
 import pytest
 
 from translate_ddp.apps.commands import serve
@@ -96,6 +97,12 @@ def test_words_of_a_model_have_all_its_text_and_probability(trained: Path):
 )
 def test_codes_of_one_language_are_equal_but_for_regions(one: str, other: str, same: bool):
     assert bool(find_language(one, [other])) == bool(find_language(other, [one])) == same
+
+
+def test_codes_of_requests_are_not_kept_for_ever():
+    kept = langcodes.Language._PARSE_CACHE
+    kept.update({(f"xx-{number}", True): langcodes.get("xx") for number in range(20_000)})
+    assert find_language("de-AT", ["en", "de"]) == "de" and len(kept) < 100
 
 
 @pytest.mark.parametrize(

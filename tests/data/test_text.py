@@ -9,7 +9,9 @@ import pytest
 from tests.helpers.sentences import split_sentences
 from translate_ddp.data.languages import is_language, spellings
 from translate_ddp.data.sentences import cut, space_between
+from translate_ddp.settings import CorpusConfig
 from translate_ddp.text import (
+    _base_of,
     base_language,
     has_letter,
     is_in_capitals,
@@ -111,6 +113,14 @@ def test_all_codes_of_a_language_have_one_form(codes: str, language: str):
 @pytest.mark.parametrize("code", ["", "-", "@", "x", "ab cd", "é", "١٢", "a" * 1000])
 def test_text_that_is_no_code_is_its_own_language(code: str):
     assert base_language(code) == re.split("[-_@]", code)[0]
+
+
+def test_long_text_is_no_code_that_is_kept():
+    before = _base_of.cache_info().currsize
+    assert base_language("Deu" + "-abcde" * 10_000) == "de"
+    assert _base_of.cache_info().currsize == before
+    with pytest.raises(ValueError, match=r"^'en-abcde.{1,50} is not a language code"):
+        CorpusConfig(lang_src=("en" + "-abcde" * 6,))
 
 
 def test_files_and_columns_are_named_by_any_code_of_a_language():

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.records import launch, write_events, write_lines, write_metrics, write_run
+from translate_ddp.apps.commands.train import read_yaml
+from translate_ddp.errors import UserError
 from translate_ddp.run_record import End, LastValidation, Notice, SampleRows, Saved, read_run
 
 
@@ -34,7 +36,7 @@ def test_what_a_run_has_written_is_read(tmp_path: Path):
     assert [*record.launches, *record.notices, *record.saved, *record.ends] == events
     assert record.samples == [samples] and record.validation == validation
     assert record.status == {"state": "finished"}
-    assert record.settings == {"seed": 3, "dataset": ["demo"]}
+    assert record.settings == {"seed": "3", "dataset": ["demo"]}
     assert record.problems == []
 
 
@@ -144,6 +146,47 @@ def test_files_without_names_and_values_are_reported(tmp_path: Path):
         "config.yaml cannot be read: it holds no names and values",
         "validation.json cannot be read: it holds no names and values",
     ]
+
+
+ALIASES = "a0: &a0 [x, x]\n" + "".join(
+    f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 10)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (ALIASES, "line 2 has an alias"),
+        ("a: &a {b: 1}\nc:\n  <<: *a\n", "line 3 has an alias"),
+        ("a: &a [*a]", "line 1 has an alias"),
+        ("a:\n - " + "[" * 300_000, "line 2 has over 20 levels"),
+        ("- " * 300_000, "line 1 has over 20 levels"),
+        ("{a: " * 300_000, "line 1 has over 20 levels"),
+    ],
+)
+def test_yaml_that_stands_for_much_more_than_its_text_is_refused(
+    tmp_path: Path, text: str, problem: str
+):
+    write_metrics(tmp_path, [])
+    (tmp_path / "config.yaml").write_text(text)
+    (found,) = read_run(tmp_path).problems
+    assert found == f"config.yaml cannot be read: {problem}: write plain values"
+    with pytest.raises(UserError, match=f"--config .*config.yaml is not YAML: {problem}"):
+        read_yaml(tmp_path / "config.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("a: &b [1, no]\nc: '*d'\ne: x*y & z\n", {"a": ["1", "no"], "c": "*d", "e": "x*y & z"}),
+        ("a: 1:2\nb: !!bool x\nc: 2026-99-99\nd:\n", dict(a="1:2", b="x", c="2026-99-99", d="")),
+    ],
+)
+def test_settings_of_a_record_are_text(tmp_path: Path, text: str, settings: dict):
+    write_metrics(tmp_path, [])
+    (tmp_path / "config.yaml").write_text(text)
+    record = read_run(tmp_path)
+    assert (record.settings, record.problems) == (settings, [])
 
 
 def test_absent_files_are_empty_but_metrics_are_required(tmp_path: Path):

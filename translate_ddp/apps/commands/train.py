@@ -7,6 +7,7 @@ ones before it.
 import argparse
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from pathlib import Path
@@ -128,15 +129,17 @@ def _read_choices(flags: Sequence[str]) -> argparse.Namespace:
 
 
 def read_yaml(path: Path) -> Settings:
-    """The file's settings. Values are read as text, since YAML would read `no` as false.
+    """The file's settings, as text.
 
     Raises UserError if the file cannot be read or does not map names to values.
     """
     import yaml  # here: --help does not need it
 
+    from translate_ddp.run_record import load_yaml
+
     try:
         text = path.read_text(encoding="utf-8")
-        settings = yaml.load(text, Loader=yaml.BaseLoader)
+        settings = load_yaml(text)
         nodes = yaml.compose(text, Loader=yaml.BaseLoader)
     except OSError as error:
         raise UserError(
@@ -146,8 +149,8 @@ def read_yaml(path: Path) -> Settings:
         raise UserError(f"--config {path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(settings, dict):
         raise UserError(f"--config {path} must hold lines of the form `name: value`.")
-    names = [name.value for name, _ in nodes.value]
-    if repeated := {name for name in names if names.count(name) > 1}:
+    names = Counter(name.value for name, _ in nodes.value)
+    if repeated := {name for name, count in names.items() if count > 1}:
         raise UserError(f"--config {path} holds {', '.join(sorted(repeated))} twice.")
     return settings
 

@@ -3,7 +3,8 @@
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from itertools import islice
@@ -22,6 +23,7 @@ from translate_ddp.apps.reporting.page_template import checksum
 from translate_ddp.apps.serving.batching import Batcher, Found, LimitsConfig, QueueFull
 from translate_ddp.apps.serving.requests import (
     TranslationRequest,
+    check_length,
     find_language,
     menu_name,
     parse_translation,
@@ -35,7 +37,7 @@ from translate_ddp.data.languages import language_name
 from translate_ddp.errors import UserError
 from translate_ddp.settings import LanguagePair, SearchConfig, languages_of
 from translate_ddp.spans import Markup, Protection, texts_of
-from translate_ddp.text import normalize
+from translate_ddp.text import has_letter, normalize
 from translate_ddp.translator import Translation, Translator
 
 CLIENT_CLOSED_REQUEST = 499  # nginx's status, for the log; the connection is closed already
@@ -134,12 +136,8 @@ class Service:
         directions = self.model.translator.directions
         codes = public_codes(languages_of(directions))
         targets = {code: [codes[tgt] for src, tgt in directions if src == code] for code in codes}
-        return JSONResponse(
-            [
-                {"code": c, "name": menu_name(c), "targets": targets[code]}
-                for code, c in codes.items()
-            ]
-        )
+        found = ((c, menu_name(c), targets[code]) for code, c in codes.items())
+        return JSONResponse([{"code": c, "name": n, "targets": t} for c, n, t in found])
 
     async def settings(self, request: Request) -> Response:
         """The settings of LibreTranslate's page, of which clients read the limit of characters."""
@@ -177,61 +175,76 @@ class Service:
         fields = await read_fields(request, self.limits)
         wanted = parse_translation(fields, self.limits, self.search.beam_width - 1)
         translator = self.model.translator
-        direction, detected = find_direction(translator, wanted)
+        pairs, detected = find_directions(translator, wanted)
         protection = translator.protection.with_terms(wanted.glossary)
-        count = wanted.alternatives + 1
-        settings = Settings(translator, direction, count, wanted.markup, protection)
-        tokens = list(map(len, translator.to(*direction.reverse).encode_sources(wanted.texts)))
-        seconds = self.limits.max_seconds
-        work = self.batcher.translate(settings, wanted.texts, tokens, seconds)
+        if wanted.glossary:
+            sizes = protection.inserted(wanted.texts, wanted.markup)
+            check_length(wanted.length + await asyncio.to_thread(sum, sizes), self.limits)
+        seconds, count = self.limits.max_seconds, wanted.alternatives + 1
+        lines, found = (
+            defaultdict[LanguagePair, list[str]](list),
+            dict[LanguagePair, Iterator[Any]](),
+        )
+        for document, pair in zip(wanted.documents, pairs, strict=True):
+            lines[pair] += document[::2]
         try:
-            found = await unless_disconnected(request, work)
+            async with asyncio.timeout(seconds):
+                for pair, texts in lines.items():
+                    tokens = list(map(len, translator.to(*pair.reverse).encode_sources(texts)))
+                    settings = Settings(translator, pair, count, wanted.markup, protection)
+                    work = self.batcher.translate(settings, texts, tokens, seconds)
+                    found[pair] = iter(await unless_disconnected(request, work))
         except QueueFull:
             headers = {"Retry-After": "1"}
             raise HTTPException(429, "Slowdown: too many requests are waiting.", headers) from None
         except TimeoutError:
             reason = f"The translation was not ready after {seconds:g} seconds."
             raise HTTPException(504, reason) from None
-        rest = iter(found)
         answers = [
-            answer_of(wanted, document, list(islice(rest, len(document[::2]))), direction.tgt)
-            | detected
-            for document in wanted.documents
+            answer_of(wanted, document, list(islice(found[pair], len(document[::2]))), pair.tgt)
+            | language
+            for document, pair, language in zip(wanted.documents, pairs, detected, strict=True)
         ]
         if not wanted.is_list:
             return JSONResponse(answers[0])
         return JSONResponse({name: [each[name] for each in answers] for name in answers[0]})
 
 
-def find_direction(
+def find_directions(
     translator: Translator, wanted: TranslationRequest
-) -> tuple[LanguagePair, dict[str, Any]]:
-    """The direction of a request, and the field of its answer with the language that is detected.
+) -> tuple[list[LanguagePair], list[dict[str, Any]]]:
+    """The direction of each text, and the field of its answer with the language that is detected.
 
     Raises HTTPException 400 if the model does not translate between the languages.
     """
     directions, languages = translator.directions, languages_of(translator.directions)
-    codes, detected = public_codes(languages), dict[str, Any]()
+    codes, detected = public_codes(languages), [dict[str, Any]() for _ in wanted.documents]
     source, target = (find_language(code, languages) for code in (wanted.source, wanted.target))
-    sources = [pair.src for pair in directions if pair.tgt == target]
-    if wanted.source == "auto" and (translator.identifier or len(sources) < 2):
-        found = ranking(translator, " ".join(texts_of(x, wanted.markup) for x in wanted.texts))
-        source = next((code for code in found if code in sources), languages[0])
-        detected["detectedLanguage"] = {"confidence": found[source], "language": codes[source]}
+    known = [pair.src for pair in directions if pair.tgt == target]
+    pairs = [LanguagePair(source, target)] * len(detected)
+    if wanted.source == "auto" and (translator.identifier or len(known) < 2):
+        for n, document in enumerate(wanted.documents):
+            text = " ".join(texts_of(line, wanted.markup) for line in document[::2])
+            found = ranking(translator, text)
+            # Languages are equal for text without letters: then one that is translated.
+            source = max(found, key=lambda code: (found[code], code in known))
+            field = {"confidence": found[source], "language": codes[source]}
+            detected[n]["detectedLanguage"] = field
+            pairs[n] = LanguagePair(source, target)
     if not (source and target):
         raise HTTPException(400, f"{wanted.target if source else wanted.source} is not supported")
-    if (pair := LanguagePair(source, target)) not in directions:
+    for pair in set(pairs).difference(directions):
         to, origin = (f"{language_name(codes[code])} ({codes[code]})" for code in pair.reverse)
         raise HTTPException(400, f"{to} is not available as a target language from {origin}")
-    return pair, detected
+    return pairs, detected
 
 
 def ranking(translator: Translator, text: str) -> dict[str, float]:
     """The languages in which the text may be, and their probabilities in percent, best first.
 
-    The source languages, and 0, if the model cannot detect them.
+    The source languages, and 0, of text without letters, and if the model cannot detect them.
     """
-    if translator.identifier is None:
+    if translator.identifier is None or not has_letter(text):
         return dict.fromkeys((source for source, _ in translator.directions), 0.0)
     found = translator.identifier.probabilities(translator.tokenizer.encode([normalize(text)])[0])
     best_first = sorted(found, key=found.__getitem__, reverse=True)

@@ -14,6 +14,8 @@ from translate_ddp.translator import Translation
 # JSON writes a character in up to 12 bytes (two escapes), and a form in up to as many.
 BYTES_PER_CHARACTER = 12
 OTHER_BYTES = 16_384  # of the other fields, and of the quotation marks of a list
+ARRIVAL_SECONDS = 20.0  # until a request has arrived, and a second more for this many bytes
+BYTES_PER_SECOND = 1000
 # Source tokens that are translated at once: a request waits for the requests before it.
 BATCH_TOKENS = 750
 
@@ -25,13 +27,13 @@ class LimitsConfig:
     """What a server accepts, so that no client can use up its memory or its time."""
 
     max_characters: int = 5000
-    """Characters of a request, in all of its texts; more: status 400."""
+    """Characters of a request: its texts, its glossary and what that inserts; more: status 400."""
     max_texts: int = 256
     """Texts of a request whose q is a list; more: status 400."""
     max_waiting: int = 256
     """Requests that may wait for the model; further ones: status 429."""
     max_seconds: float = 30.0
-    """Seconds to receive a request (then status 408), and to translate it (then status 504)."""
+    """Seconds to translate a request (then status 504), and to receive it, up to 20 (then 408)."""
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "max_characters", "max_texts", "max_waiting")

@@ -15,15 +15,16 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import langcodes
+from langcodes.language_distance import _DISTANCE_CACHE
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Message
 
-from translate_ddp.apps.serving.batching import LimitsConfig
+from translate_ddp.apps.serving.batching import ARRIVAL_SECONDS, BYTES_PER_SECOND, LimitsConfig
 from translate_ddp.data.languages import language_name
 from translate_ddp.errors import UserError
 from translate_ddp.spans import Markup, terms_of
-from translate_ddp.text import base_language
+from translate_ddp.text import MAX_CODE, base_language
 
 LINE_BREAK = re.compile(r"(\r\n|\r|\n)")
 FORMATS: dict[str, Markup] = {"text": "text", "html": "html"}
@@ -46,6 +47,7 @@ class TranslationRequest:
     scores: bool
     markup: Markup
     glossary: dict[str, str]  # of its own
+    length: int  # characters of the texts and of the glossary
 
     @property
     def texts(self) -> list[str]:
@@ -54,13 +56,14 @@ class TranslationRequest:
 
 async def read_fields(request: Request, limits: LimitsConfig) -> Mapping[str, Any]:
     """The fields of the query and the body, q among them. Raises HTTPException 400, 408 or 413."""
+    seconds = min(limits.max_seconds, ARRIVAL_SECONDS)
     try:
-        body = await asyncio.wait_for(_body(request, limits.max_bytes), limits.max_seconds)
+        body = await _body(request, limits.max_bytes, seconds)
         query = _form_fields(request.scope["query_string"].decode())
         fields = _merged([*query, *await _body_fields(request, body)])
     except TimeoutError:
-        reason = f"The request did not arrive within {limits.max_seconds:g} seconds."
-        raise HTTPException(408, reason) from None
+        reason = f"The request did not arrive within {seconds:g} seconds."
+        raise HTTPException(408, reason, {"Connection": "close"}) from None
     except (ValueError, RecursionError) as error:  # also of bytes that are not UTF-8
         raise HTTPException(400, f"Not JSON or an encoded form in UTF-8: {error}.") from None
     if not fields.get("q"):
@@ -68,13 +71,15 @@ async def read_fields(request: Request, limits: LimitsConfig) -> Mapping[str, An
     return fields
 
 
-async def _body(request: Request, max_bytes: int) -> bytes:
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > max_bytes:
-            raise HTTPException(413, f"More than {max_bytes:,} bytes: send the request in parts.")
-    return body
+async def _body(request: Request, max_bytes: int, seconds: float) -> bytes:
+    body, latest = bytearray(), asyncio.get_running_loop().time() + seconds
+    async with asyncio.timeout_at(latest) as timer:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > max_bytes:
+                raise HTTPException(413, f"Over {max_bytes:,} bytes: send the request in parts.")
+            timer.reschedule(latest + len(body) / BYTES_PER_SECOND)
+    return bytes(body)
 
 
 async def _body_fields(request: Request, body: bytes) -> Iterable[tuple[str, Any]]:
@@ -126,13 +131,14 @@ def parse_translation(
         raise HTTPException(400, "q is neither a text nor a list of texts.")
     source, target = _code(fields, "source"), _code(fields, "target")
     alternatives = _alternatives(fields, max_alternatives)
+    glossary = _glossary(fields.get("glossary"))
     if len(texts) > limits.max_texts:
         raise HTTPException(400, TOO_LONG.format(len(texts), limits.max_texts))
-    if (count := sum(map(len, texts))) > limits.max_characters:
-        raise HTTPException(400, TOO_LONG.format(count, limits.max_characters))
+    length = sum(map(len, (*texts, *glossary, *glossary.values())))
+    check_length(length, limits)
     text_format = str(fields.get("format") or "text")
     if text_format not in FORMATS:
-        raise HTTPException(400, f"{text_format} format is not supported")
+        raise HTTPException(400, f"{text_format:.50} format is not supported")
     markup, is_text = FORMATS[text_format], text_format == "text"
     # JSON may hold lone surrogates, which cannot be written in an answer.
     valid = (text.encode("utf-8", "replace").decode() for text in texts)
@@ -144,8 +150,14 @@ def parse_translation(
         alternatives=alternatives,
         scores=fields.get("scores") in (True, "true", "1") and is_text,
         markup=markup,
-        glossary=_glossary(fields.get("glossary")),
+        glossary=glossary,
+        length=length,
     )
+
+
+def check_length(characters: int, limits: LimitsConfig) -> None:
+    if characters > limits.max_characters:
+        raise HTTPException(400, TOO_LONG.format(characters, limits.max_characters))
 
 
 def _glossary(field: Any) -> dict[str, str]:
@@ -160,6 +172,8 @@ def _code(fields: Mapping[str, Any], name: str) -> str:
     code = fields.get(name)
     if not code or not isinstance(code, str):
         raise HTTPException(400, MISSING.format(name))
+    if len(code) > MAX_CODE:
+        raise HTTPException(400, f"{code:.{MAX_CODE}}... is not supported")
     return code
 
 
@@ -180,6 +194,9 @@ def find_language(code: str, languages: Sequence[str]) -> str:
 
     Regions do not count, but scripts do: en is en_US and en-GB; zh is zh_CN, which is not zh-Hant.
     """
+    for kept in (langcodes.Language._PARSE_CACHE, langcodes.Language._INSTANCES, _DISTANCE_CACHE):
+        if len(kept) > 10_000:  # langcodes keeps each code that it is given, in 2 kB
+            kept.clear()
     distances = [_distance(code, known) for known in languages]
     closest = min(distances)
     return languages[distances.index(closest)] if closest <= MAX_DISTANCE else ""

@@ -1,5 +1,6 @@
 """Runs the application with uvicorn, and replaces its model when a newer one appears."""
 
+import asyncio
 import ipaddress
 import re
 import signal
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from translate_ddp.apps.serving.batching import ARRIVAL_SECONDS, BYTES_PER_SECOND
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.ctranslate2_engine import DESCRIPTION
@@ -52,13 +55,47 @@ def is_loopback(bound: socket.socket) -> bool:
     return ipaddress.ip_address(bound.getsockname()[0]).is_loopback
 
 
+class Connection(H11Protocol):
+    """A connection that is closed when its client is slow: uvicorn waits without a limit.
+
+    The head of a request has to arrive, and an answer to be read, within `seconds` of the start or
+    of the last answer. `read_fields` limits the time of a body.
+    """
+
+    seconds = ARRIVAL_SECONDS
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._timer = self._start()
+
+    def on_response_complete(self) -> None:
+        self._timer.cancel()
+        self._timer = self._start()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _start(self) -> asyncio.TimerHandle:
+        delay = self.seconds + self.transport.get_write_buffer_size() / BYTES_PER_SECOND
+        return self.loop.call_later(delay, self._end)
+
+    def _end(self) -> None:
+        if self.cycle and not self.cycle.response_complete and not self.flow.write_paused:
+            self._timer = self._start()  # the request is read or translated
+        else:
+            self.transport.abort()
+
+
 def make_server(app: Starlette, max_seconds: float) -> uvicorn.Server:
     """A server that, when it ends, lets requests finish that take up to `max_seconds`."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http="h11",
-            log_level="warning",
+            http=Connection,
+            ws="none",
+            log_level="error",  # no line for each request that is none
             access_log=False,
             server_header=False,
             limit_concurrency=MAX_CONNECTIONS,
