@@ -97,11 +97,10 @@ def prepare(
         def write(partial: Path) -> tuple[Path, Summary]:
             settings = corpus, tokenizer, seq_len, augment, shown, extra, text
             summary = _write(partial, cleaned, *settings)
-            written = (partial / TOKENIZER_FILE).read_bytes().decode()
-            # The next start knows the text if a file of it was written just now. The sources may
-            # have changed since they were read.
-            known = _hash(written) if tokenizer.tokenizer_file else end
-            return folder / name(cleaned.signature, known), summary
+            # Later starts read the file that may have been written just now, or write it again.
+            last = _hash(summary["fingerprint"]) if tokenizer.tokenizer_file else end
+            # The sources may have changed since they were read.
+            return folder / name(cleaned.signature, last), summary
 
         prepared = publish(folder, write)
     delete_cleaned(folder)
