@@ -330,11 +330,11 @@ def _check_weights(weights: Sequence[float], datasets: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    tokenizer: TokenizerKind = setting("bpe", data=True)
+    tokenizer: TokenizerKind = setting("bpe", Resume.NEVER, data=True)
     """bpe: byte-level BPE of any text, in Unicode NFC with single spaces and no invisible
     characters; word: words, rare ones are [UNK]; sentencepiece: unigram, sentencepiece_bpe: BPE,
     both need pip install -r requirements-sentencepiece.txt."""
-    vocab_size: int = setting(4000, data=True)
+    vocab_size: int = setting(4000, Resume.NEVER, data=True)
     """Maximum vocabulary size, joint for all languages."""
     tokenizer_file: str = setting("", data=True, path=True)
     """Tokenizer to read (tokenizer.json or SentencePiece). If the file is missing, one is trained

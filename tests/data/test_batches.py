@@ -22,7 +22,7 @@ from translate_ddp.data.dataset import Lengths, ParallelDataset, Ragged, Trainin
 from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.plan import Plan, StepSampler, plan_epoch, shard
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
-from translate_ddp.settings import BatchConfig, MixConfig
+from translate_ddp.settings import BatchConfig, MixConfig, Stage
 
 CONFIG = BatchConfig(batch_tokens=300, max_tokens=100, seq_len=60)
 RANKS = [1, 2, 3, 5]
@@ -219,40 +219,51 @@ def test_rank_without_pairs_has_one_empty_micro_batch(dataset: ParallelDataset):
     assert [len(batch.labels_R) for batch in step.micro_batches] == [0]
 
 
-def test_warm_up_has_the_bucket_with_the_most_positions():
-    # 30 + 5 positions a row are less than 28 + 28, of which the last 20 rows are.
-    sides = [[30] * 900 + [28] * 20, [5] * 900 + [28] * 20]
-    pairs = ParallelDataset(*(Ragged.of([[5] * (n - 1) for n in side]) for side in sides))
-    config = BatchConfig(batch_tokens=600, seq_len=60)
-    step = BatchLoader(sampler(pairs, config=config), 600, CPU).largest_step()
-    assert {tuple(batch.target_BT.shape) for batch in step.micro_batches} == {(5, 28)}
-    assert step.rows.min() >= 900
+def positions(step: Step) -> np.ndarray:
+    """The most source and target positions of a micro-batch of the step."""
+    return np.max([(b.source_BS.numel(), b.target_BT.numel()) for b in step.micro_batches], axis=0)
 
 
-def test_warm_up_of_many_ranks_has_no_larger_micro_batches_than_the_steps():
-    side = Ragged.of([[5] * 9] * 1000)
-    pairs = ParallelDataset(side, side)
-    config = BatchConfig(batch_tokens=800, seq_len=60)  # 8 buckets of 10 rows
-    for rank in range(16):
-        loader = BatchLoader(sampler(pairs, rank, 16, config), 800, CPU)
-        assert [len(batch.target_BT) for batch in loader.largest_step().micro_batches] == [5]
-
-
-@pytest.mark.parametrize("size", RANKS)
-def test_every_rank_warms_up_with_a_micro_batch_as_large_as_its_largest(
-    dataset: ParallelDataset, size: int
+@pytest.mark.parametrize("seed", range(40))
+def test_warm_up_has_the_positions_of_every_micro_batch_of_all_epochs_and_ranks(
+    seed: int, monkeypatch: pytest.MonkeyPatch
 ):
-    def largest_micro_batch(step: Step) -> int:
-        return max(b.source_BS.numel() + b.target_BT.numel() for b in step.micro_batches)
+    random = np.random.default_rng(seed)
+    monkeypatch.setattr(plan, "BUCKET_TOKENS", random.choice([10, 512]))
+    size, forms = int(random.choice([1, 2, 3, 5, 8])), int(random.choice([1, 3]))
+    pairs = int(random.integers(2, 150))
+    sides = np.minimum(random.geometric(1 / random.uniform(2, 20, (2, 1)), (2, pairs * forms)), 99)
+    sides[:, random.integers(pairs * forms)] = random.choice([[99, 3], [3, 99], [9, 9]])
+    variants = ParallelDataset(*(Ragged.of([[5] * n for n in side]) for side in sides))
+    plain = variants.take(np.arange(0, pairs * forms, forms))
+    training = TrainingPairs(plain, seed, variants if forms > 1 else None)
+    batch_tokens = int(random.choice([100, 300, 2048, 2500, 9000]))
+    config = BatchConfig(batch_tokens, 0, int(random.choice([0, 0, 1, 6])), seq_len=100)
+    stages = Stage(1, (1.0, 0.5)), Stage(2, (2.5, 1.0))
+    blocks = [Block(0, 0, pairs // 2), Block(1, 0, pairs - pairs // 2)]
+    mix = Mix.of(MixConfig(stages=stages), blocks, num_epochs=3)
+    max_tokens, merging = int(random.choice([60, 500, 4096])), int(random.choice([0, 50, 3000]))
+    found, largest = np.zeros(2), []
+    for rank in range(size):
+        mine = StepSampler(training, config, rank=rank, world_size=size, mix=mix)
+        loader = BatchLoader(mine, max_tokens, CPU, merging)
+        largest.append(loader.largest_step())
+        for epoch in range(3):
+            mine.set_epoch(epoch)
+            found = np.maximum(found, np.max([positions(step) for step in loader], axis=0))
+    assert {len(step.micro_batches) for step in largest} == {1}  # as many backward calls
+    assert (positions(largest[0]) >= found).all()
+    assert all(np.array_equal(positions(step), positions(largest[0])) for step in largest)
+    assert largest[0].target_tokens == sum(len(step.micro_batches[0].labels_R) for step in largest)
 
-    config = BatchConfig(batch_tokens=1000, seq_len=60)
-    loaders = [BatchLoader(sampler(dataset, rank, size, config), 1000, CPU) for rank in range(size)]
-    steps = [loader.largest_step() for loader in loaders]
-    for loader, step in zip(loaders, steps, strict=True):
-        largest = max(map(largest_micro_batch, loader))
-        assert largest_micro_batch(step) >= 0.9 * largest
-    labels = sum(len(batch.labels_R) for step in steps for batch in step.micro_batches)
-    assert [step.target_tokens for step in steps] == [labels] * size
+
+@pytest.mark.parametrize(("size", "most"), [(1, 10), (2, 10), (16, 6)])
+def test_warm_up_has_at_most_one_pair_more_than_the_largest_micro_batch(size: int, most: int):
+    side = Ragged.of([[5] * 9] * 1000)
+    config = BatchConfig(batch_tokens=800, seq_len=60)  # 8 buckets of 10 rows
+    loader = BatchLoader(sampler(ParallelDataset(side, side), 0, size, config), 900, CPU)
+    assert max(len(step.micro_batches[0].target_BT) for step in loader) >= most - 1
+    assert loader.largest_step().micro_batches[0].target_BT.shape == (most, 10)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The prepared corpus: what it holds, when it is reused, and its fingerprint."""
 
 import errno
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +126,46 @@ def test_prepared_corpus_is_reused_until_files_or_settings_change(
     assert prepare(config, SMALL, 100, tmp_path / "data") != first
 
 
+def test_folder_with_a_known_tokenizer_is_found_whatever_the_settings(
+    config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    data, gone = tmp_path / "data", str(tmp_path / "gone.model")
+    first = prepare(config, SMALL, 100, data)
+    texts = load_prepared(first).tokenizer.text, train_tokenizer(["a b a b"], SMALL).text
+    second = prepare(config, SMALL, 100, data, text=texts[1])
+    assert load_prepared(second).tokenizer.text == texts[1]
+    monkeypatch.delattr("translate_ddp.data.preparation.clean_corpus")
+    for settings in (SMALL, TokenizerConfig("word", 999), TokenizerConfig(tokenizer_file=gone)):
+        found = [prepare(config, settings, 100, data, text=text) for text in texts]
+        assert found == [first, second]
+    assert prepare(config, SMALL, 100, data) == first  # which another run has not changed
+
+
+def test_tokenizer_file_is_written_again_if_it_is_gone(config: CorpusConfig, tmp_path: Path):
+    file = tmp_path / "tokenizer.json"
+    given = TokenizerConfig(vocab_size=300, tokenizer_file=str(file))
+    for _ in range(2):
+        prepared = prepare(config, given, 100, tmp_path / "data")
+        assert prepare(config, given, 100, tmp_path / "data") == prepared
+        assert file.read_text() == load_prepared(prepared).tokenizer.text
+        file.unlink()
+
+
+def test_dropout_of_a_tokenizer_file_is_off_with_a_notice(
+    config: CorpusConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file, plain = tmp_path / "tokenizer.json", train_tokenizer(["number 7 is here"], SMALL)
+    content = json.loads(plain.text)
+    content["model"]["dropout"] = 0.25
+    file.write_text(json.dumps(content))
+    given = TokenizerConfig(tokenizer_file=str(file))
+    prepared = load_prepared(prepare(config, given, 100, tmp_path / "data"))
+    assert f"{file} drops merges at random (dropout 0.25): this is off" in capsys.readouterr().out
+    assert json.loads(prepared.tokenizer.file)["model"]["dropout"] is None
+    ids = plain.encode(prepared.validation_sources)
+    assert [prepared.validation[row][0].tolist() for row in range(len(ids))] == ids
+
+
 def test_fingerprint_changes_with_any_token(config: CorpusConfig, tmp_path: Path):
     # With the same tokenizer, one id changes and no length does.
     given = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "tokenizer.json"))
@@ -141,7 +182,7 @@ def test_fingerprint_changes_with_any_token(config: CorpusConfig, tmp_path: Path
 def test_error_for_unreadable_tokenizer_file_names_it(config: CorpusConfig, tmp_path: Path):
     (tmp_path / "folder").mkdir()
     given = TokenizerConfig(vocab_size=300, tokenizer_file=str(tmp_path / "folder"))
-    with pytest.raises(UserError, match=r"--tokenizer_file .*folder cannot be read"):
+    with pytest.raises(UserError, match=r"--tokenizer_file .*folder cannot be read: Is a dir"):
         prepare(config, given, 100, tmp_path / "data")
 
 

@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tokenizers import (
+    AddedToken,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from tokenizers import Tokenizer as JsonTokenizer
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from tests.helpers import processes
 from translate_ddp.apps.exporting.huggingface_export import tokenizer_json
@@ -124,8 +132,16 @@ def add_markers(model: JsonTokenizer) -> None:
     )
 
 
-@pytest.mark.parametrize("change", [truncate, pad, add_markers])
-def test_truncation_padding_and_markers_of_the_file_have_no_effect(
+def drop_merges(model: JsonTokenizer) -> None:
+    model.model.dropout = 1.0  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def add_special(model: JsonTokenizer) -> None:
+    model.add_special_tokens(["cat", AddedToken(" the", lstrip=True, special=True)])
+
+
+@pytest.mark.parametrize("change", [truncate, pad, add_markers, drop_merges, add_special])
+def test_truncation_padding_markers_and_dropout_of_the_file_have_no_effect(
     change: Callable[[JsonTokenizer], None],
 ):
     model = byte_level()

@@ -1,8 +1,12 @@
 """What a run resumes from, whether it is the same run, and when it gets a new run id."""
 
 import gc
+import hashlib
 import json
+import shutil
+from collections.abc import Iterable
 from dataclasses import fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +20,17 @@ from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
 from tests.helpers.states import make_state
+from translate_ddp.data import tokenizer
 from translate_ddp.data.mix import Block, Mix
+from translate_ddp.data.tokenizer import train_tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.settings import AugmentConfig, CorpusConfig, MixConfig, ModelConfig
+from translate_ddp.settings import (
+    AugmentConfig,
+    CorpusConfig,
+    MixConfig,
+    ModelConfig,
+    TokenizerConfig,
+)
 from translate_ddp.training.identity import check_same_run, describe_changes, run_identity
 from translate_ddp.training.state import Position, RunIdentity, RunState
 from translate_ddp.training.trainer import Trainer
@@ -165,22 +177,69 @@ def test_another_model_or_tokenizer_is_rejected_with_one_message(finished: Run):
     assert checkpoints(finished.folder) == before
 
 
-def test_other_languages_are_rejected_before_the_corpus_is_read(finished: Run):
-    flags = ["--dataset", "not_there", "--lang_src", "en", "--lang_tgt", "de"]
-    output = finished.start(*flags).fail()
-    assert "belongs to another run:\n  languages: en-it in the checkpoint, en-de now" in output
-    assert "not_there" not in output
-
-
 @pytest.mark.parametrize(
     ("flags", "change"),
     [
-        (["--perturb"], "--perturb: False in the checkpoint, True now"),
-        (["--seq_len", "6"], "--seq_len: 60 in the checkpoint, 6 now"),
+        (["--lang_tgt", "de"], "languages: en-it in the checkpoint, en-de now"),
+        (["--vocab_size", "301"], "vocab_size: 300 in the checkpoint, 301 now"),
+        (["--tokenizer", "word"], "tokenizer: bpe in the checkpoint, word now"),
+        (["--tokenizer_file", "{other}"], "--tokenizer_file: {} in the checkpoint, {} now"),
     ],
 )
-def test_a_setting_of_the_data_that_changed_is_named(finished: Run, flags: list[str], change: str):
-    assert change in finished.start(*flags).fail()
+def test_other_languages_or_tokenizers_are_rejected_before_the_corpus_is_read(
+    finished: Run, tmp_path: Path, flags: list[str], change: str
+):
+    other = train_tokenizer(["sun moon"], TokenizerConfig(vocab_size=300))
+    (tmp_path / "other.json").write_text(other.text)
+    texts = last_state(finished.folder)["tokenizer"], other.text
+    digests = (hashlib.sha256(text.encode()).hexdigest()[:12] for text in texts)
+    flags = [each.format(other=tmp_path / "other.json") for each in flags]
+    output = finished.start(*flags, "--dataset", "not_there").fail()
+    assert f"belongs to another run:\n  {change.format(*digests)}\n" in output
+    assert "not_there" not in output
+
+
+def test_a_setting_of_the_data_that_changed_is_named(finished: Run):
+    output = finished.start("--seq_len", "6").fail()
+    assert "--seq_len: 60 in the checkpoint, 6 now" in output
+
+
+def train_with_another_learner(flags: list[str]) -> None:
+    """As with another version of a library, which learns another vocabulary from the corpus."""
+    learn = tokenizer.train_tokenizer
+
+    def learn_another(lines: Iterable[str], config: TokenizerConfig) -> tokenizer.Tokenizer:
+        return learn([*lines, "another vocabulary " * 99], config)
+
+    tokenizer.train_tokenizer = learn_another
+    processes.run_train(flags)
+
+
+LEARNERS = [["--tokenizer", "bpe"]]
+LEARNERS += [["--tokenizer", "sentencepiece"]] * bool(find_spec("sentencepiece"))
+
+
+@pytest.mark.parametrize("flags", LEARNERS, ids=" ".join)
+def test_run_resumes_from_its_file_alone_although_another_vocabulary_would_be_learnt(
+    run: Run, tmp_path: Path, flags: list[str]
+):
+    flags = [*run.flags, *flags, "--tokenizer_file", str(tmp_path / "{0}.tok")]
+    kill = faults.kill("published", time=2)
+    straight, folder = tmp_path / "straight", tmp_path / "resumed"
+    processes.train([*flags, "--model_folder", str(straight)], straight, 2).succeed()
+    (tmp_path / "en-it.tok").unlink()
+    flags += ["--model_folder", str(folder)]
+    processes.train(flags, folder, 2, TRANSLATE_DDP_FAULT=kill).kill_rest()
+    for file in folder.glob("[!t]*"):
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+    (tmp_path / "en-it.tok").unlink()
+    job = processes.start(train_with_another_learner, folder, 2, None, flags)
+    assert "Resuming from" in job.succeed()
+    assert_same_state(folder, straight)
+    # Without the tokenizer of a checkpoint, the learner counts.
+    flags += ["--preload", "", "--max_steps", "1"]
+    processes.start(train_with_another_learner, folder, 2, None, flags).succeed()
+    assert last_state(folder)["tokenizer"] != last_state(straight)["tokenizer"]
 
 
 def test_more_epochs_resume_a_finished_run(finished: Run):

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from translate_ddp.data.dataset import Lengths, ParallelDataset, Ragged
-from translate_ddp.data.plan import StepSampler
-from translate_ddp.data.tokenizer import EOS, PAD, SOS
+from translate_ddp.data.plan import StepSampler, largest_part
+from translate_ddp.data.tokenizer import EOS, PAD, SOS, UNK
 
 T = TypeVar("T")
 
@@ -77,29 +77,19 @@ class BatchLoader:
         self.full_tokens = full_tokens
 
     def largest_step(self) -> Step:
-        """A step whose micro-batches take about the most memory of all, on every rank.
+        """A made-up step of one micro-batch, the same on every rank.
 
-        With merging, the step with the most positions if all its buckets were merged. Without, one
-        of the largest bucket for each rank, but of no more buckets than the largest step has.
+        No micro-batch has more source or more target positions, in any epoch and on any rank.
         """
-        sampler, before, found = self.sampler, self.sampler.epoch, []
-        for epoch, plan in zip(sampler.mix.first_epochs, sampler.first_plans(), strict=True):
-            lengths, counts = sampler.pairs.lengths(epoch), plan.counts
-            longest = np.stack([plan.longest(lengths.source), plan.longest(lengths.target)])
-            if self.full_tokens:
-                counts = np.add.reduceat(counts, plan.steps[:-1])
-                longest = np.maximum.reduceat(longest, plan.steps[:-1], axis=1)
-            positions = counts * longest.sum(axis=0)
-            found.append((positions.max(), epoch, plan, positions.argmax()))
-        _, epoch, plan, largest = max(found, key=lambda each: each[0])
-        sampler.set_epoch(epoch)
-        if self.full_tokens:
-            step = self.prepare(plan.buckets(largest))
-        else:
-            count = min(sampler.world_size, int(np.diff(plan.steps).max()))
-            step = self.prepare([plan.bucket(largest)] * count)
-        sampler.set_epoch(before)
-        return step
+        lengths, ranks = self.sampler.pairs.all_lengths, self.sampler.world_size
+        longest_2 = np.array([lengths.source.max(), lengths.target.max()])
+        part_2 = largest_part(longest_2, self.sampler.config, ranks, merged=self.full_tokens > 0)
+        positions_2 = np.maximum(longest_2, np.minimum(part_2, self.max_tokens))
+        rows = int(np.ceil(positions_2 / longest_2).max())
+        tokens_2 = np.ceil(positions_2 / rows).astype(int) - 1  # without start or end marker
+        sides = (Ragged.of([[UNK] * tokens] * rows) for tokens in tokens_2)
+        batch = collate(ParallelDataset(*sides))
+        return Step([batch], ranks * len(batch.labels_R), np.arange(0))
 
     def prepare(self, buckets: Sequence[np.ndarray]) -> Step:
         """The step of these rows of all ranks, in page-locked memory if the device is a GPU."""

@@ -17,6 +17,7 @@ from translate_ddp.settings import LanguagePair, languages_of
 MORE_TOKENS = 10  # of a translation, beside a multiple of its source
 MIN_LONGEST = 20  # tokens; shorter parts of sentences are no clauses
 COUNTS_FILE = "counts.npy"  # of tokens by language
+TOKENIZER_FILE = "tokenizer.json"  # the text of a `Tokenizer`
 SALT = 0x766172  # keeps the draws apart from those of other modules
 
 
@@ -120,7 +121,7 @@ class TrainingPairs:
         """Row r of `plain` has the rows rK to (r + 1)K of `variants`."""
         self.seed, self._forms = seed, plain if variants is None else variants
         self._count = len(self._forms) // max(len(plain), 1)  # 1: the plain pairs
-        self._lengths = Lengths.of(self._forms)
+        self.all_lengths = Lengths.of(self._forms)  # of every form
 
     def __len__(self) -> int:
         return len(self._forms) // self._count
@@ -132,8 +133,8 @@ class TrainingPairs:
     def lengths(self, epoch: int) -> Lengths:
         """The lengths of all pairs in their form of the epoch."""
         if self._count == 1:
-            return self._lengths
-        return self._lengths.take(self._form(np.arange(len(self)), epoch))
+            return self.all_lengths
+        return self.all_lengths.take(self._form(np.arange(len(self)), epoch))
 
     def _form(self, rows: np.ndarray, epoch: int) -> np.ndarray:
         if self._count == 1:
@@ -212,7 +213,7 @@ def load_prepared(prepared: Path, earlier: LanguagePair | None = None) -> Prepar
         validation=ParallelDataset.open(prepared / "validation"),
         validation_sources=lines("src"),
         validation_references=lines("tgt"),
-        tokenizer=load_tokenizer(prepared / "tokenizer.json"),
+        tokenizer=load_tokenizer(prepared / TOKENIZER_FILE),
         dropped=summary["dropped"],
         fingerprint=summary["fingerprint"],
         validation_fingerprint=summary["validation_fingerprint"],

@@ -118,6 +118,20 @@ def buckets_per_step(longest_side: np.ndarray, config: BatchConfig) -> int:
     return buckets
 
 
+def largest_part(
+    longest_2: np.ndarray, config: BatchConfig, world_size: int, *, merged: bool
+) -> np.ndarray:
+    """The most positions of source and target in a rank's part of a bucket, in any epoch.
+
+    `longest_2` are the longest source and target. With `merged`, parts of several buckets are one.
+    """
+    if config.batch_size or (merged and config.batch_tokens >= 4 * BUCKET_TOKENS):
+        return (config.batch_size or config.batch_tokens) * longest_2
+    # Epochs without the longest sentences have as many buckets in a step, or more.
+    bucket = config.batch_tokens // buckets_per_step(longest_2, config)
+    return np.minimum(bucket, config.batch_tokens // world_size + longest_2)  # rounded to rows
+
+
 def _sort(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """The order by longest side, longest first, then by the difference of the sides.
 

@@ -1,7 +1,7 @@
 """The encoded corpus: tokenized once, stored as flat arrays that all ranks map into memory.
 
-The name of a prepared folder is a hash of the settings and of the files that it was made from, so
-later starts find it.
+The name of a prepared folder has a hash of the settings and of the files that it was made from, and
+one of its tokenizer, or of the settings that learn it. So later starts find it.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from translate_ddp.data.corpus import (
     corpus_signature,
     delete_cleaned,
 )
-from translate_ddp.data.dataset import COUNTS_FILE, ParallelDataset, Ragged
+from translate_ddp.data.dataset import COUNTS_FILE, TOKENIZER_FILE, ParallelDataset, Ragged
 from translate_ddp.data.lexicon import Lexicon
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish
 from translate_ddp.data.selection import parts
@@ -37,6 +37,7 @@ from translate_ddp.data.tokenizer import (
     Tokenizer,
     Word,
     build_tokenizer,
+    existing_tokenizer,
     loss_of,
 )
 from translate_ddp.errors import UserError
@@ -63,53 +64,59 @@ def prepare(
     augment: AugmentConfig = NO_AUGMENTATION,
     shown: bool = True,
     extra: ExtraTokens = NO_EXTRA_TOKENS,
+    text: str = "",
 ) -> Path:
     """The prepared folder below `folder`: read, tokenized and stored, unless it exists intact.
 
-    Pairs with more than `seq_len` tokens on one side, end marker included, are dropped and counted.
-    With augmentation, the folder has several variants of each training pair, too. With `perturb`,
-    the tokenizer is trained on perturbed sources. If `extra` has span tokens, training pairs have
-    them, not those of validation. Raises UserError if the corpus cannot be read or stored, or if
-    the tokenizer cannot drop merges.
+    `text` is that of the tokenizer to encode with; '': the settings choose one. Pairs with more
+    than `seq_len` tokens on one side, end marker included, are dropped and counted. With
+    augmentation, the folder has several variants of each training pair, too. With `perturb`, the
+    tokenizer is trained on perturbed sources. If `extra` has span tokens, training pairs have them,
+    not those of validation. Raises UserError if the corpus cannot be read or stored, or if the
+    tokenizer cannot drop merges.
     """
+    if not text and (file := existing_tokenizer(tokenizer, corpus.languages_name)) is not None:
+        text = file.text
+        if file.dropout and shown:
+            print_line(
+                f"--tokenizer_file {tokenizer.tokenizer_file} drops merges at random (dropout "
+                f"{file.dropout:g}): this is off. For BPE-dropout in training, pass --bpe_dropout."
+            )
+    inputs = [FORMAT, asdict(corpus), seq_len, asdict(extra)]
+    inputs += [] if augment == NO_AUGMENTATION else [VARIANTS_FORMAT, asdict(augment)]
 
-    def path(signature: str) -> Path:
-        return folder / _folder_name(signature, corpus, tokenizer, seq_len, augment, extra)
+    def name(signature: str, end: str) -> str:
+        return f"{corpus.languages_name}-{_hash([signature, inputs])}-{end}"
 
-    prepared = path(corpus_signature(corpus))
-    if not is_usable(prepared):
+    signature, end = corpus_signature(corpus), _hash(text or asdict(tokenizer))
+    # A learnt tokenizer has a folder named by its settings, and a text that later starts know.
+    prepared = _find(folder, name(signature, "*" if text else end), text)
+    if prepared is None:
         cleaned = clean_corpus(corpus, folder, shown)
 
         def write(partial: Path) -> tuple[Path, Summary]:
-            summary = _write(partial, cleaned, corpus, tokenizer, seq_len, augment, shown, extra)
-            # The name covers the tokenizer file, which may have been written just now, and the
-            # sources as they were read: they may have changed since.
-            return path(cleaned.signature), summary
+            settings = corpus, tokenizer, seq_len, augment, shown, extra, text
+            summary = _write(partial, cleaned, *settings)
+            # Later starts read the file that may have been written just now, or write it again.
+            last = _hash(summary["fingerprint"]) if tokenizer.tokenizer_file else end
+            # The sources may have changed since they were read.
+            return folder / name(cleaned.signature, last), summary
 
         prepared = publish(folder, write)
     delete_cleaned(folder)
     return prepared
 
 
-def _folder_name(
-    signature: str,
-    corpus: CorpusConfig,
-    tokenizer: TokenizerConfig,
-    seq_len: int,
-    augment: AugmentConfig,
-    extra: ExtraTokens,
-) -> str:
-    """The languages and a hash of all inputs of a preparation."""
-    file = tokenizer.file(corpus.languages_name)
-    try:
-        # The preparation writes a file that does not exist.
-        tokenizer_bytes = file.read_bytes() if file and file.exists() else b""
-    except OSError as error:
-        raise UserError(f"--tokenizer_file {file} cannot be read: {error.strerror}.") from error
-    inputs = [FORMAT, signature, asdict(corpus), asdict(tokenizer), seq_len, asdict(extra)]
-    inputs += [] if augment == NO_AUGMENTATION else [VARIANTS_FORMAT, asdict(augment)]
-    digest = hashlib.sha256(json.dumps(inputs).encode() + tokenizer_bytes)
-    return f"{corpus.languages_name}-{digest.hexdigest()[:12]}"
+def _find(folder: Path, pattern: str, text: str) -> Path | None:
+    """The intact folder of this name, with the tokenizer of this text unless it is ''."""
+    for prepared in filter(is_usable, sorted(folder.glob(pattern))):
+        if not text or (prepared / TOKENIZER_FILE).read_bytes() == text.encode():
+            return prepared
+    return None
+
+
+def _hash(inputs: Any) -> str:
+    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12]
 
 
 def _write(
@@ -121,17 +128,19 @@ def _write(
     augment: AugmentConfig,
     shown: bool,
     extra: ExtraTokens,
+    text: str,
 ) -> Summary:
     """Fill the folder; returns the summary, without digests."""
     fault_point("tokenizing")
     tagged = TaggedCorpus(corpus, config)
     chosen = tagged.sample()
     lines = tagged.lines(chosen, augment.perturb)
-    tokenizer = build_tokenizer(lines, tokenizer_config, config.languages_name)
-    (folder / "tokenizer.json").write_text(tokenizer.text, encoding="utf-8")
+    learn = lambda: build_tokenizer(lines, tokenizer_config, config.languages_name)  # noqa: E731
+    tokenizer = Tokenizer(text) if text else learn()
+    (folder / TOKENIZER_FILE).write_text(tokenizer.text, encoding="utf-8")
     tagged.tags = [extra.tag(tokenizer, target) for _, target in tagged.directions]
     validation, num_pairs = corpus.validation(), sum(tagged.sizes)
-    checked = validation[:CHECKED_PAIRS] if tokenizer_config.tokenizer_file and shown else []
+    checked = validation[:CHECKED_PAIRS] if text and shown else []
     if loss := loss_of(tokenizer, list(chain.from_iterable(checked))):
         print_line(loss)
     num_variants = 0 if augment == NO_AUGMENTATION else count_variants(num_pairs)

@@ -109,11 +109,13 @@ class Tokenizer:
 
         Raises ValueError if it is neither, or has other special tokens.
         """
-        self.text = text
-        self._proto = b""
+        self.text, self.dropout, self._proto = text, 0.0, b""  # dropout: of the given text
         if text.startswith(SENTENCEPIECE_TEXT):
             self._proto = base64.b64decode(json.loads(text)["sentencepiece"])
-        self._model = SentencePieceModel(self._proto) if self._proto else JsonModel(text)
+            self._model = SentencePieceModel(self._proto)
+        else:
+            self._model = JsonModel(text)
+            self.text, self.dropout = self._model.text, self._model.dropout
 
     def __len__(self) -> int:
         return len(self._model)
@@ -230,7 +232,9 @@ def load_tokenizer(path: Path) -> Tokenizer:
         return Tokenizer(text_of(path.read_bytes()))
     except FileNotFoundError as error:
         raise UserError(f"No tokenizer at {path}.") from error
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
         raise UserError(f"{path} cannot be used as tokenizer: {error}.") from error
 
 

@@ -24,11 +24,17 @@ class JsonModel:
     """The model in a tokenizer.json."""
 
     def __init__(self, text: str, isolated: str = "") -> None:
-        """`isolated` is a character that is a word of its own.
+        """`isolated` is a character that is a word of its own. No merge is dropped at random:
+        `dropout` is the rate that was in the text, and `text` has none.
 
         Raises ValueError if it is no tokenizer, or its first ids are not the special tokens.
         """
-        self._model = open_json(text)
+        self._model, self.text = open_json(text), text
+        model: Any = self._model.model
+        self.dropout: float = getattr(model, "dropout", None) or 0.0
+        if self.dropout:  # for training: each encoding of a text would have other ids
+            model.dropout = None
+            self.text = self._model.to_str()
         if isolated:
             steps: list[Any] = [pre_tokenizers.Split(isolated, "isolated")]
             steps += filter(None, [self._model.pre_tokenizer])

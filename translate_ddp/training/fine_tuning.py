@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence, Set
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from translate_ddp.data.dataset import ParallelDataset
+from translate_ddp.data.dataset import ParallelDataset, PreparedData
 from translate_ddp.data.identifier import count_tokens
 from translate_ddp.data.tokenizer import (
     SPAN_TOKENS,
@@ -17,7 +16,6 @@ from translate_ddp.data.tokenizer import (
     existing_tokenizer,
 )
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.settings import Config, LanguagePair, ModelConfig, TokenizerConfig
 from translate_ddp.training.state import RunState
 
@@ -74,14 +72,10 @@ def choose_extra_tokens(config: Config, source: RunState | None) -> ExtraTokens:
     return ExtraTokens.of([*targets, *sources * corpus.bidirectional], known)
 
 
-def choose_tokenizer(config: Config, source: RunState | None) -> str:
-    """The text of the checkpoint's tokenizer if the corpus is to be encoded by it; else "".
-
-    A resumed run trains the same one again, unless an earlier version trained it on tags as text.
-    """
-    if source is not None and (config.checkpoint.init_from or source.extra.as_text):
-        return source.tokenizer
-    return ""
+def describe_weights(data: PreparedData, state: RunState) -> list[str]:
+    """How well the weights of `--init_from` fit the corpus."""
+    fit = describe_fit(data.train, data.tokenizer)
+    return [fit, *describe_languages(data.directions, state)]
 
 
 def describe_languages(directions: Sequence[LanguagePair], state: RunState) -> list[str]:
@@ -94,23 +88,6 @@ def describe_languages(directions: Sequence[LanguagePair], state: RunState) -> l
         f"The weights of --init_from were trained for {' '.join(before)}, this run is for "
         f"{' '.join(now)}."
     ]
-
-
-def store_tokenizer(text: str, folder: Path, languages: str) -> TokenizerConfig:
-    """Settings with which a corpus is encoded by this tokenizer, which is stored in `folder`.
-
-    Raises UserError if it cannot be stored.
-    """
-    settings = TokenizerConfig(
-        tokenizer_file=str(folder / f"tokenizer-{Tokenizer(text).fingerprint[:12]}.json")
-    )
-    path = settings.file(languages)
-    assert path is not None
-    with explain_write_errors(f"The tokenizer {path}"):
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, text)
-    return settings
 
 
 def describe_fit(pairs: ParallelDataset, tokenizer: Tokenizer) -> str:

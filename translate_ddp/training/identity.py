@@ -16,6 +16,7 @@ from translate_ddp.console import rank_names
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import ORDER
+from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.device import processor_name
@@ -72,6 +73,23 @@ def settings_to_resume(state: RunState, config: Config) -> Config:
         raise _another_run(state, differences, NEW_RUN)
     origin = config.checkpoint.init_from or state.run.config["checkpoint"].get("init_from", "")
     return replace(config, checkpoint=replace(config.checkpoint, init_from=origin))
+
+
+def check_settings(state: RunState, config: Config) -> None:
+    """Raise UserError if model or tokenizer are not those of the run of `state`.
+
+    It reads `--tokenizer_file`, if there is one: a run needs none to resume.
+    """
+    before, now = (
+        _settings_that_change(Resume.NEVER, settings)
+        for settings in (state.run.config, config.to_dict())
+    )
+    file = config.tokenizer.file(config.corpus.languages_name)
+    if file is not None and file.exists():
+        before["--tokenizer_file"] = Tokenizer(state.tokenizer).fingerprint[:12]
+        now["--tokenizer_file"] = load_tokenizer(file).fingerprint[:12]
+    if differences := compare(before, now):
+        raise _another_run(state, differences, NEW_RUN)
 
 
 def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> None:

@@ -48,18 +48,12 @@ from translate_ddp.training.checkpoint import (
     load_into,
     select_path,
 )
-from translate_ddp.training.fine_tuning import (
-    adopt_settings,
-    choose_extra_tokens,
-    choose_tokenizer,
-    describe_fit,
-    describe_languages,
-    store_tokenizer,
-)
+from translate_ddp.training.fine_tuning import adopt_settings, choose_extra_tokens, describe_weights
 from translate_ddp.training.identity import (
     check_origin,
     check_same_run,
     check_same_settings,
+    check_settings,
     describe_changes,
     describe_environment,
     run_identity,
@@ -110,10 +104,12 @@ class Run:
 
         choose = lambda: choose_extra_tokens(config, start.source_state)  # noqa: E731
         extra = world.on_main("choosing the extra tokens", choose)
-        tokenizer = choose_tokenizer(config, start.source_state)
+        tokenizer = start.source_state.tokenizer if start.source_state is not None else ""
         data = prepare_data(config, folder.path / "data", world, tokenizer, extra)
         info = identify(config, data, start, world, extra)
-        notices += start.messages + describe_initial_weights(config, data, start)
+        notices += start.messages
+        if start.source_state is not None and not start.resumes:
+            notices += describe_weights(data, start.source_state)
 
         model = build_model(config, data, world, extra)
         step = build_step(config, model, world)
@@ -244,13 +240,15 @@ def choose_settings(
     """The settings with those that are chosen at the start, and messages about the choice.
 
     Those of the preset "auto" by the size of the corpus, and with `init_from` model and tokenizer
-    of the checkpoint. The vocabulary has the size of `tokenizer_file`, if that is larger.
+    of the checkpoint. The vocabulary has the size of `tokenizer_file`, or of a resumed run, if that
+    is larger. Raises UserError if model or tokenizer are not those of a resumed run.
     """
-    notices: list[str] = []
-    languages, is_given = config.corpus.languages_name, "vocab_size" in given
-    size = world.on_main(
-        "reading the tokenizer", lambda: existing_size(config.tokenizer, languages, is_given)
-    )
+    notices, state, is_given = list[str](), start.state, "vocab_size" in given
+    if state is None:
+        read = partial(existing_size, config.tokenizer, config.corpus.languages_name, is_given)
+        size = world.on_main("reading the tokenizer", read)
+    else:
+        size = 0 if is_given else state.run.config["tokenizer"]["vocab_size"]
     if config.run.preset == "auto":
         pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
         preset = choose_preset("auto", config.corpus.dataset, pairs)
@@ -264,6 +262,8 @@ def choose_settings(
     config = replace(config, tokenizer=replace(config.tokenizer, vocab_size=vocab_size))
     if config.checkpoint.init_from and start.source_state is not None:
         config = adopt_settings(config, start.source_state, given)
+    elif state is not None:
+        world.on_main("comparing settings", partial(check_settings, state, config))
     return config, notices
 
 
@@ -276,16 +276,15 @@ def prepare_data(
 ) -> PreparedData:
     """The encoded corpus, prepared in `folder` once per disk and memory-mapped by every rank.
 
-    `tokenizer` is the text of one to encode it with, instead of that of the settings. Raises
-    UserError if the nodes read different data.
+    `tokenizer` is the text of one to encode it with; '': the settings choose one. They would not
+    choose the same again in another version of a library. Raises UserError if the nodes read
+    different data.
     """
 
     def prepare_here() -> list[str]:
-        corpus, settings = config.corpus, config.tokenizer
-        if tokenizer:
-            settings = store_tokenizer(tokenizer, folder, corpus.languages_name)
-        seq_len, augment = config.batches.seq_len, config.augment
-        path = prepare(corpus, settings, seq_len, folder, augment, world.is_main, extra)
+        corpus, settings, seq_len = config.corpus, config.tokenizer, config.batches.seq_len
+        options = config.augment, world.is_main, extra, tokenizer
+        path = prepare(corpus, settings, seq_len, folder, *options)
         data = load_prepared(path)
         digests = data.fingerprint, data.validation_fingerprint, data.variants_fingerprint
         return [path.name, "".join(digests)]
@@ -371,14 +370,6 @@ def record_begin(folder: Path, world: World) -> None:
             record_launch(folder, names)
 
     world.on_ranks(world.disk_leaders, "recording the launch", work)
-
-
-def describe_initial_weights(config: Config, data: PreparedData, start: Start) -> list[str]:
-    """How well the weights of `init_from` fit the corpus."""
-    if start.found is None or start.resumes:
-        return []
-    fit = describe_fit(data.train, data.tokenizer)
-    return [fit, *describe_languages(data.directions, start.found.state)]
 
 
 # --- what trains ---

@@ -131,7 +131,9 @@ class OptimizerStep:
         smaller = 0
         try:
             with self.world.no_sync(self.objective):
-                self.compute_gradients(largest_step)
+                # Twice: all micro-batches of a step but the first have gradients in memory, too.
+                twice = largest_step.micro_batches * 2
+                self.compute_gradients(largest_step._replace(micro_batches=twice))
         except OutOfMemory:
             smaller = max(map(half_size, largest_step.micro_batches))
         gc.collect()  # the error's stack held activations until here
