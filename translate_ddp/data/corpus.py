@@ -302,7 +302,8 @@ class Cleaning:
                 yield batch
         report.notices += rows.notices
         if not report.rows and report.notices:
-            raise NoSuchPair(f"{rows.name} has no rows to read. {' '.join(report.notices)}")
+            advice = "Choose languages and splits that it has, or rename a column of other meaning."
+            raise NoSuchPair(f"{' '.join(report.notices)} {advice}")
         if not report.kept:
             counts = ", ".join(f"{count:,} {why}" for why, count in report.dropped.items())
             raise NoUsablePairs(

@@ -157,8 +157,8 @@ def is_language(text: str) -> bool:
 
 def is_language_code(text: str) -> bool:
     """Whether a text begins with a code or an English name of any language, in any case."""
-    first = folded(text).split(" ")[0]
-    return first in registered("language") or first in language_codes()
+    first = re.split(r"[\W_]", text.strip().lower())[0]
+    return base_language(first) in registered("language") or first in language_codes()
 
 
 def language_name(code: str) -> str:

@@ -158,11 +158,11 @@ def chosen_rows(reading: Reading, batches: Iterable[Columns]) -> Iterator[Column
         values = list_names(f"{value or 'no value'} ({count:,})" for value, count in counts)
         read = list_names(str(value) for value, kind in kinds.items() if kind is not None)
         text = f"{reading.path}: column {choice.column} has {values}"
+        wanted = "-".join(reading.wanted.both)
         if len({*kinds.values()} - {None}) > 1:
-            wanted = "-".join(reading.wanted.both)
             raise UserError(
                 f"{text}. Of these, {read} may be {wanted}: ask for one by --lang_src and"
                 " --lang_tgt, or write one code for all. If it has another meaning, rename it."
             )
         if None in kinds.values():
-            reading.notices.append(Remark(f"{text}. Of these, {read} is read."))
+            reading.notices.append(Remark(f"{text}. Of these, {read} is read for {wanted}."))

@@ -29,7 +29,7 @@ Languages = tuple[str, str]  # source, target
 Row = tuple[str | None, str | None]  # source and target as stored; None: not text
 Columns = Sequence[Sequence[str | None]]  # of equal lengths: the columns of some rows
 Advance = Callable[[int], object]  # is called with increments of the work that is done
-OTHER_NAMES = {"src": "source", "tgt": "target"}  # of columns
+COLUMN_NAMES = {"src": (["src"], ["source"]), "tgt": (["tgt", "trg"], ["target"])}
 MAX_NAMES = 20  # of a list in a message
 MAX_WORDS = 5  # of the name of a column
 WORD = r"(?:^|[ _.:/(\[-]){}(?:$|[ _.:/)\]-])"
@@ -131,11 +131,11 @@ class Wanted:
         target, in any case: `EN` and `English` are also names of en. With `in_words`, so is a name
         with such a word, as `text_en`, where both sides have one.
         """
-        sides = [*self.sides, *(side for side in OTHER_NAMES if side not in self.sides)]
+        sides = [*self.sides, *(side for side in COLUMN_NAMES if side not in self.sides)]
         choices = (
             [column_names(language) for language in self.both],
-            [[side] for side in sides],
-            [[OTHER_NAMES[side]] for side in sides],
+            [COLUMN_NAMES[side][0] for side in sides],
+            [COLUMN_NAMES[side][1] for side in sides],
         )
         found = [
             [_first_held([own] if own else each, available) for own, each in places]

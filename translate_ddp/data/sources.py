@@ -29,6 +29,7 @@ from shlex import quote
 
 from translate_ddp.data.hub_datasets import read_copy, read_hub
 from translate_ddp.data.readers.corpus_files import (
+    LOCK,
     READERS,
     Located,
     check_file,
@@ -138,7 +139,7 @@ def _locate(name: str, split: str, languages: Languages, options: SourceOptions)
             " passed by its name, such as Helsinki-NLP/opus_books."
         )
     with explain_read_errors(name, "Check the name and the permissions."):
-        path = spooled(Path(name).expanduser())
+        path = Path(name) if name.startswith(LOCK) else spooled(Path(name).expanduser())
         found = (
             _demo(name, languages)
             or _find_sheets(path, languages, options)

@@ -131,7 +131,7 @@ def _separator(reading: Reading, lines: list[str], quoting: str) -> str:
             rows = [row for row in parser if row]
             # These lines may end within a quoted field of the last row.
             widths = set(map(len, rows[:-1] or rows))
-            is_header = widths and len(rows[0]) > 1 and wanted.find(rows[0], in_words=False)
+            is_header = widths and len(rows[0]) > 1 and wanted.find(rows[0], min(widths) > 1)
             if is_header or (len(widths) == 1 and widths != {1}):
                 tables[separator] = [row for row in rows if len(row) in widths]
     if named := [each for each, rows in tables.items() if wanted.find(rows[0])]:
@@ -264,7 +264,7 @@ class Table:
         """The wanted columns of the next rows, which begin in these lines.
 
         Raises UserError if there are no such columns, or if a row has more fields than the first
-        one, or lacks a wanted one. Empty lines are left out, except of a table with one column.
+        one, or only one. Empty lines are left out, except of a table with one column.
         """
         if not self._width:
             start = self._begin(rows, lines)
@@ -277,17 +277,18 @@ class Table:
         return [[row[place] for row in rows] for place in self.places]
 
     def _is_whole(self, row: list[str], line: int) -> bool:
-        """Whether the row is not empty. Raises UserError if it lacks texts or has more fields."""
+        """Whether the row is not empty. Raises UserError if it has one field or too many."""
         if not any(map(str.strip, row)):
             return len(row) == self._width
-        if max(self.places[: len(self._wanted.sides)]) < len(row) < self._width:
+        if 1 < len(row) < self._width:
             self.short.append(line)
         elif len(row) != self._width:
             raise UserError(
                 f"{self._path} cannot be read: line {line:,} has {counted(len(row), 'field')}, "
-                f"but the first row has {self._width}. A field with a separator, a quote or a line"
-                " break must be in quotes; if it is, pass --quoting csv. If R wrote names of rows,"
-                " which the first row lacks, write the file with row.names=FALSE."
+                f"but the first row has {self._width}. An empty field needs its separator. A field"
+                " with a separator, a quote or a line break must be in quotes; if it is, pass"
+                " --quoting csv. If R wrote names of rows, which the first row lacks, write the"
+                " file with row.names=FALSE."
             )
         return True
 
