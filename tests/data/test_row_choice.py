@@ -143,6 +143,14 @@ def test_splits_of_a_table_are_for_training_validation_and_exclusion(folder: Pat
     assert "test (1). Of these, nothing is read" in corpus_error(only)
 
 
+def test_split_of_a_dataset_has_the_rows_of_its_name(folder: Path):
+    rows = {"en": ["a", "b"], "de": ["A", "B"], "split": ["dev", "train"]}
+    table = datasets.Dataset.from_dict(rows)
+    datasets.DatasetDict({"train": table, "validation": table}).save_to_disk(folder / "x")
+    assert read(f"{folder / 'x'}:validation") == [("a", "A")]
+    assert read(f"{folder / 'x'}:train") == [("b", "B")]
+
+
 OBJECTS = {
     "python.csv": """id,translation\n0,"{'en': 'a', 'de': 'b'}"\n""",
     "json.csv": 'id;translation\n0;"{""en"": ""a"", ""de"": ""b""}"\n',
@@ -167,8 +175,8 @@ def test_dictionary_or_list_in_a_cell_is_an_error_that_shows_one(folder: Path, n
 
 
 def test_single_text_in_brackets_and_other_columns_of_lists_are_no_error(folder: Path):
-    table = """en,de,tags\n"['Yes,' he said]",b,"['x', 'y']"\nc,d,['z']\ne,f,\n"""
-    pairs = [("['Yes,' he said]", "b"), ("c", "d"), ("e", "f")]
+    table = """en,de,tags\n"['x', 'y'] is a list",b,"['x', 'y']"\nc,d,['z']\ne,f,\n"""
+    pairs = [("['x', 'y'] is a list", "b"), ("c", "d"), ("e", "f")]
     assert read(write(folder / "x.csv", table)) == pairs
 
 

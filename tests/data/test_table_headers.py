@@ -146,6 +146,7 @@ REGIONS = [
     ("English,Portuguese (Brazil),Portuguese (Portugal)", {"pt": None, "pt_BR": 1, "por_PT": 2}),
     ("English,European Portuguese,PORTUGUESE BRAZIL", {"pt_PT": 1, "pt_BR": 2, "pt": None}),
     ("en,pt_BR", {"pt_BR": 1, "pt": 1, "pt_PT": None}),
+    ("en_GB,pt_PT", {"pt_PT": 1, "pt_BR": None}),
     ("English,Portuguese", {"pt": 1, "pt_BR": None}),
     ("English (UK),Portuguese (Portugal)", {"pt_BR": None, "pt_PT": 1}),
     ("text_en,text_pt-BR,text_pt-PT", {"pt_BR": 1, "pt_PT": 2, "pt": None}),
@@ -183,6 +184,7 @@ def test_spaces_and_signs_that_are_not_seen_are_no_part_of_a_name(folder: Path, 
     content = f"{en};{de}\na;b\n" if name == "x.csv" else f'{{"{en}": "a", "{de}": "b"}}\n'
     path = write(folder / name, content)
     assert read(path) == read(path, src_column="English", tgt_column="German") == [("a", "b")]
+    assert "has no columns en and de" in error_of(write(folder / "y.csv", f"{en};note\na;b\n"))
 
 
 def test_columns_that_the_user_names_are_those_of_all_files(folder: Path):
