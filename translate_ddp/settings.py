@@ -142,6 +142,7 @@ class SourceOptions:
     tgt_column: str = ""
     revision: str = ""  # of a dataset of the hub
     quoting: Quoting = "auto"  # what quotes are in tables in text
+    split: str = "train"  # of the rows of a table with a column of splits
 
 
 @dataclass(frozen=True)

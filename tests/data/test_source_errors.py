@@ -227,3 +227,29 @@ def test_message_says_what_to_pass_instead(folder: Path, source: str, expected: 
         write(folder / name, "one\teins\n")
     message = error_of(source if "://" in source else folder / source)
     assert re.search(expected.format(folder=folder), message), message
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12\n"
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl.zst", "parquet", "xlsx", "tmx", "en"])
+def test_pointer_of_git_lfs_is_named_in_every_format(folder: Path, ending: str):
+    if ending == "xlsx":
+        pytest.importorskip("python_calamine")
+    path = folder / f"x.{ending}"
+    path.write_bytes(POINTER.encode())
+    (folder / "x.de").write_bytes(POINTER.encode())
+    message = error_of(folder / "x" if ending == "en" else path)
+    assert message.startswith(f"{path} cannot be read: it is a pointer")
+    assert "run git lfs pull" in message
+
+
+def test_file_that_excel_keeps_beside_an_open_spreadsheet_is_no_corpus(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write(folder / "a.tsv", "en\tde\na\tb\n")
+    write(folder / "~$a.tsv", "user")
+    assert read(folder / "*.tsv") == read(folder / "*a.tsv") == [("a", "b")]
+    monkeypatch.chdir(folder)
+    for name in ("~$a.tsv", folder / "~$a.tsv"):
+        assert error_of(name).endswith("Excel keeps it while a.tsv is open. Pass a.tsv.")

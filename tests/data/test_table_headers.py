@@ -138,3 +138,58 @@ def test_text_that_lacks_its_translation_is_no_title(folder: Path):
     assert read(path) == read(path, src_column="1", tgt_column="2") == pairs
     path = write(folder / "x.csv", "Languages\nEnglish\n")
     assert list(read_sources(Path(path), "en")) == ["Languages", "English"]
+
+
+REGIONS = [
+    # The header, and the place of the column of each language; None: an error that lists them.
+    ("English,Portuguese,Portuguese (Brazil)", {"pt": 1, "pt_BR": 2, "pt-br": 2, "pt_PT": None}),
+    ("English,Portuguese (Brazil),Portuguese (Portugal)", {"pt": None, "pt_BR": 1, "por_PT": 2}),
+    ("English,European Portuguese,PORTUGUESE BRAZIL", {"pt_PT": 1, "pt_BR": 2, "pt": None}),
+    ("en,pt_BR", {"pt_BR": 1, "pt": 1, "pt_PT": None}),
+    ("en_GB,pt_PT", {"pt_PT": 1, "pt_BR": None}),
+    ("English,Portuguese", {"pt": 1, "pt_BR": None}),
+    ("English (UK),Portuguese (Portugal)", {"pt_BR": None, "pt_PT": 1}),
+    ("text_en,text_pt-BR,text_pt-PT", {"pt_BR": 1, "pt_PT": 2, "pt": None}),
+    ("English,French (Canada),French", {"fr": 2, "fr_CA": 1, "fr_BE": None}),
+    ("English,Chinese,Chinese (Traditional)", {"zh": 1, "zh_TW": 2, "zh-Hant": 2, "zh_CN": None}),
+    ("English,zh-TW,zh-HK,zh-CN", {"zh_TW": 1, "zh_HK": 2, "zh_CN": 3, "zh": None}),
+    ("eng_Latn,zho_Hans,zho_Hant", {"zh": 1, "zh_CN": 1, "zh_TW": 2, "zh_Hant": 2}),
+    ("English,Serbian,Serbian (Latin)", {"sr": 1, "sr_Latn": 2, "sr@latin": 2, "sr_Cyrl": None}),
+    ("English,Norwegian Nynorsk", {"nn": 1, "nb": None, "no": None}),
+    ("English,Norwegian Bokmål,Norwegian Nynorsk", {"nb": 1, "nn": 2, "no": None}),
+    ("English,Norwegian,Nynorsk", {"nb": 1, "no": 1, "nn": 2}),
+    ("English,Swiss German,Northern Sotho", {"de": None, "gsw": 1, "st": None, "nso": 2}),
+    ("English,Setswana", {"tn": 1, "tsn": 1}),
+]
+
+
+@pytest.mark.parametrize(("header", "places"), REGIONS)
+def test_column_of_a_region_or_script_is_the_one_with_its_name(
+    folder: Path, header: str, places: dict[str, int | None]
+):
+    cells = [f"text {place}" for place in range(header.count(",") + 1)]
+    path = write(folder / "x.csv", f"{header}\n{','.join(cells)}\n")
+    for code, place in places.items():
+        if place is None:
+            message = error_of(path, ("en_GB" if "UK" in header else "en", code))
+            assert code in message and header.replace(",", ", ") in message
+        else:
+            source = "en_GB" if "UK" in header else "en"
+            assert read(path, (source, code)) == [("text 0", f"text {place}")], code
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
+def test_spaces_and_signs_that_are_not_seen_are_no_part_of_a_name(folder: Path, name: str):
+    en, de = "\u200bEnglish\u00a0", "German\u202f"
+    content = f"{en};{de}\na;b\n" if name == "x.csv" else f'{{"{en}": "a", "{de}": "b"}}\n'
+    path = write(folder / name, content)
+    assert read(path) == read(path, src_column="English", tgt_column="German") == [("a", "b")]
+    assert "has no columns en and de" in error_of(write(folder / "y.csv", f"{en};note\na;b\n"))
+
+
+def test_columns_that_the_user_names_are_those_of_all_files(folder: Path):
+    write(folder / "train.csv", "text;translation\na;A\nb;B\n")
+    write(folder / "valid.csv", "en;de\nc;C\n")
+    message = error_of(folder / "valid.csv", src_column="text", tgt_column="translation")
+    assert "valid.csv has no columns text and translation: its first row is en, de." in message
+    assert "They are for all files, also those of --validation" in message

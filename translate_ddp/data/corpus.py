@@ -68,7 +68,7 @@ from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CleanLevel, CorpusConfig, LanguagePair
 
-FORMAT = 7  # of the folder; raise it with every change of the pairs or of their order
+FORMAT = 8  # of the folder; raise it with every change of the pairs or of their order
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 VALIDATION_LIMIT = 100_000  # it is in memory as text, and is translated many times
@@ -179,7 +179,7 @@ class Cleaning:
         if config.validation and not config.is_split:
             for direction in self._directions:
                 name = direction.fill(config.validation)
-                given[direction] = read_pairs(name, direction, config.options)
+                given[direction] = read_pairs(name, direction, config.options, "validation")
         self._is_train = np.ones(len(self._store), dtype=bool)
         self._drop_bad_rows()
         self._drop_excluded()
@@ -301,6 +301,9 @@ class Cleaning:
                 progress.text = f"{report.rows:,} pairs"
                 yield batch
         report.notices += rows.notices
+        if not report.rows and report.notices:
+            advice = "Choose languages and splits that it has, or rename a column of other meaning."
+            raise NoSuchPair(f"{' '.join(report.notices)} {advice}")
         if not report.kept:
             counts = ", ".join(f"{count:,} {why}" for why, count in report.dropped.items())
             raise NoUsablePairs(

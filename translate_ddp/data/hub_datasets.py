@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from http.client import HTTPException
 from itertools import product
 from pathlib import Path
@@ -71,7 +72,8 @@ def read_hub(name: str, languages: Languages, options: SourceOptions) -> Mapping
 
 
 def _table_rows(name: str, tables: Mapping[Any, Dataset], wanted: Wanted) -> Mapping[str, Rows]:
-    return {str(split): dataset_rows(name, table, wanted) for split, table in tables.items()}
+    wanted_of = {str(split): replace(wanted, split=str(split)) for split in tables}
+    return {str(s): dataset_rows(name, table, wanted_of[str(s)]) for s, table in tables.items()}
 
 
 def read_copy(
@@ -97,7 +99,8 @@ def read_copy(
     for split, paths in files.items():
         if not all(map(is_table, map(Path, paths))):
             raise UserError(f"{folder} is no corpus of files {list_names(READERS)}. {advice}")
-        parts = filter(None, (find_table(Path(path), languages, options) for path in paths))
+        own = replace(options, split=str(split))
+        parts = filter(None, (find_table(Path(path), languages, own) for path in paths))
         splits[str(split)] = join_rows(str(folder), [part.rows() for part in parts])
     return splits
 

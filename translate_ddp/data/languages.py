@@ -8,35 +8,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cache
+from itertools import chain, combinations, product
 from typing import Any
 
 import langcodes
 from langcodes.registry_parser import parse_registry
 
-from translate_ddp.text import OTHER_CODES, base_language
+from translate_ddp.text import OTHER_CODES, base_language, normalize
 
-NAMES = {
-    entry[:2]: entry[3:]
+# Where the first name in IANA's registry is not the usual one: of languages, scripts and regions.
+USUAL_NAMES = {
+    entry.partition("=")[0]: entry.partition("=")[2].split("/")
     for entry in """
-    af=Afrikaans am=Amharic ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali
-    bo=Tibetan br=Breton bs=Bosnian ca=Catalan co=Corsican cs=Czech cy=Welsh da=Danish de=German
-    dv=Divehi dz=Dzongkha el=Greek en=English eo=Esperanto es=Spanish et=Estonian eu=Basque
-    fa=Persian fi=Finnish fo=Faroese fr=French fy=Frisian ga=Irish gd=Gaelic gl=Galician
-    gu=Gujarati ha=Hausa he=Hebrew hi=Hindi hr=Croatian ht=Haitian hu=Hungarian hy=Armenian
-    id=Indonesian ig=Igbo is=Icelandic it=Italian ja=Japanese jv=Javanese ka=Georgian kk=Kazakh
-    km=Khmer kn=Kannada ko=Korean ku=Kurdish ky=Kyrgyz la=Latin lb=Luxembourgish ln=Lingala lo=Lao
-    lt=Lithuanian lv=Latvian mg=Malagasy mi=Maori mk=Macedonian ml=Malayalam mn=Mongolian
-    mr=Marathi ms=Malay mt=Maltese my=Burmese nb=Norwegian ne=Nepali nl=Dutch nn=Nynorsk
-    no=Norwegian oc=Occitan or=Odia pa=Punjabi pl=Polish ps=Pashto pt=Portuguese rm=Romansh
-    ro=Romanian ru=Russian rw=Kinyarwanda sa=Sanskrit sc=Sardinian sd=Sindhi si=Sinhala sk=Slovak
-    sl=Slovenian sn=Shona so=Somali sq=Albanian sr=Serbian st=Sotho su=Sundanese sv=Swedish
-    sw=Swahili ta=Tamil te=Telugu tg=Tajik th=Thai ti=Tigrinya tk=Turkmen tl=Tagalog tn=Tswana
-    tr=Turkish tt=Tatar ug=Uyghur uk=Ukrainian ur=Urdu uz=Uzbek vi=Vietnamese wo=Wolof xh=Xhosa
-    yi=Yiddish yo=Yoruba zh=Chinese zu=Zulu
+    dv=Divehi el=Greek fy=Frisian gd=Gaelic ky=Kyrgyz nb=Norwegian nn=Nynorsk or=Odia pa=Punjabi
+    ps=Pashto st=Sotho tn=Setswana ug=Uyghur Hans=Simplified Hant=Traditional AU=Australian
+    BR=Brazilian CA=Canadian ES=European GB=British/UK MX=Mexican PT=European US=American
     """.split()
 }
-
-LANGUAGE_NAMES = {name.casefold() for name in NAMES.values()}
+SEPARATORS = re.compile(r"[\s_.:,/()\[\]@-]+")  # of the words of a name, and of the parts of a code
+REGIONAL = re.compile("[a-z]{2,3}([-_][A-Z][a-z]{3})?([-_]([A-Z]{2}|[0-9]{3}))?")
 
 # Unicode has no property of this name in Python, but names begin with the script. These do not.
 SCRIPTS_BY_FIRST_WORD = {
@@ -103,35 +93,92 @@ def written(code: str) -> list[str]:
     return list(dict.fromkeys([*spellings(code), *found]))
 
 
+@cache
 def column_names(code: str) -> list[str]:
-    """What a column of the language is usually called: its codes, and its English name.
+    """What a column of the language is usually called: its codes, and its English names.
 
-    Codes of two letters come last: `id` and `no` are also names of columns with numbers.
+    Codes of two letters come last: `id` and `no` are also names of columns with numbers. With a
+    region or script, all names have it, as `Portuguese (Brazil)` and `Brazilian Portuguese`.
     """
-    return sorted([*written(code), language_name(code)], key=lambda name: len(name) == 2)
+    base, *parts = re.split("[_@-]", code)
+    codes, names = written(code), registered("language").get(base_language(base), [])
+    if parts:
+        has_scripts = SCRIPT_OF.get(base_language(base), "CJK") == "CJK"
+        if has_scripts and parts[0].upper() in registered("region"):  # zh_TW is written in Hant
+            parts.append(langcodes.get(f"{base}-{parts[0]}").maximize().script or "")
+            codes += written(f"{base}_{parts[-1]}")
+        places = registered("region") | registered("script")
+        keys = chain.from_iterable((part, part.upper(), part.title()) for part in parts)
+        pairs = product(names, chain(parts, *(places.get(key, []) for key in keys)))
+        names = [text for name, part in pairs for text in (f"{name} {part}", f"{part} {name}")]
+    return sorted([*codes, *names], key=lambda name: len(name) == 2)
+
+
+def folded(name: str) -> str:
+    """The name in lower case, with one space between its words: that of `pt-BR` is `pt br`."""
+    return SEPARATORS.sub(" ", normalize(name).casefold()).strip()
+
+
+@cache
+def folded_names(code: str) -> frozenset[str]:
+    """The `column_names` of a code, `folded`."""
+    return frozenset(map(folded, column_names(code)))
+
+
+def names_other(text: str, code: str) -> bool:
+    """Whether a text has a longer name that is of another language: Norwegian Nynorsk, not nb."""
+    words, base = folded(text).split(), base_language(code)
+    spans = (" ".join(words[i:j]) for i, j in combinations(range(len(words) + 1), 2) if j > i + 1)
+    return any(base_language(language_codes().get(span, base)) != base for span in spans)
+
+
+def variant_of(text: str, code: str) -> str | None:
+    """The region or script of a code of this language, '' of its name or a code without; else None.
+
+    A code with a region or script has no others.
+    """
+    if folded(text) in folded_names(code):
+        return ""
+    base, *parts = SEPARATORS.split(text)
+    is_plain = REGIONAL.fullmatch(text) and len(SEPARATORS.split(code)) == 1
+    return " ".join(parts) if is_plain and base_language(base) == base_language(code) else None
 
 
 def is_language(text: str) -> bool:
     """Whether the text is an English name of a language, in any case, or a code such as it or IT.
 
-    `It` is a word.
+    `It` is a word. A region may follow, as in `pt_BR` and `Portuguese (Brazil)`.
     """
-    base = base_language(text) if text in (text.lower(), text.upper()) else ""
+    is_plain = text in (text.lower(), text.upper()) or REGIONAL.fullmatch(text)
+    base = base_language(text) if is_plain else ""
     is_code = len(base) == 2 and len(spellings(base)) > 1
-    return is_code or text.casefold() in LANGUAGE_NAMES
+    return is_code or len(language_codes().get(folded(text.partition(" (")[0]), "")) == 2
+
+
+def is_language_code(text: str) -> bool:
+    """Whether a text begins with a code or an English name of any language, in any case."""
+    first = re.split(r"[\W_]", text.strip().lower())[0]
+    return base_language(first) in registered("language") or first in language_codes()
 
 
 def language_name(code: str) -> str:
     """The English name of a language without its region, or its code if the name is not known."""
-    base = base_language(code)
-    return NAMES.get(base) or registered_names().get(base, code)
+    return registered("language").get(base_language(code), [code])[0]
 
 
 @cache
-def registered_names() -> dict[str, str]:
-    """The names of languages in IANA's registry, which is a part of langcodes; takes 0.2 s."""
-    rows = (row for row in parse_registry() if row["Type"] == "language")
-    return {row["Subtag"]: row["Description"][0].partition(" (")[0] for row in rows}
+def language_codes() -> dict[str, str]:
+    """The codes of languages by their English names, `folded`; of several the shortest."""
+    named = sorted(registered("language").items(), key=lambda item: -len(item[0]))
+    return {folded(name): code for code, names in named for name in names}
+
+
+@cache
+def registered(kind: str) -> dict[str, list[str]]:
+    """The names of languages, regions or scripts in IANA's registry, by code; takes 0.1 s."""
+    rows = (row for row in parse_registry() if row["Type"] == kind)
+    names = {row["Subtag"]: [re.split(r" \(|,", n)[0] for n in row["Description"]] for row in rows}
+    return {code: [*USUAL_NAMES.get(code, []), *names[code]] for code in names}
 
 
 @cache

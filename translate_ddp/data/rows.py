@@ -11,17 +11,25 @@ from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from translate_ddp.data.languages import column_names, is_language
-from translate_ddp.errors import NoSuchPair, UserError, first_line
+from translate_ddp.data.languages import (
+    SEPARATORS,
+    column_names,
+    folded,
+    is_language,
+    names_other,
+)
+from translate_ddp.errors import UserError, first_line
+from translate_ddp.text import base_language, normalize
 
 if TYPE_CHECKING:  # settings import tyro, which worker processes do not need
+    from translate_ddp.data.row_choice import RowChoice
     from translate_ddp.settings import Quoting, SourceOptions
 
 Languages = tuple[str, str]  # source, target
 Row = tuple[str | None, str | None]  # source and target as stored; None: not text
 Columns = Sequence[Sequence[str | None]]  # of equal lengths: the columns of some rows
 Advance = Callable[[int], object]  # is called with increments of the work that is done
-OTHER_NAMES = {"src": "source", "tgt": "target"}  # of columns
+COLUMN_NAMES = {"src": (["src"], ["source"]), "tgt": (["tgt", "trg"], ["target"])}
 MAX_NAMES = 20  # of a list in a message
 MAX_WORDS = 5  # of the name of a column
 WORD = r"(?:^|[ _.:/(\[-]){}(?:$|[ _.:/)\]-])"
@@ -94,11 +102,12 @@ class Wanted:
     both: tuple[str, str]  # the languages of these sides, then of the other one, '': not known
     given: tuple[str, ...]  # the name of each column that the user gave; ''
     quoting: Quoting = "auto"
+    split: str = "train"  # of the rows of a table with a column of splits
 
     @classmethod
     def pair(cls, languages: Languages, options: SourceOptions) -> Wanted:
         given = options.src_column, options.tgt_column
-        return cls(("src", "tgt"), languages, given, options.quoting)
+        return cls(("src", "tgt"), languages, given, options.quoting, options.split)
 
     @classmethod
     def one(cls, side: str, language: str, other: str = "", quoting: Quoting = "auto") -> Wanted:
@@ -122,11 +131,11 @@ class Wanted:
         target, in any case: `EN` and `English` are also names of en. With `in_words`, so is a name
         with such a word, as `text_en`, where both sides have one.
         """
-        sides = [*self.sides, *(side for side in OTHER_NAMES if side not in self.sides)]
+        sides = [*self.sides, *(side for side in COLUMN_NAMES if side not in self.sides)]
         choices = (
             [column_names(language) for language in self.both],
-            [[side] for side in sides],
-            [[OTHER_NAMES[side]] for side in sides],
+            [COLUMN_NAMES[side][0] for side in sides],
+            [COLUMN_NAMES[side][1] for side in sides],
         )
         found = [
             [_first_held([own] if own else each, available) for own, each in places]
@@ -134,7 +143,10 @@ class Wanted:
         ]
         if in_words and all(self.both) and not any(self.given):
             found += [
-                [_first_held(each, available) or _held_in_words(each, available) for each in names]
+                [
+                    _first_held(each, available) or _held_in_words(each, available, language)
+                    for each, language in zip(names, self.both, strict=True)
+                ]
                 for names in choices
             ]
         complete = (each for each in found if all(each) and len({*each}) == len(each))
@@ -142,18 +154,13 @@ class Wanted:
 
     def is_header(self, cells: Sequence[str]) -> bool:
         """Whether a row without the columns names languages: a wanted one, or only others."""
-        usual = {name for language in self.languages for name in column_names(language)}
+        codes = {
+            each for language in self.languages for each in (language, base_language(language))
+        }
+        usual = {name for code in codes for name in column_names(code)}
         named = {cell.casefold() for cell in cells if cell in usual or is_language(cell)}
         is_wanted = any(name.casefold() in named for name in usual)
         return is_wanted or len(named) == len(cells) > 1
-
-    def require(self, available: Sequence[str], source: str | Path) -> list[str]:
-        """The names of the columns. Raises NoSuchPair if one is missing."""
-        if (names := self.find(available)) is not None:
-            return names
-        raise NoSuchPair(
-            f"{source} has no {self.described}, but {list_names(available)}. {self.advice}"
-        )
 
     @property
     def described(self) -> str:
@@ -164,33 +171,39 @@ class Wanted:
     @property
     def advice(self) -> str:
         if any(self.given):
-            return "Correct --src_column and --tgt_column."
+            return (
+                "Correct --src_column and --tgt_column. They are for all files, also those of"
+                " --validation and --exclude: if others are right, rename the columns of this one."
+            )
         if len(self.sides) == 1:
             return f"Name the column {self.languages[0]} or {self.sides[0]}."
         return (
             "Choose languages that it has (--lang_src, --lang_tgt), or rename its columns to these,"
-            " or to src and tgt, or pass --src_column and --tgt_column."
+            " or to src and tgt, or pass --src_column and --tgt_column, which are for all files."
         )
 
 
 def _first_held(names: Sequence[str], available: Sequence[str]) -> str:
     """The available name that equals the first of `names` that has one, if need be in any case."""
-    any_case = {name.casefold(): name for name in reversed(available)}
+    any_case = {folded(name): name for name in reversed(available) if folded(name)}
     exact = (name for name in names if name in available)
-    return next(exact, "") or next(filter(None, (any_case.get(n.casefold()) for n in names)), "")
+    return next(exact, "") or next(filter(None, (any_case.get(folded(n)) for n in names)), "")
 
 
-def _held_in_words(names: Sequence[str], available: Sequence[str]) -> str:
+def _held_in_words(names: Sequence[str], available: Sequence[str], language: str) -> str:
     """The only available name that has one of `names` as a word, as in text_de; '' if none.
 
     Among other words, a code is in brackets or in capitals: `de` is a word of many languages.
+    `language` is the one that they name, which has no part of another's name: Swiss German.
     """
     found: set[str] = set()
     for name, text in product(names, available):
-        place = re.search(WORD.format(re.escape(name)), text, re.IGNORECASE)
+        words = f"{SEPARATORS.pattern}".join(map(re.escape, SEPARATORS.split(name)))
+        place = re.search(WORD.format(words), normalize(text), re.IGNORECASE)
         if place and len(text.split()) <= MAX_WORDS and not text.endswith((".", "?", "!")):
             is_marked = place[0][0] in "([" or (place[0].isupper() and not text.isupper())
-            if len(name) > 3 or " " not in text or is_marked:
+            is_name = len(name) > 3 or " " not in text or is_marked
+            if is_name and not names_other(text, language):
                 found.add(text)
     return found.pop() if len(found) == 1 else ""
 
@@ -204,6 +217,7 @@ class Reading:
     advance: Advance = ignore_progress
     notices: list[str] = field(default_factory=list)
     sheet: str = ""  # of a spreadsheet; '': the only one
+    choices: list[RowChoice] = field(default_factory=list)  # filled when its columns are known
 
 
 Reader = Callable[[Reading], Iterator[Columns]]  # raises UserError with path and line

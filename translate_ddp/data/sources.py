@@ -21,7 +21,7 @@ also found as `eng` in names of files and columns, `pt_BR` as `pt-BR`.
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from glob import escape, has_magic
 from pathlib import Path
@@ -29,6 +29,7 @@ from shlex import quote
 
 from translate_ddp.data.hub_datasets import read_copy, read_hub
 from translate_ddp.data.readers.corpus_files import (
+    LOCK,
     READERS,
     Located,
     check_file,
@@ -40,6 +41,7 @@ from translate_ddp.data.readers.corpus_files import (
 )
 from translate_ddp.data.readers.spreadsheet import is_spreadsheet, sheet_names
 from translate_ddp.data.readers.streams import COMPRESSIONS, spooled
+from translate_ddp.data.row_choice import SPLIT_STEMS
 from translate_ddp.data.rows import (
     Advance,
     Languages,
@@ -54,11 +56,6 @@ from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.settings import SourceOptions
 
-SPLIT_STEMS = {
-    "train": ["train"],
-    "validation": ["validation", "valid", "val", "dev"],
-    "test": ["test", "test1"],
-}
 DEMO = Path(__file__).with_name("demo.tsv")  # columns split, en, it
 HUB_ID = re.compile(r"\w[\w-]*|\w[\w.-]*/\w[\w.-]*")
 HUB_ALIASES = {"opus_books": "Helsinki-NLP/opus_books"}
@@ -88,12 +85,14 @@ def find_splits(source: str, languages: Languages, options: SourceOptions) -> Ma
     return {split: splits[split]} if split else splits
 
 
-def read_pairs(source: str, languages: Languages, options: SourceOptions = NO_OPTIONS) -> Rows:
-    """All rows of one source.
+def read_pairs(
+    source: str, languages: Languages, options: SourceOptions = NO_OPTIONS, split: str = "test"
+) -> Rows:
+    """All rows of one source, of a table with a column of splits those of `split`.
 
     Raises UserError if it is not found, or has several splits and `source` does not name one.
     """
-    return choose_split(source, find_splits(source, languages, options))
+    return choose_split(source, find_splits(source, languages, replace(options, split=split)))
 
 
 def validation_split(splits: Mapping[str, Rows]) -> Rows | None:
@@ -140,7 +139,7 @@ def _locate(name: str, split: str, languages: Languages, options: SourceOptions)
             " passed by its name, such as Helsinki-NLP/opus_books."
         )
     with explain_read_errors(name, "Check the name and the permissions."):
-        path = spooled(Path(name).expanduser())
+        path = Path(name) if name.startswith(LOCK) else spooled(Path(name).expanduser())
         found = (
             _demo(name, languages)
             or _find_sheets(path, languages, options)
@@ -243,6 +242,7 @@ def _find_folder(
 def _find_split(
     folder: Path, split: str, languages: Languages, options: SourceOptions
 ) -> Located | None:
+    options = replace(options, split=split)
     for stem in SPLIT_STEMS[split]:
         names = (f"{stem}{ending}{comp}" for ending in READERS for comp in ("", *COMPRESSIONS))
         tables = filter(None, (find_table(folder / name, languages, options) for name in names))

@@ -23,6 +23,7 @@ from translate_ddp.data.readers.streams import (
     read_lines,
     without_compression,
 )
+from translate_ddp.data.row_choice import chosen_rows
 from translate_ddp.data.rows import (
     Advance,
     Languages,
@@ -50,6 +51,7 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(SPREADSHEETS, read_spreadsheet),
 }
 ONE_SIDE: dict[str, Reader] = {".sgm": read_sgm, ".sgml": read_sgm}
+LOCK = "~$"  # the start of the name of a file that Office keeps beside an open document
 ARCHIVES = (".tar", ".tgz", ".zip", ".bz2", ".7z", ".rar")
 
 Pair = tuple[Path | None, Path | None]
@@ -89,6 +91,9 @@ def check_file(path: Path) -> None:
         raise UserError(f"{path} is a folder." if path.is_dir() else f"There is no file {path}.")
     if path.stat().st_size == 0:
         raise UserError(f"{path} is empty.")
+    if path.name.startswith(LOCK):
+        name = path.name.removeprefix(LOCK)
+        raise UserError(f"{path} is no corpus: Excel keeps it while {name} is open. Pass {name}.")
     if compression_of(path) and reader_of(path) in (read_parquet, read_spreadsheet):
         kind = without_compression(path).suffix
         raise UserError(f"{path}: {kind} is compressed inside. Decompress the file.")
@@ -122,7 +127,8 @@ def table_rows(path: Path, wanted: Wanted, sheet: str = "") -> Rows:
     check_file(path)
 
     def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
-        return pairs_of(reader_of(path)(Reading(path, wanted, advance, notices, sheet)))
+        reading = Reading(path, wanted, advance, notices, sheet)
+        return pairs_of(chosen_rows(reading, reader_of(path)(reading)))
 
     return make_rows(f"{path}:{sheet}" if sheet else str(path), size_of(path), batches)
 
@@ -252,7 +258,8 @@ def find_shards(pattern: str, languages: Languages, options: SourceOptions) -> L
     Of parallel text, it may match both files of each pair or one. Raises UserError if they cannot
     be read together.
     """
-    matches = sorted(path for path in map(Path, glob.glob(pattern)) if not path.is_dir())
+    found = sorted(path for path in map(Path, glob.glob(pattern)) if not path.is_dir())
+    matches = [path for path in found if not path.name.startswith(LOCK)]
     if not matches:
         return None
     others: list[Path] = []

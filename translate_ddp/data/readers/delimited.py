@@ -17,9 +17,10 @@ from itertools import chain, islice
 from translate_ddp.console import counted
 from translate_ddp.data.languages import CLEAR, Direction
 from translate_ddp.data.readers.streams import TextFile
+from translate_ddp.data.row_choice import SAMPLE_ROWS, check_texts, choose_rows
 from translate_ddp.data.rows import BY_POSITION, Columns, Reading, Remark, Wanted, list_names
 from translate_ddp.errors import NoSuchPair, UserError
-from translate_ddp.text import has_letter
+from translate_ddp.text import has_letter, normalize
 
 BATCH_ROWS = 10_000
 MAX_TITLE_ROWS = 20  # above a header
@@ -64,10 +65,14 @@ def _read(reading: Reading, separator: str) -> Iterator[Columns]:
             quoted = _csv_lines(chain.from_iterable(chain([lines], blocks)), quoting)
             for rows, starts in _parse_csv(reading, quoted, separator, number):
                 yield table.columns(rows, starts)
-            return
+            break
         rows = [line.split(separator) for line in lines]
         yield table.columns(rows, range(number, number + len(lines)))
         number += len(lines)
+    if table.short:
+        rows = f"{counted(len(table.short), 'row')}, first in line {table.short[0]:,}"
+        text = f"{reading.path}: the last fields of {rows}, are missing, and read as empty."
+        reading.notices.append(Remark(text))
 
 
 read_tsv = partial(_read, separator="\t")
@@ -114,8 +119,8 @@ def _parse_csv(
 def _separator(reading: Reading, lines: list[str], quoting: str) -> str:
     """What separates the fields of these lines: it gives all their rows the same number of them.
 
-    Of several, what gives a header, or columns of the two languages. Raises UserError if that is
-    not clear.
+    Of several, what gives a header, or columns of the two languages. Below a header, rows may lack
+    their last fields. Raises UserError if it is not clear.
     """
     wanted = reading.wanted
     quotes = csv.QUOTE_NONE if quoting == "none" else csv.QUOTE_MINIMAL
@@ -126,7 +131,8 @@ def _separator(reading: Reading, lines: list[str], quoting: str) -> str:
             rows = [row for row in parser if row]
             # These lines may end within a quoted field of the last row.
             widths = set(map(len, rows[:-1] or rows))
-            if len(widths) == 1 and widths != {1}:
+            is_header = widths and len(rows[0]) > 1 and wanted.find(rows[0], min(widths) > 1)
+            if is_header or (len(widths) == 1 and widths != {1}):
                 tables[separator] = [row for row in rows if len(row) in widths]
     if named := [each for each, rows in tables.items() if wanted.find(rows[0])]:
         return named[0]
@@ -202,7 +208,9 @@ def _find_other(reading: Reading, separator: str, start: int, quoting: str) -> t
         # No text has a separator and a line break: it is the ends of two rows.
         widths = {line.count(separator) + 1 for line in row.split("\n")}
         is_joined = "\n" in row and widths == {len(fields)}
-        if is_joined or not is_row(row) or ('"' in row and width not in (0, len(fields))):
+        is_short = 1 < len(fields) < width  # it lacks its last fields
+        is_other = not is_short and width not in (0, len(fields))
+        if is_joined or not is_row(row) or ('"' in row and is_other):
             return number, row
         for column, text in enumerate(fields):
             sometimes = SOMETIMES_QUOTED.intersection(text)
@@ -247,55 +255,69 @@ class Table:
 
     def __init__(self, reading: Reading) -> None:
         self._path, self._wanted, self._notices = reading.path, reading.wanted, reading.notices
+        self._reading = reading
         self._width = 0  # of the first row
+        self.short: list[int] = []  # the lines of rows without their last fields
         self.places: list[int] = []
 
     def columns(self, rows: list[list[str]], lines: Sequence[int]) -> Columns:
         """The wanted columns of the next rows, which begin in these lines.
 
-        Raises UserError if there are no such columns, or if a row has more or fewer fields than the
-        first one. Empty lines are left out, except of a table with one column.
+        Raises UserError if there are no such columns, or if a row has more fields than the first
+        one, or only one. Empty lines are left out, except of a table with one column.
         """
         if not self._width:
             start = self._begin(rows, lines)
             rows, lines = rows[start:], lines[start:]
         if not rows:
-            return [[] for _ in self._wanted.sides]
+            return [[] for _ in self.places or self._wanted.sides]
         if any(len(row) != self._width for row in rows):
             rows = [row for row, line in zip(rows, lines, strict=True) if self._is_whole(row, line)]
+            rows = [row + [""] * (self._width - len(row)) for row in rows]
         return [[row[place] for row in rows] for place in self.places]
 
     def _is_whole(self, row: list[str], line: int) -> bool:
-        """Whether the row is not empty. Raises UserError if it has another number of fields."""
-        if len(row) != self._width and any(map(str.strip, row)):
+        """Whether the row is not empty. Raises UserError if it has one field or too many."""
+        if not any(map(str.strip, row)):
+            return len(row) == self._width
+        if 1 < len(row) < self._width:
+            self.short.append(line)
+        elif len(row) != self._width:
             raise UserError(
                 f"{self._path} cannot be read: line {line:,} has {counted(len(row), 'field')}, "
-                f"but the first row has {self._width}. A field with a separator, a quote or a line"
-                " break must be in quotes; if it is, pass --quoting csv. If R wrote names of rows,"
-                " which the first row lacks, write the file with row.names=FALSE."
+                f"but the first row has {self._width}. An empty field needs its separator. A field"
+                " with a separator, a quote or a line break must be in quotes; if it is, pass"
+                " --quoting csv. If R wrote names of rows, which the first row lacks, write the"
+                " file with row.names=FALSE."
             )
-        return len(row) == self._width
+        return True
 
     def _begin(self, rows: list[list[str]], lines: Sequence[int]) -> int:
         """Choose the columns by the first row that is not empty; the number of the first text."""
         first = next((at for at, row in enumerate(rows) if any(map(str.strip, row))), None)
         if first is None:
             return len(rows)
-        cells = [cell.strip(' "') for cell in rows[first]]  # a header may be in quotes alone
+        # A header may be in quotes alone.
+        cells = [normalize(cell).strip(' "') for cell in rows[first]]
         self._width = len(cells)
+        sample = [row for row in rows[first + 1 : first + SAMPLE_ROWS] if len(row) == self._width]
+        columns = [[row[place] for row in sample] for place in range(self._width)]
         names = self._wanted.find(cells)
         if names and self._is_header([cells.index(name) for name in names], rows[first:]):
             self.places = [cells.index(name) for name in names]
             if names != self._wanted.find(cells, in_words=False):
                 text = f"its first row, {list_names(cells)}, is read as a header."
                 self._notices.append(Remark(f"{self._path}: {text}"))
+            self.places = choose_rows(self._reading, self.places, cells, columns)
             return first + 1
         try:
             self.places = self._without_header(cells)
         except NoSuchPair:
+            check_texts(self._reading, cells, columns)
             self._check_title(cells, rows[first + 1 :], lines[first + 1 :])
             raise
         chosen = [cells[place] for place in self.places]
+        self.places = choose_rows(self._reading, self.places, cells, columns)
         if replace(self._wanted, given=("",) * len(chosen)).find(chosen, in_words=False):
             return first + 1  # a header, although the user gave numbers
         return first if self._width > 1 else 0  # in one column, an empty line is a text

@@ -13,11 +13,19 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from translate_ddp.data.readers.streams import MAX_LINE_BYTES, TextFile, first_bytes
+from translate_ddp.data.readers.streams import (
+    HEAD_BYTES,
+    MAX_LINE_BYTES,
+    TextFile,
+    check_content,
+    first_bytes,
+)
+from translate_ddp.data.row_choice import SAMPLE_ROWS, chosen_rows, find_columns
 from translate_ddp.data.rows import (
     Advance,
     Columns,
     Reading,
+    Row,
     Rows,
     Wanted,
     explain_read_errors,
@@ -47,7 +55,10 @@ def read_json(reading: Reading) -> Iterator[Columns]:
     is_array = first_bytes(file.path).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
     names: list[str] = []
     for batch in _array(file) if is_array else _lines(file):
-        names = names or reading.wanted.require(_keys(batch), file.path)
+        sample = batch[:SAMPLE_ROWS]
+        keys, sample = _keys(batch), batch[:SAMPLE_ROWS]
+        columns = [[_value(item, key) for item in sample] for key in keys]
+        names = names or find_columns(reading, keys, columns)
         yield [_texts(batch, name) for name in names]
 
 
@@ -120,7 +131,8 @@ def _keys(batch: Iterable[Any]) -> list[str]:
 
 
 def _texts(batch: Iterable[Any], key: str) -> list[str | None]:
-    values = [_value(item, key) for item in batch]
+    found = (_value(item, key) for item in batch)
+    values = [value if isinstance(value, str) else None for value in found]
     try:
         "".join(filter(None, values)).encode()
     except UnicodeEncodeError:  # of escapes such as \ud83d without its other half
@@ -131,19 +143,19 @@ def _texts(batch: Iterable[Any], key: str) -> list[str | None]:
     return values
 
 
-def _value(item: Any, key: str) -> str | None:
+def _value(item: Any, key: str) -> Any:
     if not isinstance(item, dict):
         return None
     inner = item.get(NESTED)
-    value = inner.get(key) if isinstance(inner, dict) and key in inner else item.get(key)
-    return value if isinstance(value, str) else None
+    return inner.get(key) if isinstance(inner, dict) and key in inner else item.get(key)
 
 
 def read_parquet(reading: Reading) -> Iterator[Columns]:
     """The wanted columns, None where there is no text. Raises UserError if they cannot be read."""
     path = reading.path
     with explain_read_errors(path, NO_PARQUET), _open_parquet(path) as file:
-        columns = ArrowColumns(path, file.schema_arrow, reading.wanted)
+        sample = next(file.iter_batches(SAMPLE_ROWS), file.schema_arrow.empty_table())
+        columns = ArrowColumns(reading, sample)
         for batch in file.iter_batches(BATCH_ROWS, columns=columns.top_level):
             heartbeat()
             reading.advance(batch.num_rows)
@@ -158,50 +170,60 @@ def count_parquet_rows(path: Path) -> int:
 def _open_parquet(path: Path) -> Any:
     from pyarrow.parquet import ParquetFile
 
+    with path.open("rb") as content:
+        check_content(path, content.read(HEAD_BYTES))
     # A buffer, so that a row group is not in memory as a whole.
     return ParquetFile(path, buffer_size=2**20)
 
 
 def dataset_rows(name: str, dataset: Dataset, wanted: Wanted) -> Rows:
-    """The wanted columns of a table. Raises UserError if one is missing."""
-    columns = ArrowColumns(name, dataset.features.arrow_schema, wanted)
+    """The wanted columns of a table. Reading them raises UserError if one is missing."""
 
-    def batches(advance: Advance) -> Iterator[Columns]:
+    def batches(reading: Reading) -> Iterator[Columns]:
+        columns = ArrowColumns(reading, dataset.with_format("arrow")[:SAMPLE_ROWS])
         tables = dataset.select_columns(columns.top_level).with_format("arrow")
         for table in tables.iter(BATCH_ROWS):
             heartbeat()
             found = columns.texts(cast("pa.Table", table))
-            advance(len(found[0]))
+            reading.advance(len(found[0]))
             yield found
 
-    return make_rows(name, len(dataset), lambda advance, notices: pairs_of(batches(advance)))
+    def pairs(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
+        reading = Reading(Path(name), wanted, advance, notices)
+        return pairs_of(chosen_rows(reading, batches(reading)))
+
+    return make_rows(name, len(dataset), pairs)
 
 
 class ArrowColumns:
-    """The wanted columns of tables of Arrow with one schema."""
+    """The wanted columns of tables of Arrow with one schema, and those that select rows."""
 
-    def __init__(self, source: str | Path, schema: pa.Schema, wanted: Wanted) -> None:
-        """Raises UserError if a column is missing."""
+    def __init__(self, reading: Reading, sample: pa.Table | pa.RecordBatch) -> None:
+        """`sample`: the first rows. Raises UserError if a column is missing."""
         from pyarrow.types import is_struct
 
+        schema = sample.schema
         inner: list[str] = []
         if NESTED in schema.names and is_struct(schema.field(NESTED).type):
             inner = [field.name for field in schema.field(NESTED).type]
         outer = [name for name in schema.names if not (inner and name == NESTED)]
-        names = wanted.require([*inner, *outer], source)
-        self._paths = [(NESTED, name) if name in inner else (name, "") for name in names]
+        places = {name: (name, "") for name in outer} | {name: (NESTED, name) for name in inner}
+        columns = [_values(sample.column(outer), key) for outer, key in places.values()]
+        self._paths = [places[name] for name in find_columns(reading, [*places], columns)]
         self.top_level = list(dict.fromkeys(name for name, _ in self._paths))
 
     def texts(self, table: pa.Table | pa.RecordBatch) -> Columns:
         """The texts of the columns, None where there is none. Raises what pyarrow raises."""
-        return [self._texts(table.column(name), key) for name, key in self._paths]
+        columns = (_values(table.column(name), key) for name, key in self._paths)
+        return [[value if isinstance(value, str) else None for value in each] for each in columns]
 
-    def _texts(self, column: Any, key: str) -> list[str | None]:
-        if key:  # `flatten`, not `field`: it is null where the struct is
-            column = column.flatten()[column.type.get_field_index(key)]
-        try:
-            values = column.to_pylist()
-        except UnicodeDecodeError:  # cleaning drops and counts rows that are not UTF-8
-            stored = column.cast("binary").to_pylist()
-            values = [value and value.decode(errors="replace") for value in stored]
-        return [value if isinstance(value, str) else None for value in values]
+
+def _values(column: Any, key: str) -> list[Any]:
+    """The values of a column, or of its field `key`."""
+    if key:  # `flatten`, not `field`: it is null where the struct is
+        column = column.flatten()[column.type.get_field_index(key)]
+    try:
+        return column.to_pylist()
+    except UnicodeDecodeError:  # cleaning drops and counts rows that are not UTF-8
+        stored = column.cast("binary").to_pylist()
+        return [value and value.decode(errors="replace") for value in stored]

@@ -52,6 +52,8 @@ CONVERT = "save it as text in UTF-8, one text per line, or as CSV with a column 
 AS_SPREADSHEET = "save a spreadsheet as .xlsx or .ods"
 # What the content begins with -> what it is, and what to do.
 DOCUMENTS = {
+    rb"version https://git-lfs|(\.\./)*\.git/annex/|/annex/objects/": "a pointer to what"
+    " Git LFS or git-annex keeps elsewhere: run git lfs pull, or git annex get, in its folder",
     rb"PK\x03\x04": f"a zip archive, as .docx and .xlsx are: {AS_SPREADSHEET}, unpack it, or"
     f" {CONVERT}",
     rb"BZh\d1AY&SY|7z\xbc\xaf|Rar!\x1a|.{257}ustar": "an archive: unpack it",
@@ -116,6 +118,7 @@ def _check_compression(path: Path, head: bytes) -> bool:
     ending = compression_of(path)
     actual = next((e for e, each in COMPRESSIONS.items() if head.startswith(each.first_bytes)), "")
     if ending and ending != actual:
+        check_content(path, head)
         raise UserError(
             f"{path} cannot be read: it is not compressed by {COMPRESSIONS[ending].program}. If it"
             f" is text, rename it to {without_compression(path).name}."
