@@ -55,7 +55,6 @@ def read_json(reading: Reading) -> Iterator[Columns]:
     is_array = first_bytes(file.path).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
     names: list[str] = []
     for batch in _array(file) if is_array else _lines(file):
-        sample = batch[:SAMPLE_ROWS]
         keys, sample = _keys(batch), batch[:SAMPLE_ROWS]
         columns = [[_value(item, key) for item in sample] for key in keys]
         names = names or find_columns(reading, keys, columns)
