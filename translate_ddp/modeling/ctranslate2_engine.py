@@ -190,7 +190,7 @@ class Description:
     notes: list[str]  # what was not compared with the checkpoint
     sha256: str = ""  # of model.bin
     bidirectional: bool = False  # with tags in text
-    longest_source: int = 0  # as in `Run`; 0 in earlier folders
+    longest_source: int = 0  # as in `RunInfo`; 0 in earlier folders
     abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `RunInfo`
     length_ratios: dict[str, float] = field(default_factory=dict)  # likewise
     verified: list[str] = field(default_factory=list)  # what was compared

@@ -113,7 +113,7 @@ class Run:
         tokenizer = choose_tokenizer(config, start.source_state)
         data = prepare_data(config, folder.path / "data", world, tokenizer, extra)
         info = identify(config, data, start, world, extra)
-        notices += start.messages + describe_initial_weights(config, data, start)
+        notices += start.messages + describe_initial_weights(data, start)
 
         model = build_model(config, data, world, extra)
         step = build_step(config, model, world)
@@ -373,7 +373,7 @@ def record_begin(folder: Path, world: World) -> None:
     world.on_ranks(world.disk_leaders, "recording the launch", work)
 
 
-def describe_initial_weights(config: Config, data: PreparedData, start: Start) -> list[str]:
+def describe_initial_weights(data: PreparedData, start: Start) -> list[str]:
     """How well the weights of `init_from` fit the corpus."""
     if start.found is None or start.resumes:
         return []

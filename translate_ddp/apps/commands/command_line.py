@@ -18,7 +18,7 @@ from translate_ddp.runtime.files import explain_write_errors, write_atomically
 
 C = TypeVar("C")
 FLAG = re.compile(r"--[a-zA-Z][^\s=]*(=|\Z)")
-GENERATOR = b'<meta name="generator" content="translate_ddp">'  # as in pages/page.html
+GENERATOR = b'<meta name="generator" content="translate_ddp">'  # as in the pages' templates
 START_BYTES = 1000  # that hold it
 HOME = re.compile(r"(--[^\s=]*=)(~(?:/.*)?)", re.DOTALL)
 
