@@ -15,6 +15,7 @@ from translate_ddp.console import printable
 EXIT_DELAY_SECONDS = 0.5
 # Of a path, or of a disk, that the user chose.
 NOT_USABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
+NO_THREAD = "can't start new thread"  # Python's message
 cleanup = ExitStack()  # deletes temporary files when a command ends
 
 
@@ -97,6 +98,12 @@ def report_errors(prints: bool = True) -> Iterator[None]:
             raise
         place = "The output" if is_output else error.filename
         _print(f"{place} cannot be used: {error.strerror}.")
+        os._exit(2)
+    except RuntimeError as error:
+        if str(error) != NO_THREAD:
+            raise
+        limits = "ulimit -u, ulimit -v, or the pids limit of the container"
+        _print(f"This process may start no other thread: raise {limits}.")
         os._exit(2)
     except SystemExit as error:
         if error.code and not prints:  # unusable flags, which rank 0 reports

@@ -328,6 +328,8 @@ class Supervisor:
             elif self._launch.rank == 0:
                 time.sleep(SERVE_HEARTBEATS * peers.heartbeat_seconds)
             try_for(WRITE_SECONDS, lambda: sys.stdout.flush())
+        except BaseException:  # of the end itself
+            write_stderr(traceback.format_exc())
         finally:
             # Not by an exception: destructors of process groups may hang or abort the process.
             os._exit(end.exit_code)
