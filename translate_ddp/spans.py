@@ -21,8 +21,14 @@ MARKS = re.compile(f"{MARK}+")  # spans without text between them are one for a 
 WORD = "\u0298"  # a letter without case: what a span is for the rules of sentences
 MIN_DIGITS = 4  # of a number that is a span, as a year; shorter ones often become words
 LINE_BREAKS = re.compile("([\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+)")
+# Of Markdown: front matter at the start, and fenced code, to the end if it has no other fence.
+CODE = re.compile(
+    r"""(\A---[ \t]*\r?\n.*?^---[ \t]*$|^[ \t]*(`{3,}(?=[^`\n]*\n)|~{3,}(?=[^\n]*\n))"""
+    r""".*?(?:^[ \t]*\2[`~]*[ \t]*$|\Z))""",
+    re.MULTILINE | re.DOTALL,
+)
 
-Markup = Literal["text", "html"]
+Markup = Literal["text", "markdown", "html"]
 Find = Callable[[str], list[tuple[int, int]]]  # where spans start and end in a text, in order
 Escape = Callable[[str], str]
 
@@ -381,7 +387,8 @@ def texts_of(text: str, markup: Markup) -> str:
 
 def lines_of(text: str, markup: Markup = "text") -> Iterator[str | list[str | Span]]:
     """What is kept of a text: breaks, white space, HTML; and its lines, as texts and tags."""
-    for line in _html_lines(text) if markup == "html" else _text_lines(text):
+    lines = {"text": _text_lines, "markdown": _markdown_lines, "html": _html_lines}[markup]
+    for line in lines(text):
         if isinstance(line, str):
             yield line
             continue
@@ -398,6 +405,12 @@ def lines_of(text: str, markup: Markup = "text") -> Iterator[str | list[str | Sp
 def _text_lines(text: str) -> Iterator[str | list[str | Span]]:
     for number, part in enumerate(LINE_BREAKS.split(text)):
         yield part if number % 2 else [part]
+
+
+def _markdown_lines(source: str) -> Iterator[str | list[str | Span]]:
+    """Fenced code and front matter are kept."""
+    for number, part in enumerate(CODE.split(source)):  # text, code, its fence, text, ...
+        yield from ([part] if number % 3 == 1 else _text_lines(part) if number % 3 == 0 else ())
 
 
 def _html_lines(source: str) -> Iterator[str | list[str | Span]]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -69,6 +70,7 @@ class CTranslate2Engine:
         except (OSError, ValueError, RuntimeError) as error:
             raise UserError(f"{folder} cannot be loaded: {first_line(error)}") from error
         self._ids = {name: i for i, name in enumerate(self.names)}
+        self._process = os.getpid()
 
     def translate(
         self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore, unrepeated: int = 0
@@ -78,6 +80,7 @@ class CTranslate2Engine:
         Raises UserError if a source is too long for the model, or if `config` requests samples: the
         library's random numbers depend on its threads and on earlier calls.
         """
+        self._check_process()
         if config.temperature:
             raise UserError(
                 "CTranslate2 does not sample (--temperature): use a checkpoint with --engine torch."
@@ -98,6 +101,7 @@ class CTranslate2Engine:
 
     def log_probs(self, sources: Ids, targets: Ids, on_done: OnDone = ignore) -> list[np.ndarray]:
         """As `Engine.log_probs`. Raises UserError if a sentence is too long for the model."""
+        self._check_process()
         self._check_lengths([*sources, *targets], lambda length: length)
         results = self._translator.score_batch(
             [self._to_names(source) for source in sources],
@@ -155,6 +159,14 @@ class CTranslate2Engine:
 
     def _to_names(self, ids: Sequence[int] | np.ndarray) -> list[str]:
         return [self.names[i] for i in ids]
+
+    def _check_process(self) -> None:
+        """Raise UserError in a fork, which lacks the threads of the library: it would hang."""
+        if self._process != os.getpid():
+            raise UserError(
+                f"{self.folder} was opened before this process was forked: open it in each of the "
+                "processes, as by the initializer of a multiprocessing.Pool."
+            )
 
     def _check_lengths(self, rows: Ids, limit: Callable[[int], int]) -> None:
         longest = max(map(len, rows), default=0)

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from translate_ddp.data.readers.streams import MAX_LINE_BYTES, TextFile, first_bytes
+from translate_ddp.data.readers.streams import CONVERT, MAX_LINE_BYTES, TextFile, first_bytes
 from translate_ddp.data.rows import (
     Advance,
     Columns,
@@ -48,6 +48,9 @@ def read_json(reading: Reading) -> Iterator[Columns]:
     names: list[str] = []
     for batch in _array(file) if is_array else _lines(file):
         names = names or reading.wanted.require(_keys(batch), file.path)
+        first = batch[0] if isinstance(batch[0], dict) else {}
+        if found := [name for name in names if isinstance(first.get(name), dict)]:
+            raise UserError(f"{file.path}: {found[0]} holds objects, not texts: {CONVERT}.")
         yield [_texts(batch, name) for name in names]
 
 
@@ -71,6 +74,9 @@ def _parse(file: TextFile, line: int, text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         reason = f"line {line:,} is no JSON: {error}"
+        if text.lstrip().startswith("{") and getattr(error, "pos", 0) >= len(text.rstrip()):
+            reason = f"the object in line {line:,} does not end there: write each object in one"
+            reason += f" line, as `jq -c .` does. If its keys name texts, {CONVERT}."
         raise UserError(f"{file.path} cannot be read: {reason}") from error
 
 
