@@ -80,12 +80,11 @@ class CTranslate2Engine:
         Raises UserError if a source is too long for the model, or if `config` requests samples: the
         library's random numbers depend on its threads and on earlier calls.
         """
-        self._check_process()
         if config.temperature:
             raise UserError(
                 "CTranslate2 does not sample (--temperature): use a checkpoint with --engine torch."
             )
-        self._check_lengths(sources, length_limit)
+        self._check(sources, length_limit)
         batches = longest_first(sources, self.max_tokens, config.rows_per_sentence)
         # All are submitted before the first is awaited: each thread takes the next one.
         pending = [
@@ -101,8 +100,7 @@ class CTranslate2Engine:
 
     def log_probs(self, sources: Ids, targets: Ids, on_done: OnDone = ignore) -> list[np.ndarray]:
         """As `Engine.log_probs`. Raises UserError if a sentence is too long for the model."""
-        self._check_process()
-        self._check_lengths([*sources, *targets], lambda length: length)
+        self._check([*sources, *targets], lambda length: length)
         results = self._translator.score_batch(
             [self._to_names(source) for source in sources],
             [self._to_names(target) for target in targets],
@@ -160,15 +158,12 @@ class CTranslate2Engine:
     def _to_names(self, ids: Sequence[int] | np.ndarray) -> list[str]:
         return [self.names[i] for i in ids]
 
-    def _check_process(self) -> None:
-        """Raise UserError in a fork, which lacks the threads of the library: it would hang."""
-        if self._process != os.getpid():
+    def _check(self, rows: Ids, limit: Callable[[int], int]) -> None:
+        if self._process != os.getpid():  # without the threads of the library, it would hang
             raise UserError(
-                f"{self.folder} was opened before this process was forked: open it in each of the "
-                "processes, as by the initializer of a multiprocessing.Pool."
+                f"{self.folder} was opened before a fork: open it in each process, as by the "
+                "initializer of a multiprocessing.Pool."
             )
-
-    def _check_lengths(self, rows: Ids, limit: Callable[[int], int]) -> None:
         longest = max(map(len, rows), default=0)
         if limit(longest) > self.positions - 1:
             raise UserError(

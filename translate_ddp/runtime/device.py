@@ -133,15 +133,12 @@ def fix_cuda_kernels() -> None:
 
 @cache
 def prepare_forks() -> None:
-    """From now on, a fork of this process computes in one thread, as those of a DataLoader do.
-
-    It lacks the other threads of this process, for which torch would wait for ever.
-    """
+    """From now on, a fork computes in one thread, as in a DataLoader: it lacks the others."""
     os.register_at_fork(after_in_child=_use_one_thread)
 
 
 def _use_one_thread() -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"  # also of models that are opened in the fork
+    os.environ["OMP_NUM_THREADS"] = "1"  # also for models that are opened in the fork
     torch.set_num_threads(1)
 
 
