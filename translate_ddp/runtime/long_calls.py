@@ -61,19 +61,13 @@ class BackgroundThread:
         self.error: BaseException | None = None
         self._stop_after_error = stop_after_error
         self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
-        thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread: threading.Thread | None = thread
-        try:
-            thread.start()
-        except RuntimeError:
-            self._thread = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        with suppress(RuntimeError):
+            self._thread.start()
 
     def submit(self, call: Callable[[], T]) -> "Future[T]":
         future: Future[T] = Future()
-        if self._thread is None:
-            self._make(call, future)
-        else:
-            self._calls.put((call, future))
+        (self._calls.put if self._thread.ident else self._make)((call, future))
         return future
 
     def result(self, call: Callable[[], T], timeout: float) -> T:
@@ -88,16 +82,17 @@ class BackgroundThread:
 
     def close(self, timeout: float) -> None:
         """End the thread after the calls submitted so far; abandon it after `timeout` seconds."""
-        if self._thread is not None:
+        if self._thread.ident:
             self._calls.put(None)
             self._thread.join(timeout)
 
     def _run(self) -> None:
         while (item := self._calls.get()) is not None:
-            self._make(*item)
+            self._make(item)
             del item  # which may hold much memory
 
-    def _make(self, call: Callable[[], Any], future: "Future[Any]") -> None:
+    def _make(self, item: tuple[Callable[[], Any], "Future[Any]"]) -> None:
+        call, future = item
         try:
             if self.error is not None:
                 raise self.error

@@ -153,9 +153,8 @@ def serve() -> None:
     os.dup2(2, 1)  # what libraries print must not mix with the results
     parent = select.poll()
     parent.register(0, select.POLLHUP)
-    watch = threading.Thread(target=lambda: (parent.poll(), os._exit(0)), daemon=True)
     with suppress(RuntimeError):  # if no thread can be started, it ends after its item
-        watch.start()
+        threading.Thread(target=lambda: (parent.poll(), os._exit(0)), daemon=True).start()
     with suppress(EOFError, BrokenPipeError, pickle.UnpicklingError):
         function = pickle.load(inlet)
         while True:
