@@ -21,13 +21,10 @@ MARKS = re.compile(f"{MARK}+")  # spans without text between them are one for a 
 WORD = "\u0298"  # a letter without case: what a span is for the rules of sentences
 MIN_DIGITS = 4  # of a number that is a span, as a year; shorter ones often become words
 LINE_BREAKS = re.compile("([\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+)")
-# Of Markdown: front matter at the start, and fenced code, to the end if it has no other fence.
-CODE = re.compile(
-    r"""(\A---[ \t]*\r?\n.*?^---[ \t]*$|^[ \t]*(`{3,}(?=[^`\n]*\n)|~{3,}(?=[^\n]*\n))"""
-    r""".*?(?:^[ \t]*\2[`~]*[ \t]*$|\Z))""",
-    re.MULTILINE | re.DOTALL,
+# Of Markdown: front matter, and fenced code, which without another fence goes on to the end.
+CODE = (
+    r"(?ms)(\A---[ \t\r]*\n.*?^---[ \t\r]*$|^[ \t]*(`{3,}|~{3,})[^`\n]*\n.*?(?:^[ \t]*\2[`~]*|\Z))"
 )
-
 Markup = Literal["text", "markdown", "html"]
 Find = Callable[[str], list[tuple[int, int]]]  # where spans start and end in a text, in order
 Escape = Callable[[str], str]
@@ -409,7 +406,7 @@ def _text_lines(text: str) -> Iterator[str | list[str | Span]]:
 
 def _markdown_lines(source: str) -> Iterator[str | list[str | Span]]:
     """Fenced code and front matter are kept."""
-    for number, part in enumerate(CODE.split(source)):  # text, code, its fence, text, ...
+    for number, part in enumerate(re.split(CODE, source)):  # text, code, its fence, text, ...
         yield from ([part] if number % 3 == 1 else _text_lines(part) if number % 3 == 0 else ())
 
 

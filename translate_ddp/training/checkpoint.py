@@ -373,11 +373,10 @@ def _move(file: Path, folder: Path) -> bool:
 def select_path(path: Path) -> Checkpoints:
     """The file; of the folder of a run its best epoch, or before the end of one its newest files.
 
-    A file of any name may be one. Of a folder, only the newest file is verified, which names the
-    best epoch. Raises UserError if a folder has no checkpoint.
+    Of a folder, only the newest file is verified. Raises UserError if it has no checkpoint.
     """
     if not path.is_dir():
-        return [Checkpoint(path, step=0, epoch=None)]
+        return [Checkpoint(path, step=0, epoch=None)]  # its name may be any
     found = [parsed for file in path.glob("*.pt") if (parsed := parse_name(file))]
     basenames = {re.split(r"_(?:epoch|step)_\d", each.path.name)[0] for each in found}
     if len(basenames) != 1:

@@ -67,19 +67,16 @@ DOCUMENTS = {
     rb"\s*(<[?!][^>]*>\s*)*<(src|ref|tst)set\b": "an SGML test set: rename it to end in .sgm",
     rb"\s*<(\?xml\s|!doctype\s|html\b|xliff\b)": f"XML, XLIFF or HTML: {CONVERT}",
 }
-KEYED = (
-    ".ass .ftl .ini .lrc .po .pot .properties .srt .ssa .strings .toml .vtt .xlf .xliff .yaml .yml"
-)
+# Files whose texts have keys or times, and how their lines begin.
+KEYED = ".ass .ftl .ini .lrc .po .pot .properties .srt .ssa .strings .toml .vtt .xlf .yaml .yml"
 KEY = re.compile(
-    r"""\s*(?:-\s+)?(?:(?:[\w.-]{2,}|"[^"]+"|'[^']+')\s*=(?!=)  # greeting = Good morning
+    r"""(?x)\s*(?:-\s+)?(?:(?:[\w.-]{2,}|"[^"]+"|'[^']+')\s*=(?!=)  # greeting = Good morning
         |["'][^"']+["']\s*:\s                                   # "greeting": "Good morning"
         |[a-z][\w-]*(?:\.[\w-]+)+:\s                            # menu.greeting: Good morning
         |[a-z][\w-]*:\s+["'|>&{[]                               # greeting: "Good morning"
         |\[\d+:\d\d[.:]\d+\])                                   # [00:12.00]Good morning
         |\s+(?:-\s+)?[a-z][\w-]*:(?:\s|\Z)                      # indented greeting: Good morning
-        |[a-z][\w-]*:\s*\Z                                      # the section of indented ones
-    """,
-    re.VERBOSE,
+    """
 )
 COMMENT = re.compile(r"\s*(?:[#;!]|//|/\*)")
 TRIED_LINES = 1000
@@ -318,16 +315,10 @@ def read_lines(reading: Reading) -> Iterator[Columns]:
     Raises UserError if keys or times are beside the texts, which would be translated too: by the
     name of the file, or in half of its first lines that are no comments.
     """
-    ending = without_compression(reading.path).suffix.lower()
-    is_keyed = ending in KEYED.split() and ending[1:] not in reading.wanted.languages
-    for number, lines in enumerate(TextFile(reading).blocks()):
-        if not number and not is_keyed:
-            tried = [line for line in lines[:TRIED_LINES] if not COMMENT.match(line)]
-            tried = list(filter(has_letter, tried))
-            is_keyed = sum(KEY.match(line) is not None for line in tried) >= max(2, len(tried) / 2)
-        if is_keyed:
-            raise UserError(
-                f"{reading.path} cannot be read: it has keys or times beside the texts, which would"
-                f" be translated, too: {CONVERT}."
-            )
-        yield [lines]
+    path, ending = reading.path, without_compression(reading.path).suffix.lower()
+    lines = first_bytes(path).decode(errors="replace").splitlines()[:TRIED_LINES]
+    tried = [line for line in lines if has_letter(line) and not COMMENT.match(line)]
+    is_keyed = sum(KEY.match(line) is not None for line in tried) >= max(2, len(tried) / 2)
+    if is_keyed or (ending in KEYED.split() and ending[1:] not in reading.wanted.languages):
+        raise UserError(f"{path} cannot be read: it has keys or times beside its texts: {CONVERT}.")
+    return ([lines] for lines in TextFile(reading).blocks())
