@@ -1,12 +1,13 @@
 """The package's metadata in pyproject.toml, and private interfaces of libraries that it uses."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
 from graphlib import TopologicalSorter
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,33 @@ def test_requirement_files_hold_only_requirements():
     for name in (name for source in sources for name in source["file"]):
         lines = [line.partition("#")[0].strip() for line in (ROOT / name).read_text().splitlines()]
         assert [Requirement(line) for line in lines if line], name
+
+
+def test_every_imported_library_is_required():
+    """Not only by another library, which may stop to require it."""
+    files = ROOT.glob("requirements*.txt")
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    required = {re.split(r"[^\w-]", line)[0].lower().replace("-", "_") for line in lines}
+    distributions = packages_distributions()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            modules += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            for name in {module.partition(".")[0] for module in modules} - {PACKAGE.name}:
+                names = {each.lower().replace("-", "_") for each in distributions.get(name, [name])}
+                assert name in sys.stdlib_module_names or names & required, f"{path}: {name}"
+
+
+def test_sizes_in_the_design_are_about_right():
+    rows = re.findall(r"([\d,]+) \| ([\d,]+) \|$", (ROOT / "docs/design.md").read_text(), re.M)
+    code = [
+        [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+        for folders in (["translate_ddp"], ["tests"], ["benchmarks", "tools", "launch"])
+    ]
+    code.insert(1, [path_of(name) for name in READING_PATH])
+    for row, files in zip(rows, code, strict=True):
+        found = [len(files), sum(len(file.read_text().splitlines()) for file in files)]
+        assert [int(number.replace(",", "")) for number in row] == pytest.approx(found, rel=0.05)
 
 
 def test_every_folder_with_code_is_a_package():
@@ -84,8 +112,8 @@ def test_version_option_of_the_entry_point_prints_the_version():
         ("torch", "torch", "_foreach_copy_"),  # modeling/kernels.py
         ("torch", "torch", "ops.mkldnn._reorder_linear_weight"),  # modeling/kernels.py
         ("torch", "torch", "ops.mkldnn._linear_pointwise"),  # modeling/kernels.py
-        ("datasets", "datasets.packaged_modules.cache.cache", "Cache"),  # data/huggingface.py
-        ("datasets", "datasets.config", "HF_UPDATE_DOWNLOAD_COUNTS"),  # data/files.py
+        ("datasets", "datasets.packaged_modules.cache.cache", "Cache"),  # data/hub_datasets.py
+        ("datasets", "datasets.config", "HF_UPDATE_DOWNLOAD_COUNTS"),  # data/hub_datasets.py
     ],
 )
 def test_private_interface_exists(library: str, module: str, names: str):

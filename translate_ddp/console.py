@@ -1,5 +1,6 @@
 """Text on the console: any text, whatever the terminal; numbers in words; progress of long work."""
 
+import builtins
 import io
 import os
 import re
@@ -18,6 +19,7 @@ UNPRINTABLE = re.compile(
 MAX_NAMED = 16  # ranks
 LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
 COLUMNS = 80  # of a bar at most
+IN_NOTEBOOK = hasattr(builtins, "__IPYTHON__")  # whose process goes on after a program
 FORMAT = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}"
 LINE_FORMAT = "{desc} {percentage:3.0f}% {n_fmt}/{total_fmt}{postfix}"
 

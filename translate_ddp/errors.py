@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
-from translate_ddp.console import printable
+from translate_ddp.console import IN_NOTEBOOK, printable
 
 # Other ranks exit this much later, so that rank 0 can print: a launcher ends all ranks after one.
 EXIT_DELAY_SECONDS = 0.5
 # Of a path, or of a disk, that the user chose.
 NOT_USABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
-cleanup = ExitStack()  # deletes temporary files when a command ends
+cleanup = ExitStack()  # deletes temporary files, and releases locks, when a command ends
 
 
 class UserError(Exception):
@@ -76,6 +76,13 @@ def _print(text: str) -> None:
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 
+def exit_now(code: int) -> NoReturn:
+    """End the process at once; in a notebook, end the program by a SystemExit."""
+    if IN_NOTEBOOK:
+        raise SystemExit(code) from None
+    os._exit(code)  # not sys.exit: the destructor of an open process group may abort the process
+
+
 @contextmanager
 def report_errors(prints: bool = True) -> Iterator[None]:
     """Print a `UserError` without traceback, and exit with code 2; also a path that is not usable.
@@ -89,19 +96,23 @@ def report_errors(prints: bool = True) -> Iterator[None]:
             _print(str(error))
         else:
             time.sleep(EXIT_DELAY_SECONDS)
-        # Not sys.exit: the destructor of an open process group may abort the process.
-        os._exit(2)
+        exit_now(2)
     except OSError as error:
         is_output = error.filename is None and error.errno == errno.ENOSPC
         if not is_output and (error.filename is None or error.errno not in NOT_USABLE):
             raise
         place = "The output" if is_output else error.filename
         _print(f"{place} cannot be used: {error.strerror}.")
-        os._exit(2)
+        exit_now(2)
+    except RuntimeError as error:
+        if "start new thread" not in str(error):
+            raise
+        _print(f"{error}: raise ulimit -u, ulimit -v, or the pids limit of the container.")
+        exit_now(2)
     except SystemExit as error:
         if error.code and not prints:  # unusable flags, which rank 0 reports
             time.sleep(EXIT_DELAY_SECONDS)
         raise
     except KeyboardInterrupt:
         cleanup.close()
-        os._exit(130)
+        exit_now(130)

@@ -585,12 +585,12 @@ class CheckpointConfig:
 class LogbookConfig:
     report: bool = True
     """Write report.html, a page about the run, in the model folder."""
-    wandb_project: str = "translate_ddp"
-    """Weights & Biases project."""
+    wandb_project: str = ""
+    """Weights & Biases project; '': the variable WANDB_PROJECT, or translate_ddp."""
     wandb_group: str = ""
-    """Weights & Biases group; '': none."""
+    """Weights & Biases group; '': the variable WANDB_RUN_GROUP, or none."""
     wandb_mode: WandbMode = "auto"
-    """auto: online if there is an API key, else offline. The variable WANDB_MODE overrides it."""
+    """auto: the variable WANDB_MODE, else online if there is an API key, else offline."""
     trackio_project: str = ""
     """trackio project to log to; '': none. Needs pip install -r requirements-trackio.txt."""
 

@@ -21,8 +21,11 @@ MARK = "\ufdd0"  # Unicode keeps this character for use within a program
 MARKS = re.compile(f"{MARK}+")  # spans without text between them are one for a model
 WORD = "\u0298"  # a letter without case: what a span is for the rules of sentences
 LINE_BREAKS = re.compile("([\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+)")
-
-Markup = Literal["text", "html"]
+# Of Markdown: front matter, and fenced code, which without another fence goes on to the end.
+CODE = (
+    r"(?ms)(\A---[ \t\r]*\n.*?^---[ \t\r]*$|^[ \t]*(`{3,}|~{3,})[^`\n]*\n.*?(?:^[ \t]*\2[`~]*|\Z))"
+)
+Markup = Literal["text", "markdown", "html"]
 Find = Callable[[str], list[tuple[int, int]]]  # where spans start and end in a text, in order
 Escape = Callable[[str], str]
 
@@ -322,7 +325,8 @@ def texts_of(text: str, markup: Markup) -> str:
 
 def lines_of(text: str, markup: Markup = "text") -> Iterator[str | list[str | Span]]:
     """What is kept of a text: breaks, white space, HTML; and its lines, as texts and tags."""
-    for line in _html_lines(text) if markup == "html" else _text_lines(text):
+    lines = {"text": _text_lines, "markdown": _markdown_lines, "html": _html_lines}[markup]
+    for line in lines(text):
         if isinstance(line, str):
             yield line
             continue
@@ -339,6 +343,12 @@ def lines_of(text: str, markup: Markup = "text") -> Iterator[str | list[str | Sp
 def _text_lines(text: str) -> Iterator[str | list[str | Span]]:
     for number, part in enumerate(LINE_BREAKS.split(text)):
         yield part if number % 2 else [part]
+
+
+def _markdown_lines(source: str) -> Iterator[str | list[str | Span]]:
+    """Fenced code and front matter are kept."""
+    for number, part in enumerate(re.split(CODE, source)):  # text, code, its fence, text, ...
+        yield from ([part] if number % 3 == 1 else _text_lines(part) if number % 3 == 0 else ())
 
 
 def _html_lines(source: str) -> Iterator[str | list[str | Span]]:

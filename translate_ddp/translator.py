@@ -42,6 +42,7 @@ from translate_ddp.runtime.device import (
     explain_out_of_memory,
     fix_cuda_kernels,
     has_gpu,
+    prepare_forks,
 )
 from translate_ddp.runtime.environment import keep_freed_memory, threads_per_process
 from translate_ddp.runtime.launch import read_launch
@@ -61,7 +62,8 @@ from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.open_checkpoint import open_checkpoint, saved_model
 from translate_ddp.training.state import RunState
 
-ESCAPES: dict[Markup, Escape] = {"text": str, "html": partial(html.escape, quote=False)}
+HTML = partial(html.escape, quote=False)
+ESCAPES: dict[Markup, Escape] = {"text": str, "markdown": str, "html": HTML}
 OnMessage = Callable[[int, str], None]  # of the index of a text, and a message about it
 
 
@@ -104,6 +106,7 @@ class Translator:
         length_ratios: Mapping[str, float] | None = None,
         split: Split = "sentences",
     ) -> None:
+        prepare_forks()
         self.engine, self.tokenizer = engine, tokenizer
         self.directions = [LanguagePair(*pair) for pair in directions]
         first = self.directions[0]  # the usual one of a model of two languages; others have none

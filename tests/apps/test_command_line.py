@@ -3,13 +3,16 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from translate_ddp.apps.commands.command_line import flag_kinds, parse_with_texts, separate
+from translate_ddp.apps.commands.command_line import flag_kinds, parse, parse_with_texts, separate
 from translate_ddp.apps.commands.translate import TranslateConfig
 from translate_ddp.apps.commands.validate import ValidateConfig
 from translate_ddp.errors import UserError
+from translate_ddp.settings import Config
 
 
 def translate(*arguments: str) -> TranslateConfig:
@@ -45,6 +48,40 @@ def test_unknown_flag_is_an_error_among_texts(flag: str, capsys: pytest.CaptureF
 def test_value_of_a_flag_may_begin_with_a_dash_and_have_spaces():
     assert translate("--length_penalty", "-0.5", "a").search.length_penalty == -0.5
     assert translate("--input=my file.txt").input == "my file.txt"
+
+
+@pytest.mark.parametrize(
+    ("flags", "hint"),
+    [
+        ("--perturb=True", "--perturb, or --no_perturb for false"),
+        ("--no-report=0", "--report, or --no_report for false"),
+        ("--lr 0.1 --compile FALSE", "--compile, or --no_compile for false"),
+        ("--local_rank=0", "start with torchrun"),
+        ("--local-rank 1", "start with torchrun"),
+    ],
+)
+def test_flags_of_other_programs_are_an_error_with_a_hint(flags: str, hint: str):
+    with pytest.raises(UserError, match=hint):
+        parse(Config, flags.split(), "train.py")
+
+
+@pytest.mark.parametrize(
+    ("flags", "markup"),
+    [
+        (["--input", "a.txt"], "text"),
+        (["--input", "a.MD"], "markdown"),
+        (["--input", "a.markdown", "--markup", "html"], "html"),
+        (["--input", "a.txt", "--markup", "markdown"], "markdown"),
+        (["--input", "a.html", "--markup", "html"], "html"),
+    ],
+)
+def test_markup_is_that_of_the_flag_or_of_a_markdown_file(flags: list[str], markup: str):
+    model: Any = SimpleNamespace(translate=lambda texts, **settings: [settings["markup"]])
+    assert translate(*flags).compute(model, (0, ["a"])) == [markup]
+
+
+def test_text_after_a_switch_is_no_value_of_it():
+    assert translate("--reverse", "True", "--", "--local_rank").lines == ("True", "--local_rank")
 
 
 def test_switch_takes_no_value():

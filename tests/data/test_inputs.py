@@ -96,6 +96,66 @@ def test_unusable_file_is_reported(folder: Path, name: str, content: str | bytes
         sources(str(folder / "nothing.txt"))
 
 
+KEYED = [
+    ("a.properties", "# of the menu\n\nwhere.mother=Where is she?\nbye = Goodbye\n"),
+    ("a.toml", "[menu]\ngreeting = 'Good morning'\nbye = 'Bye'\n"),
+    ("a.ftl", "-brand = Letters\nhello =\n    .label = Good morning\n"),
+    ("a.strings", '/* menu */\n"Good morning" = "Good morning";\n"bye"="Bye";\n'),
+    ("a.yaml", "en:\n  greeting: Good morning\n  menu:\n    - bye: Goodbye\n"),
+    ("a.yml", 'greeting: "Good morning"\nbye: "Goodbye"\n'),
+    ("a.lrc", "[ti:Song]\n[00:12.00]Where is she?\n[01:15.30]Good morning.\n"),
+    ("a.txt", '{\n  "greeting": "Good morning",\n  "bye": "Goodbye"\n}\n'),
+]
+
+
+@pytest.mark.parametrize(("name", "content"), KEYED)
+def test_file_with_keys_is_refused_by_its_content_and_by_its_name(
+    folder: Path, name: str, content: str
+):
+    for path in (folder / name, folder / "a.txt.gz", folder / "a"):
+        path.write_bytes(
+            gzip.compress(content.encode()) if path.suffix == ".gz" else content.encode()
+        )
+        with pytest.raises(UserError, match="has keys or times beside its texts: save it as text"):
+            sources(str(path))
+    if name != "a.txt":
+        with pytest.raises(UserError, match="has keys or times"):
+            sources(write(folder / name, "one\nGood morning.\n"))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Anna: Good morning.", "Tom: Where is my mother?", "Anna: At home."],
+        ["anna: good morning", "tom: hello", "note: they meet", "e.g. this one"],
+        ["# Letters", "The doctor writes: x = 5.", "count = 3", "Set it as you like.", "Then go."],
+        ["12:30 Lunch", "[12:45] tea", "13.30: home", "[Music]", "1. one", "a) two", "- three"],
+        ["    indented verse", "        and more: verse", "", "if a == b, then", 'He said: "yes".'],
+        ["E = mc²", "F = ma", "is physics.", "So it is."],
+    ],
+)
+def test_text_with_signs_of_keys_is_no_file_with_keys(folder: Path, lines: list[str]):
+    assert sources(write(folder / "a.txt", "\n".join(lines))) == lines
+    write(folder / "a.lrc", "\n".join(lines))  # Northern Luri
+    assert list(read_sources(folder / "a.lrc", "lrc")) == lines
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{\n"greeting": "Good morning"\n}', "object in line 1 does not end there.*jq -c"),
+        ('{"en": "a"}\n{"a": {"b": 1},\n"en": "b"}', "object in line 2 does not end there"),
+        ('{"en": {"greeting": "Good morning"}}', "en holds objects, not texts: save it as text"),
+        ('{"en": "a"}\n{"en": b}', "line 2 is no JSON: Expecting value"),
+    ],
+)
+def test_json_that_is_no_list_of_texts_is_refused_with_what_to_do(
+    folder: Path, content: str, message: str
+):
+    with pytest.raises(UserError, match=message):
+        sources(write(folder / "a.json", content))
+
+
 @pytest.mark.parametrize(
     ("content", "what"),
     [
@@ -106,6 +166,9 @@ def test_unusable_file_is_reported(folder: Path, name: str, content: str | bytes
         (b"SQLite format 3\0\x10\0", "a database"),
         (b"1\r\n00:00:01,000 --> 00:00:02,000\r\nHi\r\n", "subtitles"),
         (b"\xef\xbb\xbfWEBVTT\n\n", "subtitles"),
+        (b"00:00:01,000 --> 00:00:02,000\nHi\n", "subtitles"),
+        (b"0:00:01.000,0:00:02.000\nHi\n", "subtitles"),
+        (b"[Script Info]\r\nTitle: A\r\n", "subtitles"),
         (b'# German\n\nmsgid ""\nmsgstr ""\n', "catalogue of gettext"),
         (b'<?xml version="1.0"?>\n<xliff version="1.2">', "XML, XLIFF or HTML"),
         (b"\n<!DOCTYPE html>\n<html>", "XML, XLIFF or HTML"),

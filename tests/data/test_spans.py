@@ -155,6 +155,23 @@ def test_lines_keep_their_breaks_and_the_spaces_around_them():
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
+        ("---\na: b\n---\n# So\n\n---\nc\n---", "---\na: b\n---\n⟦# So⟧\n\n⟦---⟧\n⟦c⟧\n⟦---⟧"),
+        ("---\r\na: b\r\n---\r\nSo", "---\r\na: b\r\n---\r\n⟦So⟧"),
+        ("---\nSo it is", "⟦---⟧\n⟦So it is⟧"),
+        ("a\n```py\nb\n\nc\n```\nd", "⟦a⟧\n```py\nb\n\nc\n```\n⟦d⟧"),
+        ("- a\n  ~~~\n  b\n  ```\n  ~~~~\nc", "⟦- a⟧\n  ~~~\n  b\n  ```\n  ~~~~\n⟦c⟧"),
+        ("````\n```\na\n```\n````\nb", "````\n```\na\n```\n````\n⟦b⟧"),
+        ("a\n```\nb", "⟦a⟧\n```\nb"),
+        ("```a``` is\nb `c`", "⟦```a``` is⟧\n⟦b `c`⟧"),
+    ],
+)
+def test_fenced_code_and_front_matter_of_markdown_are_kept(source: str, expected: str):
+    assert items(source, "markdown") == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
         ("<p>Where is <b>my mother</b>?</p>", "<p>⟦Where is |<b>|my mother|</b>|?⟧</p>"),
         ("<b><i>Hi. How</i> so. </b>Fine", "<b><i>⟦Hi.⟧ ⟦How|</i>| so.⟧ </b>⟦Fine⟧"),
         ("<b>Hi. You. </b>Fine", "<b>⟦Hi.⟧ ⟦You.⟧ </b>⟦Fine⟧"),

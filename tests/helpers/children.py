@@ -29,6 +29,7 @@ def child(
     before: str = "",
     run_id: str = "r1",
     offset: LogOffset | None = None,
+    wandb_project: str = "",
 ) -> list[str]:
     """The command of a process that opens a logbook in `tmp_path / "run"`, then runs `script`.
 
@@ -36,6 +37,7 @@ def child(
     this project. `before` runs before it is opened.
     """
     settings = f"wandb_mode={mode!r}, wandb_group='g1', trackio_project={project!r}"
+    settings += f", wandb_project={wandb_project!r}"
     opening = f"""
         folder = Path({str(tmp_path / "run")!r})
         logbook = Logbook()

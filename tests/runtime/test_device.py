@@ -1,15 +1,21 @@
 """The device and backend that a rank chooses."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.helpers import processes
+from tests.helpers.faults import Run
 from translate_ddp.errors import UserError
+from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
 from translate_ddp.runtime import device as module
 from translate_ddp.runtime.device import choose_device, peak_flop, visible_gpus
 from translate_ddp.runtime.launch import Launch
-from translate_ddp.settings import DistributedConfig
+from translate_ddp.settings import GREEDY, DistributedConfig
+from translate_ddp.translator import Translator
 
 
 @pytest.mark.parametrize(
@@ -103,3 +109,32 @@ def test_visible_gpus_have_the_names_that_the_user_gave(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert visible_gpus() == names
+
+
+def translate_in_a_fork(folder: str, opens: bool) -> None:
+    translator = Translator.open(folder)
+    torch.set_num_threads(2)
+
+    def translated() -> list[str]:
+        torch.ones(2**22).sum()  # in both threads, whatever the size of the model
+        return (Translator.open(folder) if opens else translator).translate(["sun moon", "river"])
+
+    expected = translated()
+    if (child := os.fork()) == 0:
+        os._exit(translated() != expected or torch.get_num_threads() > 1)
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+@pytest.mark.parametrize("opens", [False, True])
+def test_fork_of_a_process_with_a_model_translates_alike(
+    finished: Run, tmp_path: Path, opens: bool
+):
+    processes.start(translate_in_a_fork, tmp_path, 1, None, str(finished.folder), opens).succeed()
+
+
+def test_exported_model_that_was_opened_before_a_fork_is_an_error():
+    engine = object.__new__(CTranslate2Engine)
+    engine.folder, engine._process = Path("exported"), os.getppid()
+    for use in (lambda: engine.translate([[1]], GREEDY), lambda: engine.log_probs([[1]], [[2]])):
+        with pytest.raises(UserError, match="exported was opened before a fork: open it"):
+            use()

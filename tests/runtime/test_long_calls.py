@@ -15,7 +15,7 @@ from tests.helpers.faults import Run
 from tests.helpers.states import make_state
 from translate_ddp.data.pair_store import BATCH_PAIRS
 from translate_ddp.runtime import files
-from translate_ddp.runtime.long_calls import PROGRESS, BackgroundThread
+from translate_ddp.runtime.long_calls import PROGRESS, BackgroundThread, try_for
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore, verify
 
@@ -96,7 +96,18 @@ def test_save_that_takes_longer_than_the_timeout_is_no_hang(run: Run):
     assert "Finished at epoch 1, step 4" in output
 
 
-def test_calls_run_in_order_and_return_their_results():
+@pytest.fixture(params=["a thread", "no thread"])
+def can_start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With and without a thread, which the limits of the system may not allow."""
+
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    if request.param == "no thread":
+        monkeypatch.setattr(threading.Thread, "start", fail)
+
+
+def test_calls_run_in_order_and_return_their_results(can_start: None):
     thread = BackgroundThread("test")
     done: list[int] = []
     futures = [thread.submit(lambda n=n: done.append(n) or n * n) for n in range(5)]
@@ -116,7 +127,7 @@ def test_call_that_takes_too_long_raises_a_timeout_error_with_text():
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1)])
-def test_errors_of_calls_reach_the_caller(error: BaseException):
+def test_errors_of_calls_reach_the_caller(can_start: None, error: BaseException):
     def fail() -> None:
         raise error
 
@@ -125,9 +136,11 @@ def test_errors_of_calls_reach_the_caller(error: BaseException):
         thread.result(fail, timeout=30)
     assert thread.error is None
     assert thread.result(lambda: 7, timeout=30) == 7
+    thread.close(timeout=30)
+    assert (try_for(30, fail), try_for(30, lambda: 7)) == (None, 7)
 
 
-def test_no_call_runs_after_an_error_if_the_thread_stops_after_errors():
+def test_no_call_runs_after_an_error_if_the_thread_stops_after_errors(can_start: None):
     thread = BackgroundThread("test", stop_after_error=True)
     ran: list[str] = []
     failed = thread.submit(lambda: 1 // 0)

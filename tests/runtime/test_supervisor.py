@@ -20,11 +20,13 @@ from torch.distributed import DistError
 from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import status
-from translate_ddp.errors import UserError
+from translate_ddp import errors
+from translate_ddp.errors import UserError, cleanup, report_errors
+from translate_ddp.runtime import supervisor
 from translate_ddp.runtime.launch import Launch
 from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.runtime.peers import Termination
-from translate_ddp.runtime.run_folder import RunFolder
+from translate_ddp.runtime.run_folder import RunFolder, read_json
 from translate_ddp.runtime.supervisor import ExitCode, Supervisor, supervise
 from translate_ddp.runtime.world import open_world
 from translate_ddp.settings import DistributedConfig
@@ -333,6 +335,76 @@ def test_actions_at_the_end_run_in_order_whatever_others_do(
     job = processes.start(fail_with_actions, tmp_path, 1, None, in_thread)
     assert job.wait() == [code]
     assert job.text().endswith(printed)
+
+
+def fail_where_few_threads_may_start(threads: int, folder: str) -> None:
+    start, left = threading.Thread.start, iter(range(threads))
+
+    def start_if_allowed(self: threading.Thread) -> None:
+        if next(left, None) is None:
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    threading.Thread.start = start_if_allowed
+    with report_errors(), supervise() as supervisor:
+        write_status = RunFolder(folder, "token").write_status
+        supervisor.at_end(lambda end: write_status(end.status, end.message), 5)
+        raise UserError("wrong")
+
+
+@pytest.mark.parametrize(
+    ("threads", "state", "message"),
+    [(0, {}, "can't start new thread: raise ulimit -u"), (1, {"state": "failed"}, "wrong")],
+)
+def test_where_no_thread_can_start_errors_are_shown_and_recorded(
+    tmp_path: Path, threads: int, state: dict[str, str], message: str
+):
+    output = processes.start(
+        fail_where_few_threads_may_start, tmp_path, 1, None, threads, str(tmp_path)
+    ).fail()
+    assert output.startswith(f"error: {message}") and output.count("\n") == 1
+    assert state.items() <= read_json(tmp_path / "STATUS.json").items()
+
+
+def fail_and_go_on_in_a_notebook(folder: str) -> None:
+    errors.IN_NOTEBOOK = supervisor.IN_NOTEBOOK = True  # as under IPython
+    for token, error in enumerate([UserError("wrong"), KeyboardInterrupt(), ZeroDivisionError()]):
+        try:
+            with report_errors(), cleanup, supervise() as world:
+                run = RunFolder(folder, str(token))
+                run.lock(0)  # it would wait for the lock of the one before
+                world.at_end(lambda end, run=run: run.write_status(end.status), 5)
+                raise error
+        except SystemExit as end:
+            print(end.code, read_json(Path(folder) / "STATUS.json")["state"], flush=True)
+    with pytest.raises(SystemExit, match="2"), report_errors():
+        raise UserError("again")
+
+
+def test_in_a_notebook_the_process_goes_on_after_the_end_of_a_run(tmp_path: Path):
+    text = processes.start(fail_and_go_on_in_a_notebook, tmp_path, 1, None, str(tmp_path)).succeed()
+    lines = re.sub(r"(?m)^(Traceback| ).*\n", "", text).splitlines()
+    assert lines == [
+        *("error: wrong", "2 failed"),
+        *("Interrupted. Run the same command to continue.", "130 preempted"),
+        *("error: Rank 0 failed at starting: ZeroDivisionError", "ZeroDivisionError"),
+        *("1 preempted", "error: again"),
+    ]
+
+
+def fail_in_the_end() -> None:
+    def fail(self: Supervisor, end: Termination, max_seconds: float = 0.0) -> None:
+        raise ZeroDivisionError
+
+    Supervisor._call_actions = fail
+    with supervise() as supervisor:
+        supervisor.at_end(lambda end: None, 5)
+        raise UserError("wrong")
+
+
+def test_error_in_the_end_of_the_process_is_shown(tmp_path: Path):
+    output = processes.start(fail_in_the_end, tmp_path, 1).fail()
+    assert output.startswith("error: wrong\nTraceback") and "ZeroDivisionError" in output
 
 
 class HangingTeardown:

@@ -7,6 +7,7 @@ import random
 import re
 import resource
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from translate_ddp.errors import NotSaved, UserError
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training import checkpoint
-from translate_ddp.training.checkpoint import CheckpointStore, load
+from translate_ddp.training.checkpoint import CheckpointStore, load, select_path
+from translate_ddp.training.state import Position
 
 
 @pytest.fixture
@@ -150,6 +152,25 @@ def test_damaged_epoch_is_not_replaced_by_another(store: CheckpointStore):
     with pytest.raises(UserError, match="damaged") as raised:
         store.find("2", World())
     assert "holds epochs 1, 2" in str(raised.value) and "anew" not in str(raised.value)
+
+
+@pytest.mark.parametrize("best", [2, 3])
+def test_newest_and_best_epoch_are_verified_once_each(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch, best: int
+):
+    verified, verify = list[str](), checkpoint.verify
+    position = Position(epoch=3, global_step=3, best_epoch=best)
+    store.save(make_state(2, position=replace(position, global_step=2)), epoch=2)
+    store.save(make_state(3, position=position), epoch=3)
+    monkeypatch.setattr(
+        checkpoint, "verify", lambda path: (verified.append(path.name[7:17]), verify(path))
+    )
+    assert store.find("best", World()).checkpoint.epoch == best
+    assert verified == ["epoch_0003", "epoch_0002"][: 4 - best]
+
+    verified.clear()  # the folder of a run is its best epoch, which its caller verifies
+    assert [each.epoch for each in select_path(store.folder)] == [best]
+    assert verified == ["epoch_0003"]
 
 
 def test_full_disk_is_reported_and_loses_nothing(store: CheckpointStore):

@@ -13,7 +13,9 @@ import pytest
 from tests.helpers.children import environment, run_child, run_on_terminal
 from tests.helpers.runs import steps
 from tests.helpers.wandb_server import WandbServer, stored_run, stored_steps, wandb_child
+from translate_ddp.settings import WandbMode
 from translate_ddp.training.state import LogOffset
+from translate_ddp.training.trackers import resolve_mode
 
 pytestmark = pytest.mark.timeout(60)
 LOG_TWO_STEPS = """
@@ -104,8 +106,42 @@ def test_no_prompt_for_a_key_on_a_terminal(tmp_path: Path):
     assert steps(tmp_path / "run") == [20]
 
 
-def test_environment_overrides_the_mode_and_disabled_does_not_import_wandb(tmp_path: Path):
-    command = wandb_child(tmp_path, 'print("wandb" in sys.modules)', mode="online")
+@pytest.mark.parametrize(
+    ("flag", "variables", "expected"),
+    [
+        ("auto", {}, "auto"),
+        ("auto", {"WANDB_MODE": "offline"}, "offline"),
+        ("auto", {"WANDB_MODE": "dryrun"}, "offline"),
+        ("auto", {"WANDB_MODE": "online", "WANDB_DISABLED": "True"}, "disabled"),
+        ("auto", {"WANDB_MODE": "online", "WANDB_DISABLED": "false"}, "online"),
+        ("online", {"WANDB_MODE": "disabled", "WANDB_DISABLED": "1"}, "online"),
+        ("disabled", {"WANDB_MODE": "online"}, "disabled"),
+    ],
+)
+def test_flag_of_the_mode_overrides_the_environment(
+    monkeypatch: pytest.MonkeyPatch, flag: WandbMode, variables: dict[str, str], expected: str
+):
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert resolve_mode(flag) == expected
+
+
+@pytest.mark.parametrize("project", ["", "of-the-flag"])
+def test_variables_of_wandb_count_unless_a_flag_is_given(tmp_path: Path, project: str):
+    variables = {"WANDB_PROJECT": "own", "WANDB_RUN_GROUP": "own", "WANDB_NAME": "first"}
+    variables["WANDB_DIR"] = str(tmp_path / "other" / "run")
+    command = wandb_child(tmp_path, LOG_ONE_STEP, wandb_project=project)
+    output = run_child(command, environment(tmp_path, variables)).stdout.decode()
+    assert f"`wandb sync {tmp_path}/other/run/wandb/offline-run-*-r1`" in output
+    run = stored_run(tmp_path / "other", "offline-run-*-r1")["run"][0]
+    found = run["project"], run["run_group"], run["display_name"]
+    assert found == (project or "own", "g1", "first")
+    assert steps(tmp_path / "run") == [20]
+
+
+def test_disabled_wandb_is_not_imported(tmp_path: Path):
+    command = wandb_child(tmp_path, 'print("wandb" in sys.modules)')
     ended = run_child(command, environment(tmp_path, {"WANDB_MODE": "disabled"}))
     assert ended.stdout == b"status: \nFalse\n"
     assert not (tmp_path / "run" / "wandb").exists()

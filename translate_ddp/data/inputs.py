@@ -83,7 +83,7 @@ def read_sources(path: Path, language: str, other: str = "", quoting: Quoting = 
 
 
 def read_page(path: Path) -> Texts:
-    """An HTML file as one text. Raises UserError if it cannot be read."""
+    """An HTML or Markdown file as one text. Raises UserError if it cannot be read."""
     check_file(path)
     with explain_read_errors(path, "Save it in UTF-8."):
         page = path.read_bytes().decode("utf-8-sig")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -69,6 +70,7 @@ class CTranslate2Engine:
         except (OSError, ValueError, RuntimeError) as error:
             raise UserError(f"{folder} cannot be loaded: {first_line(error)}") from error
         self._ids = {name: i for i, name in enumerate(self.names)}
+        self._process = os.getpid()
 
     def translate(
         self, sources: Ids, config: NBestConfig, on_done: OnDone = ignore, unrepeated: int = 0
@@ -82,7 +84,7 @@ class CTranslate2Engine:
             raise UserError(
                 "CTranslate2 does not sample (--temperature): use a checkpoint with --engine torch."
             )
-        self._check_lengths(sources, length_limit)
+        self._check(sources, length_limit)
         batches = longest_first(sources, self.max_tokens, config.rows_per_sentence)
         # All are submitted before the first is awaited: each thread takes the next one.
         pending = [
@@ -98,7 +100,7 @@ class CTranslate2Engine:
 
     def log_probs(self, sources: Ids, targets: Ids, on_done: OnDone = ignore) -> list[np.ndarray]:
         """As `Engine.log_probs`. Raises UserError if a sentence is too long for the model."""
-        self._check_lengths([*sources, *targets], lambda length: length)
+        self._check([*sources, *targets], lambda length: length)
         results = self._translator.score_batch(
             [self._to_names(source) for source in sources],
             [self._to_names(target) for target in targets],
@@ -156,7 +158,12 @@ class CTranslate2Engine:
     def _to_names(self, ids: Sequence[int] | np.ndarray) -> list[str]:
         return [self.names[i] for i in ids]
 
-    def _check_lengths(self, rows: Ids, limit: Callable[[int], int]) -> None:
+    def _check(self, rows: Ids, limit: Callable[[int], int]) -> None:
+        if self._process != os.getpid():  # without the threads of the library, it would hang
+            raise UserError(
+                f"{self.folder} was opened before a fork: open it in each process, as by the "
+                "initializer of a multiprocessing.Pool."
+            )
         longest = max(map(len, rows), default=0)
         if limit(longest) > self.positions - 1:
             raise UserError(
@@ -190,7 +197,7 @@ class Description:
     notes: list[str]  # what was not compared with the checkpoint
     sha256: str = ""  # of model.bin
     bidirectional: bool = False  # with tags in text
-    longest_source: int = 0  # as in `Run`; 0 in earlier folders
+    longest_source: int = 0  # as in `RunInfo`; 0 in earlier folders
     abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `RunInfo`
     length_ratios: dict[str, float] = field(default_factory=dict)  # likewise
     verified: list[str] = field(default_factory=list)  # what was compared

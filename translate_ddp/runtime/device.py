@@ -131,6 +131,17 @@ def fix_cuda_kernels() -> None:
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 
+@cache
+def prepare_forks() -> None:
+    """From now on, a fork computes in one thread, as in a DataLoader: it lacks the others."""
+    os.register_at_fork(after_in_child=_use_one_thread)
+
+
+def _use_one_thread() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"  # also for models that are opened in the fork
+    torch.set_num_threads(1)
+
+
 def use_deterministic_kernels() -> None:
     """From now on, sums on a GPU have a fixed order. Call it before the first matrix product."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -1,7 +1,7 @@
 """The process before torch: checks, signals, variables, cores and memory. Does not import torch.
 
 `begin_process` is the first call of a program. So this module is read by any Python 3.8 or later,
-and imports nothing of the package.
+and its import imports nothing else of the package.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -52,7 +52,8 @@ def library_call() -> Iterator[None]:
 class BackgroundThread:
     """Runs the submitted calls one after another on a daemon thread.
 
-    A call that never returns delays the calls after it, but not the exit of the process.
+    A call that never returns delays the calls after it, but not the exit of the process. If the
+    limits of the system allow no other thread, `submit` makes the call itself, without a timeout.
     With `stop_after_error`, every call after the first failed one fails with the same `error`.
     """
 
@@ -61,11 +62,12 @@ class BackgroundThread:
         self._stop_after_error = stop_after_error
         self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        with suppress(RuntimeError):
+            self._thread.start()
 
     def submit(self, call: Callable[[], T]) -> "Future[T]":
         future: Future[T] = Future()
-        self._calls.put((call, future))
+        (self._calls.put if self._thread.ident else self._make)((call, future))
         return future
 
     def result(self, call: Callable[[], T], timeout: float) -> T:
@@ -80,29 +82,33 @@ class BackgroundThread:
 
     def close(self, timeout: float) -> None:
         """End the thread after the calls submitted so far; abandon it after `timeout` seconds."""
-        self._calls.put(None)
-        self._thread.join(timeout)
+        if self._thread.ident:
+            self._calls.put(None)
+            self._thread.join(timeout)
 
     def _run(self) -> None:
         while (item := self._calls.get()) is not None:
-            call, future = item
-            try:
-                if self.error is not None:
-                    raise self.error
-                future.set_result(call())
-            except BaseException as error:  # also a SystemExit, which a library may raise
-                if self._stop_after_error:
-                    self.error = error
-                future.set_exception(error)
-            del item, call  # which may hold much memory
+            self._make(item)
+            del item  # which may hold much memory
+
+    def _make(self, item: tuple[Callable[[], Any], "Future[Any]"]) -> None:
+        call, future = item
+        try:
+            if self.error is not None:
+                raise self.error
+            future.set_result(call())
+        except BaseException as error:  # also a SystemExit, which a library may raise
+            if self._stop_after_error:
+                self.error = error
+            future.set_exception(error)
 
 
 def try_for(seconds: float, call: Callable[[], T]) -> T | None:
     """The result of the call, or None if it fails or takes longer."""
-    thread = BackgroundThread("bounded")
-    try:
-        return thread.result(call, seconds)
-    except (Exception, SystemExit):
-        return None
-    finally:
-        thread.close(timeout=0)
+    with suppress(Exception, SystemExit):
+        thread = BackgroundThread("bounded")
+        try:
+            return thread.result(call, seconds)
+        finally:
+            thread.close(timeout=0)
+    return None

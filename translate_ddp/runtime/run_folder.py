@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from translate_ddp.console import print_line
-from translate_ddp.errors import UserError
+from translate_ddp.errors import UserError, cleanup
 from translate_ddp.run_record import (
     EVENTS_FILE,
     METRICS_FILE,
@@ -46,7 +46,7 @@ class RunFolder:
         self._lock: int | None = None  # the descriptor of the open file
 
     def lock(self, rank: int) -> int:
-        """Lock the folder for this start until the process ends; create it if need be.
+        """Lock the folder for this start until the program ends; create it if need be.
 
         Returns the rank that has locked it: this one, or one on a node that shares the disk. Waits
         for processes of an earlier start to end. On a disk without locks, only the token prevents
@@ -66,6 +66,7 @@ class RunFolder:
             self._lock = self._wait_for_lock()
         if self._lock is None:
             return int(self._holder()["rank"])
+        cleanup.callback(os.close, self._lock)
         with explain_write_errors(self.path, advice):
             delete_partial_files(self.path)
             mine = {"token": self._token, "pid": os.getpid(), "host": socket.gethostname()}

@@ -23,8 +23,8 @@ from typing import Literal, NoReturn
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
-from translate_ddp.console import printable, rank_names
-from translate_ddp.errors import EXIT_DELAY_SECONDS, UserError, first_line, type_and_line
+from translate_ddp.console import IN_NOTEBOOK, printable, rank_names
+from translate_ddp.errors import EXIT_DELAY_SECONDS, UserError, exit_now, first_line, type_and_line
 from translate_ddp.runtime.launch import ONE_PROCESS, Launch
 from translate_ddp.runtime.long_calls import PROGRESS, heartbeat, try_for
 from translate_ddp.runtime.peers import Heartbeat, Peers, Termination, slowest
@@ -328,9 +328,11 @@ class Supervisor:
             elif self._launch.rank == 0:
                 time.sleep(SERVE_HEARTBEATS * peers.heartbeat_seconds)
             try_for(WRITE_SECONDS, lambda: sys.stdout.flush())
+        except BaseException:  # of the end itself
+            write_stderr(traceback.format_exc())
         finally:
             # Not by an exception: destructors of process groups may hang or abort the process.
-            os._exit(end.exit_code)
+            (exit_now if is_main else os._exit)(end.exit_code)
 
     def _print_cause(self, end: Termination, error: Exception | None, is_mine: bool) -> None:
         """Print the traceback of an unexpected error, or where this rank was when the run ended."""
@@ -379,6 +381,8 @@ def supervise(
         except Exception as error:
             supervisor.fail(error)
             raise
+        except KeyboardInterrupt:  # in a notebook
+            supervisor._end(f"Interrupted. {RESUME}", ExitCode.INTERRUPTED, "preempted")
         finally:
             # Signals are received until then: one of them must not end an error without a report.
             supervisor.close()
@@ -401,8 +405,9 @@ def receive_signals() -> Iterator[Callable[[float], list[Signals]]]:
         return [Signals(n) for n in (outlet.recv(64) if ready else b"") if n in STOP_SIGNALS]
 
     with inlet, outlet:
-        if threading.current_thread() is not threading.main_thread():
-            yield wait  # Python handles signals in its main thread only
+        # Python handles signals in its main thread only. A notebook expects a KeyboardInterrupt.
+        if threading.current_thread() is not threading.main_thread() or IN_NOTEBOOK:
+            yield wait
             return
         inlet.setblocking(False)
         handled = [n for n in STOP_SIGNALS if signal.getsignal(n) != signal.SIG_IGN]

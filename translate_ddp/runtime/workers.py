@@ -11,6 +11,7 @@ import pickle
 import select
 import subprocess
 import sys
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -152,7 +153,8 @@ def serve() -> None:
     os.dup2(2, 1)  # what libraries print must not mix with the results
     parent = select.poll()
     parent.register(0, select.POLLHUP)
-    BackgroundThread("parent").submit(lambda: (parent.poll(), os._exit(0)))  # also within an item
+    with suppress(RuntimeError):  # if no thread can be started, it ends after its item
+        threading.Thread(target=lambda: (parent.poll(), os._exit(0)), daemon=True).start()
     with suppress(EOFError, BrokenPipeError, pickle.UnpicklingError):
         function = pickle.load(inlet)
         while True:

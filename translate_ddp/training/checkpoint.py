@@ -41,6 +41,7 @@ from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint_name import (
     DIGEST_CHARACTERS,
     Checkpoint,
+    Checkpoints,
     digest_in,
     parse_name,
 )
@@ -52,10 +53,7 @@ T = TypeVar("T")
 MAX_FAILED_SAVES = 3  # in a row
 RETRY_SECONDS = 5.0  # after a failed save of an epoch
 
-Checkpoints = list[Checkpoint]
 Damaged = list[tuple[Path, str]]  # files, and what is wrong with them
-
-
 MISSING = "it does not exist"  # compared as text, as the error comes from another rank
 
 
@@ -203,6 +201,8 @@ class CheckpointStore:
             newest = self.find("latest", world)
             if not (best := newest.state.position.best_epoch):
                 raise UserError(f"No epoch has ended yet: {self._contents(self.list())}")
+            if best == newest.checkpoint.epoch:
+                return newest
             found = self.find(str(best), world)
             return found._replace(messages=newest.messages + found.messages)
         found, damaged = find_on_nodes(partial(self.select, preload), world)
@@ -373,19 +373,19 @@ def _move(file: Path, folder: Path) -> bool:
 def select_path(path: Path) -> Checkpoints:
     """The file; of the folder of a run its best epoch, or before the end of one its newest files.
 
-    Not verified. A file of any name may be a checkpoint. Raises UserError if a folder has none.
+    Of a folder, only the newest file is verified. Raises UserError if it has no checkpoint.
     """
     if not path.is_dir():
-        return [Checkpoint(path, step=0, epoch=None)]
+        return [Checkpoint(path, step=0, epoch=None)]  # its name may be any
     found = [parsed for file in path.glob("*.pt") if (parsed := parse_name(file))]
     basenames = {re.split(r"_(?:epoch|step)_\d", each.path.name)[0] for each in found}
     if len(basenames) != 1:
         number = f"the checkpoints of {len(basenames)} runs" if basenames else "no checkpoint"
         raise UserError(f"The folder {path} holds {number}: pass a file, or the folder of a run.")
     store = CheckpointStore(CheckpointConfig(str(path), basenames.pop()))
-    if any(checkpoint.epoch is not None for checkpoint in found):
-        return [store.find("best", World()).checkpoint]
-    return store.list()
+    has_epochs = any(checkpoint.epoch is not None for checkpoint in found)
+    best = has_epochs and store.find("latest", World()).state.position.best_epoch
+    return store.select(str(best)) if best else store.list()
 
 
 def skipped(damaged: Damaged) -> list[str]:

@@ -140,7 +140,7 @@ class Run:
 
 
 def lock_run_folder(path: str, world: World) -> tuple[RunFolder, World]:
-    """The run's folder, locked against other runs until this process ends, and the world.
+    """The run's folder, locked against other runs until the program ends, and the world.
 
     The returned world records which nodes share the disk of the folder.
     """

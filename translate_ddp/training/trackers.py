@@ -174,9 +174,10 @@ class WandbSink(TrackerSink):
     name = "W&B"
 
     def start(self) -> Any:
+        self.folder = Path(os.environ.get("WANDB_DIR") or self.folder)
         folder = self.folder / "wandb"
         keep_files_in(folder / "cache")
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.check()
         import wandb
 
@@ -200,7 +201,7 @@ class WandbSink(TrackerSink):
         import wandb
 
         run = wandb.init(
-            project=self.settings.wandb_project,
+            project=self.settings.wandb_project or os.environ.get("WANDB_PROJECT", "translate_ddp"),
             group=self.settings.wandb_group or None,
             dir=self.folder,
             id=self.run_id,
@@ -252,8 +253,10 @@ class WandbSink(TrackerSink):
 
 
 def resolve_mode(mode: WandbMode) -> WandbMode:
-    """WANDB_MODE if it is set, else the flag. W&B's older names `dryrun` and `run` are replaced."""
-    wanted = os.environ.get("WANDB_MODE") or mode
+    """The flag, else WANDB_DISABLED or WANDB_MODE. W&B's older `dryrun` and `run` are replaced."""
+    is_disabled = os.environ.get("WANDB_DISABLED", "").lower() in ("1", "true", "yes", "on")
+    given = "disabled" if is_disabled else os.environ.get("WANDB_MODE") or mode
+    wanted = given if mode == "auto" else mode
     return cast(WandbMode, {"dryrun": "offline", "run": "online"}.get(wanted, wanted))
 
 

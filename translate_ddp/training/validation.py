@@ -23,7 +23,7 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.long_calls import heartbeat
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import GREEDY, LanguagePair, NBestConfig, ValidateOn
+from translate_ddp.settings import GREEDY, LanguagePair, ValidateOn
 from translate_ddp.text import normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.logbook import Logbook, Sample
@@ -127,7 +127,6 @@ def validate(
     tokenizer: Tokenizer,
     world: World,
     on: ValidateOn,
-    search: NBestConfig = GREEDY,
     *,
     identifier: Identifier | None = None,
     on_decoded: Callable[[int], None] = ignore,
@@ -147,7 +146,7 @@ def validate(
         sources, targets = (
             [side[row] for row in rows] for side in (data.pairs.source, data.pairs.target)
         )
-        ids = [best.ids for best, *_ in engine.translate(sources, search, on_decoded)]
+        ids = [best.ids for best, *_ in engine.translate(sources, GREEDY, on_decoded)]
         languages = identifier.identify(ids) if identifier else [""] * len(ids)
         log_probs = engine.log_probs(sources, targets, on_loss)
         losses = (-float(each.sum(dtype=np.float64)) for each in log_probs)

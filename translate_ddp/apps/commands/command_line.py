@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import fields, is_dataclass
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from translate_ddp.runtime.files import explain_write_errors, write_atomically
 
 C = TypeVar("C")
 FLAG = re.compile(r"--[a-zA-Z][^\s=]*(=|\Z)")
-GENERATOR = b'<meta name="generator" content="translate_ddp">'  # as in pages/page.html
+GENERATOR = b'<meta name="generator" content="translate_ddp">'  # as in the pages' templates
 START_BYTES = 1000  # that hold it
 HOME = re.compile(r"(--[^\s=]*=)(~(?:/.*)?)", re.DOTALL)
 
@@ -32,8 +33,10 @@ def parse(
 ) -> C:
     """The configuration of a command line; `default` has the values of flags that are not given.
 
-    `prints` is false off rank 0. Raises SystemExit, with a message, for unusable flags.
+    `prints` is false off rank 0. Raises SystemExit, with a message, for unusable flags, UserError
+    for those of `check_switches`.
     """
+    check_switches(arguments, flag_kinds(config))
     with nullcontext() if prints else silence():
         return tyro.cli(
             config,
@@ -90,6 +93,17 @@ def separate(arguments: Sequence[str], kinds: Mapping[str, type]) -> tuple[list[
         awaits_value = not equals and kinds.get(name) is not bool
         takes_all = awaits_value and kinds.get(name) is tuple
     return flags, others
+
+
+def check_switches(arguments: Sequence[str], kinds: Mapping[str, type]) -> None:
+    """Raise UserError for a switch with a value, and for the flag of an old launcher."""
+    for argument, following in pairwise([*takewhile("--".__ne__, arguments), ""]):
+        flag, equals, _ = argument.partition("=")
+        if (name := flag_name(flag)) == "--local_rank":
+            raise UserError(f"{flag} is of torch.distributed.launch: start with torchrun instead.")
+        if kinds.get(name) is bool and (equals or following.lower() in ("true", "false")):
+            switch = name.removeprefix("--").removeprefix("no_")
+            raise UserError(f"{flag} takes no value: pass --{switch}, or --no_{switch} for false.")
 
 
 def flag_name(flag: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from translate_ddp import __version__
 from translate_ddp.apps.commands.command_line import expand_home, given_flags
 from translate_ddp.apps.commands.command_line import parse as parse_flags
-from translate_ddp.errors import UserError, report_errors
+from translate_ddp.errors import UserError, cleanup, report_errors
 from translate_ddp.presets import PRESETS, choose_preset, with_values
 from translate_ddp.runtime.fault_injection import configure_faults
 from translate_ddp.runtime.launch import is_first_process, read_launch
@@ -40,7 +40,8 @@ def train(config: Config, given: Set[str]) -> None:
     from translate_ddp.runtime.world import open_world
     from translate_ddp.training.run import Run
 
-    with report_errors(is_first_process(os.environ)), open_world(config.distributed) as world:
+    prints = is_first_process(os.environ)
+    with report_errors(prints), cleanup, open_world(config.distributed) as world:
         is_finished = Run.open(config, given, world).train()
     if not is_finished:
         sys.exit(config.distributed.preempted_exit_code)

@@ -40,6 +40,8 @@ from translate_ddp.training.checkpoint_name import parse_name
 from translate_ddp.translator import OnMessage, Translation, Translator
 
 Format = Literal["text", "jsonl"]
+PAGES: dict[str, Markup] = {".html": "html", ".htm": "html", ".md": "markdown"}
+PAGES[".markdown"] = "markdown"
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class TranslateConfig:
     split: Split = "sentences"
     """sentences: translate the sentences of each text one by one; none: each text as one."""
     markup: Markup = "text"
-    """html: the texts are HTML, whose tags stay; a file .html is one text."""
+    """html: the texts are HTML, whose tags stay; markdown: fenced code and front matter stay, as of
+    files .md. A file of either is one text."""
     protection: ProtectionConfig = field(default_factory=ProtectionConfig)
     saved: SavedModel = field(default_factory=SavedModel)
     engine: EngineConfig = field(default_factory=EngineConfig)
@@ -76,7 +79,7 @@ class TranslateConfig:
         if self.output not in STDOUT and not self.input:
             raise ValueError("--output needs --input; write other output with `> FILE`.")
         check_not_compressed(self.output)
-        if self.is_page and self.markup == "text":
+        if self.page_markup == "html" != self.markup:
             raise ValueError(f"{self.input} is HTML: pass --markup html.")
         for line in self.lines:
             if os.path.isfile(line):
@@ -88,9 +91,9 @@ class TranslateConfig:
                 raise ValueError(f"{line} has a model: pass --model_folder {shlex.quote(line)}.")
 
     @property
-    def is_page(self) -> bool:
-        """Whether the input is an HTML file, which is one text."""
-        return Path(self.input).suffix.lower() in (".html", ".htm")
+    def page_markup(self) -> Markup | None:
+        """The markup of an HTML or Markdown file, which is one text; None of other files."""
+        return PAGES.get(Path(self.input).suffix.lower())
 
     def open(self) -> Translator:
         model = self.saved.open(self.split, self.engine, self.protection)
@@ -106,10 +109,11 @@ class TranslateConfig:
         (start, texts), n_best = item, self.search.n_best
         settings: dict[str, Any] = asdict(self.search)
         del settings["n_best"]
-        settings |= {"report": report_from(start), "on_done": on_done, "markup": self.markup}
+        settings |= {"report": report_from(start), "on_done": on_done}
+        settings["markup"] = self.page_markup or "text" if self.markup == "text" else self.markup
         if self.format == "text" and n_best == 1:  # without scores, which take longer
             found = translator.translate(texts, **settings)
-            return [text.rstrip("\n") for text in found] if self.is_page else as_lines(found)
+            return [text.rstrip("\n") for text in found] if self.page_markup else as_lines(found)
         found = translator.translate(texts, n_best=n_best, **settings)
         if self.format == "text":
             return as_lines(each.text for translations in found for each in translations)
@@ -165,7 +169,7 @@ class InputRows:
 
 def open_input(config: TranslateConfig, translator: Translator) -> Texts:
     """The texts of a file or of standard input; the number of missing ones is printed on stderr."""
-    if config.is_page:
+    if config.page_markup:
         return read_page(Path(config.input))
     languages = translator.lang_src, translator.lang_tgt
     texts = read_sources(Path(config.input or "-"), *languages, config.quoting)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from translate_ddp.data.readers.streams import (
+    CONVERT,
     HEAD_BYTES,
     MAX_LINE_BYTES,
     TextFile,
@@ -81,6 +82,9 @@ def _parse(file: TextFile, line: int, text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         reason = f"line {line:,} is no JSON: {error}"
+        if text.lstrip().startswith("{") and getattr(error, "pos", 0) >= len(text.rstrip()):
+            reason = f"the object in line {line:,} does not end there: write it in one line (jq -c"
+            reason += f" .). If its keys name texts, {CONVERT}."
         raise UserError(f"{file.path} cannot be read: {reason}") from error
 
 

@@ -19,6 +19,7 @@ from translate_ddp.errors import UserError, cleanup
 from translate_ddp.runtime.files import read_chunks
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.runtime.long_calls import heartbeat
+from translate_ddp.text import has_letter
 
 BLOCK_BYTES = 2**20
 HEAD_BYTES = 2**16
@@ -60,13 +61,27 @@ DOCUMENTS = {
     rb"%PDF-|\{\\rtf": f"a document (PDF or RTF): {CONVERT}",
     rb"\xd0\xcf\x11\xe0": f"an old .xls or .doc, or has a password: {AS_SPREADSHEET}, without a"
     f" password, or {CONVERT}",
-    rb"WEBVTT|\s*1\r?\n\d\d:\d\d:\d\d[,.]\d{3} -->": f"subtitles: {CONVERT}",
+    rb"WEBVTT|\[Script Info\]|\s*(\d+\s*\n)?(\d+:)?\d+:\d\d[,.]\d+( *-->|,\d)": "subtitles:"
+    f" {CONVERT}",
     rb"SQLite format 3": "a database, as of a translation memory: export it as .tmx",
     rb'(#[^\n]*\n|\s)*msg(id|ctxt) "': f"a catalogue of gettext: {CONVERT}",
     rb"\s*(<[?!][^>]*>\s*)*<tmx\b": "a translation memory: rename it to end in .tmx",
     rb"\s*(<[?!][^>]*>\s*)*<(src|ref|tst)set\b": "an SGML test set: rename it to end in .sgm",
     rb"\s*<(\?xml\s|!doctype\s|html\b|xliff\b)": f"XML, XLIFF or HTML: {CONVERT}",
 }
+# Files whose texts have keys or times, and how their lines begin.
+KEYED = ".ass .ftl .ini .lrc .po .pot .properties .srt .ssa .strings .toml .vtt .xlf .yaml .yml"
+KEY = re.compile(
+    r"""(?x)\s*(?:-\s+)?(?:(?:[\w.-]{2,}|"[^"]+"|'[^']+')\s*=(?!=)  # greeting = Good morning
+        |["'][^"']+["']\s*:\s                                   # "greeting": "Good morning"
+        |[a-z][\w-]*(?:\.[\w-]+)+:\s                            # menu.greeting: Good morning
+        |[a-z][\w-]*:\s+["'|>&{[]                               # greeting: "Good morning"
+        |\[\d+:\d\d[.:]\d+\])                                   # [00:12.00]Good morning
+        |\s+(?:-\s+)?[a-z][\w-]*:(?:\s|\Z)                      # indented greeting: Good morning
+    """
+)
+COMMENT = re.compile(r"\s*(?:[#;!]|//|/\*)")
+TRIED_LINES = 1000
 BYTE_ORDER_MARKS = {
     b"\xff\xfe\0\0": "UTF-32",
     b"\0\0\xfe\xff": "UTF-32",
@@ -298,5 +313,15 @@ class TextFile:
 
 
 def read_lines(reading: Reading) -> Iterator[Columns]:
-    """One column: the lines of a file, in whatever language."""
+    """One column: the lines of a file, in whatever language.
+
+    Raises UserError if keys or times are beside the texts, which would be translated too: by the
+    name of the file, or in half of its first lines that are no comments.
+    """
+    path, ending = reading.path, without_compression(reading.path).suffix.lower()
+    lines = first_bytes(path).decode(errors="replace").splitlines()[:TRIED_LINES]
+    tried = [line for line in lines if has_letter(line) and not COMMENT.match(line)]
+    is_keyed = sum(KEY.match(line) is not None for line in tried) >= max(2, len(tried) / 2)
+    if is_keyed or (ending in KEYED.split() and ending[1:] not in reading.wanted.languages):
+        raise UserError(f"{path} cannot be read: it has keys or times beside its texts: {CONVERT}.")
     return ([lines] for lines in TextFile(reading).blocks())
