@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, product
+from itertools import chain, count, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,10 +41,26 @@ class Rows:
 
     name: str  # in messages: the path, or the name on the hub
     size: int  # of the work: bytes of files (compressed), or rows of tables
-    read: Callable[[Advance], Iterator[Row]]
-    """Calls its argument with the increments of `size` that were read. Raises UserError where the
-    source cannot be read."""
+    batches: Callable[[Advance], Iterable[Iterable[Row]]]
     remarks: list[str] = field(default_factory=list)  # of the last `read`, complete at its end
+    numbers: list[int] = field(default_factory=list)  # as in `Reading`
+    parts: Sequence[Rows] = ()  # of several files
+
+    def read(self, advance: Advance) -> Iterator[Row]:
+        """The rows. Calls its argument with the increments of `size` that were read.
+
+        Raises UserError where the source cannot be read.
+        """
+        return chain.from_iterable(self.batches(advance))
+
+    def numbered(self, advance: Advance) -> Iterator[tuple[str, int, Row]]:
+        """Each row, after the name of its file or sheet and its number there."""
+        for part in self.parts or [self]:
+            last = 0
+            for batch in part.batches(advance):
+                numbers = part.numbers or count(last + 1)
+                for last, row in zip(numbers, batch):  # noqa: B905, B007
+                    yield part.name, last, row
 
     @property
     def notices(self) -> list[str]:
@@ -53,16 +69,31 @@ class Rows:
 
 
 def make_rows(
-    name: str, size: int, read: Callable[[Advance, list[str]], Iterable[Iterable[Row]]]
+    name: str,
+    size: int,
+    read: Callable[[Advance, list[str]], Iterable[Iterable[Row]]],
+    numbers: list[int] | None = None,
+    parts: Sequence[Rows] = (),
 ) -> Rows:
     """Rows of the batches that `read` returns, which adds notices to its list."""
     notices: list[str] = []
 
-    def rows(advance: Advance) -> Iterator[Row]:
+    def batches(advance: Advance) -> Iterable[Iterable[Row]]:
         notices.clear()
-        return chain.from_iterable(read(advance, notices))
+        return read(advance, notices)
 
-    return Rows(name, size, rows, notices)
+    return Rows(name, size, batches, notices, [] if numbers is None else numbers, parts)
+
+
+def count_rows(reading: Reading, batches: Iterable[Columns]) -> Iterator[Columns]:
+    """The batches, with `reading.numbers` where the reader leaves out no row and sets none."""
+    last = 0
+    for columns in batches:
+        following = range(last + 1, last + 1 + len(columns[0]))
+        reading.numbers[:] = reading.numbers or following
+        last = following.stop - 1
+        yield columns
+        reading.numbers.clear()
 
 
 def pairs_of(batches: Iterable[Columns]) -> Iterator[Iterator[Row]]:
@@ -79,7 +110,7 @@ def join_rows(name: str, parts: Sequence[Rows], notice: str = "") -> Rows:
             yield part.read(advance)
             notices.extend(part.remarks)
 
-    return make_rows(name, sum(part.size for part in parts), batches)
+    return make_rows(name, sum(part.size for part in parts), batches, parts=parts)
 
 
 def ignore_progress(increment: int) -> None:
@@ -204,6 +235,9 @@ class Reading:
     advance: Advance = ignore_progress
     notices: list[str] = field(default_factory=list)
     sheet: str = ""  # of a spreadsheet; '': the only one
+    # In the file, from 1, of the rows of the batch that was read last. Header, empty rows and rows
+    # that are left out count, as in the program that shows the table.
+    numbers: list[int] = field(default_factory=list)
 
 
 Reader = Callable[[Reading], Iterator[Columns]]  # raises UserError with path and line

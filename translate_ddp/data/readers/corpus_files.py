@@ -31,6 +31,7 @@ from translate_ddp.data.rows import (
     Row,
     Rows,
     Wanted,
+    count_rows,
     join_rows,
     list_names,
     make_rows,
@@ -120,11 +121,13 @@ def table_rows(path: Path, wanted: Wanted, sheet: str = "") -> Rows:
     Raises UserError, at once or while they are read, if they cannot be read.
     """
     check_file(path)
+    numbers: list[int] = []
 
     def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
-        return pairs_of(reader_of(path)(Reading(path, wanted, advance, notices, sheet)))
+        reading = Reading(path, wanted, advance, notices, sheet, numbers)
+        return pairs_of(count_rows(reading, reader_of(path)(reading)))
 
-    return make_rows(f"{path}:{sheet}" if sheet else str(path), size_of(path), batches)
+    return make_rows(f"{path}:{sheet}" if sheet else str(path), size_of(path), batches, numbers)
 
 
 def _describe_other(path: Path, languages: Languages) -> str:
