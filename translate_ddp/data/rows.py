@@ -6,7 +6,7 @@ import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, count, product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,8 +42,8 @@ class Rows:
     name: str  # in messages: the path, or the name on the hub
     size: int  # of the work: bytes of files (compressed), or rows of tables
     batches: Callable[[Advance], Iterable[Iterable[Row]]]
-    remarks: list[str] = field(default_factory=list)  # of the last `read`, complete at its end
-    numbers: list[int] = field(default_factory=list)  # as in `Reading`
+    remarks: list[str]  # of the last `read`, complete at its end
+    numbers: Sequence[int] = ()  # as in `Reading`
     parts: Sequence[Rows] = ()  # of several files
 
     def read(self, advance: Advance) -> Iterator[Row]:
@@ -69,11 +69,7 @@ class Rows:
 
 
 def make_rows(
-    name: str,
-    size: int,
-    read: Callable[[Advance, list[str]], Iterable[Iterable[Row]]],
-    numbers: list[int] | None = None,
-    parts: Sequence[Rows] = (),
+    name: str, size: int, read: Callable[[Advance, list[str]], Iterable[Iterable[Row]]]
 ) -> Rows:
     """Rows of the batches that `read` returns, which adds notices to its list."""
     notices: list[str] = []
@@ -82,7 +78,7 @@ def make_rows(
         notices.clear()
         return read(advance, notices)
 
-    return Rows(name, size, batches, notices, [] if numbers is None else numbers, parts)
+    return Rows(name, size, batches, notices)
 
 
 def count_rows(reading: Reading, batches: Iterable[Columns]) -> Iterator[Columns]:
@@ -110,7 +106,7 @@ def join_rows(name: str, parts: Sequence[Rows], notice: str = "") -> Rows:
             yield part.read(advance)
             notices.extend(part.remarks)
 
-    return make_rows(name, sum(part.size for part in parts), batches, parts=parts)
+    return replace(make_rows(name, sum(part.size for part in parts), batches), parts=parts)
 
 
 def ignore_progress(increment: int) -> None:

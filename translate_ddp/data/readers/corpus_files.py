@@ -7,6 +7,7 @@ other.
 import glob
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -127,7 +128,8 @@ def table_rows(path: Path, wanted: Wanted, sheet: str = "") -> Rows:
         reading = Reading(path, wanted, advance, notices, sheet, numbers)
         return pairs_of(count_rows(reading, reader_of(path)(reading)))
 
-    return make_rows(f"{path}:{sheet}" if sheet else str(path), size_of(path), batches, numbers)
+    name = f"{path}:{sheet}" if sheet else str(path)
+    return replace(make_rows(name, size_of(path), batches), numbers=numbers)
 
 
 def _describe_other(path: Path, languages: Languages) -> str:
