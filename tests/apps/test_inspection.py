@@ -112,6 +112,17 @@ def test_the_strict_rules_are_counted_for_kept_pairs(tmp_path: Path):
     assert again.strict is None and sum(again.cleaned.sizes) == 500
 
 
+@pytest.mark.parametrize(("good", "validation"), [(1, "5"), (20, "50"), (0, "5")])
+def test_a_corpus_of_which_strict_leaves_too_little_is_inspected(
+    tmp_path: Path, good: int, validation: str
+):
+    rows = [*sentences(good), *((src, src) for src, _ in sentences(200, seed=2))]
+    found = inspected(tmp_path, rows, validation=validation)
+    assert found.strict is not None and (found.strict.rows, found.strict.kept) == (200 + good, good)
+    text = " ".join(" ".join(report_lines(found)).split())
+    assert f"would also drop 200 of {200 + good}" in text and f"and leave {good}: " in text
+
+
 def test_the_strict_rules_see_each_dataset_alone(tmp_path: Path):
     other = tmp_path / "other"
     inspected(other, sentences(300))

@@ -2,11 +2,14 @@
 
 import csv
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.commands import translate_ddp
+from tests.helpers.corpora import write, write_parallel
+from tests.helpers.spreadsheets import Sheet, write_spreadsheet
 from translate_ddp.apps.inspecting.row_list import write_row_list
 from translate_ddp.data.corpus import clean_corpus
 from translate_ddp.settings import CorpusConfig
@@ -22,24 +25,26 @@ PAIRS = [
     ("See http://a.org/x now", "Guarda adesso"),
     ("Yes", "Una risposta che è molto più lunga di quanto sia necessario"),
 ]
-BAD = [
-    ("2", "duplicate of row 1"),
-    ("3", "near duplicate of row 1"),
-    ("4", "numbers differ"),
-    ("5", "source equals target"),
-    ("6", "empty"),
-    ("7", "wrong script"),
-    ("8", "URLs differ"),
-    ("9", "length ratio"),
-]
 GOOD = [(f"{word} is red", f"{word} è rosso") for word in "abcdefghijklmnopqrstuvw"]
+TODO = [(f"{word} is blue", "TODO") for word in "abcdefghijk"]
+BAD = [
+    ("3", "duplicate of row 2"),
+    ("4", "near duplicate of row 2"),
+    ("5", "numbers differ"),
+    ("6", "source equals target"),
+    ("7", "empty"),
+    ("8", "wrong script"),
+    ("9", "URLs differ"),
+    ("10", "length ratio"),
+    *((str(row), "one text for many") for row in range(34, 45)),
+]
 
 
 def write_csv(path: Path, *codes: str) -> None:
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(codes)
-        rows.writerows([*(pair[:1] + pair[1:] * (len(codes) - 1) for pair in PAIRS + GOOD)])
+        rows.writerows([*(pair[:1] + pair[1:] * (len(codes) - 1) for pair in PAIRS + GOOD + TODO)])
 
 
 def listed(path: Path) -> list[dict[str, str]]:
@@ -55,10 +60,74 @@ def test_list_has_each_row_that_strict_cleaning_drops_with_number_and_reason(tmp
     rows = listed(tmp_path / "rows.tsv")
     assert [(row["row"], row["reason"]) for row in rows] == BAD
     for row in rows:
-        assert (row["source"], row["target"]) == PAIRS[int(row["row"]) - 1]
+        assert (row["source"], row["target"]) == (PAIRS + GOOD + TODO)[int(row["row"]) - 2]
         assert (row["file"], row["direction"]) == (str(tmp_path / "pairs.csv"), "en-it")
     reasons = Counter(row["reason"].split(" of row")[0] for row in rows)
     assert reasons == clean_corpus(config, tmp_path / "folder", shown=False).dropped
+
+
+def numbers_in_list(source: str, folder: Path) -> list[tuple[str, int, str]]:
+    """File, number and reason of each listed row."""
+    config = CorpusConfig((source,), lang_tgt=("de",))
+    list_file = folder / "rows.tsv"
+    write_row_list(config, list_file)
+    return [(row["file"], int(row["row"]), row["reason"]) for row in listed(list_file)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        # As LibreOffice and Excel show it: header, empty rows and line breaks in quotes.
+        ("a.csv", 'en,de\n\n"one\ntwo",eins\n\n\nbad,\nfour,vier\nfive,\n', [6, 8]),
+        ("b.csv", "sep=;\nen;de\none;eins\n\nbad;\n", [4]),
+        ("c.csv", "\n\nen,de\r\n\r\nbad,\r\nsix,sechs", [5]),
+        ("d.tsv", "one\teins\n\nbad\t\n\n\n\n\tbad\n", [3, 7]),
+        ("e.jsonl", '{"en": "one", "de": "eins"}\n{"en": "bad", "de": null}\n', [2]),
+    ],
+)
+def test_rows_have_the_numbers_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, expected: list[int]
+):
+    for size in (10_000, 2):  # rows of a batch
+        monkeypatch.setattr("translate_ddp.data.readers.delimited.BATCH_ROWS", size)
+        monkeypatch.setattr("translate_ddp.data.readers.streams.BLOCK_BYTES", size)
+        path = tmp_path / str(size) / name
+        source = write(path, content)
+        found = numbers_in_list(source, path.parent)
+        assert [(file, row) for file, row, _ in found] == [(source, row) for row in expected]
+
+
+def test_rows_of_several_files_have_the_name_and_number_of_each(tmp_path: Path):
+    first = write(tmp_path / "part1.csv", "en,de\none,eins\nbad,\n")
+    second = write(tmp_path / "part2.csv", "de,en\n\nzwei,two\neins,one\n,bad\n")
+    assert numbers_in_list(str(tmp_path / "part*.csv"), tmp_path) == [
+        (first, 3, "empty"),
+        (second, 4, f"duplicate of row 2 of {first}"),
+        (second, 5, "empty"),
+    ]
+    write_parallel(tmp_path / "text", [("one", "eins"), ("", ""), ("bad", "")])
+    (tmp_path / "rows.tsv").unlink()
+    found = numbers_in_list(str(tmp_path / "text"), tmp_path)
+    assert [row for _, row, _ in found] == [2, 3]
+
+
+@pytest.mark.skipif(find_spec("python_calamine") is None, reason="python-calamine is not installed")
+@pytest.mark.parametrize("ending", [".xlsx", ".ods"])
+@pytest.mark.parametrize("size", [10_000, 2])
+def test_rows_of_a_sheet_have_the_numbers_that_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, size: int
+):
+    monkeypatch.setattr("translate_ddp.data.readers.spreadsheet.BATCH_ROWS", size)
+    rows: Sheet = [["en", "de"], [], [], ["bad", ""], [None], ["one", "eins"], ["", "bad"]]
+    words: Sheet = [[], ["de", "en"], ["zwei", "two"], [], ["zwei", "two"]]
+    path = tmp_path / f"pairs{ending}"
+    source = write_spreadsheet(path, {"A": rows, "B": words}, hidden_rows=[3, 4])
+    assert numbers_in_list(f"{source}:A", tmp_path) == [
+        (f"{source}:A", 4, "empty"),
+        (f"{source}:A", 7, "empty"),
+    ]
+    (tmp_path / "rows.tsv").unlink()
+    assert numbers_in_list(f"{source}:B", tmp_path) == [(f"{source}:B", 5, "duplicate of row 3")]
 
 
 def test_list_names_the_direction(tmp_path: Path):

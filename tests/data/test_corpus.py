@@ -6,7 +6,9 @@ import subprocess
 import sys
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import islice, product
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 
@@ -19,7 +21,7 @@ from tests.helpers.corpora import (
     write,
     write_parallel,
 )
-from translate_ddp.data.corpus import clean_corpus, corpus_signature
+from translate_ddp.data.corpus import CORRECT_ROWS, clean_corpus, corpus_signature
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CleanLevel, CorpusConfig
@@ -94,6 +96,34 @@ def test_levels_of_cleaning(folder: Path, clean: CleanLevel, train: int, dropped
     if clean == "strict":
         assert report.examples["near duplicate"] == [("The BAR is red!", "Das bar ist rot.")]
         assert report.examples["wrong script"] == [("the cap is red", "красная шапка")]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize(
+    ("times", "pairs", "is_reported"), [(11, 40, True), (10, 40, False), (12, 2600, False)]
+)
+def test_one_text_for_many_is_reported_and_dropped_by_strict(
+    folder: Path, side: int, times: int, pairs: int, is_reported: bool
+):
+    names = ["".join(letters) for letters in islice(product(ascii_lowercase, repeat=3), pairs)]
+    rows = [(f"the {name} is red", f"das {name} ist rot") for name in names]
+    # Different ones: a pair that is there twice counts once.
+    texts = (("n/a", f"ein {name}") if side == 0 else (f"a {name}", "n/a") for name in names)
+    many = list(islice(texts, times))
+    source = write_parallel(folder / "train", [*rows, *many, *many[:5]])
+    validation = write_parallel(folder / "val", [("up", "auf")])
+    safe, strict = (
+        read_corpus(replace(corpus_of(source, validation), clean=clean))
+        for clean in ("safe", "strict")
+    )
+    what = (f"has {times} different translations", f"is the translation of {times} different texts")
+    notices = [f'{source}.en: "n/a" {what[side]}. {CORRECT_ROWS}']
+    assert safe.reports[0].notices == notices * is_reported
+    assert len(safe.train) == pairs + times and safe.dropped == {"duplicate": 5}
+    assert strict.reports[0].notices == []
+    many_dropped = {"one text for many": times} if is_reported else {}
+    assert strict.dropped == {"duplicate": 5} | many_dropped
+    assert len(strict.train) == len(safe.train) - sum(many_dropped.values())
 
 
 def test_validation_equal_to_training_raises(folder: Path):

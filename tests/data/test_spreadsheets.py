@@ -95,6 +95,53 @@ def test_saved_results_of_formulas_are_read_and_merged_cells_are_explained(write
 
 
 @with_calamine
+def test_hidden_rows_and_columns_that_are_read_are_counted(write_file: Write):
+    rows: Sheet = [
+        ["en", "id", "de"],
+        ["one", 1, "eins"],
+        [],
+        ["two", 2, "zwei"],
+        ["three", 3, "drei"],
+    ]
+    source = write_file("some", {"A": rows}, hidden_rows=[2, 3, 5], hidden_columns=[2, 3])
+    assert read(source) == [("one", "eins"), ("two", "zwei"), ("three", "drei")]
+    what = "2 hidden rows (first: 2) and the hidden column C are read"
+    assert notices_of(source) == [f"{source}: {what}. Delete what should not be used."]
+    # The sheets of a file have their own.
+    words = [["en", "de"], ["cat", "Katze"]]
+    several = write_file("several", {"Long": rows, "Short": words}, hidden_rows=[4])
+    (notice,) = notices_of(f"{several}:Long")
+    assert notice.startswith(f"{several}:Long: 1 hidden row (first: 4) are read. ")
+    assert notices_of(f"{several}:Short") == []
+
+
+@with_calamine
+@pytest.mark.parametrize(
+    ("row", "name", "column"), [(1_048_576, "XFD", 16_384), (70_000, "BAA", 1379)]
+)
+def test_cell_too_far_away_is_named(write_file: Write, row: int, name: str, column: int):
+    words = [["en", "de"], ["cat", "Katze"]]
+    source = write_file("far", {"Words": words}, far=(row, column), far_name=name)
+    message = error_of(source)
+    assert f"a value in cell {name}{row} of the sheet Words" in message and "\n" not in message
+    assert "Delete the columns right of the texts" in message
+    # A wide or a long sheet is read.
+    for number, place in enumerate([(400, column), (row, 4)]):
+        options = {"far": place, "far_name": name if number == 0 else "D"}
+        assert read(write_file(f"near{number}", {"Words": words}, **options))[0] == ("cat", "Katze")
+
+
+@with_calamine
+def test_white_space_in_a_cell_divides_words(write_file: Write):
+    rows: Sheet = [["en", "de"], ["One\ttwo\nthree", "Eins\vzwei\t\tdrei"], ["\tFour", "Vier\v"]]
+    texts = [
+        tuple(" ".join(str(text).split()) for text in row)
+        for row in read(write_file("a", {"A": rows}))
+    ]
+    assert texts == [("One two three", "Eins zwei drei"), ("Four", "Vier")]
+
+
+@with_calamine
 def test_one_of_several_sheets_is_chosen_by_name(write_file: Write):
     words, phrases = [["en", "de"], ["cat", "Katze"]], [["en", "de"], ["Good day.", "Guten Tag."]]
     single = write_file("single", {"Old": words, "Phrases": phrases, "Blatt 3": []}, hidden="Old")

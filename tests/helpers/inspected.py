@@ -31,19 +31,26 @@ VALIDATION = sentences(100, seed=1)
 def inspected(
     folder: Path,
     pairs: Sequence[Pair],
-    validation: Sequence[Pair] = VALIDATION,
+    validation: Sequence[Pair] | str = VALIDATION,
     languages: tuple[str, str] = ("en", "de"),
     seconds: float = 0,
     **settings: object,
 ) -> Inspection:
-    """The inspection of these pairs, with training steps for so many seconds."""
+    """The inspection of these pairs, with training steps for so many seconds.
+
+    `validation`: its pairs, or the value of the flag.
+    """
     (folder / "work").mkdir(parents=True)
-    for name, rows in (("train", pairs), ("valid", validation)):
+    is_flag = isinstance(validation, str)
+    for name, rows in (("train", pairs), ("valid", [] if is_flag else validation)):
         for side, language in enumerate(languages):
             lines = "".join(f"{pair[side]}\n" for pair in rows)
             (folder / f"{name}.{language}").write_text(lines)
     values: dict[str, object] = {
-        **{"dataset": (str(folder / "train"),), "validation": str(folder / "valid")},
+        **{
+            "dataset": (str(folder / "train"),),
+            "validation": validation if is_flag else str(folder / "valid"),
+        },
         **{"lang_src": languages[0], "lang_tgt": languages[1]},
     }
     config = with_values(Config(), values | settings)

@@ -1,11 +1,13 @@
 """Small .xlsx and .ods files, written by hand: XML in a zip archive."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -24,27 +26,45 @@ Cell = str | float | bool | date | Formula | None
 Sheet = Sequence[Sequence[Cell]]
 
 
-def write_spreadsheet(
-    path: Path, sheets: Mapping[str, Sheet], hidden: str = "", merged: str = ""
-) -> str:
-    """The path of a new file. `merged` is an area of the last sheet, such as A2:B2."""
+@dataclass(frozen=True)
+class Options:
+    hidden: str = ""  # a sheet
+    merged: str = ""  # an area of the last sheet, such as A2:B2
+    hidden_rows: Collection[int] = ()  # of all sheets, from 1
+    hidden_columns: Collection[int] = ()
+    far: tuple[int, int] = (0, 0)  # row and column of one more text; with the name of the column
+    far_name: str = ""
+
+
+def write_spreadsheet(path: Path, sheets: Mapping[str, Sheet], **options: Any) -> str:
+    """The path of a new file. `options` are those of `Options`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write = _write_xlsx if path.suffix == ".xlsx" else _write_ods
-    with ZipFile(path, "w") as archive:
-        write(archive, sheets, hidden, merged)
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        write(archive, sheets, Options(**options))
     return str(path)
 
 
-def _write_xlsx(archive: ZipFile, sheets: Mapping[str, Sheet], hidden: str, merged: str) -> None:
+def _write_xlsx(archive: ZipFile, sheets: Mapping[str, Sheet], options: Options) -> None:
     names, links = "", ""
     for number, (name, rows) in enumerate(sheets.items(), 1):
-        state = ' state="hidden"' * (name == hidden)
+        state = ' state="hidden"' * (name == options.hidden)
         names += f'<sheet name="{name}" sheetId="{number}"{state} r:id="r{number}"/>'
-        target = f"worksheets/sheet{number}.xml"
+        # Other numbers than in the workbook, as of sheets that were moved.
+        target = f"worksheets/sheet{len(sheets) - number}.xml"
         links += f'<Relationship Id="r{number}" Type="{OFFICE}/worksheet" Target="{target}"/>'
-        cells = "".join(f"<row>{_xlsx_cells(row, at)}</row>" for at, row in enumerate(rows, 1))
+        cells = ""
+        for at, row in enumerate(rows, 1):
+            is_hidden = ' hidden="1"' * (at in options.hidden_rows)
+            cells += f"<row{is_hidden}>{_xlsx_cells(row, at)}</row>"
+        if options.far_name:
+            place = f"{options.far_name}{options.far[0]}"
+            cells += f'<row r="{options.far[0]}">{_xlsx_cell("x", place)}</row>'
+        columns = "".join(f'<col min="{n}" max="{n}" hidden="1"/>' for n in options.hidden_columns)
+        columns = f"<cols>{columns}</cols>" if columns else ""
+        merged = options.merged
         area = f'<mergeCells><mergeCell ref="{merged}"/></mergeCells>' if merged else ""
-        xml = f'<worksheet xmlns="{MAIN}"><sheetData>{cells}</sheetData>{area}</worksheet>'
+        xml = f'<worksheet xmlns="{MAIN}">{columns}<sheetData>{cells}</sheetData>{area}</worksheet>'
         archive.writestr(f"xl/{target}", xml)
     links += f'<Relationship Id="s" Type="{OFFICE}/styles" Target="styles.xml"/>'
     archive.writestr("xl/_rels/workbook.xml.rels", _relationships(links))
@@ -83,18 +103,28 @@ def _xlsx_cell(value: Cell, place: str) -> str:
     return f'<c r="{place}"><v>{value}</v></c>'
 
 
-def _write_ods(archive: ZipFile, sheets: Mapping[str, Sheet], hidden: str, merged: str) -> None:
-    tables = ""
+def _write_ods(archive: ZipFile, sheets: Mapping[str, Sheet], options: Options) -> None:
+    tables, (far_row, far_column) = "", options.far
     for name, rows in sheets.items():
-        cells = "".join(
-            f"<table:table-row>{''.join(map(_ods_cell, row))}</table:table-row>" for row in rows
-        )
-        style = ' table:style-name="hidden"' * (name == hidden)
+        cells = ""
+        for at in range(1, 2 + max([0, *options.hidden_columns])):
+            is_hidden = ' table:visibility="collapse"' * (at in options.hidden_columns)
+            cells += f"<table:table-column{is_hidden}/>"
+        for at, row in enumerate(rows, 1):
+            is_hidden = ' table:visibility="filter"' * (at in options.hidden_rows)
+            cells += f"<table:table-row{is_hidden}>{''.join(map(_ods_cell, row))}</table:table-row>"
+        if far_row:
+            before = f'<table:table-cell table:number-columns-repeated="{far_column - 1}"/>'
+            repeated = f'table:number-rows-repeated="{far_row - 1 - len(rows)}"'
+            cells += f"<table:table-row {repeated}>{before}</table:table-row>"
+            cells += f"<table:table-row>{before}{_ods_cell('x')}</table:table-row>"
+        style = ' table:style-name="hidden"' * (name == options.hidden)
         tables += f'<table:table table:name="{name}"{style}>{cells}</table:table>'
-    if merged:
-        tables = tables.replace(
-            "<table:table-cell", '<table:table-cell table:number-columns-spanned="2"', 1
-        )
+    if options.merged:
+        cell = "<table:table-cell(.*?)</table:table-cell>"
+        first = r'<table:table-cell table:number-columns-spanned="2"\1</table:table-cell>'
+        second = r"<table:covered-table-cell\2</table:covered-table-cell>"
+        tables = re.sub(cell + cell, first + second, tables, count=1)
     parts = ("office", "table", "text", "style")
     spaces = " ".join(f'xmlns:{part}="{ODS}:{part}:1.0"' for part in parts)
     style = (
@@ -126,7 +156,8 @@ def _ods_cell(value: Cell) -> str:
             kind, content = "float", f' office:value="{value}"'
         case _:
             pass
-    text = f"<text:p>{escape(str(value))}</text:p>" if value != "" else ""
+    text = escape(str(value)).replace("\t", "<text:tab/>").replace("\v", "<text:line-break/>")
+    text = "".join(f"<text:p>{line}</text:p>" for line in text.split("\n")) * (value != "")
     return (
         f'<table:table-cell{formula} office:value-type="{kind}"{content}>{text}</table:table-cell>'
     )

@@ -31,7 +31,10 @@ from translate_ddp.data.cleaning import (
     ALSO_IN_VALIDATION,
     DUPLICATE,
     EXAMPLES,
+    MAX_REPEATED,
+    MAX_REPEATED_SHARE,
     NEAR_DUPLICATE,
+    ONE_FOR_MANY,
     WRONG_SCRIPT,
     CleanedRows,
     clean_rows,
@@ -55,7 +58,7 @@ from translate_ddp.data.prepared_folder import (
     remove_abandoned,
 )
 from translate_ddp.data.rows import BY_POSITION, Rows
-from translate_ddp.data.selection import held_out, repeated, rows_with
+from translate_ddp.data.selection import frequent, held_out, repeated, rows_with
 from translate_ddp.data.sources import (
     choose_split,
     find_splits,
@@ -76,6 +79,9 @@ TOO_MANY = (
     "Validation may have at most {:,} pairs, but {}. All of them are translated"
     " in each validation: pass --validation 2000, or a file of some thousand pairs."
 )
+# Of a text of the source, and of the target.
+ONE_AND_MANY = ("has {:,} different translations", "is the translation of {:,} different texts")
+CORRECT_ROWS = "If it stands for a missing text, correct these rows, or pass --clean strict."
 MIN_PAIRS = 100  # fewer do not show that columns are swapped
 MIN_SHARE = 0.01  # of the pairs; single ones may look swapped by chance
 
@@ -167,21 +173,19 @@ class Cleaning:
     def __init__(self, config: CorpusConfig, folder: Path, shown: bool) -> None:
         self._config, self._folder, self._shown = config, folder, shown
         self._store = PairStore(folder)
-        self._reports: list[Report] = []
+        self.reports: list[Report] = []  # of each part, then of validation and excluded sources
         self._parts: list[Part] = []
         self._bounds = [0]
         self._scripts: dict[int, str] = {}  # number in the records -> name
         self._is_train = np.empty(0, dtype=bool)
 
     def run(self) -> Summary:
-        config, given = self._config, self._read_parts()
+        config, given = self._config, self.select()
         self._check_parts()
         if config.validation and not config.is_split:
             for direction in self._directions:
                 name = direction.fill(config.validation)
                 given[direction] = read_pairs(name, direction, config.options, "validation")
-        self._is_train = np.ones(len(self._store), dtype=bool)
-        self._drop_bad_rows()
         self._drop_excluded()
         held_out = [
             self._separate(given[direction], direction)
@@ -196,16 +200,26 @@ class Cleaning:
         language_identifier.cache_clear()
         for direction in self._directions:
             self._training_rows(direction)  # there are some
-        for report, bounds in zip(self._reports, pairwise(self._bounds), strict=False):
+        for report, bounds in zip(self.reports, pairwise(self._bounds), strict=False):
             report.kept = int(self._is_train[slice(*bounds)].sum())
         np.save(self._folder / KEPT_FILE, self._is_train)
         (self._folder / VALIDATION_FILE).write_bytes(to_lines(chain.from_iterable(validation)))
         return {
-            "reports": [asdict(report) for report in self._reports],
+            "reports": [asdict(report) for report in self.reports],
             "parts": self._parts,
             "bounds": self._bounds,  # of the parts in the store
             "validation_sizes": list(map(len, validation)),
         }
+
+    def select(self) -> dict[LanguagePair, Rows]:
+        """Store all usable pairs, and drop bad ones; the validation splits of the first datasets.
+
+        Raises as `_read_parts`.
+        """
+        given = self._read_parts()
+        self._is_train = np.ones(len(self._store), dtype=bool)
+        self._drop_bad_rows()
+        return given
 
     def _read_parts(self) -> dict[LanguagePair, Rows]:
         """Store all datasets in all directions; the validation splits of the first datasets.
@@ -232,12 +246,12 @@ class Cleaning:
             if dataset not in datasets or (direction not in found and is_needed):
                 raise error
             name = config.dataset[dataset]
-            self._reports[0].notices.append(f"No pairs of {direction} in {name}: {error}")
+            self.reports[0].notices.append(f"No pairs of {direction} in {name}: {error}")
         return given
 
     def _read(self, part: Part, name: str) -> Mapping[str, Rows]:
         """Store the pairs of a dataset in a direction; its splits. Raises NoSuchPair."""
-        config, before = self._config, len(self._reports)
+        config, before = self._config, len(self.reports)
         splits = find_splits(name, part.direction, config.options)
         rows = choose_split(name, splits, "train")
         try:
@@ -246,12 +260,12 @@ class Cleaning:
         except NoSuchPair as error:
             if len(self._store) > self._bounds[-1]:  # only some of its files have the direction
                 raise UserError(str(error)) from error
-            del self._reports[before:]
+            del self.reports[before:]
             raise
         self._parts.append(part)
         self._bounds.append(len(self._store))
         pairs = self._store.sample(*self._bounds[-2:])
-        self._reports[-1].notices += check_direction(config, part.direction, rows, pairs)
+        self.reports[-1].notices += check_direction(config, part.direction, rows, pairs)
         return splits
 
     def _check_parts(self) -> None:
@@ -288,7 +302,7 @@ class Cleaning:
     def _cleaned(self, rows: Rows, level: CleanLevel, use: str = "") -> Iterator[CleanedRows]:
         """The cleaned batches of a source. Raises NoUsablePairs if it has none."""
         report = Report(rows.name, use=use)
-        self._reports.append(report)
+        self.reports.append(report)
         label = f"Reading {rows.name}"
         with Progress(label, rows.size, shown=self._shown, scaled=True, leave=False) as progress:
             batches = batched_rows(rows.read(progress.advance))
@@ -324,9 +338,21 @@ class Cleaning:
                 accepted = accepted_scripts(dict(zip(names, counts.tolist(), strict=True)))
                 others = [n for n, name in zip(values, names, strict=True) if name not in accepted]
                 self._drop(rows_with(numbers, np.array(others), is_kept), WRONG_SCRIPT)
-        for start, end in pairwise(self._bounds):
+        for report, (start, end) in zip(self.reports, pairwise(self._bounds), strict=False):
             part, is_train = records[start:end], self._is_train[start:end]
             self._drop(start + repeated(part["pair"], is_train), DUPLICATE)
+            limit = max(MAX_REPEATED, MAX_REPEATED_SHARE * is_train.sum())
+            for side, what in enumerate(ONE_AND_MANY):
+                hashes = part[("source", "target")[side]]
+                found = frequent(hashes, is_train, limit)
+                if is_strict:
+                    wanted = np.array([text for text, _ in found], dtype=hashes.dtype)
+                    self._drop(start + rows_with(hashes, wanted, is_train), ONE_FOR_MANY)
+                    continue
+                for text, count in found[:EXAMPLES]:
+                    pair = self._store.pairs([start + int(np.argmax(hashes == text))])[0]
+                    shown = f'"{shortened(pair)[side]}" {what.format(count)}'
+                    report.notices.append(f"{report.source}: {shown}. {CORRECT_ROWS}")
             if is_strict:
                 has_key = is_train & (part["near"] != 0)
                 self._drop(start + repeated(part["near"], has_key), NEAR_DUPLICATE)
@@ -376,7 +402,7 @@ class Cleaning:
             records.append(batch.records)
             if len(pairs) > VALIDATION_LIMIT:
                 raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{given.name} has more"))
-        report = self._reports[-1]
+        report = self.reports[-1]
         report.drop(REPEATED, report.kept - len(pairs), [])
         report.kept = len(pairs)
         report.notices += check_direction(self._config, direction, given, pairs)
@@ -400,7 +426,7 @@ class Cleaning:
             if missing and not records:
                 raise missing
             if missing and "{" in name:
-                self._reports[0].notices.append(f"--exclude {name} lacks a direction: {missing}")
+                self.reports[0].notices.append(f"--exclude {name} lacks a direction: {missing}")
             self._drop_sentences(records, ALSO_IN_EXCLUDED)
 
     def _drop_pairs_of(self, held_out: list[np.ndarray], is_own: bool) -> None:
@@ -428,7 +454,7 @@ class Cleaning:
         """Take these rows, in ascending order, out of training, if they are in it."""
         rows = rows[self._is_train[rows]]
         self._is_train[rows] = False
-        for report, (start, end) in zip(self._reports, pairwise(self._bounds), strict=False):
+        for report, (start, end) in zip(self.reports, pairwise(self._bounds), strict=False):
             found = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
             if len(found):
                 examples = self._store.pairs(found[:EXAMPLES].tolist())

@@ -151,6 +151,7 @@ def chosen_rows(reading: Reading, batches: Iterable[Columns]) -> Iterator[Column
             kinds = {value: choice.kind_of(value or "") for value in {*values}}
             marks = [kinds[value] is not None for value in values]
             columns = [list(compress(column, marks)) for column in columns]  # noqa: PLW2901
+            reading.numbers[:] = compress(reading.numbers, marks)
         yield columns[:sides]
     for choice in reading.choices:
         kinds = {value: choice.kind_of(value or "") for value in choice.counts}

@@ -6,8 +6,8 @@ import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import chain, product
+from dataclasses import dataclass, field, replace
+from itertools import chain, count, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,10 +49,26 @@ class Rows:
 
     name: str  # in messages: the path, or the name on the hub
     size: int  # of the work: bytes of files (compressed), or rows of tables
-    read: Callable[[Advance], Iterator[Row]]
-    """Calls its argument with the increments of `size` that were read. Raises UserError where the
-    source cannot be read."""
-    remarks: list[str] = field(default_factory=list)  # of the last `read`, complete at its end
+    batches: Callable[[Advance], Iterable[Iterable[Row]]]
+    remarks: list[str]  # of the last `read`, complete at its end
+    numbers: Sequence[int] = ()  # as in `Reading`
+    parts: Sequence[Rows] = ()  # of several files
+
+    def read(self, advance: Advance) -> Iterator[Row]:
+        """The rows. Calls its argument with the increments of `size` that were read.
+
+        Raises UserError where the source cannot be read.
+        """
+        return chain.from_iterable(self.batches(advance))
+
+    def numbered(self, advance: Advance) -> Iterator[tuple[str, int, Row]]:
+        """Each row, after the name of its file or sheet and its number there."""
+        for part in self.parts or [self]:
+            last = 0
+            for batch in part.batches(advance):
+                numbers = part.numbers or count(last + 1)
+                for last, row in zip(numbers, batch):  # noqa: B905, B007
+                    yield part.name, last, row
 
     @property
     def notices(self) -> list[str]:
@@ -66,11 +82,22 @@ def make_rows(
     """Rows of the batches that `read` returns, which adds notices to its list."""
     notices: list[str] = []
 
-    def rows(advance: Advance) -> Iterator[Row]:
+    def batches(advance: Advance) -> Iterable[Iterable[Row]]:
         notices.clear()
-        return chain.from_iterable(read(advance, notices))
+        return read(advance, notices)
 
-    return Rows(name, size, rows, notices)
+    return Rows(name, size, batches, notices)
+
+
+def count_rows(reading: Reading, batches: Iterable[Columns]) -> Iterator[Columns]:
+    """The batches, with `reading.numbers` where the reader leaves out no row and sets none."""
+    last = 0
+    for columns in batches:
+        following = range(last + 1, last + 1 + len(columns[0]))
+        reading.numbers[:] = reading.numbers or following
+        last = following.stop - 1
+        yield columns
+        reading.numbers.clear()
 
 
 def pairs_of(batches: Iterable[Columns]) -> Iterator[Iterator[Row]]:
@@ -87,7 +114,7 @@ def join_rows(name: str, parts: Sequence[Rows], notice: str = "") -> Rows:
             yield part.read(advance)
             notices.extend(part.remarks)
 
-    return make_rows(name, sum(part.size for part in parts), batches)
+    return replace(make_rows(name, sum(part.size for part in parts), batches), parts=parts)
 
 
 def ignore_progress(increment: int) -> None:
@@ -218,6 +245,9 @@ class Reading:
     notices: list[str] = field(default_factory=list)
     sheet: str = ""  # of a spreadsheet; '': the only one
     choices: list[RowChoice] = field(default_factory=list)  # filled when its columns are known
+    # In the file, from 1, of the rows of the batch that was read last. Header, empty rows and rows
+    # that are left out count, as in the program that shows the table.
+    numbers: list[int] = field(default_factory=list)
 
 
 Reader = Callable[[Reading], Iterator[Columns]]  # raises UserError with path and line

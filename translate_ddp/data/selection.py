@@ -47,6 +47,16 @@ def repeated(hashes: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
     return np.sort(np.concatenate(found))
 
 
+def frequent(hashes: np.ndarray, is_kept: np.ndarray, minimum: float) -> list[tuple[int, int]]:
+    """The hashes of more than `minimum` kept rows, each with their number, which descends."""
+    found: list[tuple[int, int]] = []
+    for values, _ in sorted_groups(hashes, is_kept):
+        different, counts = np.unique(values, return_counts=True)
+        is_frequent = counts > minimum
+        found += zip(different[is_frequent].tolist(), counts[is_frequent].tolist(), strict=True)
+    return sorted(found, key=lambda each: -each[1])
+
+
 def rows_with(hashes: np.ndarray, wanted: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
     """The kept rows whose hash is one of the wanted ones, ascending."""
     found = [

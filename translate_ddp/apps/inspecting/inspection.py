@@ -16,7 +16,8 @@ from translate_ddp.apps.inspecting.text_statistics import TextStatistics, measur
 from translate_ddp.console import print_line
 from translate_ddp.data.batches import Step, padding_share
 from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
-from translate_ddp.data.corpus import NoUsablePairs, clean_corpus
+from translate_ddp.data.cleaning import ALSO_IN_EXCLUDED, ALSO_IN_VALIDATION
+from translate_ddp.data.corpus import Cleaning, NoUsablePairs, clean_corpus
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, TrainingPairs
 from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.plan import StepSampler
@@ -158,23 +159,32 @@ def inspect(
 
 
 def strict_losses(cleaned: CleanedCorpus, config: CorpusConfig, folder: Path) -> Report | None:
-    """What `--clean strict` would drop besides what is dropped, all datasets together.
+    """What `--clean strict` would drop of the usable pairs, all datasets together.
 
-    None if it is used. The corpus is cleaned again, below `folder`.
+    None if it is used. The corpus is cleaned again, in the new `folder`.
     """
     if config.clean == "strict":
         return None
-    total = Report("--clean strict", rows=sum(cleaned.sizes))
+    total = Report("--clean strict", rows=sum(map(_usable, cleaned.reports[: len(cleaned.parts)])))
+    folder.mkdir()
+    cleaning = Cleaning(replace(config, clean="strict"), folder, shown=True)
     try:
-        strict = clean_corpus(replace(config, clean="strict"), folder, shown=True, reported=False)
+        cleaning.select()  # no validation: less than one needs may be left
     except NoUsablePairs:
         total.drop(ALL_REASONS, total.rows, [])
         return total
-    for _, before, after in zip(cleaned.parts, cleaned.reports, strict.reports, strict=False):
+    for before, after in zip(cleaned.reports, cleaning.reports, strict=False):
+        total.kept += _usable(after)
         for reason, rows in after.dropped.items():
             more = max(0, rows - before.dropped.get(reason, 0))
             total.drop(reason, more, after.examples[reason])
     return total
+
+
+def _usable(report: Report) -> int:
+    """The pairs of a dataset, also those in validation or excluded."""
+    others = (ALSO_IN_VALIDATION, ALSO_IN_EXCLUDED)
+    return report.rows - sum(n for reason, n in report.dropped.items() if reason not in others)
 
 
 def build_vocabulary(

@@ -175,8 +175,9 @@ def _rows(found: Inspection) -> Iterator[Block]:
         yield from _dropped(f"Dropped of {report.source}:", report)
     if (strict := found.strict) is None:
         return
-    total = sum(strict.dropped.values())
-    yield from _dropped(f"--clean strict would also drop {of(total, strict.rows)} pairs:", strict)
+    lost = of(strict.rows - strict.kept, strict.rows)
+    text = f"--clean strict would also drop {lost} pairs, and leave {strict.kept:,}:"
+    yield from _dropped(text, strict)
 
 
 def _directions(found: Inspection) -> Iterator[Block]:
@@ -381,7 +382,7 @@ def _row_problems(found: Inspection) -> Iterator[Problem]:
     for report in found.cleaned.reports:
         for reason, (minimum, advice) in DROPPED.items():
             count = report.dropped.get(reason, 0)
-            is_noticed = reason == INVALID_UNICODE and report.notices
+            is_noticed = reason == INVALID_UNICODE and "not UTF-8" in " ".join(report.notices)
             if count and count >= minimum * report.rows and not is_noticed:
                 what = f"{of(count, report.rows)} rows of {report.source} are dropped ({reason})"
                 yield Problem(what, advice, report.examples[reason])

@@ -11,7 +11,10 @@ from typing import NamedTuple
 from translate_ddp.console import Progress
 from translate_ddp.data.cleaning import (
     DUPLICATE,
+    MAX_REPEATED,
+    MAX_REPEATED_SHARE,
     NEAR_DUPLICATE,
+    ONE_FOR_MANY,
     WRONG_SCRIPT,
     Cleaned,
     clean_row,
@@ -28,7 +31,7 @@ class ListedRow(NamedTuple):
 
     file: str
     direction: str
-    row: int  # of those with text, from 1
+    row: int  # its number in the file, as a spreadsheet shows it
     reason: str
     source: str
     target: str
@@ -54,32 +57,39 @@ def write_row_list(config: CorpusConfig, path: Path) -> int:
 def bad_rows(rows: Rows, direction: LanguagePair) -> Iterator[ListedRow]:
     """The rows of one source that `--clean strict` drops, in order. Reads them twice."""
     scripts = [Counter[str](), Counter[str]()]
-    for cleaned in _cleaned(rows, "Looking for scripts in"):
+    pairs = set[tuple[str, str]]()
+    for _, _, cleaned in _cleaned(rows, "Looking for scripts in"):
         if not cleaned.reason:
+            pairs.add((cleaned.src, cleaned.tgt))
             for side, names in zip(scripts, cleaned.scripts, strict=True):
                 side[names] += 1
     accepted = list(map(accepted_scripts, scripts))
-    first: dict[str, int] = {}  # of equal rows, and of nearly equal ones
-    for number, cleaned in enumerate(_cleaned(rows, "Listing rows of"), 1):
-        reason, pair = cleaned.reason, f"{cleaned.src}\t{cleaned.tgt}"
+    translations = [Counter(side) for side in zip(*pairs, strict=True)]
+    limit = max(MAX_REPEATED, MAX_REPEATED_SHARE * len(pairs))
+    first: dict[str, str] = {}  # of equal rows, and of nearly equal ones: where
+    for file, number, cleaned in _cleaned(rows, "Listing rows of"):
+        texts, place = (cleaned.src, cleaned.tgt), f"row {number}"
+        place += f" of {file}" * (file != rows.name)
+        reason, pair = cleaned.reason, "\t".join(texts)
         if not reason and not all(
             names in own for names, own in zip(cleaned.scripts, accepted, strict=True)
         ):
             reason = WRONG_SCRIPT
         if not reason and pair in first:
-            reason = f"{DUPLICATE} of row {first[pair]}"
-        elif not reason and cleaned.near in first:
-            reason = f"{NEAR_DUPLICATE} of row {first[cleaned.near]}"
+            reason = f"{DUPLICATE} of {first[pair]}"
+        elif not reason:
+            first[pair] = place
+            if any(side[text] > limit for side, text in zip(translations, texts, strict=True)):
+                reason = ONE_FOR_MANY
+            elif cleaned.near in first:
+                reason = f"{NEAR_DUPLICATE} of {first[cleaned.near]}"
+            elif cleaned.near:
+                first[cleaned.near] = place
         if reason:
-            texts = (cleaned.src, cleaned.tgt)
-            yield ListedRow(rows.name, str(direction), number, reason, *texts)
-            continue
-        first[pair] = number
-        if cleaned.near:
-            first[cleaned.near] = number
+            yield ListedRow(file, str(direction), number, reason, *texts)
 
 
-def _cleaned(rows: Rows, label: str) -> Iterator[Cleaned]:
+def _cleaned(rows: Rows, label: str) -> Iterator[tuple[str, int, Cleaned]]:
     with Progress(f"{label} {rows.name}", rows.size, scaled=True, leave=False) as progress:
-        for row in rows.read(progress.advance):
-            yield clean_row("strict", row)
+        for file, number, row in rows.numbered(progress.advance):
+            yield file, number, clean_row("strict", row)

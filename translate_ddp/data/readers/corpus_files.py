@@ -7,6 +7,7 @@ other.
 import glob
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +33,7 @@ from translate_ddp.data.rows import (
     Row,
     Rows,
     Wanted,
+    count_rows,
     join_rows,
     list_names,
     make_rows,
@@ -125,12 +127,15 @@ def table_rows(path: Path, wanted: Wanted, sheet: str = "") -> Rows:
     Raises UserError, at once or while they are read, if they cannot be read.
     """
     check_file(path)
+    numbers: list[int] = []
 
     def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
-        reading = Reading(path, wanted, advance, notices, sheet)
-        return pairs_of(chosen_rows(reading, reader_of(path)(reading)))
+        reading = Reading(path, wanted, advance, notices, sheet, numbers=numbers)
+        found = count_rows(reading, reader_of(path)(reading))
+        return pairs_of(chosen_rows(reading, found))
 
-    return make_rows(f"{path}:{sheet}" if sheet else str(path), size_of(path), batches)
+    name = f"{path}:{sheet}" if sheet else str(path)
+    return replace(make_rows(name, size_of(path), batches), numbers=numbers)
 
 
 def _describe_other(path: Path, languages: Languages) -> str:

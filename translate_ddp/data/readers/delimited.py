@@ -256,6 +256,7 @@ class Table:
     def __init__(self, reading: Reading) -> None:
         self._path, self._wanted, self._notices = reading.path, reading.wanted, reading.notices
         self._reading = reading
+        self._numbers, self._last = reading.numbers, 0  # the number of the last row so far
         self._width = 0  # of the first row
         self.short: list[int] = []  # the lines of rows without their last fields
         self.places: list[int] = []
@@ -266,9 +267,15 @@ class Table:
         Raises UserError if there are no such columns, or if a row has more fields than the first
         one, or only one. Empty lines are left out, except of a table with one column.
         """
+        self._last += len(rows)
         if not self._width:
             start = self._begin(rows, lines)
             rows, lines = rows[start:], lines[start:]
+        self._numbers[:] = [
+            number
+            for number, row in enumerate(rows, self._last - len(rows) + 1)
+            if len(row) == self._width or any(map(str.strip, row))
+        ]
         if not rows:
             return [[] for _ in self.places or self._wanted.sides]
         if any(len(row) != self._width for row in rows):
