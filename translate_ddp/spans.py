@@ -8,9 +8,11 @@ of HTML are pairs of spans, around text that is translated.
 import html
 import re
 import unicodedata
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, groupby, islice, pairwise
 from typing import Literal, NamedTuple
 
 from translate_ddp.errors import UserError
@@ -20,7 +22,13 @@ MARK = "\ufdd0"  # Unicode keeps this character for use within a program
 MARKS = re.compile(f"{MARK}+")  # spans without text between them are one for a model
 WORD = "\u0298"  # a letter without case: what a span is for the rules of sentences
 MIN_DIGITS = 4  # of a number that is a span, as a year; shorter ones often become words
-LINE_BREAKS = re.compile("([\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+)")
+LINE_BREAKS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+# As HTML and programs write them, too: \n as two characters, but in no path and no command of TeX.
+WRITTEN_BREAKS = re.compile(
+    r"(?<!\S)(?=\S*\\(?![nNrt])\w)\S+|(?<!\w)[A-Za-z]:\\\S*(?: \S+\\\S*)*"
+    rf"|({LINE_BREAKS.pattern}|<[bB][rR]\b[^<>]*>"
+    r"|(?<!\\)(?:\\r)?\\[nN](?![a-z])|(?<=[^\s\\({$])(?:\\r)?\\[nN])"
+)
 
 Markup = Literal["text", "html"]
 Find = Callable[[str], list[tuple[int, int]]]  # where spans start and end in a text, in order
@@ -36,7 +44,7 @@ EXTENSIONS = (
 )
 # Elements within a sentence, as HTML has them, and others.
 INLINE = frozenset(
-    "a abbr b bdi bdo big br cite code data del dfn em font i img input ins kbd label mark q s samp"
+    "a abbr b bdi bdo big cite code data del dfn em font i img input ins kbd label mark q s samp"
     " script small span strike strong sub sup time tt u var wbr".split()
 )
 NOT_TRANSLATED = frozenset("script style pre code textarea".split())
@@ -132,10 +140,6 @@ class Line(NamedTuple):
         spans = iter(self.spans)
         return [tuple(islice(spans, len(run))) for run in MARKS.findall(self.text)]
 
-    def part(self, start: int, end: int) -> "Line":
-        first, text = self.text.count(MARK, 0, start), self.text[start:end]
-        return Line(text, self.spans[first : first + text.count(MARK)])
-
 
 def restore(text: str, spans: Iterable[str], escape: Escape = str) -> str:
     """The text with the spans in the places of its marks; only the text between is escaped."""
@@ -151,7 +155,8 @@ def interleaved(text: str, spans: Iterable[str], escape: Escape = str) -> list[s
 def keeps_elements(spans: Sequence[Span]) -> bool:
     """Whether elements are nested, also those of which only the start or the end is here."""
     numbers = [span.element for span in spans]
-    opened = sorted(-number for number in numbers if number < 0 and -number not in numbers)
+    starts = {number for number in numbers if number > ALONE}
+    opened = sorted(-number for number in numbers if number < 0 and -number not in starts)
     for number in numbers:
         if number > ALONE:
             opened.append(number)
@@ -247,7 +252,7 @@ def _paired(spans: Sequence[Span]) -> tuple[Span, ...]:
 
     The other half of a tag may be in another line. Those that cross an element here stand alone.
     """
-    numbers, opened = list[int](), list[tuple[str, int]]()
+    numbers, opened, count = list[int](), list[tuple[str, int]](), Counter[str]()
     for at, span in enumerate(spans):
         tag = ELEMENT.fullmatch(span.source)
         is_outside = tag or span.source.startswith("<!--") or is_space(span.source)
@@ -257,12 +262,15 @@ def _paired(spans: Sequence[Span]) -> tuple[Span, ...]:
         if not (end or empty or name in WITHOUT_END):
             number = len(spans) + ALONE + 1 + at
             opened.append((name, at))
+            count[name] += 1
         elif end and not opened:
             number = at - len(spans) - ALONE
-        elif end and any(name == each for each, _ in opened):
+        elif end and count[name]:
             while (start := opened.pop())[0] != name:
                 numbers[start[1]] = ALONE
+                count[start[0]] -= 1
             number = -numbers[start[1]]
+            count[name] -= 1
         numbers.append(number)
     return tuple(span._replace(element=n) for span, n in zip(spans, numbers, strict=True))
 
@@ -275,21 +283,22 @@ def is_space(text: str) -> bool:
 def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) -> list[str | Line]:
     """The sentences that `find` finds in a line, and what stands between them as texts.
 
-    Tags do not count for the rules of sentences; other spans are words. A sentence has the tags of
-    the elements of which it has a part only.
+    Tags do not count for the rules of sentences; emoji are themselves, other spans words. A
+    sentence has the tags of the elements of which it has a part only.
     """
-    text, spans = line.text, iter(line.spans)
-    places: Sequence[int] = range(len(text))
-    elements: dict[int, int] = {}
-    for mark in re.finditer(MARK, text):
-        if element := next(spans).element:
-            elements[mark.start()] = element
-    places = [at for at in places if at not in elements] if elements else places
-    plain = "".join(map(text.__getitem__, places)).replace(MARK, WORD)
+    text, marks = line.text, [mark.start() for mark in re.finditer(MARK, line.text)]
+    spans = dict(zip(marks, line.spans, strict=True))
+    elements = {at: span.element for at, span in spans.items() if span.element}
+    places = [at for at in range(len(text)) if at not in elements]
+    plain = "".join(_word(spans[at]) if at in spans else text[at] for at in places)
     at_number = {number: at for at, number in elements.items()}
 
     def partner(at: int) -> int:
         return at_number.get(-elements[at], -1) if at in elements else -1
+
+    def part_of(start: int, end: int) -> Line:
+        first, after = bisect_left(marks, start), bisect_left(marks, end)
+        return Line(text[start:end], line.spans[first:after])
 
     found, last = list[str | Line](), 0
     for part in find(plain):
@@ -298,9 +307,14 @@ def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) ->
             start -= 1
         while start <= partner(end) < end:
             end += 1
-        found += [line.part(last, start).kept(escape), line.part(start, end)]
+        found += [part_of(last, start).kept(escape), part_of(start, end)]
         last = end
-    return [*found, line.part(last, len(text)).kept(escape)]
+    return [*found, part_of(last, len(text)).kept(escape)]
+
+
+def _word(span: Span) -> str:
+    """What a span is for the rules of sentences."""
+    return span.source[0] if unicodedata.category(span.source[0]) == "So" else WORD
 
 
 class Glossary:
@@ -379,9 +393,15 @@ def texts_of(text: str, markup: Markup) -> str:
     return " ".join(part for line in lines for part in line if isinstance(part, str))
 
 
-def lines_of(text: str, markup: Markup = "text") -> Iterator[str | list[str | Span]]:
-    """What is kept of a text: breaks, white space, HTML; and its lines, as texts and tags."""
-    for line in _html_lines(text) if markup == "html" else _text_lines(text):
+def lines_of(
+    text: str, markup: Markup = "text", whole: bool = False
+) -> Iterator[str | list[str | Span]]:
+    """What is kept of a text: breaks, white space, HTML; and its lines, as texts and tags.
+
+    A plain text is one line if `whole`. Its lines end at <br> and at written breaks, too.
+    """
+    plain = [[LINE_BREAKS.sub(" ", text)]] if whole else _text_lines(text)
+    for line in _html_lines(text) if markup == "html" else plain:
         if isinstance(line, str):
             yield line
             continue
@@ -396,8 +416,12 @@ def lines_of(text: str, markup: Markup = "text") -> Iterator[str | list[str | Sp
 
 
 def _text_lines(text: str) -> Iterator[str | list[str | Span]]:
-    for number, part in enumerate(LINE_BREAKS.split(text)):
-        yield part if number % 2 else [part]
+    start = 0
+    for found in WRITTEN_BREAKS.finditer(text):
+        if found[1]:
+            yield from ([text[start : found.start()]], found[1])
+            start = found.end()
+    yield [text[start:]]
 
 
 def _html_lines(source: str) -> Iterator[str | list[str | Span]]:
@@ -413,12 +437,12 @@ def _html_lines(source: str) -> Iterator[str | list[str | Span]]:
     for (start, end), (_, kind) in zip(pairwise([*starts, len(source)]), parser.found, strict=True):
         raw = source[start:end]
         if kind == "text":
-            for part in filter(None, ENTITY.split(raw)):
-                if is_space(part):
-                    line.append(Span(part, part))
+            for spaces, parts in groupby(filter(None, ENTITY.split(raw)), is_space):
+                if spaces:
+                    line += [Span(part, part) for part in parts]
                 else:
                     before = line.pop() if line and isinstance(line[-1], str) else ""
-                    line.append(f"{before}{html.unescape(part)}")
+                    line.append(before + "".join(map(html.unescape, parts)))
         elif kind == "inline":
             line.append(Span(raw, raw))
         else:

@@ -138,8 +138,8 @@ def ids(tokenizer: Tokenizer, text: str) -> list[int]:
 @pytest.mark.parametrize(
     ("hypotheses", "expected"),
     [
-        (["a [1] b [2] c [3]"], "a %s b <b> c </b>"),
-        (["a [2] b [3] c [1]"], "a <b> b </b> c %s"),
+        (["a [1] b [2] c [3]"], "a %s b <b>c</b>"),
+        (["a [2] b [3] c [1]"], "a <b>b</b> c %s"),
         (["a [1] b [3] c [2]", "a [1] b", "[1]. [2]c[3]"], "%s. <b>c</b>"),
         (["[1] [1] [2] [3]", "a [1] [2] [3] [4]", "x [3] [1] [2]"], ""),
     ],

@@ -15,6 +15,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 
 from translate_ddp.spans import WORD as SPAN
 from translate_ddp.text import CHINESE, GREEK, JAPANESE, base_language, has_letter
@@ -36,7 +37,8 @@ EMOJI = "\u2190-\u2bff\u200d\ufe0f\U0001f000-\U0001faff"
 # in German, and open them in Chinese. French writes a space before ». Notes and spans may follow:
 # [1], (1), ^1, †, and figures that were raised.
 NOTE = (
-    r"\s?\[\^?\d[\d,;–\- ]{0,12}\]|\[[^\W\d]{1,4}\.?(?: \d{1,3})?\]|[†‡§¶]|(?:※|(?<=\*))\d{1,2}|\^\d{1,3}\^?"
+    r"\s?\[\^?\d[\d,;–\- ]{0,12}\]|\[[^\W\d]{1,4}\.?(?: \d{1,3})?\]"
+    r"|[†‡§¶]|(?:※|(?<=\*))\d{1,2}|\^\d{1,3}\^?"
     rf"|\((?:\d[\d,;–\- ]{{0,12}}|[^\W\d_]|[*†‡]{{1,3}}|{SPAN})\)|{SPAN}+(?!\S)"
     "|[\xb2\xb3\xb9\u1d2c-\u1d6a\u2070-\u208e]"
     r"|(?:(?<=[^\W\d_][.!?])|(?<=[.!?][\"”’»]))\d{1,3}(?=\s)"
@@ -202,6 +204,20 @@ def find_sentences(line: str, language: str = "", learnt: Collection[str] = ()) 
         if has_letter(part):
             found.append(slice(start + len(part) - len(part.lstrip()), start + len(part)))
     return found
+
+
+def find_parts(line: str, language: str) -> list[slice]:
+    """The parts of a line between all marks that may end a sentence, each of two words at least."""
+    ends = GREEK_SENTENCE_END if base_language(language) in GREEK else SENTENCE_END
+    starts = [0]
+    for end in ends.finditer(line):
+        before = line[max(starts[-1], end.start() - LONGEST_ADDRESS) : end.start()]
+        is_apart = end[4] or (before[-1:].islower() and line[end.end() : end.end() + 1].isupper())
+        is_part = end[1][0] in FULL_STOPS or (is_apart and len(before.split()) > 1)
+        if is_part and has_letter(before) and end.end() < len(line):
+            starts.append(end.end())
+    parts = pairwise([*starts, len(line)])
+    return [slice(start, start + len(line[start:end].rstrip())) for start, end in parts]
 
 
 def _ends_sentence(
