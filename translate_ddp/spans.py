@@ -20,12 +20,12 @@ from translate_ddp.text import has_letter, normalize
 
 MARK = "\ufdd0"  # Unicode keeps this character for use within a program
 MARKS = re.compile(f"{MARK}+")  # spans without text between them are one for a model
-WORD = "\u0298"  # a letter without case: what a span is for the rules of sentences
+WORD = "\u01c0"  # a letter without case: what a span is for the rules of sentences
 MIN_DIGITS = 4  # of a number that is a span, as a year; shorter ones often become words
 LINE_BREAKS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 # As HTML and programs write them, too: \n as two characters, but in no path and no command of TeX.
 WRITTEN_BREAKS = re.compile(
-    r"(?<!\S)(?=\S*\\(?![nNrt])\w)\S+|(?<!\w)[A-Za-z]:\\\S*(?: \S+\\\S*)*"
+    r"(?<!\w)[A-Za-z]:\\\S*(?: \S+\\\S*)*|(?<!\S)(?=\S*\\(?![nNrt])\w)\S+"
     rf"|({LINE_BREAKS.pattern}|<[bB][rR]\b[^<>]*>"
     r"|(?<!\\)(?:\\r)?\\[nN](?![a-z])|(?<=[^\s\\({$])(?:\\r)?\\[nN])"
 )
@@ -78,7 +78,7 @@ PATTERN = "|".join(
         rf"(?<![\w./\\~-])(?:\.{{0,2}}/)?(?:[\w.~-]+/)*{NAME}\.(?:{EXTENSIONS}|{EXTENSIONS.upper()})(?!\w)",
         r"(?<![\w./\\<-])~?(?:/[\w.~-]*\w){2,}/?",
         # Placeholders
-        r"(?<![\d%])%(?:\(\w+\)|\d+\$)?[-+0#]*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[zjtL])?[@diouxXeEfgGcsp](?![A-Za-z])",
+        r"(?<![\d%])%(?:\(\w+\)|\d+\$)?[-+0#]*+[\d*]*+(?:\.[\d*]+)?(?:hh?|ll?|[zjtL])?[@diouxXeEfgGcsp](?![A-Za-z])",
         r"(?<![\d%])%[A-Za-z_]\w*%|(?<![\d%])%%",
         r"[$#]?\{\{\s*[^{}]{1,60}\}\}|[$#]\{[^{}]{1,60}\}|\{[^{}\s]{0,60}\}",
         r"\\[nrt]",
@@ -86,7 +86,7 @@ PATTERN = "|".join(
         # Names of users and topics
         r"(?<![\w@./])@\w[\w.]*\w|(?<![\w&#/])#[^\W\d_][^\s#@.,;:!?…'\"()\[\]{}<>«»„“”‘’、。！？।]*",
         # Numbers: no times, thousands or decimals; of dates, years between spaces
-        r"(?<![\w.+])\+\d{1,3}(?=(?:[ ()/-]{0,2}\d){6})(?:[ /-]?\(?\d{1,12}\)?){1,6}(?!\w|[.,]\d)",
+        r"(?<![\w.+])\+\d{1,3}(?=(?:[ ()/-]{0,2}\d){6})(?:[ /-]?\(?\d{1,12}+\)?){1,6}(?!\w|[.,]\d)",
         r"(?<![\w.,/-])(?!\d\d([ /-])\d\d\1\d{4}(?!\d))(?=0(?:[ /-]?\d){7})"  # no date
         r"0\d{1,4}(?:[ /-]\d{2,8}){1,4}(?!\w|[.,/-]\d)",
         r"(?<![\w.,/-])\d{3}-(?:\d{3}-)?\d{4}(?!\w|[.,/-]\d)",
@@ -428,7 +428,7 @@ def _html_lines(source: str) -> Iterator[str | list[str | Span]]:
     """Blocks are lines. Comments, scripts, and what HTML excludes from translation are kept."""
     parser = _Parser()
     parser.feed(source)
-    parser.close()
+    parser.end()
     line_starts = [0, *accumulate(len(line) for line in re.split("(?<=\n)", source))]
     starts = [line_starts[line - 1] + column for (line, column), _ in parser.found]
     line = list[str | Span]()
@@ -468,6 +468,11 @@ class _Parser(HTMLParser):
 
     def _add_tag(self, tag: str) -> None:
         self._add("inline" if tag in INLINE else "block")
+
+    def end(self) -> None:
+        """Find what the unfinished rest is; `close` takes a time quadratic in its length."""
+        if rest := self.rawdata:
+            self._add("block" if rest.startswith(("<!--", "<?")) or ">" in rest else "text")
 
     def handle_data(self, data: str) -> None:
         self._add("text")

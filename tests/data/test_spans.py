@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from translate_ddp.data.sentences import find_sentences
 from translate_ddp.errors import UserError
 from translate_ddp.spans import (
     MARK,
@@ -108,6 +109,41 @@ def _sentences(line: str) -> list[slice]:
     starts = [0] + [at + 2 for at in range(len(line)) if line.startswith(". ", at)]
     ends = [start - 1 for start in starts[1:]] + [len(line)]
     return [slice(a, b) for a, b in zip(starts, ends, strict=True) if line[a:b].strip()]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hi you.<br>Bye now.<BR />Go.", "⟦Hi you.⟧<br>⟦Bye now.⟧<BR />⟦Go.⟧"),
+        (r"Hi you.\nBye now\Nagain\r\n\nGo", r"⟦Hi you.⟧\n⟦Bye now⟧\N⟦again⟧\r\n\n⟦Go⟧"),
+        (r"In C:\new\Name or C:\Program Files\node or a\b\no", None),
+        (r"The \nabla of $\nu$", None),
+    ],
+)
+def test_written_breaks_end_lines(text: str, expected: str | None):
+    found = items(text)
+    assert found.replace("|", "").replace("⟦", "").replace("⟧", "") == text
+    assert found == expected or (expected is None and found.count("⟦") == 1)
+    assert sum(isinstance(each, list) for each in lines_of(text, whole=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Read.{0} Next one.", ["Read.", "{0} ", "Next one."]),
+        ("Read {0}. Next one.{1}{2}", ["Read {0}.", " ", "Next one.", "{1}{2}"]),
+        ("Read config.{env} Next one.", ["Read config.", "{env} ", "Next one."]),
+        ("Read.{env}Next one.", ["Read.{env}Next one."]),
+        ("Read. %s is next.", ["Read.", " ", "%s is next."]),
+        (
+            "In 2019. 2020 came. See No. {n}, 1 Jan. 2021.",
+            ["In 2019.", " ", "2020 came.", " ", "See No. {n}, 1 Jan. 2021."],
+        ),
+    ],
+)
+def test_a_span_at_the_end_of_a_sentence_does_not_hide_the_end(text: str, expected: list[str]):
+    found = cut(Protection().line([text]), find_sentences)
+    assert [x if isinstance(x, str) else x.restored() for x in found if x] == expected
 
 
 def test_lines_keep_their_breaks_and_the_spaces_around_them():

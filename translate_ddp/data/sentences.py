@@ -254,7 +254,7 @@ def _ends_sentence(
         last = f"'{last}"  # the end of a word, as in don't and c'è, not an initial
     if "".join(before.split()).endswith(UNCASED_PARTS):
         last = "etc"
-    is_number = word[:1].isdigit() or signs[:1].isdigit()
+    is_number = word[:1].isdigit() or signs[:1].isdigit() or word[:1] == SPAN
     if after == "&" or (is_number and _is_before_number(last, line, end.start(), following)):
         return stop != "."  # Co. & Sons
     return stop != "." or not _is_abbreviation(last, word, is_cased, learnt)
@@ -271,7 +271,7 @@ def _is_before_number(word: str, line: str, at: int, following: Match) -> bool:
     start = max(0, at - LONGEST_QUOTATION)
     return (
         word.lower() in BEFORE_NUMBER
-        or (len(word) == 1 and word.isalpha())
+        or (len(word) == 1 and word.isalpha() and word != SPAN)
         or ENDS_BEFORE_NUMBER.search(word) is not None
         or DATE.match(line, following.start(3)) is not None
         or line.rfind("(", start, at) > line.rfind(")", start, at)  # (HB. 79)
