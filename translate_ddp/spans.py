@@ -50,6 +50,7 @@ INLINE = frozenset(
 NOT_TRANSLATED = frozenset("script style pre code textarea".split())
 WITHOUT_END = frozenset("area base br col embed hr img input link meta source track wbr".split())
 ENTITY = re.compile(r"(&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
+LONG_ENTITY = re.compile(r"&(?=#\d{8})")  # is none: Python reads no number of 4,301 digits
 ELEMENT = re.compile(r"<(/?)([A-Za-z][^\s/>]*)(?:\"[^\"]*\"|'[^']*'|[^\"'>])*?(/?)>")
 ALONE = 1  # the number of tags that are no half of an element, of comments and white space
 # Scripts without spaces between words, and Korean, whose particles follow a word without one.
@@ -112,7 +113,7 @@ def find_spans(text: str) -> list[tuple[int, int]]:
 
 def _is_letter(span: str) -> bool:
     """Whether it stands for a letter, as &uuml; does."""
-    return span[0] == "&" and has_letter(html.unescape(span))
+    return span[0] == "&" and has_letter(_unescape(span))
 
 
 class Span(NamedTuple):
@@ -277,7 +278,11 @@ def _paired(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 def is_space(text: str) -> bool:
     """Whether it is an entity of white space, such as &nbsp;, or an invisible character."""
-    return text[:1] == "&" and not normalize(html.unescape(text))
+    return text[:1] == "&" and not normalize(_unescape(text))
+
+
+def _unescape(text: str) -> str:
+    return html.unescape(LONG_ENTITY.sub("&amp;", text))
 
 
 def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) -> list[str | Line]:
@@ -400,8 +405,7 @@ def lines_of(
 
     A plain text is one line if `whole`. Its lines end at <br> and at written breaks, too.
     """
-    plain = [[LINE_BREAKS.sub(" ", text)]] if whole else _text_lines(text)
-    for line in _html_lines(text) if markup == "html" else plain:
+    for line in _html_lines(text) if markup == "html" else _text_lines(text, whole):
         if isinstance(line, str):
             yield line
             continue
@@ -415,11 +419,13 @@ def lines_of(
         yield from (before, line, after)
 
 
-def _text_lines(text: str) -> Iterator[str | list[str | Span]]:
+def _text_lines(text: str, whole: bool) -> Iterator[str | list[str | Span]]:
     start = 0
-    for found in WRITTEN_BREAKS.finditer(text):
+    text = LINE_BREAKS.sub(" ", text) if whole else text
+    for found in () if whole else WRITTEN_BREAKS.finditer(text):
         if found[1]:
-            yield from ([text[start : found.start()]], found[1])
+            yield [text[start : found.start()]]
+            yield found[1]
             start = found.end()
     yield [text[start:]]
 
@@ -427,7 +433,7 @@ def _text_lines(text: str) -> Iterator[str | list[str | Span]]:
 def _html_lines(source: str) -> Iterator[str | list[str | Span]]:
     """Blocks are lines. Comments, scripts, and what HTML excludes from translation are kept."""
     parser = _Parser()
-    parser.feed(source)
+    parser.feed(LONG_ENTITY.sub("x", source))
     parser.end()
     line_starts = [0, *accumulate(len(line) for line in re.split("(?<=\n)", source))]
     starts = [line_starts[line - 1] + column for (line, column), _ in parser.found]
@@ -442,7 +448,7 @@ def _html_lines(source: str) -> Iterator[str | list[str | Span]]:
                     line += [Span(part, part) for part in parts]
                 else:
                     before = line.pop() if line and isinstance(line[-1], str) else ""
-                    line.append(before + "".join(map(html.unescape, parts)))
+                    line.append("".join([str(before), *map(_unescape, parts)]))
         elif kind == "inline":
             line.append(Span(raw, raw))
         else:

@@ -214,3 +214,13 @@ def test_error_for_full_disk_names_the_folder(
     with pytest.raises(UserError, match="Could not write .*data: No space left on device"):
         prepare(config, SMALL, 100, tmp_path / "data")
     assert not list((tmp_path / "data").glob(".preparing-*"))
+
+
+def test_length_ratios_are_the_median_and_what_one_pair_in_a_thousand_exceeds(
+    config: CorpusConfig, tmp_path: Path
+):
+    data = prepare_and_load(config, tmp_path / "data")
+    source, target = data.train.source.lengths, data.train.target.lengths
+    assert set(data.length_ratios) == {"en-it", "en-it median"}
+    assert data.length_ratios["en-it median"] == pytest.approx(np.median(target / source))
+    assert data.length_ratios["en-it"] == pytest.approx(max(target / (source + 10)), rel=1e-3)
