@@ -28,6 +28,7 @@ FULL_STOPS = "。｡！？।॥؟۔።፧፨։။។៕᠃᠉᱾᱿꯫"
 OPENING = r"\"'“”‘’«»‹›„‚(\[{¿¡「『（【《〈\-–—"
 CLOSING = r"\"'”’»«›‹)\]}」』）】》〉"
 EMPHASIS = "*_~`"  # of Markdown, around sentences and words
+WRAPPED = re.compile(rf"([{EMPHASIS}]+)([^{EMPHASIS}]+)\1")  # marks of which no model has to know
 # By the last mark of a quotation or bracket, its first: straight quotes are the same.
 OPENED_BY = {pair[0]: pair[1:] for pair in '** __ "" ”“„ “„ ’‘ »« «» 」「 』『 )( ）（'.split()}
 LONGEST_ADDRESS = 100  # characters
@@ -168,8 +169,8 @@ FIRST_NUMBER = re.compile(r"^\s*\(?\d+\.\s")  # of an item: "1. Go home"
 def find_sentences(line: str, language: str = "", learnt: Collection[str] = ()) -> list[slice]:
     """Where the sentences of a line are that have letters, in order, without spaces at their ends.
 
-    What is outside is to be kept: spaces, words of symbols, the marks of lists and footnotes, and
-    text without letters. `learnt` is what `learn_abbreviations` returns.
+    What is outside is to be kept: spaces, words of symbols, the marks of lists, of footnotes and of
+    emphasis around a sentence, and text without letters. `learnt` is what `learn_abbreviations` returns.
     """
     base, is_cased = base_language(language), line != line.lower()
     learnt = ABBREVIATIONS.union(ABBREVIATIONS_OF.get(base, ()), learnt)
@@ -201,8 +202,11 @@ def find_sentences(line: str, language: str = "", learnt: Collection[str] = ()) 
     found = list[slice]()
     for start, stop in zip(bounds[::2], bounds[1::2], strict=True):
         part = line[start:stop].rstrip()
+        start, stop = start + len(part) - len(part.lstrip()), start + len(part)
+        if wrapped := WRAPPED.fullmatch(line, start, stop):
+            start, stop = wrapped.span(2)
         if has_letter(part):
-            found.append(slice(start + len(part) - len(part.lstrip()), start + len(part)))
+            found.append(slice(start, stop))
     return found
 
 
