@@ -137,8 +137,20 @@ class Decoder:
             others = self.translate(rest, config, scored, escape=escape, divided=True)
             for place, several in zip(lost, others, strict=True):
                 translated[place] += several[: config.n_best - len(translated[place])]
-        if self._median and not config.temperature:
-            self._translate_short(parts, found, translated, config, scored, escape)
+        short = {
+            place: own
+            for place, (part, several) in enumerate(zip(parts, found, strict=True))
+            if not config.temperature and (own := self._parts_of_short(part, several, escape))
+        }
+        if short:
+            rest = [each for own in short.values() for each in own if isinstance(each, Line)]
+            results = iter(self.translate(rest, config, scored, escape=escape))
+            for place, own in short.items():
+                versions = zip(*(_versions(each, results, config) for each in own), strict=True)
+                source = parts[place].written.restored(escape)
+                joined = [_joined(source, several, ()) for several in versions]
+                if len(joined[0].text) >= LONGER * len(translated[place][0].text):
+                    translated[place] = joined
         results = iter(translated)
         return [
             [
@@ -258,41 +270,18 @@ class Decoder:
             del several[count:]
         return found
 
-    def _translate_short(
-        self,
-        parts: Sequence[Part],
-        found: Sequence[Found],
-        translated: list[list[Sentence]],
-        config: NBestConfig,
-        scored: bool,
-        escape: Escape,
-    ) -> None:
-        """Replace translations that are too short by those of the source's parts, if they are not.
+    def _parts_of_short(self, part: Part, found: Found, escape: Escape) -> list[Line | Sentence]:
+        """The parts of a source of which the translation seems to have one only; none of others.
 
-        A model of single sentences ends after the first one of a source.
+        A model of single sentences ends after the first one.
         """
-        cut_: dict[int, list[str | Line]] = {}
-        for place, (part, several) in enumerate(zip(parts, found, strict=True)):
-            if several and len(several[0][0]) < SHORT * self._median * len(part.ids):
-                find = partial(find_parts, language=self._direction.src)
-                first, *inner, last = cut_line(part.written, find, escape)
-                if len(inner) > 1:
-                    spaces = [
-                        each if isinstance(each, Line) or each.strip() else self._space
-                        for each in inner
-                    ]
-                    cut_[place] = [each for each in (first, *spaces, last) if each]
-        lines = [each for own in cut_.values() for each in own if isinstance(each, Line)]
-        results = iter(self.translate(lines, config, scored, escape=escape) if lines else [])
-        for place, own in cut_.items():
-            versions = [
-                next(results) if isinstance(x, Line) else [Sentence.kept(x, x)] * config.n_best
-                for x in own
-            ]
-            source = parts[place].written.restored(escape)
-            joined = [_joined(source, each, ()) for each in zip(*versions, strict=True)]
-            if len(joined[0].text) >= LONGER * len(translated[place][0].text):
-                translated[place] = joined
+        if not found or len(found[0][0]) >= SHORT * self._median * len(part.ids):
+            return []
+        find = partial(find_parts, language=self._direction.src)
+        first, *inner, last = cut_line(part.written, find, escape)
+        inner = [each if isinstance(each, Line) or each.strip() else self._space for each in inner]
+        own = [each for each in (first, *inner, last) if each] if len(inner) > 1 else []
+        return [Sentence.kept(each, each) if isinstance(each, str) else each for each in own]
 
     def _judged(self, part: Part, hypotheses: Sequence[Hypothesis]) -> Found:
         return [(each.ids, self._fault(part, each.ids)) for each in hypotheses]
@@ -431,7 +420,9 @@ def _words_of(text: str) -> tuple[int, int]:
     return start, end
 
 
-def _versions(unit: Unit, results: Iterator[list[Sentence]], config: NBestConfig) -> list[Sentence]:
+def _versions(
+    unit: Unit | Line, results: Iterator[list[Sentence]], config: NBestConfig
+) -> list[Sentence]:
     return [unit] * config.n_best if isinstance(unit, Sentence) else next(results)
 
 

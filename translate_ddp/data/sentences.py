@@ -170,7 +170,8 @@ def find_sentences(line: str, language: str = "", learnt: Collection[str] = ()) 
     """Where the sentences of a line are that have letters, in order, without spaces at their ends.
 
     What is outside is to be kept: spaces, words of symbols, the marks of lists, of footnotes and of
-    emphasis around a sentence, and text without letters. `learnt` is what `learn_abbreviations` returns.
+    emphasis around a sentence, and text without letters. `learnt` is what `learn_abbreviations`
+    returns.
     """
     base, is_cased = base_language(language), line != line.lower()
     learnt = ABBREVIATIONS.union(ABBREVIATIONS_OF.get(base, ()), learnt)
