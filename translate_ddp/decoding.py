@@ -3,27 +3,30 @@
 A hypothesis is usable if it has the token of each span once, its elements are nested, and it is no
 loop, not too long, and not empty. Where a search finds none, another one follows: a wider beam
 without repeated n-grams. Where that finds none with all spans, the texts between them are
-translated one by one. What training text hardly has is read as what it has: a sentence in capitals
-in sentence case, and its translation is written in capitals; typographic marks as plain ones.
+translated one by one. So are the parts of a sentence between marks that may end one, if its
+translation is so short that it seems to be of one part only. What training text hardly has is read
+as what it has: a sentence in capitals in sentence case, and its translation is written in capitals;
+typographic marks as plain ones.
 """
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 
 from translate_ddp.data.augmentation import END_PUNCTUATION
 from translate_ddp.data.dataset import MORE_TOKENS
-from translate_ddp.data.sentences import cut
+from translate_ddp.data.sentences import cut, find_parts
 from translate_ddp.data.tokenizer import EOS, UNK, ExtraTokens, Tokenizer
 from translate_ddp.modeling.engine import Engine, OnDone, ignore, length_limit
 from translate_ddp.modeling.repetition import find_loop
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import LanguagePair, NBestConfig
 from translate_ddp.spans import (
+    ALONE,
     MARK,
     MARKS,
     Escape,
@@ -33,6 +36,7 @@ from translate_ddp.spans import (
     is_within_word,
     keeps_elements,
 )
+from translate_ddp.spans import cut as cut_line
 from translate_ddp.text import (
     PLAIN_MARKS,
     has_letter,
@@ -45,6 +49,8 @@ from translate_ddp.text import (
 
 BEAM_WIDTH = 5  # of another search, at least
 UNREPEATED = 3  # tokens in a row that another search has once
+SHORT = 0.5  # of the usual length: a part of the source may have been left out
+LONGER = 1.5  # times as long as that is the translation of the parts, if so
 LOST, LOOP, LENGTH, EMPTY = "spans", "repetition", "length", "empty"  # faults of hypotheses
 NUMBERS = "numbers"  # a warning of translations
 OnCut = Callable[[int, int, int], None]  # of the index of a line, its tokens, and their parts
@@ -95,15 +101,18 @@ class Decoder:
         longest_source: int,
         length_ratio: float,
         space: str,
+        median_ratio: float = 0.0,
     ) -> None:
         """A sentence of more than `longest_source` tokens is cut; `space` joins its translations.
 
-        Usual translations have at most `length_ratio` times as many tokens as the source and 10.
+        Usual translations have at most `length_ratio` times as many tokens as the source and 10,
+        and about `median_ratio` times as many as the source; 0: short ones are accepted.
         """
         self._engine, self._tokenizer = engine, tokenizer
         self._direction, self._tag = direction, list(extra.tag(tokenizer, direction.tgt))
         self._spans = range(len(tokenizer), extra.num_outputs(tokenizer))  # token ids
         self._longest, self._ratio, self._space = longest_source, length_ratio, space
+        self._median = median_ratio
 
     def translate(
         self,
@@ -130,6 +139,20 @@ class Decoder:
             others = self.translate(rest, config, scored, escape=escape, divided=True)
             for place, several in zip(lost, others, strict=True):
                 translated[place] += several[: config.n_best - len(translated[place])]
+        short = {
+            place: own
+            for place, (part, several) in enumerate(zip(parts, found, strict=True))
+            if not config.temperature and (own := self._parts_of_short(part, several, escape))
+        }
+        if short:
+            rest = [each for own in short.values() for each in own if isinstance(each, Line)]
+            results = iter(self.translate(rest, config, scored, escape=escape))
+            for place, own in short.items():
+                versions = zip(*(_versions(each, results, config) for each in own), strict=True)
+                source = parts[place].written.restored(escape)
+                joined = [_joined(source, several, ()) for several in versions]
+                if len(joined[0].text) >= LONGER * len(translated[place][0].text):
+                    translated[place] = joined
         results = iter(translated)
         return [
             [
@@ -249,6 +272,19 @@ class Decoder:
             del several[count:]
         return found
 
+    def _parts_of_short(self, part: Part, found: Found, escape: Escape) -> list[Line | Sentence]:
+        """The parts of a source of which the translation seems to have one only; none of others.
+
+        A model of single sentences ends after the first one.
+        """
+        if not found or len(found[0][0]) >= SHORT * self._median * len(part.ids):
+            return []
+        find = partial(find_parts, language=self._direction.src)
+        first, *inner, last = cut_line(part.written, find, escape)
+        inner = [each if isinstance(each, Line) or each.strip() else self._space for each in inner]
+        own = [each for each in (first, *inner, last) if each] if len(inner) > 1 else []
+        return [Sentence.kept(each, each) if isinstance(each, str) else each for each in own]
+
     def _judged(self, part: Part, hypotheses: Sequence[Hypothesis]) -> Found:
         return [(each.ids, self._fault(part, each.ids)) for each in hypotheses]
 
@@ -289,7 +325,7 @@ class Decoder:
             write = partial(upper, language=self._direction.tgt) if part.in_capitals else str
             text = _apart(
                 interleaved(line.text, [span.source for span in line.spans]),
-                interleaved(normalize(write(text)), placed, escape),
+                interleaved(_tight(normalize(write(text)), numbers, part), placed, escape),
             )
             tokens = [*self._pieces(ids, spans, write), ""] if scored else [""]
             if scored:
@@ -325,6 +361,25 @@ def scaled(on_done: OnDone, total: int, parts: int) -> OnDone:
 
 def _targets(spans: Iterable[Span]) -> str:
     return "".join(span.target for span in spans)
+
+
+def _tight(text: str, numbers: Sequence[int], part: Part) -> str:
+    """The text with a MARK for each run of spans, without spaces that only it has within elements.
+
+    They stand before the start of an element, and after its end.
+    """
+    around = dict(zip(part.runs, pairwise(MARKS.split(part.line.text)), strict=True))
+    pieces = text.split(MARK)
+    for at, number in enumerate(numbers):
+        outer, inner = pieces[at], pieces[at + 1]
+        elements = [span.element for span in part.runs.get(number, ())]
+        if min(elements, default=0) > ALONE:
+            if inner[:1] == " " != around[number][1][:1]:
+                pieces[at], pieces[at + 1] = f"{outer.rstrip()} ", inner.lstrip()
+        elif max(elements, default=0) < 0 and outer[-1:] == " " != around[number][0][-1:]:
+            is_word = inner[:1] not in f"{END_PUNCTUATION},:)]» "
+            pieces[at], pieces[at + 1] = outer.rstrip(), " " * is_word + inner
+    return MARK.join(pieces).strip()
 
 
 def _apart(sources: Sequence[str], texts: Sequence[str]) -> str:
@@ -368,7 +423,9 @@ def _words_of(text: str) -> tuple[int, int]:
     return start, end
 
 
-def _versions(unit: Unit, results: Iterator[list[Sentence]], config: NBestConfig) -> list[Sentence]:
+def _versions(
+    unit: Unit | Line, results: Iterator[list[Sentence]], config: NBestConfig
+) -> list[Sentence]:
     return [unit] * config.n_best if isinstance(unit, Sentence) else next(results)
 
 

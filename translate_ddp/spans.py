@@ -8,9 +8,12 @@ of HTML are pairs of spans, around text that is translated.
 import html
 import re
 import unicodedata
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from html.parser import HTMLParser
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, groupby, islice, pairwise
 from typing import Literal, NamedTuple
 
 from translate_ddp.errors import UserError
@@ -19,8 +22,14 @@ from translate_ddp.text import normalize
 
 MARK = "\ufdd0"  # Unicode keeps this character for use within a program
 MARKS = re.compile(f"{MARK}+")  # spans without text between them are one for a model
-WORD = "\u0298"  # a letter without case: what a span is for the rules of sentences
-LINE_BREAKS = re.compile("([\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+)")
+WORD = "\u01c0"  # a letter without case: what a span is for the rules of sentences
+LINE_BREAKS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+# As HTML and programs write them, too: \n as two characters, but in no path and no command of TeX.
+WRITTEN_BREAKS = re.compile(
+    r"(?<!\w)[A-Za-z]:\\\S*(?: \S+\\\S*)*|(?<!\S)(?=\S*\\(?![nNrt])\w)\S+"
+    rf"|({LINE_BREAKS.pattern}|<[bB][rR]\b[^<>]*>"
+    r"|(?<!\\)(?:\\r)?\\[nN](?![a-z])|(?<=[^\s\\({$])(?:\\r)?\\[nN])"
+)
 # Of Markdown: front matter, and fenced code, which without another fence goes on to the end.
 CODE = (
     r"(?ms)(\A---[ \t\r]*\n.*?^---[ \t\r]*$|^[ \t]*(`{3,}|~{3,})[^`\n]*\n.*?(?:^[ \t]*\2[`~]*|\Z))"
@@ -31,12 +40,13 @@ Escape = Callable[[str], str]
 
 # Elements within a sentence, as HTML has them, and others.
 INLINE = frozenset(
-    "a abbr b bdi bdo big br cite code data del dfn em font i img input ins kbd label mark q s samp"
+    "a abbr b bdi bdo big cite code data del dfn em font i img input ins kbd label mark q s samp"
     " script small span strike strong sub sup time tt u var wbr".split()
 )
 NOT_TRANSLATED = frozenset("script style pre code textarea".split())
 WITHOUT_END = frozenset("area base br col embed hr img input link meta source track wbr".split())
 ENTITY = re.compile(r"(&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
+LONG_ENTITY = re.compile(r"&(?=#\d{8})")  # is none: Python reads no number of 4,301 digits
 # Also <color=red> and [b] of other markup.
 ELEMENT = re.compile(
     r"<(/?)([A-Za-z][^\s/>=.]*)(?:\"[^\"]*\"|'[^']*'|[^\"'>])*?(/?)>|\[(/?)([a-z]+)(?:=[^\]]*)?()\]"
@@ -70,10 +80,6 @@ class Line(NamedTuple):
         spans = iter(self.spans)
         return [tuple(islice(spans, len(run))) for run in MARKS.findall(self.text)]
 
-    def part(self, start: int, end: int) -> "Line":
-        first, text = self.text.count(MARK, 0, start), self.text[start:end]
-        return Line(text, self.spans[first : first + text.count(MARK)])
-
 
 def restore(text: str, spans: Iterable[str], escape: Escape = str) -> str:
     """The text with the spans in the places of its marks; only the text between is escaped."""
@@ -89,7 +95,8 @@ def interleaved(text: str, spans: Iterable[str], escape: Escape = str) -> list[s
 def keeps_elements(spans: Sequence[Span]) -> bool:
     """Whether elements are nested, also those of which only the start or the end is here."""
     numbers = [span.element for span in spans]
-    opened = sorted(-number for number in numbers if number < 0 and -number not in numbers)
+    starts = {number for number in numbers if number > ALONE}
+    opened = sorted(-number for number in numbers if number < 0 and -number not in starts)
     for number in numbers:
         if number > ALONE:
             opened.append(number)
@@ -191,7 +198,7 @@ def _paired(spans: Sequence[Span]) -> tuple[Span, ...]:
 
     The other half of a tag may be in another line. Those that cross an element here stand alone.
     """
-    numbers, opened = list[int](), list[tuple[str, int]]()
+    numbers, opened, count = list[int](), list[tuple[str, int]](), Counter[str]()
     for at, span in enumerate(spans):
         tag = ELEMENT.fullmatch(span.source)
         is_outside = tag or OUTSIDE.match(span.source) or is_space(span.source)
@@ -201,39 +208,47 @@ def _paired(spans: Sequence[Span]) -> tuple[Span, ...]:
         if not (end or empty or name in WITHOUT_END):
             number = len(spans) + ALONE + 1 + at
             opened.append((name, at))
+            count[name] += 1
         elif end and not opened:
             number = at - len(spans) - ALONE
-        elif end and any(name == each for each, _ in opened):
+        elif end and count[name]:
             while (start := opened.pop())[0] != name:
                 numbers[start[1]] = ALONE
+                count[start[0]] -= 1
             number = -numbers[start[1]]
+            count[name] -= 1
         numbers.append(number)
     return tuple(span._replace(element=n) for span, n in zip(spans, numbers, strict=True))
 
 
 def is_space(text: str) -> bool:
     """Whether it is an entity of white space, such as &nbsp;, or an invisible character."""
-    return text[:1] == "&" and not normalize(html.unescape(text))
+    return text[:1] == "&" and not normalize(_unescape(text))
+
+
+def _unescape(text: str) -> str:
+    return html.unescape(LONG_ENTITY.sub("&amp;", text))
 
 
 def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) -> list[str | Line]:
     """The sentences that `find` finds in a line, and what stands between them as texts.
 
-    Tags do not count for the rules of sentences; other spans are words. A sentence has the tags of
-    the elements of which it has a part only.
+    Tags do not count for the rules of sentences; emoji are themselves, other spans words. A
+    sentence has the tags of the elements of which it has a part only.
     """
-    text, spans = line.text, iter(line.spans)
-    places: Sequence[int] = range(len(text))
-    elements: dict[int, int] = {}
-    for mark in re.finditer(MARK, text):
-        if element := next(spans).element:
-            elements[mark.start()] = element
-    places = [at for at in places if at not in elements] if elements else places
-    plain = "".join(map(text.__getitem__, places)).replace(MARK, WORD)
+    text, marks = line.text, [mark.start() for mark in re.finditer(MARK, line.text)]
+    spans = dict(zip(marks, line.spans, strict=True))
+    elements = {at: span.element for at, span in spans.items() if span.element}
+    places = [at for at in range(len(text)) if at not in elements]
+    plain = "".join(_word(spans[at]) if at in spans else text[at] for at in places)
     at_number = {number: at for at, number in elements.items()}
 
     def partner(at: int) -> int:
         return at_number.get(-elements[at], -1) if at in elements else -1
+
+    def part_of(start: int, end: int) -> Line:
+        first, after = bisect_left(marks, start), bisect_left(marks, end)
+        return Line(text[start:end], line.spans[first:after])
 
     found, last = list[str | Line](), 0
     for part in find(plain):
@@ -242,9 +257,14 @@ def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) ->
             start -= 1
         while start <= partner(end) < end:
             end += 1
-        found += [line.part(last, start).kept(escape), line.part(start, end)]
+        found += [part_of(last, start).kept(escape), part_of(start, end)]
         last = end
-    return [*found, line.part(last, len(text)).kept(escape)]
+    return [*found, part_of(last, len(text)).kept(escape)]
+
+
+def _word(span: Span) -> str:
+    """What a span is for the rules of sentences."""
+    return span.source[0] if unicodedata.category(span.source[0]) == "So" else WORD
 
 
 class Glossary:
@@ -323,10 +343,15 @@ def texts_of(text: str, markup: Markup) -> str:
     return " ".join(part for line in lines for part in line if isinstance(part, str))
 
 
-def lines_of(text: str, markup: Markup = "text") -> Iterator[str | list[str | Span]]:
-    """What is kept of a text: breaks, white space, HTML; and its lines, as texts and tags."""
-    lines = {"text": _text_lines, "markdown": _markdown_lines, "html": _html_lines}[markup]
-    for line in lines(text):
+def lines_of(
+    text: str, markup: Markup = "text", whole: bool = False
+) -> Iterator[str | list[str | Span]]:
+    """What is kept of a text: breaks, white space, HTML; and its lines, as texts and tags.
+
+    A plain text is one line if `whole`. Its lines end at <br> and at written breaks, too.
+    """
+    lines = {"text": partial(_text_lines, whole=whole), "markdown": _markdown_lines}
+    for line in lines.get(markup, _html_lines)(text):
         if isinstance(line, str):
             yield line
             continue
@@ -340,9 +365,15 @@ def lines_of(text: str, markup: Markup = "text") -> Iterator[str | list[str | Sp
         yield from (before, line, after)
 
 
-def _text_lines(text: str) -> Iterator[str | list[str | Span]]:
-    for number, part in enumerate(LINE_BREAKS.split(text)):
-        yield part if number % 2 else [part]
+def _text_lines(text: str, whole: bool = False) -> Iterator[str | list[str | Span]]:
+    start = 0
+    text = LINE_BREAKS.sub(" ", text) if whole else text
+    for found in () if whole else WRITTEN_BREAKS.finditer(text):
+        if found[1]:
+            yield [text[start : found.start()]]
+            yield found[1]
+            start = found.end()
+    yield [text[start:]]
 
 
 def _markdown_lines(source: str) -> Iterator[str | list[str | Span]]:
@@ -354,8 +385,8 @@ def _markdown_lines(source: str) -> Iterator[str | list[str | Span]]:
 def _html_lines(source: str) -> Iterator[str | list[str | Span]]:
     """Blocks are lines. Comments, scripts, and what HTML excludes from translation are kept."""
     parser = _Parser()
-    parser.feed(source)
-    parser.close()
+    parser.feed(LONG_ENTITY.sub("x", source))
+    parser.end()
     line_starts = [0, *accumulate(len(line) for line in re.split("(?<=\n)", source))]
     starts = [line_starts[line - 1] + column for (line, column), _ in parser.found]
     line = list[str | Span]()
@@ -364,12 +395,12 @@ def _html_lines(source: str) -> Iterator[str | list[str | Span]]:
     for (start, end), (_, kind) in zip(pairwise([*starts, len(source)]), parser.found, strict=True):
         raw = source[start:end]
         if kind == "text":
-            for part in filter(None, ENTITY.split(raw)):
-                if is_space(part):
-                    line.append(Span(part, part))
+            for spaces, parts in groupby(filter(None, ENTITY.split(raw)), is_space):
+                if spaces:
+                    line += [Span(part, part) for part in parts]
                 else:
                     before = line.pop() if line and isinstance(line[-1], str) else ""
-                    line.append(f"{before}{html.unescape(part)}")
+                    line.append("".join([str(before), *map(_unescape, parts)]))
         elif kind == "inline":
             line.append(Span(raw, raw))
         else:
@@ -395,6 +426,11 @@ class _Parser(HTMLParser):
 
     def _add_tag(self, tag: str) -> None:
         self._add("inline" if tag in INLINE else "block")
+
+    def end(self) -> None:
+        """Find what the unfinished rest is; `close` takes a time quadratic in its length."""
+        if rest := self.rawdata:
+            self._add("block" if rest.startswith(("<!--", "<?")) or ">" in rest else "text")
 
     def handle_data(self, data: str) -> None:
         self._add("text")

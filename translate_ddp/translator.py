@@ -26,6 +26,7 @@ set_defaults(os.environ)
 import torch
 
 from translate_ddp.console import print_line, printable
+from translate_ddp.data.dataset import median_of
 from translate_ddp.data.sentences import find_sentences, space_between
 from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, ExtraTokens, Tokenizer
 from translate_ddp.decoding import Decoder, Sentence, scaled
@@ -48,7 +49,6 @@ from translate_ddp.runtime.environment import keep_freed_memory, threads_per_pro
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.settings import CheckpointConfig, LanguagePair, NBestConfig, Precision, Split
 from translate_ddp.spans import (
-    LINE_BREAKS,
     Escape,
     Line,
     Markup,
@@ -257,8 +257,6 @@ class Translator:
     ) -> Iterator[str | Line]:
         """The sentences of a text, and what stands between them."""
         text = text.encode("utf-8", "replace").decode("utf-8")  # without lone surrogates
-        if split == "none" and markup == "text":
-            text = LINE_BREAKS.sub(" ", text)
         learnt, escape = self._learnt.get(base_language(self.direction.src), ()), ESCAPES[markup]
 
         def find(line: str) -> list[slice]:
@@ -266,7 +264,7 @@ class Translator:
                 return [slice(0, len(line))]
             return find_sentences(line, self.direction.src, learnt)
 
-        for parts in lines_of(text, markup):
+        for parts in lines_of(text, markup, whole=split == "none"):
             if isinstance(parts, str):
                 yield parts
             elif has_letter((line := protection.line(parts, escape)).text):
@@ -401,7 +399,7 @@ class Translator:
                 f"{self.longest_source:,}), is translated in {parts} parts.",
             )
 
-        found = model._decoder().translate(
+        found = model._decoder(split).translate(
             [line for _, line in places],
             config,
             n_best is not None,
@@ -419,11 +417,12 @@ class Translator:
         ]
         return translations if n_best is not None else [best.text for (best,) in translations]
 
-    def _decoder(self) -> Decoder:
+    def _decoder(self, split: Split) -> Decoder:
         pair, space = self.direction, space_between(self.lang_tgt)
-        ratio = self._length_ratios.get(str(pair), LENGTH_RATIO)
-        model = self.engine, self.tokenizer, self.extra, pair
-        return Decoder(*model, self.longest_source, ratio, space)
+        known, model = self._length_ratios, (self.engine, self.tokenizer, self.extra, pair)
+        median = 0.0 if split == "none" else known.get(median_of(pair), 0.0)
+        most = known.get(str(pair), LENGTH_RATIO)
+        return Decoder(*model, self.longest_source, most, space, median)
 
     def _joined(self, items: Sequence[str | Line], sentences: Iterable[Sentence]) -> Translation:
         """One translation of a text, with what stands between its sentences."""

@@ -13,8 +13,8 @@ from tests.helpers.commands import translate_ddp
 from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.decoding import Decoder
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import LanguagePair, NBestConfig
-from translate_ddp.spans import MARK, Line, Protection
+from translate_ddp.settings import LanguagePair, NBestConfig, Split
+from translate_ddp.spans import MARK, Line, Protection, Span
 from translate_ddp.translator import Translator
 
 TEXT = (
@@ -118,10 +118,14 @@ class Scripted:
 
 
 def scripted(
-    model: Translator, *searches: Sequence[Sequence[list[int]]], ratio: float = 2.0
+    model: Translator,
+    *searches: Sequence[Sequence[list[int]]],
+    ratio: float = 2.0,
+    median: float = 0.0,
 ) -> tuple[Scripted, Decoder]:
     engine, pair = Scripted(*searches), LanguagePair("en", "it")
-    return engine, Decoder(engine, model.tokenizer, model.extra, pair, 50, ratio, " ")  # type: ignore[arg-type]
+    rest = pair, 50, ratio, " ", median
+    return engine, Decoder(engine, model.tokenizer, model.extra, *rest)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -138,8 +142,8 @@ def ids(tokenizer: Tokenizer, text: str) -> list[int]:
 @pytest.mark.parametrize(
     ("hypotheses", "expected"),
     [
-        (["a [1] b [2] c [3]"], "a %s b <b> c </b>"),
-        (["a [2] b [3] c [1]"], "a <b> b </b> c %s"),
+        (["a [1] b [2] c [3]"], "a %s b <b>c</b>"),
+        (["a [2] b [3] c [1]"], "a <b>b</b> c %s"),
         (["a [1] b [3] c [2]", "a [1] b", "[1]. [2]c[3]"], "%s. <b>c</b>"),
         (["[1] [1] [2] [3]", "a [1] [2] [3] [4]", "x [3] [1] [2]"], ""),
     ],
@@ -209,6 +213,75 @@ def test_a_lost_number_is_a_warning_and_one_of_a_kept_part_is_not(model: Transla
     engine, decoder = scripted(model, *searches, ratio=9.0)
     found = [decoder.translate([line], NBestConfig(1), scored=False)[0][0] for _ in texts]
     assert [each.warnings for each in found] == [(), (), ("numbers",)]
+
+
+@pytest.mark.parametrize(
+    ("source", "whole", "parts", "expected"),
+    [
+        ("sun moon. tree fish wolf", "a b", ["a b.", "c d"], "a b. c d"),
+        ("sun moon. tree fish wolf", "a b", ["a", "c"], "a b"),  # together no longer
+        ("sun moon. tree fish wolf", "a b c d e f", [], "a b c d e f"),  # long enough
+        ("sun moon tree fish wolf", "a b", [], "a b"),  # no inner mark
+        ("Dr. moon tree fish wolf", "a b", [], "a b"),  # nor one after two words
+        ("sun moon.Tree fish wolf", "a b", ["a b.", "c d"], "a b. c d"),
+        ("sun <b>moon. tree</b> fish wolf", "a [1]b[2]", ["a [1]b.", "c[1] d"], "a <b>b. c</b> d"),
+    ],
+)
+def test_parts_of_a_sentence_are_translated_if_its_translation_is_much_too_short(
+    model: Translator, source: str, whole: str, parts: list[str], expected: str
+):
+    translated = [[ids(model.tokenizer, each)] for each in parts]
+    engine, decoder = scripted(
+        model, [[ids(model.tokenizer, whole)]], *[translated] * bool(parts), median=1.5
+    )
+    line = Protection().line(
+        [Span(x, x) if x[:1] == "<" else x for x in re.split("(<.*?>)", source)]
+    )
+    ((found,),) = decoder.translate([line], NBestConfig(1), scored=False)
+    assert (found.text, found.warnings, found.source) == (expected, (), source)
+    assert len(engine.calls) == 1 + bool(parts)
+    # Not without a median, as with `--split none`, and not for samples.
+    for median, config in ((0.0, NBestConfig(1)), (1.5, NBestConfig(1, temperature=1.0))):
+        engine, decoder = scripted(model, [[ids(model.tokenizer, whole)]], median=median)
+        ((found,),) = decoder.translate([line], config, scored=False)
+        assert found.text == whole.replace("[1]", "<b>").replace("[2]", "</b>")
+
+
+@pytest.mark.parametrize(("split", "parts"), [("sentences", 1), ("none", 0)])
+def test_only_a_split_text_is_translated_in_parts(
+    model: Translator, monkeypatch: pytest.MonkeyPatch, split: Split, parts: int
+):
+    known = {"en-it median": 1.5}
+    short = ids(model.tokenizer, "a b")
+    longer = [[ids(model.tokenizer, each)] for each in ("a b.", "c d")]
+    engine = Scripted([[short]], *[longer] * parts)
+    monkeypatch.setattr(model, "_length_ratios", known)
+    monkeypatch.setattr(model, "engine", engine)
+    assert model.translate(["Sun moon. tree fish wolf"], 1, split=split) == [
+        "a b. c d" if parts else "a b"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("sun <b>moon</b>!", "a [1] b c[2]!", "a <b>b c</b>!"),
+        ("sun <b>moon</b>!", "a[1] b [2]!", "a <b>b</b>!"),
+        ("sun <b>moon</b> tree", "[1] b [2]c", "<b>b</b> c"),
+        ("sun <b> moon </b> tree", "a[1] b [2]c", "a<b> b </b>c"),  # as in the source
+        ("sun <b><i>moon</i></b> tree", "a [1] b [2] c", "a <b><i>b</i></b> c"),
+        ("sun <img>moon", "a [1] b", "a <img> b"),
+    ],
+)
+def test_no_space_is_added_within_an_element(
+    model: Translator, source: str, translation: str, expected: str
+):
+    _, decoder = scripted(model, [[ids(model.tokenizer, translation)]])
+    line = Protection().line(
+        [Span(x, x) if x[:1] == "<" else x for x in re.split("(<.*?>)", source)]
+    )
+    ((found,),) = decoder.translate([line], NBestConfig(1), scored=False)
+    assert found.text == expected
 
 
 def test_a_repetition_of_the_source_is_no_fault(model: Translator):

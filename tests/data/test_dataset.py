@@ -255,3 +255,14 @@ def test_error_for_full_disk_names_the_folder(
     with pytest.raises(UserError, match="Could not write .*data: No space left on device"):
         prepare(config, SMALL, 100, tmp_path / "data")
     assert not list((tmp_path / "data").glob(".preparing-*"))
+
+
+def test_length_ratios_are_the_median_and_what_one_pair_in_a_thousand_exceeds(
+    config: CorpusConfig, tmp_path: Path
+):
+    data = prepare_and_load(config, tmp_path / "data")
+    source, target = data.train.source.lengths, data.train.target.lengths
+    assert set(data.length_ratios) == {"en-de", "en-de median"}
+    assert data.length_ratios["en-de median"] == pytest.approx(np.median(target / source))
+    *_, second, largest = sorted(target / (source + 10))
+    assert second < data.length_ratios["en-de"] <= largest * 1.001

@@ -181,19 +181,27 @@ class PreparedData:
     def length_ratios(self) -> dict[str, float]:
         """By direction: how many tokens a target has for each of the source's and ten more.
 
-        At most one pair in a thousand has more.
+        At most one pair in a thousand has more. By the `median_of` a direction: the median number
+        for each of the source's.
         """
         lengths, start = (self.train.source.lengths, self.train.target.lengths), 0
         ratios: dict[str, list[np.ndarray]] = {}
         for block in self.blocks:
             source_N, target_N = (side[start : start + block.size] for side in lengths)
-            ratio_N = (target_N / (source_N + MORE_TOKENS)).astype(np.float32)
-            ratios.setdefault(str(self.directions[block.direction]), []).append(ratio_N)
-            start += block.size
+            pair, start = self.directions[block.direction], start + block.size
+            sources = {str(pair): source_N + MORE_TOKENS, median_of(pair): np.maximum(source_N, 1)}
+            for name, of_N in sources.items():
+                ratios.setdefault(name, []).append((target_N / of_N).astype(np.float32))
+        shares = {median_of(pair): 0.5 for pair in self.directions}
         return {
-            pair: float(np.quantile(np.concatenate(several), 0.999))
-            for pair, several in ratios.items()
+            name: float(np.quantile(np.concatenate(several), shares.get(name, 0.999)))
+            for name, several in ratios.items()
         }
+
+
+def median_of(direction: LanguagePair) -> str:
+    """The name of the median in `PreparedData.length_ratios`."""
+    return f"{direction} median"
 
 
 def load_prepared(prepared: Path, earlier: LanguagePair | None = None) -> PreparedData:

@@ -15,7 +15,9 @@ import re
 import string
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 
+from translate_ddp.spans import WORD as SPAN
 from translate_ddp.text import CHINESE, GREEK, JAPANESE, base_language, has_letter
 
 Match = re.Match[str]
@@ -25,28 +27,40 @@ Match = re.Match[str]
 FULL_STOPS = "。｡！？।॥؟۔።፧፨։။។៕᠃᠉᱾᱿꯫"
 OPENING = r"\"'“”‘’«»‹›„‚(\[{¿¡「『（【《〈\-–—"
 CLOSING = r"\"'”’»«›‹)\]}」』）】》〉"
+EMPHASIS = "*_~`"  # of Markdown, around sentences and words
+WRAPPED = re.compile(rf"([{EMPHASIS}]+)([^{EMPHASIS}]+)\1")  # marks of which no model has to know
 # By the last mark of a quotation or bracket, its first: straight quotes are the same.
-OPENED_BY = {pair[0]: pair[1:] for pair in '"" ”“„ “„ ’‘ »« «» 」「 』『 )( ）（'.split()}
+OPENED_BY = {pair[0]: pair[1:] for pair in '** __ "" ”“„ “„ ’‘ »« «» 」「 』『 )( ）（'.split()}
 LONGEST_ADDRESS = 100  # characters
 LONGEST_QUOTATION = 60  # characters that are not cut, if the sentence goes on after them
 EMOJI = "\u2190-\u2bff\u200d\ufe0f\U0001f000-\U0001faff"
 # The Greek question mark is a semicolon, the Amharic full stop two marks. “ and ‘ close quotations
-# in German, and open them in Chinese. French writes a space before ». Footnotes may follow.
+# in German, and open them in Chinese. French writes a space before ». Notes and spans may follow:
+# [1], (1), ^1, †, and figures that were raised.
+NOTE = (
+    r"\s?\[\^?\d[\d,;–\- ]{0,12}\]|\[[^\W\d]{1,4}\.?(?: \d{1,3})?\]"
+    r"|[†‡§¶]|(?:※|(?<=\*))\d{1,2}|\^\d{1,3}\^?"
+    rf"|\((?:\d[\d,;–\- ]{{0,12}}|[^\W\d_]|[*†‡]{{1,3}}|{SPAN})\)|{SPAN}+(?!\S)"
+    "|[\xb2\xb3\xb9\u1d2c-\u1d6a\u2070-\u208e]"
+    r"|(?:(?<=[^\W\d_][.!?])|(?<=[.!?][\"”’»]))\d{1,3}(?=\s)"
+)
 SENTENCE_END, GREEK_SENTENCE_END = (
     re.compile(
         rf"([{marks}]+|(?:[{FULL_STOPS}]|፡{{2,}})[{FULL_STOPS}{marks}]*)"
-        rf"((?:[{CLOSING}]|(?<![{FULL_STOPS}”])[“‘]|\s»(?=\s|$))*)"
-        rf"((?:\[\d+\]|[{EMOJI}])*)(\s*)"
+        rf"((?:[{CLOSING}{EMPHASIS}]|(?<![{FULL_STOPS}”])[“‘]|\s[»”](?!\w))*)"
+        rf"((?:{NOTE}|[{EMOJI}])*)(\s*)"
     )
     for marks in (".!?…", ".!?…;")
 )
 # Words of symbols only, such as dashes, emoji, keycaps and :-), are no part of the sentences around
-# them. An amount of money may open a sentence.
-SYMBOL = rf"[^\w\s{OPENING}{CLOSING}{FULL_STOPS}.!?…፡]|[\-–—]|[\d#*]\ufe0f?\u20e3"
+# them. An amount of money may open a sentence. A keycap is matched in one way only.
+KEYCAP = r"[\d#*]\ufe0f?\u20e3"
+SYMBOL = rf"{KEYCAP}|(?!{KEYCAP})[^\w\s{OPENING}{CLOSING}{FULL_STOPS}.!?…፡]|[\-–—]"
 EMOTICON = r"[:;=]-?[()\[\]|/\\*]+|<3|\((?:[^\w\s()]|_)+\)"
-NO_SYMBOL = r"[$€£¥₹]\s?\d"
+NO_SYMBOL = r"[$€£¥₹§№±≈]\s?\d"
 SYMBOLS = rf"(?:(?!{NO_SYMBOL})(?:(?:{SYMBOL})+|{EMOTICON})(?!\S)\s*)*"
-NEXT = re.compile(rf"({SYMBOLS})[\s{OPENING}]*([#@](?=\w))?(\w{{1,6}}|\S?)")  # #tag, @name
+LEAD = rf"(?:[^\w#@,;:)\]}}」』）】》〉{FULL_STOPS}.!?…፡]|_)*"  # a word may follow without a space
+NEXT = re.compile(rf"({SYMBOLS}){LEAD}([#@](?=\w))?([^\W_]{{1,6}}|\S?)")  # #tag, @name
 LAST_SYMBOLS = re.compile(rf"\s(?:\s|[{EMOJI}]|{EMOTICON})+")
 # What numbers or letters the items of a list; with the ordinals of some languages, 1. is a word.
 ITEM, ITEM_WITHOUT_PERIOD = (
@@ -56,10 +70,10 @@ ITEM, ITEM_WITHOUT_PERIOD = (
     for n in (r"(?:\d{1,3}\.)+\s", r"(?!)")
 )
 LAST_WORD = re.compile(rf"[^\s{OPENING}]*$")
-LONGEST_ABBREVIATION, LONGEST_BEFORE_NUMBER = 12, 7  # letters; as in Abschn. 5
+LONGEST_ABBREVIATION = 12  # letters
 
 # Words before a name or a noun, which in some languages is capitalised. "No." and "art." are also
-# whole sentences or their ends; before a number, no period after a short word ends a sentence.
+# whole sentences or their ends: before a number only, they are abbreviations.
 # "è.": a letter that is a word and ends sentences. Others are initials, or as in z. B.
 ABBREVIATIONS = frozenset(
     """
@@ -111,15 +125,33 @@ UNCASED_ABBREVIATIONS = frozenset(
     tel usw vol
     """.split()
 )
+# Words before a number, also months before a day or a year.
+BEFORE_NUMBER = UNCASED_ABBREVIATIONS.union(
+    """
+    abb abs abschn afb alin anl anm anx aprox apt art arts bd bde bl blz br cap caps cca cf ch
+    chap chaps cl čís čl cor deut eds ep eq eqs esp ex exp fasc ff figs fn fol fri gl gr hal hb
+    hd heb hfst hk hl hs jg kap kb kl kpl ksh kv lám lib lit lk lpp matt max md min mon nbr no
+    nos nro num núm nums obr odd odst ods pag pág pags págs par para paras párr pgs pkt pl poz
+    prot ps pt ptk rdnr ref reg rm rn rozdz rs rys rz sec sect secs seg sh shs sid sl ss ssk st
+    stk tabl tav tb tbl thu thurs tlp tues ush ust vers vols vv wg zał zif ziff zl agst août avr
+    abr déc dez ene févr fév genn giu janv juil juill kwi lug mrt mrz okt ott paź wrz αρ αριθ
+    αρθ δεκ εικ ιαν ιουλ ιουν ιούλ ιούν κεφ νοε οκτ παρ περ πιν πίν σελ σεπ στ σχ τηλ φεβ авг
+    апр бр гл дек илл июл июн кв кл корп нояб обл обр окт оп пар пп пр разд рис розд руб сен
+    сент см ст стор стр табл тел тт фев февр чл янв क्र नं पृ रु सं
+    """.split()
+)
+# Hauptstr. 5, Bestellnr. 5; decimals and dates, as in 3. 5 million
+ENDS_BEFORE_NUMBER = re.compile(r"(?<!\d)\d{1,3}$|(?:str|nr)$", re.IGNORECASE)
 # The same of several parts, without spaces. After others, as U.S., these words begin a sentence.
 UNCASED_PARTS = tuple("т.д т.п т.н κ.λπ κ.ά o.s.v v.v".split())
 STARTERS = frozenset("But He I It She That The There These They This Those We You".split())
 ORDINAL = "0"  # stands for numbers among learnt abbreviations
 # 29, 28./29, 100, 1.000 and XIV; no year
+DATE = re.compile(r"\d\d?\.\s+\d")  # the end of one, as in 25. 5. 2020
 NUMBER = re.compile(r"(\d\d?\.?/)?\d{1,3}|\d{1,3}\.\d{3}|[IVXLC]{2,}")
 # Languages that write ordinal numbers with a period: "am 3. Oktober". "" is not known.
 ORDINAL_PERIODS = frozenset(
-    " bs cs da de et eu fi fo hr hu is lb lt lv nb nn no pl sk sl sr sv tr".split(" ")
+    " bs cs da de et eu fi fo hr hu is ko lb lt lv nb nn no pl sk sl sr sv tr".split(" ")
 )
 CLAUSE_ENDS = frozenset(",;:—–，、；：،؛፣፤၊།·")
 
@@ -137,8 +169,9 @@ FIRST_NUMBER = re.compile(r"^\s*\(?\d+\.\s")  # of an item: "1. Go home"
 def find_sentences(line: str, language: str = "", learnt: Collection[str] = ()) -> list[slice]:
     """Where the sentences of a line are that have letters, in order, without spaces at their ends.
 
-    What is outside is to be kept: spaces, words of symbols, the marks of lists and footnotes, and
-    text without letters. `learnt` is what `learn_abbreviations` returns.
+    What is outside is to be kept: spaces, words of symbols, the marks of lists, of footnotes and of
+    emphasis around a sentence, and text without letters. `learnt` is what `learn_abbreviations`
+    returns.
     """
     base, is_cased = base_language(language), line != line.lower()
     learnt = ABBREVIATIONS.union(ABBREVIATIONS_OF.get(base, ()), learnt)
@@ -153,7 +186,12 @@ def find_sentences(line: str, language: str = "", learnt: Collection[str] = ()) 
         following = None if end.start() < symbols_end else NEXT.match(line, end.end())
         symbols_end = following.end(1) if following else symbols_end
         if following and _ends_sentence(end, following, bounds[-1], is_cased, learnt):
-            bounds += [end.start(3), following.end(1)]
+            is_opened = end[2][:1] in line[bounds[-1] : end.end(1)]
+            is_outside = not end[2].strip(EMPHASIS) and not is_opened  # a note, or of the next
+            bounds.append(end.end(1) if is_outside else end.end(2))
+            item = _item_at(following)
+            start = end.end(1) if is_outside and not end[4] else following.end(1)
+            bounds.append(item.end() if item else start)
         elif end[2] and following and following[3]:  # He said: "Go. Now." and left
             earliest = max(bounds[0], end.start() - LONGEST_QUOTATION)
             marks = OPENED_BY.get(end[2][-1], "")
@@ -165,9 +203,26 @@ def find_sentences(line: str, language: str = "", learnt: Collection[str] = ()) 
     found = list[slice]()
     for start, stop in zip(bounds[::2], bounds[1::2], strict=True):
         part = line[start:stop].rstrip()
+        start, stop = start + len(part) - len(part.lstrip()), start + len(part)
+        if wrapped := WRAPPED.fullmatch(line, start, stop):
+            start, stop = wrapped.span(2)
         if has_letter(part):
-            found.append(slice(start + len(part) - len(part.lstrip()), start + len(part)))
+            found.append(slice(start, stop))
     return found
+
+
+def find_parts(line: str, language: str) -> list[slice]:
+    """The parts of a line between all marks that may end a sentence, each of two words at least."""
+    ends = GREEK_SENTENCE_END if base_language(language) in GREEK else SENTENCE_END
+    starts = [0]
+    for end in ends.finditer(line):
+        before = line[max(starts[-1], end.start() - LONGEST_ADDRESS) : end.start()]
+        is_apart = end[4] or (before[-1:].islower() and line[end.end() : end.end() + 1].isupper())
+        is_part = end[1][0] in FULL_STOPS or (is_apart and len(before.split()) > 1)
+        if is_part and has_letter(before) and end.end() < len(line):
+            starts.append(end.end())
+    parts = pairwise([*starts, len(line)])
+    return [slice(start, start + len(line[start:end].rstrip())) for start, end in parts]
 
 
 def _ends_sentence(
@@ -178,7 +233,8 @@ def _ends_sentence(
     after = line[end.end() : end.end() + 1]
     if stop[0] in f"{FULL_STOPS}፡":  # 「行く。」と言った is one sentence
         is_bracketed = closing[-1:] in (")", "）") and line.startswith(("(", "（"), start)
-        return bool(space) or not closing or is_bracketed or after in "“「『"
+        is_closed = closing.strip(EMPHASIS)
+        return bool(space) or not is_closed or is_bracketed or after in "“「『"
     symbols, sign, word = following.groups()
     if not space and not signs:  # Really?Yes! but not in addresses
         if closing or re.search("[.…]", stop) or not (after.isupper() or after in "¡¿"):
@@ -187,13 +243,13 @@ def _ends_sentence(
         return re.fullmatch(r"[^/.=]*[^\W\d_]", before) is not None
     if not (word[:1].isalnum() or ((symbols or signs) and not word)):
         return False
-    if is_cased and word[:1].islower() and not sign:
+    if is_cased and word[:1].islower() and not sign and not _item_at(following):
         # As people type; but not in: "Really?" he said, nor — Really? — he said
         return "?" in stop and not closing and not re.search(r"[\-–—]", line[0] + following[0])
     if stop != "." and not stop.strip(".…") and word:  # Well... I know
         return (word[0].isupper() and word != "I") or bool(sign)
     before = line[max(0, end.start() - LONGEST_ABBREVIATION) : end.start()]
-    last = found[0] if (found := LAST_WORD.search(before)) else ""
+    last = found[0].strip(EMPHASIS) if (found := LAST_WORD.search(before)) else ""
     if not closing and NUMBER.fullmatch(last):
         preceding = before[: -len(last)].rstrip()
         is_item = not preceding or preceding[-1] in ".!?…:"  # "1. Go home. 2. Rest"
@@ -203,8 +259,28 @@ def _ends_sentence(
         last = f"'{last}"  # the end of a word, as in don't and c'è, not an initial
     if "".join(before.split()).endswith(UNCASED_PARTS):
         last = "etc"
-    is_short = word[:1].isdigit() and len(last) <= LONGEST_BEFORE_NUMBER
-    return stop != "." or not (is_short or _is_abbreviation(last, word, is_cased, learnt))
+    is_number = word[:1].isdigit() or signs[:1].isdigit() or word[:1] == SPAN
+    if after == "&" or (is_number and _is_before_number(last, line, end.start(), following)):
+        return stop != "."  # Co. & Sons
+    return stop != "." or not _is_abbreviation(last, word, is_cased, learnt)
+
+
+def _item_at(following: Match) -> Match | None:
+    """What letters or numbers an item within a line; (A) and (R) are often something else."""
+    item = ITEM_WITHOUT_PERIOD.match(following.string, following.end(1))
+    return None if item and following[3][:1].isupper() else item
+
+
+def _is_before_number(word: str, line: str, at: int, following: Match) -> bool:
+    """Whether the period at `at`, after this word and before a number, belongs to the word."""
+    start = max(0, at - LONGEST_QUOTATION)
+    return (
+        word.lower() in BEFORE_NUMBER
+        or (len(word) == 1 and word.isalpha() and word != SPAN)
+        or ENDS_BEFORE_NUMBER.search(word) is not None
+        or DATE.match(line, following.start(3)) is not None
+        or line.rfind("(", start, at) > line.rfind(")", start, at)  # (HB. 79)
+    )
 
 
 def _is_abbreviation(word: str, following: str, is_cased: bool, learnt: Collection[str]) -> bool:
