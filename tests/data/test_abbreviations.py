@@ -130,6 +130,6 @@ def test_run_has_the_abbreviations_of_its_corpus_and_of_its_checkpoint(
         assert run.longest_source == 20
         return run.abbreviations
 
-    assert learnt({}, {"en": ["sen"]}) == {"en": ["sen"]}  # of an earlier version
+    assert learnt({}, {"en": ["sen"]}) == {"en": ["sen"]}
     assert learnt({"en": ["sen"]}, {"en": ["rep", "sen"]}) == {"en": ["rep", "sen"]}
     assert learnt({"en": ["sen"], "de": ["abg"]}, {"en": []}) == {"en": ["sen"], "de": ["abg"]}
