@@ -279,54 +279,24 @@ class CorpusConfig:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Consecutive epochs with the same weights of the datasets."""
-
-    epochs: int
-    dataset_weight: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class MixConfig:
     dataset_weight: tuple[float, ...] = ()
     """Weight of each dataset: its pairs in an epoch, as a multiple of its size; none: 1 each. YAML
-    files may also have stages and tags (docs/data.md)."""
-    stages: Suppress[Fixed[tuple[Stage, ...]]] = ()
-    """Weights that change after some epochs; in YAML files only."""
+    files may also have tags (docs/data.md)."""
 
-    @property
-    def num_epochs(self) -> int:
-        """The epochs of all stages; 0: there are none."""
-        return sum(stage.epochs for stage in self.stages)
-
-    def check(self, datasets: Sequence[str], num_epochs: int) -> None:
-        """Raise ValueError if the weights do not fit the datasets, or the stages the epochs."""
-        for weights in [self.dataset_weight, *(stage.dataset_weight for stage in self.stages)]:
-            _check_weights(weights, datasets)
-        if not self.stages:
-            return
-        if self.dataset_weight:
-            raise ValueError("Each stage has its weights: omit dataset_weight outside of stages.")
-        if min(stage.epochs for stage in self.stages) < 1:
-            raise ValueError("A stage has less than one epoch: remove it.")
-        if num_epochs != self.num_epochs:
+    def check(self, datasets: Sequence[str]) -> None:
+        """Raise ValueError if the weights do not fit the datasets."""
+        weights = self.dataset_weight
+        if weights and len(weights) != len(datasets):
             raise ValueError(
-                f"num_epochs is {num_epochs}, but the stages have {self.num_epochs} epochs: omit "
-                "num_epochs, or change the stages."
+                f"Values of dataset_weight given: {len(weights)}, datasets: {len(datasets)}. Give "
+                "one for each dataset."
             )
-
-
-def _check_weights(weights: Sequence[float], datasets: Sequence[str]) -> None:
-    if weights and len(weights) != len(datasets):
-        raise ValueError(
-            f"Values of dataset_weight given: {len(weights)}, datasets: {len(datasets)}. Give one "
-            "for each dataset."
-        )
-    if not all(0 <= weight < math.inf for weight in weights) or (weights and not any(weights)):
-        raise ValueError(
-            f"dataset_weight is {' '.join(f'{weight:g}' for weight in weights)}, but weights are "
-            "finite numbers of at least 0, and one is more."
-        )
+        if not all(0 <= weight < math.inf for weight in weights) or (weights and not any(weights)):
+            raise ValueError(
+                f"dataset_weight is {' '.join(f'{weight:g}' for weight in weights)}, but weights "
+                "are finite numbers of at least 0, and one is more."
+            )
 
 
 @dataclass(frozen=True)
@@ -486,7 +456,7 @@ class TrainConfig:
     """Validation metric that selects the best epoch, such as BLEU, loss, or that of a direction:
     en-it/chrf. auto: BLEU; with several directions chrf."""
     patience: int = 0
-    """Epochs (of the last stage) without a better best_metric after which the run ends; 0: none."""
+    """Epochs without a better best_metric after which the run ends; 0: none."""
     save_every: int = 0
     """Steps between checkpoints; 0: save only by time, before validations and after each epoch."""
     save_every_minutes: float = 15.0
@@ -671,7 +641,7 @@ class Config:
                 f"seq_len {seq_len}{doubled} is more than max_tokens {most}: lower --seq_len or "
                 "raise --max_tokens."
             )
-        self.mix.check(self.corpus.dataset, self.train.num_epochs)
+        self.mix.check(self.corpus.dataset)
 
     def micro_batch_tokens(self, device_type: str) -> int:
         """Padded tokens a side of the pairs of a micro-batch."""

@@ -12,7 +12,7 @@ from tests.helpers.states import make_state
 from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.sentences import learn_abbreviations
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig, Config, MixConfig
+from translate_ddp.settings import CheckpointConfig, Config
 from translate_ddp.training.checkpoint import FoundCheckpoint
 from translate_ddp.training.checkpoint_name import Checkpoint
 from translate_ddp.training.identity import run_identity
@@ -117,7 +117,7 @@ def test_run_has_the_abbreviations_of_its_corpus_and_of_its_checkpoint(
         **fingerprints,
     )
     data.blocks = [Block(0, 0, 10)]
-    identity = run_identity(Config().to_dict(), data, 1, Mix.of(MixConfig(), [Block(0, 0, 10)], 1))
+    identity = run_identity(Config().to_dict(), data, 1, Mix.of((), [Block(0, 0, 10)]))
 
     def learnt(known: dict[str, list[str]], in_corpus: dict[str, list[str]]) -> object:
         basis = make_state()

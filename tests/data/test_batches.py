@@ -22,7 +22,7 @@ from translate_ddp.data.dataset import Lengths, ParallelDataset, Ragged, Trainin
 from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.plan import Plan, StepSampler, plan_epoch, shard
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
-from translate_ddp.settings import BatchConfig, MixConfig, Stage
+from translate_ddp.settings import BatchConfig
 
 CONFIG = BatchConfig(batch_tokens=300, max_tokens=100, seq_len=60)
 RANKS = [1, 2, 3, 5]
@@ -239,9 +239,8 @@ def test_warm_up_has_the_positions_of_every_micro_batch_of_all_epochs_and_ranks(
     training = TrainingPairs(plain, seed, variants if forms > 1 else None)
     batch_tokens = int(random.choice([100, 300, 2048, 2500, 9000]))
     config = BatchConfig(batch_tokens, 0, int(random.choice([0, 0, 1, 6])), seq_len=100)
-    stages = Stage(1, (1.0, 0.5)), Stage(2, (2.5, 1.0))
     blocks = [Block(0, 0, pairs // 2), Block(1, 0, pairs - pairs // 2)]
-    mix = Mix.of(MixConfig(stages=stages), blocks, num_epochs=3)
+    mix = Mix.of([(1.0, 0.5), (2.5, 1.0)][seed % 2], blocks)
     max_tokens, merging = int(random.choice([60, 500, 4096])), int(random.choice([0, 50, 3000]))
     found, largest = np.zeros(2), []
     for rank in range(size):
@@ -282,8 +281,7 @@ def test_error_for_impossible_budget_names_the_setting(wrong: dict[str, int], na
 def test_a_thread_computes_the_plan_of_the_next_epoch(
     dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
 ):
-    mix = Mix.of(MixConfig(), [Block(0, 0, len(dataset))], num_epochs=3)
-    mine = StepSampler(TrainingPairs(dataset, seed=3), CONFIG, mix=mix)
+    mine = StepSampler(TrainingPairs(dataset, seed=3), CONFIG, num_epochs=3)
     computed: list[tuple[int, bool]] = []
 
     def compute(*args: Any, epoch: int, **settings: Any) -> Plan:
@@ -302,8 +300,7 @@ def test_a_thread_computes_the_plan_of_the_next_epoch(
 def test_error_of_the_thread_that_plans_reaches_the_training(
     dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
 ):
-    mix = Mix.of(MixConfig(), [Block(0, 0, len(dataset))], num_epochs=2)
-    mine = StepSampler(TrainingPairs(dataset, seed=3), CONFIG, mix=mix)
+    mine = StepSampler(TrainingPairs(dataset, seed=3), CONFIG, num_epochs=2)
 
     def fail(*_: object, **__: object) -> Plan:
         raise MemoryError

@@ -11,14 +11,14 @@ from translate_ddp.data.dataset import ParallelDataset, Ragged, TrainingPairs
 from translate_ddp.data.mix import SALT, Block, Mix, hashes, uniform
 from translate_ddp.data.plan import Plan, StepSampler, plan_epoch
 from translate_ddp.errors import UserError
-from translate_ddp.settings import BatchConfig, Config, CorpusConfig, MixConfig, Stage, TrainConfig
+from translate_ddp.settings import BatchConfig, Config, CorpusConfig, MixConfig
 
 SIZES = [70, 51, 33]
 BATCHES = BatchConfig(batch_tokens=200, seq_len=40)
 
 
 def mix_of(*weights: float, sizes: list[int] = SIZES) -> Mix:
-    return Mix.of(MixConfig(weights), blocks_of(sizes), num_epochs=1)
+    return Mix.of(weights, blocks_of(sizes))
 
 
 def blocks_of(sizes: Sequence[int]) -> list[Block]:
@@ -57,9 +57,8 @@ def test_weighted_epoch_has_the_rows_with_the_smallest_hashes_once_more(weights:
             expected[order[copy % size]] += 1
     rows = mix_of(*weights).draw(seed, epoch)
     assert Counter(rows.tolist()) == expected
-    assert mix_of(*weights).counts(epoch) == [
-        round(w * n) for w, n in zip(weights, SIZES, strict=True)
-    ]
+    counts = tuple(round(w * n) for w, n in zip(weights, SIZES, strict=True))
+    assert mix_of(*weights).counts == counts
 
 
 def test_partial_draws_differ_between_epochs_and_seeds_and_repeat():
@@ -91,15 +90,15 @@ def test_plan_of_a_weighted_epoch_has_the_drawn_rows_in_steps_of_the_usual_size(
 
 def test_all_directions_of_a_dataset_have_its_weight():
     blocks = [Block(0, 0, 10), Block(0, 1, 8), Block(1, 0, 9), Block(2, 1, 6)]
-    mix = Mix.of(MixConfig((2.0, 0.5)), blocks, num_epochs=1)
-    assert mix.counts(0) == [20, 4, 18, 3]
+    mix = Mix.of((2.0, 0.5), blocks)
+    assert mix.counts == (20, 4, 18, 3)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 1.5, 5.0])
 def test_directions_have_pairs_in_proportion_to_a_power_of_their_size(temperature: float):
     sizes = [4000, 2000, 2500]  # the last two are two datasets of one direction
     blocks = [Block(0, 0, sizes[0]), Block(1, 0, sizes[1]), Block(1, 1, sizes[2])]
-    counts = Mix.of(MixConfig(), blocks, 1, temperature).counts(0)
+    counts = Mix.of((), blocks, temperature).counts
     first, second = 4000 ** (1 / temperature), 4500 ** (1 / temperature)
     expected = [8500 * first / (first + second), 8500 * second / (first + second)]
     assert [counts[0], counts[1] + counts[2]] == pytest.approx(expected, abs=1)
@@ -109,7 +108,7 @@ def test_directions_have_pairs_in_proportion_to_a_power_of_their_size(temperatur
 def test_no_pair_is_drawn_more_than_20_times_and_others_get_the_rest():
     sizes = [100_000, 50, 50_000]
     blocks = [Block(number, 0, size) for number, size in enumerate(sizes)]
-    mix = Mix.of(MixConfig(), blocks, 1, temperature=100)
+    mix = Mix.of((), blocks, temperature=100)
     repeats = np.split(np.bincount(mix.draw(0, 0), minlength=sum(sizes)), np.cumsum(sizes)[:-1])
     assert (repeats[1] == 20).all()
     assert sum(map(np.sum, repeats)) == sum(sizes)
@@ -118,34 +117,7 @@ def test_no_pair_is_drawn_more_than_20_times_and_others_get_the_rest():
 
 def test_directions_of_one_size_are_drawn_once_at_any_temperature():
     blocks = [Block(0, 0, 70), Block(1, 0, 70)]
-    assert Mix.of(MixConfig(), blocks, 1, 5.0).draws_all_once(0)
-
-
-def test_progress_is_measured_in_pairs():
-    stages = (Stage(2, (1.0, 1.0)), Stage(3, (0.0, 2.0)))
-    mix = Mix.of(MixConfig(stages=stages), blocks_of([70, 50]), num_epochs=5)
-    # Two epochs of 120 pairs, then three of 100.
-    assert [mix.counts(epoch) for epoch in (0, 1, 2, 4, 9)] == [[70, 50]] * 2 + [[0, 100]] * 3
-    assert mix.finished_part(1.5, 5) == pytest.approx(180 / 540)
-    assert mix.finished_part(2.5, 5) == pytest.approx(290 / 540)
-    assert mix.finished_part(5.0, 5) == 1.0
-    assert mix.epochs_left(1.5, 5) == pytest.approx(360 / 120)
-    assert mix.epochs_left(3.0, 5) == pytest.approx(2.0)
-
-
-@pytest.mark.parametrize("epochs_done", [0.0, 0.1, 1 / 3, 6.7, 7.0])
-def test_progress_of_equal_epochs_is_exactly_that_in_epochs(epochs_done: float):
-    mix = mix_of(0.7, 1.0, 2.0)
-    assert mix.finished_part(epochs_done, 7) == epochs_done / 7
-    assert mix.epochs_left(epochs_done, 7) == 7 - epochs_done
-
-
-def test_first_plans_have_the_rows_of_each_stage():
-    stages = (Stage(1, (1.0, 0.0, 0.0)), Stage(1, (0.0, 0.0, 1.0)))
-    mix = Mix.of(MixConfig(stages=stages), blocks_of(SIZES), num_epochs=2)
-    found = StepSampler(training_pairs(), BATCHES, mix=mix)
-    first, second = (set(plan.rows.tolist()) for plan in found.first_plans())
-    assert (first, second) == (set(range(70)), set(range(121, 154)))
+    assert Mix.of((), blocks, 5.0).draws_all_once
 
 
 @pytest.mark.parametrize(
@@ -162,9 +134,6 @@ def test_unusable_weights_are_rejected(weights: tuple[float, ...], message: str)
     corpus = CorpusConfig(dataset=("a", "b"))
     with pytest.raises(ValueError, match=message):
         Config(corpus=corpus, mix=MixConfig(weights))
-    stages = (Stage(2, (1.0, 1.0)), Stage(1, weights))
-    with pytest.raises(ValueError, match=message):
-        Config(corpus=corpus, mix=MixConfig(stages=stages), train=TrainConfig(num_epochs=3))
 
 
 def test_weights_that_draw_no_pair_are_an_error():

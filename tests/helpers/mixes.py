@@ -35,7 +35,7 @@ def write_corpora(folder: Path) -> list[str]:
 
 
 def write_settings(folder: Path, **settings: Any) -> list[str]:
-    """The flags of a run on both corpora with these settings, which may be stages and tags."""
+    """The flags of a run on both corpora with these settings, which may be tags."""
     one, two, validation = write_corpora(folder)
     path = folder / "settings.yaml"
     path.write_text(yaml.safe_dump({"dataset": [one, two], "validation": validation, **settings}))

@@ -18,10 +18,8 @@ from tests.helpers import processes
 from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import checkpoints, records, validations
 from translate_ddp.data.dataset import Lengths
-from translate_ddp.data.mix import Block, Mix
 from translate_ddp.run_record import RECORD_FILES, read_run
 from translate_ddp.runtime.fault_injection import VARIABLE
-from translate_ddp.settings import MixConfig, Stage
 from translate_ddp.training import report_sink
 from translate_ddp.training import run as run_module
 from translate_ddp.training.run_info import BINS, count_lengths, count_steps, short_name
@@ -189,18 +187,16 @@ def test_histogram_of_lengths_has_every_sentence_and_few_bins():
 
 @pytest.mark.parametrize(
     ("epoch", "step_in_epoch", "global_step", "max_steps", "expected"),
-    [(0, 0, 0, 0, 23), (0, 3, 3, 0, 23), (1, 4, 9, 0, 23), (3, 0, 23, 0, 23)]
+    [(0, 0, 0, 0, 27), (0, 3, 3, 0, 27), (1, 4, 13, 0, 27), (3, 0, 23, 0, 23)]
     + [(1, 4, 30, 0, 44), (0, 0, 0, 10, 10), (1, 4, 12, 10, 12)],
 )
-def test_steps_of_a_run_with_stages(
+def test_steps_of_a_run(
     epoch: int, step_in_epoch: int, global_step: int, max_steps: int, expected: int
 ):
-    # An epoch of 5 steps, then two of 9. Within epoch 2, 26 steps were done before it: 26 + 18.
-    stages = (Stage(1, (1.0, 0.0)), Stage(2, (1.0, 1.0)))
+    # Three epochs of 9 steps. Within epoch 2, 26 steps were done before it: 26 + 18.
     trainer: Any = SimpleNamespace(
         position=SimpleNamespace(epoch=epoch, step_in_epoch=step_in_epoch, global_step=global_step),
         config=SimpleNamespace(num_epochs=3, max_steps=max_steps),
-        mix=Mix.of(MixConfig(stages=stages), [Block(0, 0, 10), Block(0, 1, 8)], num_epochs=3),
-        sampler=SimpleNamespace(first_plans=lambda: iter([range(5), range(9)])),
+        sampler=SimpleNamespace(plan=range(9)),
     )
     assert count_steps(trainer) == expected

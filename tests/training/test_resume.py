@@ -26,7 +26,6 @@ from translate_ddp.data.tokenizer import train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.settings import (
     CorpusConfig,
-    MixConfig,
     ModelConfig,
     TokenizerConfig,
 )
@@ -47,7 +46,7 @@ def identity(world_size: int = 1, **changes: Any) -> RunIdentity:
     settings = Config().to_dict()
     for part, values in changes.items():
         settings[part] = settings[part] | values
-    return run_identity(settings, DATA, world_size, Mix.of(MixConfig(), [Block(0, 0, 10)], 1))
+    return run_identity(settings, DATA, world_size, Mix.of((), [Block(0, 0, 10)]))
 
 
 def state_of(saved: RunIdentity, step_in_epoch: int = 0) -> RunState:
@@ -71,7 +70,7 @@ def test_changed_validation_is_named():
     state.run.config["corpus"] = Config().to_dict()["corpus"]
     other: Any = SimpleNamespace(**(vars(DATA) | {"fingerprint": "other"}))
     config = Config(corpus=CorpusConfig(validation="30")).to_dict()
-    now = run_identity(config, other, 1, Mix.of(MixConfig(), [Block(0, 0, 10)], 1))
+    now = run_identity(config, other, 1, Mix.of((), [Block(0, 0, 10)]))
     with pytest.raises(UserError) as raised:
         check_same_run(state, now, config)
     assert "another run:\n  --validation: '' in the checkpoint, '30' now\n" in str(raised.value)

@@ -78,7 +78,7 @@ def test_a_sample_has_a_fifth_of_the_tokens_between_two_validations(
         train=ParallelDataset(targets, targets), blocks=[Block(0, 0, 40), Block(1, 0, 10)]
     )
     sampler: Any = SimpleNamespace(
-        mix=SimpleNamespace(counts=lambda epoch: {0: [40, 5]}[epoch]),
+        mix=SimpleNamespace(counts=(40, 5)),
         config=BatchConfig(batch_tokens=50, seq_len=20, batch_size=batch_size),
         world_size=3,
     )

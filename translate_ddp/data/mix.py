@@ -5,7 +5,6 @@ The random numbers are hashes of integers, which other modules use, too.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from translate_ddp.errors import UserError
-from translate_ddp.settings import MixConfig, Stage
 
 SALT = 0x6D6978  # keeps the draws apart from those of other modules
 MAX_FACTOR = 20.0  # a small direction repeated more often is learned by heart
@@ -53,77 +51,46 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Mix:
-    """The training pairs of each block, which follow each other, and the stages of a run.
-
-    A block has the pairs of one dataset in one direction.
-    """
+    """The pairs of an epoch: of each block, whose rows follow each other, a number."""
 
     sizes: tuple[int, ...]
-    stages: tuple[Stage, ...]  # at least one; the last has all further epochs, too
+    counts: tuple[int, ...]  # drawn pairs of each block: round(weight * size)
 
     @classmethod
     def of(
-        cls,
-        config: MixConfig,
-        blocks: Sequence[Block],
-        num_epochs: int,
-        temperature: float = 1.0,
+        cls, dataset_weight: Sequence[float], blocks: Sequence[Block], temperature: float = 1.0
     ) -> Mix:
         """The mix of a run. A block has its dataset's weight times its direction's factor.
 
-        Raises UserError if an epoch would have no pairs.
+        Without weights, each is 1. Raises UserError if an epoch would have no pairs.
         """
         totals: Counter[int] = Counter()
         for block in blocks:
             totals[block.direction] += block.size
         factors = temperature_factors(list(totals.values()), temperature)
         factor = dict(zip(totals, factors, strict=True))
-
-        def weights_of(given: Sequence[float]) -> tuple[float, ...]:
-            of_dataset = [given[block.dataset] if given else 1.0 for block in blocks]
-            pairs = zip(of_dataset, blocks, strict=True)
-            return tuple(weight * factor[block.direction] for weight, block in pairs)
-
-        stages = config.stages or (Stage(num_epochs, config.dataset_weight),)
+        counts = []
+        for direction, dataset, size in blocks:
+            weight = dataset_weight[dataset] if dataset_weight else 1.0
+            counts.append(round(weight * factor[direction] * size))
         sizes = [block.size for block in blocks]
-        found = cls(
-            tuple(sizes),
-            tuple(Stage(each.epochs, weights_of(each.dataset_weight)) for each in stages),
-        )
-        for stage in found.stages:
-            if not sum(found._counts(stage)):
-                weights = " ".join(f"{weight:g}" for weight in stage.dataset_weight)
-                raise UserError(
-                    f"With dataset_weight {weights}, an epoch has none of the "
-                    f"{' + '.join(f'{size:,}' for size in sizes)} training pairs: raise a weight."
-                )
-        return found
+        if not sum(counts):
+            weights = " ".join(f"{weight:g}" for weight in dataset_weight)
+            raise UserError(
+                f"With dataset_weight {weights}, an epoch has none of the "
+                f"{' + '.join(f'{size:,}' for size in sizes)} training pairs: raise a weight."
+            )
+        return cls(tuple(sizes), tuple(counts))
 
     @property
-    def num_epochs(self) -> int:
-        return sum(stage.epochs for stage in self.stages)
+    def draws_all_once(self) -> bool:
+        """Whether an epoch has every row once, as without weights."""
+        return self.counts == self.sizes
 
-    @property
-    def first_epochs(self) -> list[int]:
-        """The number of epochs before each stage."""
-        return [0, *accumulate(stage.epochs for stage in self.stages[:-1])]
-
-    def stage(self, epoch: int) -> Stage:
-        """The stage of an epoch, counted from 0."""
-        number = sum(first <= epoch for first in self.first_epochs)
-        return self.stages[number - 1]
-
-    def counts(self, epoch: int) -> list[int]:
-        """The number of drawn pairs of each block in an epoch: round(weight * size)."""
-        return self._counts(self.stage(epoch))
-
-    def _counts(self, stage: Stage) -> list[int]:
-        pairs = zip(stage.dataset_weight, self.sizes, strict=True)
-        return [round(weight * size) for weight, size in pairs]
-
-    def draws_all_once(self, epoch: int) -> bool:
-        """Whether the epoch has every row once, as without weights."""
-        return self.counts(epoch) == list(self.sizes)
+    def describe(self) -> str:
+        """As 60 of 120 + 150 of 60."""
+        pairs = zip(self.counts, self.sizes, strict=True)
+        return " + ".join(f"{count:,} of {size:,}" for count, size in pairs)
 
     def draw(self, seed: int, epoch: int) -> np.ndarray:
         """The rows of an epoch, ascending, some of them several times.
@@ -137,43 +104,10 @@ class Mix:
         repeats = np.concatenate(
             [
                 _repeats(first, size, count, seed, epoch)
-                for first, size, count in zip(firsts, self.sizes, self.counts(epoch), strict=True)
+                for first, size, count in zip(firsts, self.sizes, self.counts, strict=True)
             ]
         )
         return np.repeat(np.arange(len(repeats), dtype=np.int32), repeats)
-
-    def finished_part(self, epochs_done: float, num_epochs: int) -> float:
-        """The part of the pairs of `num_epochs` epochs that the finished ones have."""
-        return self._work(epochs_done) / self._work(num_epochs)
-
-    def epochs_left(self, epochs_done: float, num_epochs: int) -> float:
-        """The rest of `num_epochs` epochs, in epochs of the size of the current one."""
-        rest = self._work(num_epochs) - self._work(epochs_done)
-        return rest / self._size(self.stage(int(epochs_done)))
-
-    def _work(self, epochs: float) -> float:
-        """The pairs of the first epochs, in epochs of the size of the first: `epochs` if equal."""
-        ends = [*self.first_epochs[1:], math.inf]
-        return sum(
-            max(0.0, min(epochs, end) - first) * self._size(stage)
-            for first, end, stage in zip(self.first_epochs, ends, self.stages, strict=True)
-        )
-
-    def _size(self, stage: Stage) -> float:
-        return sum(self._counts(stage)) / sum(self._counts(self.stages[0]))
-
-    def identity(self) -> list[list[int | str]]:
-        """The first epoch of each stage, and its weights and sizes; "" if all weights are 1."""
-        return [
-            [first, self._describe(stage)]
-            for first, stage in zip(self.first_epochs, self.stages, strict=True)
-        ]
-
-    def _describe(self, stage: Stage) -> str:
-        if self._counts(stage) == list(self.sizes):
-            return ""
-        pairs = zip(stage.dataset_weight, self.sizes, strict=True)
-        return ", ".join(f"{weight:g} x {size:,} pairs" for weight, size in pairs)
 
 
 def temperature_factors(sizes: Sequence[int] | np.ndarray, temperature: float) -> list[float]:

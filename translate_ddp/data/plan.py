@@ -15,7 +15,7 @@ import numpy as np
 from translate_ddp.data.dataset import Lengths, TrainingPairs
 from translate_ddp.data.mix import Block, Mix
 from translate_ddp.runtime.long_calls import BackgroundThread
-from translate_ddp.settings import BatchConfig, MixConfig
+from translate_ddp.settings import BatchConfig
 
 ORDER = 6  # version of the order of the rows in an epoch; raise it with every change
 
@@ -204,11 +204,12 @@ class StepSampler:
         rank: int = 0,
         world_size: int = 1,
         mix: Mix | None = None,
+        num_epochs: int = 1,
     ) -> None:
         """`mix` has the rows of each epoch; without it, every row is drawn once."""
         self.pairs, self.config = pairs, config
-        self.mix = mix or Mix.of(MixConfig(), [Block(0, 0, len(pairs))], num_epochs=1)
-        self.rank, self.world_size = rank, world_size
+        self.mix = mix or Mix.of((), [Block(0, 0, len(pairs))])
+        self.rank, self.world_size, self.num_epochs = rank, world_size, num_epochs
         self._planned: dict[int, Future[Plan]] = {}  # by epoch: the next one
         self.epoch, self.first_step = 0, 0
         self.plan, self.lengths = self._plan(0), pairs.lengths(0)
@@ -221,15 +222,10 @@ class StepSampler:
         self.plan = planned.result() if planned else self._plan(epoch)
         self.epoch, self.lengths = epoch, self.pairs.lengths(epoch)
 
-    def first_plans(self) -> Iterator[Plan]:
-        """The plan of the first epoch of each stage."""
-        for epoch in self.mix.first_epochs:
-            yield self.plan if epoch == self.epoch else self._plan(epoch)
-
     def _plan(self, epoch: int) -> Plan:
         ranks = self.world_size if self.config.batch_size else 1
         seed, lengths = self.pairs.seed, self.pairs.lengths(epoch)
-        if self.mix.draws_all_once(epoch):
+        if self.mix.draws_all_once:
             return plan_epoch(lengths, self.config, seed=seed, epoch=epoch, world_size=ranks)
         rows = self.mix.draw(seed, epoch)
         lengths = lengths.take(rows)
@@ -242,7 +238,7 @@ class StepSampler:
 
     def __iter__(self) -> Iterator[list[np.ndarray]]:
         following = self.epoch + 1
-        if following < self.mix.num_epochs and following not in self._planned:
+        if following < self.num_epochs and following not in self._planned:
             thread = BackgroundThread("plan of the next epoch")
             self._planned[following] = thread.submit(partial(self._plan, following))
             thread.close(timeout=0)  # it ends after this call

@@ -26,7 +26,6 @@ from translate_ddp.training.checkpoint_name import is_word
 from translate_ddp.training.state import RunIdentity, RunState
 
 NEW_RUN = "pass another --model_folder, or --preload '' to start from scratch"
-MIX = "pairs of an epoch"  # a name in `RunIdentity.within_epoch`
 Values = dict[str, Any]
 
 
@@ -47,7 +46,7 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
             "validation data": data.validation_fingerprint[:12],
         },
         within_epoch=plan
-        | {"data order": ORDER, MIX: mix.identity()}
+        | {"data order": ORDER, "pairs of an epoch": mix.describe()}
         | ({"variants": data.variants_fingerprint[:12]} if data.variants else {}),
     )
 
@@ -98,8 +97,7 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> 
     differences, advice = compare(always, identity.always), NEW_RUN
     if state.position.step_in_epoch:
         plan = _settings_that_change(Resume.BETWEEN_EPOCHS, before) | saved.within_epoch
-        plans = [_in_epoch(each, state.position.epoch) for each in (plan, identity.within_epoch)]
-        if other_plan := compare(*plans):
+        if other_plan := compare(plan, identity.within_epoch):
             differences += other_plan
             advice += " (seed, batches and weights may change between epochs: --preload EPOCH)"
     if differences:  # a changed setting explains changed digests of the data
@@ -128,14 +126,6 @@ def _another_run(state: RunState, differences: list[str], advice: str) -> UserEr
     return UserError(
         f"The checkpoint belongs to another run:{table}\nRestore these settings, {advice}."
     )
-
-
-def _in_epoch(identity: Values, epoch: int) -> Values:
-    """What must be the same within this epoch: of all stages, the weights of one."""
-    weights = ""  # before there were weights, each pair was drawn once
-    for first, described in identity.get(MIX, []):
-        weights = described if first <= epoch else weights
-    return {**identity, MIX: weights or "each pair once"}
 
 
 def compare(before: Values, now: Values) -> list[str]:
@@ -244,10 +234,9 @@ def describe_differences(found: list[Values]) -> list[str]:
     """A line for each name whose values differ, with the ranks of each value."""
     lines = []
     for name in found[0]:
-        ranks: dict[str, list[int]] = {}
+        ranks: dict[Any, list[int]] = {}
         for rank, values in enumerate(found):
-            # As text: stages are lists, which cannot be keys.
-            ranks.setdefault(str(values.get(name, "unset")), []).append(rank)
+            ranks.setdefault(values.get(name, "unset"), []).append(rank)
         if len(ranks) > 1:
             parts = (f"{value} on {rank_names(where)}" for value, where in ranks.items())
             lines.append(f"{name}: {'; '.join(parts)}")

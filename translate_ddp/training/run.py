@@ -406,9 +406,8 @@ def build_step(config: Config, model: Transformer, world: World) -> OptimizerSte
 
 
 def build_mix(config: Config, data: PreparedData) -> Mix:
-    """The pairs of each dataset in each epoch. Raises UserError if an epoch would have none."""
-    temperature = config.corpus.mix_temperature
-    return Mix.of(config.mix, data.blocks, config.train.num_epochs, temperature)
+    """The pairs of each dataset in an epoch. Raises UserError if it would have none."""
+    return Mix.of(config.mix.dataset_weight, data.blocks, config.corpus.mix_temperature)
 
 
 def build_loader(
@@ -432,6 +431,7 @@ def build_loader(
         rank=world.rank,
         world_size=world.size,
         mix=build_mix(config, data),
+        num_epochs=config.train.num_epochs,
     )
     full = full_tokens(config, len(data.tokenizer), dtype, world.device)
     return BatchLoader(sampler, max_tokens, world.device, full)

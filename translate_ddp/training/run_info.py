@@ -20,8 +20,7 @@ import torch
 from translate_ddp import __version__
 from translate_ddp.console import counted, describe_seconds, number, size
 from translate_ddp.data.batches import BatchLoader, padded_tokens, padding_share
-from translate_ddp.data.dataset import Lengths, PreparedData
-from translate_ddp.data.mix import Mix
+from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.rows import list_names
 from translate_ddp.modeling.cost import training_bytes
 from translate_ddp.modeling.kernels import DTYPES, choose_dtype, precision_warning
@@ -107,15 +106,11 @@ def short_name(dataset: str) -> str:
 def count_steps(trainer: Trainer) -> int:
     """The steps of the whole run, unless --patience ends it before.
 
-    Exact but for the epochs to come, which have about as many steps as the first of their stage.
+    Exact for finished epochs. The others have about as many steps as the planned one.
     """
-    position, config, mix = trainer.position, trainer.config, trainer.mix
+    position, config = trainer.position, trainer.config
     steps = position.global_step - position.step_in_epoch
-    ends = [*mix.first_epochs[1:], config.num_epochs]
-    plans = trainer.sampler.first_plans()
-    for first, end, plan in zip(mix.first_epochs, ends, plans, strict=True):
-        epochs = min(end, config.num_epochs) - max(first, position.epoch)
-        steps += len(plan) * max(0, epochs)
+    steps += len(trainer.sampler.plan) * max(0, config.num_epochs - position.epoch)
     limit = config.max_steps or steps
     return max(position.global_step, min(steps, limit))
 
@@ -206,10 +201,8 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
     step = f"at most {batches['batch_tokens']:,} tokens"
     if batches["batch_size"]:
         step = f"{batches['batch_size'] * world.size} sentences"
-    steps = [len(plan) for plan in sampler.first_plans()]  # of an epoch of each stage
-    stages = zip(steps, sampler.mix.stages, strict=True)
-    total = sum(count * stage.epochs for count, stage in stages)
-    rate = describe_rate(optimizer, total, train["max_steps"])
+    steps = len(sampler.plan)
+    rate = describe_rate(optimizer, steps * train["num_epochs"], train["max_steps"])
     epochs = counted(train["num_epochs"], "epoch")
     if train["patience"]:
         epochs = f"at most {epochs} (patience {train['patience']})"
@@ -220,12 +213,12 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
         "model": f"{launch.model}, dropout {config['model']['dropout']:g}",
         "": f"{launch.parameters:,} parameters, layers compute in {launch.precision}",
         "training": f"{epochs}, {optimizer['optimizer']}, {rate}, seed {train['seed']}",
-        "steps": f"{step} per step over all ranks, {describe_steps(steps, sampler.mix)}, "
+        "steps": f"{step} per step over all ranks, {counted(steps, 'step')} per epoch, "
         f"{launch.padding:.1%} padding",
         "corpus": f"{' '.join(datasets)} {list_names(map(str, trainer.data.directions))}: "
         f"{launch.train_pairs:,} training and "
         f"{counted(launch.validation_pairs, 'validation pair')}",
-        **describe_mix(sampler.mix, trainer.data, datasets),
+        **describe_mix(trainer, datasets),
         **describe_memory(trainer),
         "dropped": dropped or "none",
         "vocabulary": f"{launch.vocab_size:,}",
@@ -266,14 +259,14 @@ def describe_rate(optimizer: Mapping[str, Any], steps: int, max_steps: int) -> s
 
 def describe_rate_change(trainer: Trainer) -> list[str]:
     """A message if changed settings change the learning rate of a resumed run by over a tenth."""
-    step, config, mix = trainer.position.global_step, trainer.optimizer_step.config, trainer.mix
+    step, config = trainer.position.global_step, trainer.optimizer_step.config
     if step == 0 or trainer.is_finished():
         return []
     trainer.sampler.set_epoch(trainer.position.epoch)  # for its number of steps
 
     def rate(ago: int) -> float:
         done = trainer.epochs_done - ago / len(trainer.sampler.plan)
-        return learning_rate(step - ago, config, mix.finished_part(done, trainer.config.num_epochs))
+        return learning_rate(step - ago, config, done / trainer.config.num_epochs)
 
     last, now = trainer.optimizer_step.optimizer.param_groups[0]["lr"], rate(0)
     if abs(rate(1) - last) < 0.1 * last:
@@ -285,33 +278,18 @@ def describe_rate_change(trainer: Trainer) -> list[str]:
     ]
 
 
-def describe_steps(counts: Sequence[int], mix: Mix) -> str:
-    """The steps per epoch, of each stage."""
-    if len(counts) == 1:
-        return f"{counted(counts[0], 'step')} per epoch"
-    stages = zip(counts, mix.stages, strict=True)
-    parts = (f"{count:,} in {counted(stage.epochs, 'epoch')}" for count, stage in stages)
-    return f"{', then '.join(parts)} steps per epoch"
-
-
-def describe_mix(mix: Mix, data: PreparedData, datasets: Sequence[str]) -> dict[str, str]:
-    """The pairs of each dataset in an epoch of each stage, then those of each direction.
-
-    None if an epoch has all of them.
-    """
-    if all(map(mix.draws_all_once, mix.first_epochs)):
+def describe_mix(trainer: Trainer, datasets: Sequence[str]) -> dict[str, str]:
+    """The pairs of each dataset in an epoch, then of each direction; none if it has all of them."""
+    mix, data, counts = trainer.sampler.mix, trainer.data, Counter[str]()
+    if mix.draws_all_once:
         return {}
-    stages = []
-    for first in mix.first_epochs:
-        counts = Counter[str]()
-        for count, block in zip(mix.counts(first), data.blocks, strict=True):
-            counts[datasets[block.dataset]] += count
-            if len(data.directions) > 1:
-                counts[str(data.directions[block.direction])] += count
-        stages.append(" + ".join(f"{counts[name]:,} of {name}" for name in datasets))
-        others = [f"{counts[name]:,} {name}" for name in map(str, data.directions) if counts[name]]
-        stages[-1] += f" ({', '.join(others)})" * bool(others)
-    return {"epoch": f"{', then '.join(stages)} pairs"}
+    for count, block in zip(mix.counts, data.blocks, strict=True):
+        counts[datasets[block.dataset]] += count
+        if len(data.directions) > 1:
+            counts[str(data.directions[block.direction])] += count
+    pairs = " + ".join(f"{counts[name]:,} of {name}" for name in datasets)
+    others = [f"{counts[name]:,} {name}" for name in map(str, data.directions) if counts[name]]
+    return {"epoch": pairs + f" ({', '.join(others)})" * bool(others) + " pairs"}
 
 
 def describe_memory(trainer: Trainer) -> dict[str, str]:

@@ -50,7 +50,7 @@ class Trainer:
     def __post_init__(self) -> None:
         self.position = Position()
         self.supervisor = self.world.supervisor
-        self.sampler, self.mix = self.loader.sampler, self.loader.sampler.mix
+        self.sampler = self.loader.sampler
         self.meters = StepMeters(self.config.log_every, self.world)
         model_config = ModelConfig(**self.info.config["model"])
         copies = self.optimizer_step.forward_copies
@@ -173,7 +173,7 @@ class Trainer:
         result = self.optimizer_step(
             step,
             self.position.global_step,
-            progress=self.mix.finished_part(self.epochs_done, self.config.num_epochs),
+            progress=self.epochs_done / self.config.num_epochs,
             stop=self.supervisor.stop_reason is not None,
             save=self.checkpoints.is_due(self.config.save_every_minutes),
             written=self.checkpoints.is_written,
@@ -217,8 +217,7 @@ class Trainer:
 
     def _seconds_left(self) -> float:
         """Estimated seconds to the end of the run, at the mean pace since the start."""
-        epochs = self.mix.epochs_left(self.epochs_done, self.config.num_epochs)
-        steps = epochs * len(self.sampler.plan)
+        steps = (self.config.num_epochs - self.epochs_done) * len(self.sampler.plan)
         if self.config.max_steps:
             steps = min(steps, self.config.max_steps - self.position.global_step)
         elapsed = time.monotonic() - self._began
@@ -233,12 +232,8 @@ class Trainer:
         return is_last or self._has_max_steps() or self.has_no_patience(position)
 
     def has_no_patience(self, position: Position) -> bool:
-        """Whether the run ends after this epoch because the best one was `patience` epochs ago.
-
-        Epochs before the last stage do not count.
-        """
-        in_stage = position.epoch - self.mix.first_epochs[-1]
-        since_best = min(position.epochs_since_best(self.metric), in_stage)
+        """Whether the run ends after this epoch because the best one was `patience` epochs ago."""
+        since_best = position.epochs_since_best(self.metric)
         return position.step_in_epoch == 0 and 0 < self.config.patience <= since_best
 
     def _has_max_steps(self, config: TrainConfig | None = None) -> bool:

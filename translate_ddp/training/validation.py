@@ -94,9 +94,9 @@ class ValidationSet:
 def sample_tokens(data: PreparedData, sampler: StepSampler, validate_every: int) -> float:
     """The target tokens of a sample that fits the training between two validations.
 
-    That is an epoch of the first stage, or `validate_every` steps if they are less.
+    That is an epoch, or `validate_every` steps if they are less.
     """
-    counts, sizes = sampler.mix.counts(0), [block.size for block in data.blocks]
+    counts, sizes = sampler.mix.counts, [block.size for block in data.blocks]
     ends = np.cumsum([0, *sizes])
     tokens = np.diff(data.train.target.offsets[ends] + ends)  # of each block, with [EOS]
     epoch = float(np.dot(counts, tokens / np.maximum(sizes, 1)))

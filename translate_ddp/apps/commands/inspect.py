@@ -52,7 +52,7 @@ class InspectConfig:
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "seconds")
-        self.mix.check(self.corpus.dataset, num_epochs=0)
+        self.mix.check(self.corpus.dataset)
 
 
 def run(config: InspectConfig) -> None:

@@ -20,10 +20,10 @@ from translate_ddp.errors import UserError, cleanup, report_errors
 from translate_ddp.presets import PRESETS, choose_preset, with_values
 from translate_ddp.runtime.fault_injection import configure_faults
 from translate_ddp.runtime.launch import is_first_process, read_launch
-from translate_ddp.settings import Config, CorpusConfig, Stage, all_settings
+from translate_ddp.settings import Config, CorpusConfig, all_settings
 from translate_ddp.training.metrics import find_metric
 
-NESTED = ("stages", "tags", "directions")  # settings of YAML files that are no flags
+NESTED = ("tags", "directions")  # settings of YAML files that are no flags
 Settings = dict[str, Any]
 
 
@@ -92,27 +92,18 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
     config = parse_flags(Config, flags, program, prints, usual)
     config = replace(config, run=replace(config.run, preset=preset))
     given = given_flags(flags)
-    config = _with_nested(config, nested, given)
+    config = _with_nested(config, nested)
     if (metric := config.train.best_metric) != "auto":
         pairs = config.corpus.requested
         reverse = [pair.reverse for pair in pairs] * config.corpus.bidirectional
         find_metric(metric, pairs + reverse)
-    return config, given | nested.keys() | ({"num_epochs"} if config.mix.stages else set())
+    return config, given | nested.keys()
 
 
-def _with_nested(config: Config, nested: Settings, given: Set[str]) -> Config:
-    """The configuration with the nested settings, and the epochs of the stages unless `given`.
-
-    Raises UserError if they do not fit the others.
-    """
-    mix = replace(config.mix, stages=nested.get("stages", ()))
-    train = config.train
-    if mix.stages and "num_epochs" not in given:
-        train = replace(train, num_epochs=max(1, mix.num_epochs))
+def _with_nested(config: Config, nested: Settings) -> Config:
+    """The configuration with nested settings. Raises UserError if they do not fit the others."""
     try:
-        names = {name: nested[name] for name in ("tags", "directions") if name in nested}
-        corpus = replace(config.corpus, **names)
-        return replace(config, corpus=corpus, mix=mix, train=train)
+        return replace(config, corpus=replace(config.corpus, **nested))
     except ValueError as error:
         raise UserError(f"--config {config.run.config}: {error}") from error
 
@@ -191,8 +182,6 @@ def read_nested(path: Path, settings: Settings) -> Settings:
     """The `NESTED` ones of a file's settings. Raises UserError if they have another form."""
     found: Settings = {}
     try:
-        if "stages" in settings:
-            found["stages"] = tuple(map(_stage, settings["stages"]))
         if "tags" in settings:
             tags = settings["tags"]
             if not all_text(tags):
@@ -202,18 +191,10 @@ def read_nested(path: Path, settings: Settings) -> Settings:
             found["directions"] = tuple((src, tgt) for src, tgt in settings["directions"])
             if not all_text([code for pair in found["directions"] for code in pair]):
                 raise ValueError
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError) as error:
         raise UserError(
-            f"--config {path}: stages, tags and directions must have this form:\n"
-            "stages: [{epochs: 5, dataset_weight: [1, 1]}, {epochs: 10, dataset_weight: [0, 1]}]\n"
+            f"--config {path}: tags and directions must have this form:\n"
             "tags: ['', '<bt>']\n"
             "directions: [[en, hau], [hau, en]]"
         ) from error
     return found
-
-
-def _stage(values: Settings) -> Stage:
-    weights = values.get("dataset_weight", [])
-    if isinstance(weights, str) or values.keys() - {"epochs", "dataset_weight"}:
-        raise ValueError
-    return Stage(int(values["epochs"]), tuple(map(float, weights)))

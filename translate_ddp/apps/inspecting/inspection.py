@@ -150,8 +150,7 @@ def inspect(
         tagged = TaggedCorpus(cleaned, corpus)
         parts = zip(tagged.blocks, tagged.sizes, strict=True)
         blocks = [Block(*numbers, size) for numbers, size in parts]
-        mix = Mix.of(config.mix, blocks, config.train.num_epochs, corpus.mix_temperature)
-        drawn = sum(mix.counts(0))
+        drawn = sum(Mix.of(config.mix.dataset_weight, blocks, corpus.mix_temperature).counts)
         fitting = round(drawn * len(vocabulary.dataset) / sampled)
         epoch = plan_first_epoch(vocabulary.dataset, fitting, config)
         pace = measure_pace(vocabulary, config, folder, seconds) if seconds else None

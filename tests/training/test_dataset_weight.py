@@ -1,0 +1,59 @@
+"""Weights and tags of several datasets, in a run and in YAML files."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from config import parse
+from tests import faults
+from tests.helpers.mixes import run_with, write_settings
+from tests.helpers.runs import assert_same_run, last_state
+from translate_ddp.errors import UserError
+
+WEIGHTS = [0.5, 2.5]  # 60 of 120 pairs and 150 of 60 in an epoch
+EPOCHS = ["--num_epochs", "3", "--schedule", "linear"]
+
+
+def test_killed_run_ends_like_the_uninterrupted_one_and_may_then_change_its_weights(tmp_path: Path):
+    straight, run = (run_with(tmp_path / name, dataset_weight=WEIGHTS) for name in ("one", "two"))
+    output = straight.start(*EPOCHS).succeed()
+    corpora = tmp_path / "one"
+    assert f"  epoch  60 of {corpora}/one + 150 of {corpora}/two pairs\n" in output
+    steps = last_state(straight.folder)["position"]["global_step"]
+    run.start(*EPOCHS, fault=faults.kill("batch", time=steps // 2)).kill_rest()
+    other = ["--dataset_weight", "1", "1"]
+    job = run.start(*EPOCHS, *other)
+    assert job.wait()[0] == 2
+    assert "of an epoch: 60 of 120 + 150 of 60 in the checkpoint, 120 of 120 + 60 of" in job.text()
+    run.start(*EPOCHS).succeed()
+    assert_same_run(straight.folder, run.folder)
+    assert "Changed: dataset_weight: " in run.start(*EPOCHS, *other, "--num_epochs", "4").succeed()
+    assert last_state(run.folder)["position"]["epoch"] == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tags", "<bt>"),
+        ("tags", [["<bt>"], ""]),
+        ("directions", 5),
+        ("directions", ["en-de"]),
+        ("directions", [["en", "de", "it"]]),
+        ("directions", [["en", ["de"]]]),
+    ],
+)
+def test_other_forms_in_yaml_files_are_rejected(tmp_path: Path, name: str, value: object):
+    with pytest.raises(UserError, match="tags and directions must have this form:"):
+        parse(write_settings(tmp_path, **{name: value}))
+
+
+@pytest.mark.parametrize("settings", [{}, {"dataset_weight": WEIGHTS, "tags": ["", "<bt>"]}])
+def test_written_settings_read_back_equal(tmp_path: Path, settings: dict[str, object]):
+    config = parse(write_settings(tmp_path, **settings))
+    path = tmp_path / "written.yaml"
+    path.write_text(config.to_yaml())
+    assert replace(parse(["--config", str(path)]), run=config.run) == config
+    written = yaml.safe_load(path.read_text())
+    assert {name: written[name] for name in settings} == settings
