@@ -78,7 +78,7 @@ LONGEST_ABBREVIATION = 12  # letters
 ABBREVIATIONS = frozenset(
     """
     adm bzw ca capt cf cmdr col dhr doç dott dr dra dres drs ee evtl exmo fr frl gen ggf gov hr hrn
-    inkl inż lt maj mevr mgr mio mlle mme mr mrd mrs ms mt prof rev sgt sig sog sr sra srta st ul uu
+    inkl inż lt maj mevr mgr mlle mme mr mrd mrs ms mt prof rev sgt sig sog sr sra srta st ul uu
     vgl vs śp św κα κος гр им проф св тов ул вул акад доц д-р د أ डॉ मि श्री प्रो ডা ডঃ ড মো திரு డా ડૉ
     ਡਾ ഡോ ಡಾ è. é. ő. я.
     """.split()
@@ -90,7 +90,7 @@ ABBREVIATIONS_OF = {
     bg бул ген гр пл ул
     cs bc ing judr mudr např phdr resp sv tj tzn tzv
     da bl dvs eks fhv hhv jf kgl
-    de abt bspw bzgl dipl exkl fa fam hl ing insb jur med mwst nr phil rer zzgl
+    de abt bspw bzgl dipl exkl fa fam hl ing insb jur med mio mwst nr phil rer zzgl
     el δρ λεωφ πλ
     en alh amb assoc atty barr brig cpl det engr ft gen hon insp messrs pfc pres pvt rep rt sec sen
     es arq av avda dn dña excmo gral ing jj lic mons núm oo profa pág sres sta sto ud uds
@@ -140,8 +140,7 @@ BEFORE_NUMBER = UNCASED_ABBREVIATIONS.union(
     сент см ст стор стр табл тел тт фев февр чл янв क्र नं पृ रु सं
     """.split()
 )
-# Hauptstr. 5, Bestellnr. 5; decimals and dates, as in 3. 5 million
-ENDS_BEFORE_NUMBER = re.compile(r"(?<!\d)\d{1,3}$|(?:str|nr)$", re.IGNORECASE)
+ENDS_OF_NUMBER = re.compile(r"(?<![\d.,])\d{1,3}$")  # of a decimal or a date: 3. 5 million
 # The same of several parts, without spaces. After others, as U.S., these words begin a sentence.
 UNCASED_PARTS = tuple("т.д т.п т.н κ.λπ κ.ά o.s.v v.v".split())
 STARTERS = frozenset("But He I It She That The There These They This Those We You".split())
@@ -186,12 +185,12 @@ def find_sentences(line: str, language: str = "", learnt: Collection[str] = ()) 
         following = None if end.start() < symbols_end else NEXT.match(line, end.end())
         symbols_end = following.end(1) if following else symbols_end
         if following and _ends_sentence(end, following, bounds[-1], is_cased, learnt):
-            is_opened = end[2][:1] in line[bounds[-1] : end.end(1)]
-            is_outside = not end[2].strip(EMPHASIS) and not is_opened  # a note, or of the next
-            bounds.append(end.end(1) if is_outside else end.end(2))
-            item = _item_at(following)
-            start = end.end(1) if is_outside and not end[4] else following.end(1)
-            bounds.append(item.end() if item else start)
+            stop, marks = end.end(2), len(end[2]) - len(end[2].rstrip(EMPHASIS))
+            is_outside = end[2][-1:] not in line[bounds[-1] : end.end(1)]  # a note, or of the next
+            stop -= marks * is_outside
+            item, is_glued = _item_at(following), is_outside and marks and not end[4]
+            start = item.end() if item else following.end(1)
+            bounds += [stop, stop if is_glued else start]
         elif end[2] and following and following[3]:  # He said: "Go. Now." and left
             earliest = max(bounds[0], end.start() - LONGEST_QUOTATION)
             marks = OPENED_BY.get(end[2][-1], "")
@@ -253,15 +252,19 @@ def _ends_sentence(
     if not closing and NUMBER.fullmatch(last):
         preceding = before[: -len(last)].rstrip()
         is_item = not preceding or preceding[-1] in ".!?…:"  # "1. Go home. 2. Rest"
-        if ORDINAL in learnt or is_item:
+        named = LAST_WORD.search(preceding.removesuffix("."))  # No. 5. He left
+        if (ORDINAL in learnt or is_item) and not (named and _is_before_number(named[0])):
             return stop != "."
     if re.search(r"['’‘]\w$", before) and (last.islower() or line.isupper()):
         last = f"'{last}"  # the end of a word, as in don't and c'è, not an initial
     if "".join(before.split()).endswith(UNCASED_PARTS):
         last = "etc"
     is_number = word[:1].isdigit() or signs[:1].isdigit() or word[:1] == SPAN
-    if after == "&" or (is_number and _is_before_number(last, line, end.start(), following)):
-        return stop != "."  # Co. & Sons
+    around = max(0, end.start() - LONGEST_QUOTATION), end.start()
+    is_bracketed = line.rfind("(", *around) > line.rfind(")", *around)
+    is_date = DATE.match(line, following.start(3)) or ENDS_OF_NUMBER.search(last)
+    if is_number and (_is_before_number(last) or is_date or is_bracketed) or after == "&":
+        return stop != "."  # (HB. 79), Co. & Sons
     return stop != "." or not _is_abbreviation(last, word, is_cased, learnt)
 
 
@@ -271,16 +274,10 @@ def _item_at(following: Match) -> Match | None:
     return None if item and following[3][:1].isupper() else item
 
 
-def _is_before_number(word: str, line: str, at: int, following: Match) -> bool:
-    """Whether the period at `at`, after this word and before a number, belongs to the word."""
-    start = max(0, at - LONGEST_QUOTATION)
-    return (
-        word.lower() in BEFORE_NUMBER
-        or (len(word) == 1 and word.isalpha() and word != SPAN)
-        or ENDS_BEFORE_NUMBER.search(word) is not None
-        or DATE.match(line, following.start(3)) is not None
-        or line.rfind("(", start, at) > line.rfind(")", start, at)  # (HB. 79)
-    )
+def _is_before_number(word: str) -> bool:
+    """Whether it is an abbreviation of what has a number."""
+    is_letter = len(word) == 1 and word.isalpha() and word != SPAN
+    return is_letter or word.lower() in BEFORE_NUMBER or word.lower().endswith(("str", "nr"))
 
 
 def _is_abbreviation(word: str, following: str, is_cased: bool, learnt: Collection[str]) -> bool:
