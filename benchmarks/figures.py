@@ -6,6 +6,7 @@ They follow the light and dark mode of the reader, and are as readable on a phon
 """
 
 import json
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ from markupsafe import Markup
 
 from benchmarks.common import OWN, RESULTS, ROOT
 from benchmarks.report import shown
-from translate_ddp.apps.reporting.svg_charts import STYLE, Bar, Series, bars, lines, standalone
+from translate_ddp.apps.reporting import svg_charts
+from translate_ddp.apps.reporting.svg_charts import WIDTH, Bar, Series, bars, lines
 
 FIGURES = ROOT / "docs" / "figures"
+STYLE = Path(svg_charts.__file__).with_name("charts.css")
 OURS, OTHERS = 0, 7  # colours
+MARGIN, HEADING, ZOOM = 12, 24, 1.25  # of files
 
 # Speed: the title of a panel, its record, and the bars: their labels and the contestants.
 TRAINING = {
@@ -138,6 +142,35 @@ def time_to_quality(results: Path) -> str:
         for name, curve in curves.items()
     ]
     return standalone(lines("Greedy validation BLEU", series, "minutes of training", x_range=[0]))
+
+
+def standalone(chart: Markup) -> str:
+    """The content of an .svg file: the chart below its title.
+
+    It has a background of its own, as its colours may be dark where the page around it is light.
+    """
+    found, drawing = ET.fromstring(chart)
+    title, height = found.text or "", int(drawing.get("viewBox", "").split()[3])
+    drawing.attrib |= {"x": f"{MARGIN}", "y": f"{MARGIN + HEADING}"}
+    drawing.attrib |= {"height": f"{height}", "width": f"{WIDTH}"}
+    width, height = WIDTH + 2 * MARGIN, HEADING + height + 2 * MARGIN
+    return Markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" role="group" aria-label="{}" '
+        'viewBox="0 0 {} {}" width="{:.0f}" height="{:.0f}"><style>{}</style>'
+        '<rect class="background" width="100%" height="100%"/>'
+        '<text class="heading" x="{}" y="{}">{}</text>{}</svg>\n'
+    ).format(
+        title,
+        width,
+        height,
+        ZOOM * width,
+        ZOOM * height,
+        STYLE.read_text("utf-8"),
+        MARGIN,
+        MARGIN + 12,
+        title,
+        Markup(ET.tostring(drawing, encoding="unicode")),
+    )
 
 
 def _text(x: float, y: float, content: str, kind: str = "") -> Markup:
