@@ -162,10 +162,9 @@ class Translator:
         of_training = "fp32" if config["train"]["precision"] == "fp32" else "auto"
         dtype = choose_dtype(precision or of_training, device)
         model = saved_model(state, len(tokenizer), dtype).to(device, dtype)
-        engine, longest = TorchEngine(model, device), state.longest_source
-        run, directions = state.run, state.directions
+        engine, run, directions = TorchEngine(model, device), state.run, state.directions
         known = run.abbreviations, run.length_ratios
-        return cls(engine, tokenizer, directions, longest, state, state.extra, *known)
+        return cls(engine, tokenizer, directions, run.longest_source, state, state.extra, *known)
 
     @classmethod
     def of_export(
@@ -178,9 +177,9 @@ class Translator:
                 "it was exported. Omit the average and the precision."
             )
         engine, tokenizer, of = open_exported(folder, threads_per_process(read_launch(os.environ)))
-        directions, longest = of.all_directions, of.longest_source
-        known = of.abbreviations, of.length_ratios
-        return cls(engine, tokenizer, directions, longest, None, of.extra, *known)
+        directions = [LanguagePair(*pair) for pair in of.directions]
+        extra, known = ExtraTokens(tuple(of.extra_tokens)), (of.abbreviations, of.length_ratios)
+        return cls(engine, tokenizer, directions, of.longest_source, None, extra, *known)
 
     def to(self, target: str = "", source: str = "", pivot: str = "") -> "Translator":
         """The same model in the direction of these languages; "": that of the only one that fits.

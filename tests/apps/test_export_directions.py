@@ -11,7 +11,6 @@ import pytest
 
 from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import NO_RUN, trained_model, validation_set
-from tests.training.test_earlier_versions import checkpoint
 from translate_ddp.apps.commands.export import export
 from translate_ddp.apps.exporting.trained_model import (
     TrainedModel,
@@ -19,7 +18,6 @@ from translate_ddp.apps.exporting.trained_model import (
     verify_quality,
 )
 from translate_ddp.data.tokenizer import EOS, SPAN_TOKENS
-from translate_ddp.errors import UserError
 from translate_ddp.settings import LanguagePair, NBestConfig
 from translate_ddp.training.metrics import score_texts
 from translate_ddp.translator import Translator
@@ -141,25 +139,3 @@ def test_engine_flag_translates_in_each_direction(both: Path, tmp_path: Path):
         words = ["--model_folder", str(tmp_path / "run"), "--engine", "ctranslate2", *flags]
         code, output = translate_ddp(tmp_path / "o", "translate", *TEXTS[:1], *words)
         assert code == 0 and output.splitlines()[-1:] == expected, output
-
-
-def test_checkpoint_with_tags_in_text_is_exported_for_both_directions(tmp_path: Path):
-    shutil.copy(checkpoint("bidirectional"), tmp_path / "model.pt")
-    earlier = Translator.open(str(tmp_path / "model.pt"), precision="fp32")
-    model = TrainedModel.of(earlier.state)
-    sentences = choose_sentences(model, "", "", NO_RUN)
-    export(model, "ctranslate2", tmp_path / "ct2", sentences)
-    file = tmp_path / "ct2" / "translate_ddp.json"
-    content = json.loads(file.read_text())
-    del content["directions"], content["extra_tokens"]  # as earlier versions wrote it
-    file.write_text(json.dumps(content))
-    exported = Translator.open(str(tmp_path / "ct2"))
-    export(model, "huggingface", tmp_path / "hf", sentences)
-    for _, target in DIRECTIONS:
-        found = exported.to(target).translate(TEXTS[:2])
-        assert found == earlier.to(target).translate(TEXTS[:2])
-        place = tmp_path / "hf" / str(earlier.to(target).directions[target == "en"])
-        ids = transformers.AutoTokenizer.from_pretrained(place)(TEXTS)["input_ids"]
-        assert ids == [[*row, EOS] for row in earlier.to(target).encode_sources(TEXTS)]
-    with pytest.raises(UserError, match="of an earlier version needs before its sources"):
-        export(model, "argos", tmp_path / "x", sentences)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -17,11 +16,6 @@ from tests.helpers.runs import records, validations
 from translate_ddp.apps.commands.average import AverageConfig
 from translate_ddp.apps.commands.info import InfoConfig
 from translate_ddp.apps.commands.model_commands import SavedModel
-from translate_ddp.data.prepared_folder import (
-    SUMMARY_FILE,
-    _digest,  # pyright: ignore[reportPrivateUsage]
-    read_summary,
-)
 from translate_ddp.translator import Translator
 
 SOURCES = ["sun moon", "tree {river} fish", "wolf stone moon bird", "river", "fish sun sun"]
@@ -216,18 +210,6 @@ def test_scores_of_the_validation_set_give_its_loss(trained: Path, tmp_path: Pat
         assert "".join(row["tokens"]) == f" {row['reference']}"
         assert row["log_prob"] == pytest.approx(sum(row["log_probs"]), abs=1e-5)
         assert row["score"] == pytest.approx(row["log_prob"] / len(row["tokens"]), abs=1e-5)
-
-
-def test_validation_set_that_an_earlier_version_prepared_is_used(trained: Path, tmp_path: Path):
-    folder = shutil.copytree(trained, tmp_path / "run")
-    (prepared,) = {file.parent for file in folder.glob("data/*/train.src.tokens.npy")}
-    summary = read_summary(prepared)
-    for name in ("blocks", "directions", "validation_sizes"):
-        del summary[name]
-    text = json.dumps(summary | {"sha256": _digest(summary)})
-    (prepared / SUMMARY_FILE).write_text(text)
-    outputs = [command(tmp_path, "validate", "--model_folder", str(f)) for f in (folder, trained)]
-    assert score_line(outputs[0]) == score_line(outputs[1])
 
 
 def test_scores_of_a_table_equal_those_of_the_engine(trained: Path, tmp_path: Path, table: str):

@@ -22,7 +22,6 @@ from translate_ddp.data.prepared_folder import (
     read_summary,
     verify,
 )
-from translate_ddp.settings import LanguagePair
 
 CONTENT = {"one.npy": bytes(range(200)), "two.txt": b"due\n", "empty": b""}
 
@@ -164,12 +163,7 @@ def test_validation_set_of_a_damaged_corpus_is_not_used(
 ):
     (summary,) = run.folder.glob("data/*/prepared.json")
     fingerprint = json.loads(summary.read_text())["fingerprint"]
-    assert (
-        find_prepared(run.folder / "data", fingerprint[:12], "", LanguagePair("en", "it"))
-        is not None
-    )
+    assert find_prepared(run.folder / "data", fingerprint[:12], "") is not None
     (summary.parent / "validation.src.txt").write_text("other\n")
-    assert (
-        find_prepared(run.folder / "data", fingerprint[:12], "", LanguagePair("en", "it")) is None
-    )
+    assert find_prepared(run.folder / "data", fingerprint[:12], "") is None
     assert "validation.src.txt has other bytes" in capsys.readouterr().err

@@ -21,16 +21,20 @@ from translate_ddp.translator import Translator
 
 
 class EchoEngine:
-    """Translates each source into itself."""
+    """Translates each source into itself, with tags as text, so that they can be seen."""
 
     fingerprint = "echo"
+
+    def __init__(self, tokenizer: Tokenizer, extra: ExtraTokens) -> None:
+        self.spelled = [(i,) for i in range(len(tokenizer))] + tokenizer.encode(extra.names)
 
     def translate(
         self, sources: Sequence[Any], config: Any, on_done: Callable[[int], None]
     ) -> list[list[Hypothesis]]:
         self.sources = [list(source) for source in sources]
         on_done(len(sources))
-        return [[Hypothesis(source, None)] for source in self.sources]
+        rows = [[each for i in source for each in self.spelled[i]] for source in self.sources]
+        return [[Hypothesis(row, None)] for row in rows]
 
     def log_probs(self, sources: Sequence[Any], targets: Sequence[Any]) -> list[np.ndarray]:
         return [np.zeros(len(target) + 1) for target in targets]
@@ -42,10 +46,9 @@ def tokenizer() -> Tokenizer:
 
 
 def echo(longest: int = 59, *directions: tuple[str, str]) -> Translator:
-    """Its tags are texts, so that they can be seen in what it writes."""
-    engine: Any = EchoEngine()
     directions = directions or (("en", "it"), ("it", "en"))
-    extra = ExtraTokens(as_text=len(directions) > 1)
+    extra = ExtraTokens.of([tgt for _, tgt in directions] * (len(directions) > 1), ExtraTokens())
+    engine: Any = EchoEngine(tokenizer(), extra)
     return Translator(engine, tokenizer(), directions, longest, None, extra)
 
 

@@ -196,10 +196,9 @@ class PreparedData:
         }
 
 
-def load_prepared(prepared: Path, earlier: LanguagePair | None = None) -> PreparedData:
+def load_prepared(prepared: Path) -> PreparedData:
     """Map a prepared folder into memory, without a check of its bytes (`is_usable`).
 
-    `earlier` is the direction of the validation pairs in folders of versions that knew only one.
     Raises UserError if its tokenizer cannot be used.
     """
     summary = read_summary(prepared)
@@ -220,35 +219,30 @@ def load_prepared(prepared: Path, earlier: LanguagePair | None = None) -> Prepar
         folder=prepared,
         blocks=[
             Block(*numbers, size=size)
-            for numbers, size in zip(summary.get("blocks", []), summary["sizes"], strict=False)
+            for numbers, size in zip(summary["blocks"], summary["sizes"], strict=True)
         ],
-        directions=[LanguagePair(*pair) for pair in summary.get("directions", [earlier])],
-        validation_sizes=summary.get("validation_sizes", [len(lines("src"))]),
-        abbreviations=summary.get("learnt", {}),
+        directions=[LanguagePair(*pair) for pair in summary["directions"]],
+        validation_sizes=summary["validation_sizes"],
+        abbreviations=summary["learnt"],
         variants=ParallelDataset.open(prepared / "variants") if variants_fingerprint else None,
         variants_fingerprint=variants_fingerprint,
         token_counts=np.load(counts, allow_pickle=False) if counts.exists() else None,
     )
 
 
-def find_prepared(
-    folder: Path, training: str, validation: str, first: LanguagePair
-) -> PreparedData | None:
-    """The intact corpus below `folder` whose fingerprints start so, or None.
-
-    `first` is the first direction of the run.
-    """
+def find_prepared(folder: Path, training: str, validation: str) -> PreparedData | None:
+    """The intact corpus below `folder` whose fingerprints start so, or None."""
     for file in sorted(folder.glob(f"[!.]*/{SUMMARY_FILE}")):
         try:
             summary = read_summary(file.parent)
             found = summary["fingerprint"], summary["validation_fingerprint"]
         except (OSError, ValueError, KeyError):
-            continue  # damaged, or of another version
+            continue  # damaged
         if not (found[0].startswith(training) and found[1].startswith(validation)):
             continue
         try:
             verify(file.parent)
-            return load_prepared(file.parent, first)
+            return load_prepared(file.parent)
         except Unusable as problem:
             print_line(f"{file.parent} is not used: it is damaged ({problem}).", sys.stderr)
     return None

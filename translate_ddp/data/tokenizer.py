@@ -10,7 +10,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from os.path import commonprefix
@@ -65,18 +65,15 @@ class ExtraTokens:
     """The tokens of a model beside those of its tokenizer, with ids after these, in this order.
 
     No text is encoded as one of them. Span tokens are first: they stand for spans (`spans.py`), in
-    sources and in translations. Tags follow, in sources only: the language to translate to. Models
-    of earlier versions have no span tokens, and may have the tag of a direction as text.
+    sources and in translations. Tags follow, in sources only: the language to translate to.
     """
 
     names: tuple[str, ...] = ()
-    as_text: bool = False
 
     @classmethod
     def of(cls, targets: Iterable[str], known: "ExtraTokens") -> "ExtraTokens":
         """The `known` tokens, then tags of those of these languages that have none."""
-        tags = [] if known.as_text else map(direction_tag, targets)
-        return replace(known, names=tuple(dict.fromkeys([*known.names, *tags])))
+        return cls(tuple(dict.fromkeys([*known.names, *map(direction_tag, targets)])))
 
     @property
     def num_spans(self) -> int:
@@ -91,11 +88,9 @@ class ExtraTokens:
         return len(tokenizer) + self.num_spans
 
     def tag(self, tokenizer: "Tokenizer", target: str) -> tuple[int, ...]:
-        """The token ids of the tag of a target language; none if the model has no tags."""
+        """The token id of the tag of a target language; none if the model has no tags."""
         name = direction_tag(target)
-        if name in self.names:
-            return (len(tokenizer) + self.names.index(name),)
-        return tuple(tokenizer.encode([name])[0]) if self.as_text else ()
+        return (len(tokenizer) + self.names.index(name),) if name in self.names else ()
 
 
 NO_EXTRA_TOKENS = ExtraTokens()

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from translate_ddp import __version__
-from translate_ddp.data.tokenizer import ExtraTokens, Tokenizer, load_tokenizer
+from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
 from translate_ddp.errors import UserError, first_line, import_optional
 from translate_ddp.modeling.engine import (
     Ids,
@@ -23,9 +23,9 @@ from translate_ddp.modeling.engine import (
 )
 from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import LanguagePair, NBestConfig
+from translate_ddp.settings import NBestConfig
 
-FORMAT = 1  # of the description; raised with every change that older code cannot read
+FORMAT = 2  # of the description; raised with every change after which a saved one cannot be read
 DESCRIPTION, MODEL = "translate_ddp.json", "model.bin"
 
 
@@ -175,9 +175,11 @@ def default_device() -> str:
 class Description:
     """What a CTranslate2 folder does not hold by itself."""
 
-    lang_src: str
-    lang_tgt: str
-    seq_len: int  # maximum tokens of a sentence in training, [EOS] included
+    directions: list[list[str]]  # this and the next four as in `RunInfo`
+    extra_tokens: list[str]
+    longest_source: int
+    abbreviations: dict[str, list[str]]
+    length_ratios: dict[str, float]
     positions: int  # maximum tokens of a side that the model can compute
     quantization: str
     model: dict[str, Any]  # the sizes, as in `ModelConfig`
@@ -187,25 +189,10 @@ class Description:
     data: str  # the start of the fingerprint of the training data
     scores: dict[str, float]  # of the exported model's greedy translations; empty: not known
     bleu_signature: str
-    notes: list[str]  # what was not compared with the checkpoint
+    verified: list[str]  # what was compared with the checkpoint
+    notes: list[str]  # what was not
     sha256: str = ""  # of model.bin
-    bidirectional: bool = False  # with tags in text
-    longest_source: int = 0  # as in `Run`; 0 in earlier folders
-    abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `RunInfo`
-    length_ratios: dict[str, float] = field(default_factory=dict)  # likewise
-    verified: list[str] = field(default_factory=list)  # what was compared
-    directions: list[list[str]] = field(default_factory=list)  # none in earlier folders
-    extra_tokens: list[str] = field(default_factory=list)  # `ExtraTokens.names`
-
-    @property
-    def all_directions(self) -> list[LanguagePair]:
-        forward = LanguagePair(self.lang_src, self.lang_tgt)
-        earlier = [forward, forward.reverse][: 1 + self.bidirectional]
-        return [LanguagePair(*pair) for pair in self.directions] or earlier
-
-    @property
-    def extra(self) -> ExtraTokens:
-        return ExtraTokens(tuple(self.extra_tokens), self.bidirectional)
+    version: str = __version__  # of the code that wrote the folder
 
 
 def is_exported(folder: Path) -> bool:
@@ -214,24 +201,21 @@ def is_exported(folder: Path) -> bool:
 
 def describe(folder: Path, description: Description) -> None:
     """Write the description, with the digest of the model in the folder."""
-    content = asdict(description) | {"sha256": _digest(folder / MODEL)}
-    content = {"format": FORMAT, "version": __version__, **content}
+    content = {"format": FORMAT, **asdict(description), "sha256": _digest(folder / MODEL)}
     text = json.dumps(content, indent=1, ensure_ascii=False)
     (folder / DESCRIPTION).write_text(f"{text}\n", encoding="utf-8")
 
 
-def read_description(folder: Path) -> tuple[Description, str]:
-    """The description, and the version that wrote it. Raises UserError if it is unusable."""
+def read_description(folder: Path) -> Description:
+    """Raises UserError if the description is unusable."""
     try:
         content = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise UserError(
-                f"{folder} has export format {content['format']!r} (written by translate_ddp "
-                f"{content.get('version')}), but translate_ddp {__version__} reads format "
-                f"{FORMAT}: export the checkpoint again."
+                f"{folder} has export format {content['format']!r}, but translate_ddp "
+                f"{__version__} reads format {FORMAT}: export the checkpoint again."
             )
-        names = [part.name for part in fields(Description) if part.name in content]
-        return Description(**{name: content[name] for name in names}), str(content["version"])
+        return Description(**{part.name: content[part.name] for part in fields(Description)})
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"{folder / DESCRIPTION} cannot be read: export the checkpoint again."
@@ -240,7 +224,7 @@ def read_description(folder: Path) -> tuple[Description, str]:
 
 def open_exported(folder: Path, threads: int) -> tuple[CTranslate2Engine, Tokenizer, Description]:
     """The model in the folder. Raises UserError if it is damaged or a library is missing."""
-    description, _ = read_description(folder)
+    description = read_description(folder)
     digest = check_digest(folder, description)
     engine = CTranslate2Engine(folder, description.positions, threads, fingerprint=digest)
     tokenizer = read_tokenizer(folder)
@@ -248,8 +232,7 @@ def open_exported(folder: Path, threads: int) -> tuple[CTranslate2Engine, Tokeni
         raise UserError(
             f"{folder} has the tokenizer of another model: copy it or export the checkpoint again."
         )
-    longest = description.longest_source or description.seq_len - 1
-    return engine, tokenizer, replace(description, longest_source=longest)
+    return engine, tokenizer, description
 
 
 def check_digest(folder: Path, description: Description) -> str:

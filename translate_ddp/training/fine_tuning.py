@@ -32,12 +32,10 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
         model = ModelConfig(**saved["model"] | dropout)
         tokenizer = TokenizerConfig(**saved["tokenizer"])
         adopted = replace(config, model=model, tokenizer=tokenizer)
-    except (TypeError, KeyError) as error:
+    except (TypeError, KeyError, ValueError) as error:
         raise UserError(
-            f"The settings in the checkpoint are of another version: {first_line(error)}"
+            f"--init_from takes model and tokenizer from the file: {first_line(error)}"
         ) from error
-    except ValueError as error:
-        raise UserError(f"--init_from takes model and tokenizer from the file: {error}") from error
     wanted: dict[str, Any] = asdict(config.model) | asdict(config.tokenizer)
     held: dict[str, Any] = asdict(model) | asdict(tokenizer)
     differences = [
@@ -66,7 +64,7 @@ def choose_extra_tokens(config: Config, source: RunState | None) -> ExtraTokens:
         known = ExtraTokens(SPAN_TOKENS * has_spans)
     else:
         known = source.extra
-    if not (corpus.has_several or known.num_tags or known.as_text):
+    if not (corpus.has_several or known.num_tags):
         return known
     sources, targets = zip(*corpus.requested, strict=True)
     return ExtraTokens.of([*targets, *sources * corpus.bidirectional], known)

@@ -25,11 +25,6 @@ from translate_ddp.settings import Config, CorpusConfig, Resume, Settings, all_s
 from translate_ddp.training.checkpoint_name import is_word
 from translate_ddp.training.state import RunIdentity, RunState
 
-ENCODED_FORMS = (
-    "The run cannot be resumed: an earlier version began it, which drew the forms of --perturb and"
-    " --bpe_dropout in another way. Its checkpoints translate. To train on from their weights, pass"
-    " the file of one as --init_from, and another --model_folder."
-)
 NEW_RUN = "pass another --model_folder, or --preload '' to start from scratch"
 MIX = "pairs of an epoch"  # a name in `RunIdentity.within_epoch`
 Values = dict[str, Any]
@@ -71,7 +66,7 @@ def settings_to_resume(state: RunState, config: Config) -> Config:
     saved = {"languages": state.run.identity.always["languages"]}
     if differences := compare(saved, {"languages": describe_directions(config.corpus)}):
         raise _another_run(state, differences, NEW_RUN)
-    origin = config.checkpoint.init_from or state.run.config["checkpoint"].get("init_from", "")
+    origin = config.checkpoint.init_from or state.run.config["checkpoint"]["init_from"]
     return replace(config, checkpoint=replace(config.checkpoint, init_from=origin))
 
 
@@ -98,9 +93,7 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> 
     The message has the settings of the data that are not those in `config`.
     """
     saved, before = state.run.identity, state.run.config
-    if _draws_forms_otherwise(state) and _has_finished(state, config):
-        return
-    # A version that did not save a setting in the identity did so in the configuration.
+    # A setting that is newer than the checkpoint has its default in the configuration.
     always = _settings_that_change(Resume.NEVER, before) | saved.always
     differences, advice = compare(always, identity.always), NEW_RUN
     if state.position.step_in_epoch:
@@ -116,21 +109,7 @@ def check_same_run(state: RunState, identity: RunIdentity, config: Settings) -> 
             for name, value in new.items()
             if all_settings()[name].data and old[name] != value
         ]
-        if not named and _draws_forms_otherwise(state):
-            raise UserError(ENCODED_FORMS)
         raise _another_run(state, named + differences, advice)
-
-
-def _has_finished(state: RunState, config: Settings) -> bool:
-    position, epochs = state.position, by_name(config)["num_epochs"]
-    return not position.step_in_epoch and position.epoch >= epochs
-
-
-def _draws_forms_otherwise(state: RunState) -> bool:
-    """Whether an earlier version, which encoded no variants, perturbed or segmented its pairs."""
-    settings = by_name(state.run.config)
-    uses_forms = settings.get("perturb") or settings.get("bpe_dropout")
-    return bool(uses_forms) and "variants" not in state.run.identity.within_epoch
 
 
 def _settings_that_change(when: Resume, config: Settings) -> Values:
@@ -222,7 +201,7 @@ def check_origin(state: RunState, path: Path, init_from: str) -> list[str]:
     """
     if not init_from:
         return []
-    origin = state.run.config["checkpoint"].get("init_from", "")
+    origin = state.run.config["checkpoint"]["init_from"]
     if Path(origin).name != Path(init_from).name:
         start = f"with --init_from {shlex.quote(origin)}" if origin else "from scratch"
         raise UserError(

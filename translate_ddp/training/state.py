@@ -1,7 +1,6 @@
 """The state of a run that a checkpoint holds: the only definition of its schema."""
 
 import hashlib
-import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypeVar, get_origin
 
@@ -9,12 +8,12 @@ from translate_ddp import __version__
 from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.tokenizer import ExtraTokens
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.settings import Config, LanguagePair, Settings
+from translate_ddp.settings import Config, LanguagePair
 from translate_ddp.training.metrics import Metric
 
 T = TypeVar("T")
 
-FORMAT = 3  # of checkpoints; raised with every change that older code cannot read
+FORMAT = 4  # of checkpoints; raised with every change after which a saved one cannot be read
 
 
 @dataclass
@@ -91,11 +90,8 @@ class RunIdentity:
 
     @property
     def data_fingerprints(self) -> tuple[str, str]:
-        """The starts of those of the training and the validation data; "" if one is not known."""
-        training, validation = (
-            str(self.always.get(name, "")) for name in ("training data", "validation data")
-        )
-        return training, validation
+        """The starts of the fingerprints of the training and of the validation data."""
+        return self.always["training data"], self.always["validation data"]
 
 
 @dataclass
@@ -105,26 +101,20 @@ class RunInfo:
     run_id: str
     config: dict[str, dict[str, Any]]  # part -> setting -> value
     identity: RunIdentity
-    history: list[str] = field(default_factory=list)  # names of the checkpoints it wrote
-    archives: int = 0  # number of `earlier-NNN` folders when the run got its id
-    longest_source: int = 0  # as in `PreparedData`; 0: saved by a version that did not know it
-    abbreviations: dict[str, list[str]] = field(default_factory=dict)  # as in `PreparedData`
-    directions: list[list[str]] = field(default_factory=list)  # source and target of each
-    extra_tokens: list[str] = field(default_factory=list)  # `ExtraTokens.names`
-    has_text_tags: bool = False
+    directions: list[list[str]]  # source and target of each
+    extra_tokens: list[str]  # `ExtraTokens.names`
+    longest_source: int  # this and the next two as in `PreparedData`
+    abbreviations: dict[str, list[str]]
+    length_ratios: dict[str, float]
     identifier: dict[str, Any] = field(default_factory=dict)  # of `Identifier`; empty: none
     sample_tokens: float = 0.0  # of validation during training; 0: not known yet
-    length_ratios: dict[str, float] = field(default_factory=dict)  # as in `PreparedData`
+    history: list[str] = field(default_factory=list)  # names of the checkpoints it wrote
+    archives: int = 0  # number of `earlier-NNN` folders when the run got its id
 
     def metric_name(self, best_metric: str) -> str:
         """The metric of `--best_metric`: chrF is steadier with the small sets of directions."""
-        if len(self.directions) < 2 or "/" in best_metric:
-            return "BLEU" if best_metric == "auto" else best_metric
-        forward, *others = self.directions
-        # An earlier version began it, and validated the first direction only.
-        if self.has_text_tags and others == [forward[::-1]]:
-            return f"{'-'.join(forward)}/{best_metric.replace('auto', 'BLEU')}"
-        return "chrf" if best_metric == "auto" else best_metric
+        usual = "chrf" if len(self.directions) > 1 else "BLEU"
+        return usual if best_metric == "auto" else best_metric
 
 
 @dataclass
@@ -142,17 +132,12 @@ class RunState:
     version: str = __version__  # of the code that wrote the file
 
     @property
-    def longest_source(self) -> int:
-        """The tokens of a source, without [EOS], up to which training had more than a few."""
-        return self.run.longest_source or self.run.config["batches"]["seq_len"] - 1
-
-    @property
     def directions(self) -> list[LanguagePair]:
         return [LanguagePair(*pair) for pair in self.run.directions]
 
     @property
     def extra(self) -> ExtraTokens:
-        return ExtraTokens(tuple(self.run.extra_tokens), self.run.has_text_tags)
+        return ExtraTokens(tuple(self.run.extra_tokens))
 
     @property
     def identifier(self) -> Identifier | None:
@@ -186,9 +171,9 @@ class RunState:
             raise UserError(f"{name} is not a checkpoint of translate_ddp: it has no format.")
         if data["format"] != FORMAT:
             raise UserError(
-                f"{name} has checkpoint format {data['format']!r} (written by translate_ddp "
-                f"{data.get('version', 'before 0.2.0')}), but translate_ddp {__version__} reads "
-                f"format {FORMAT}: use the version that wrote it, or train again."
+                f"{name} has checkpoint format {data['format']!r}, but translate_ddp {__version__} "
+                f"reads format {FORMAT}: use the version that wrote it "
+                f"({data.get('version', 'not known')}), or train again in another --model_folder."
             )
         names = [part.name for part in fields(cls)]
         if missing := [part for part in names if part not in data]:
@@ -199,28 +184,13 @@ class RunState:
             saved, defaults = parts["run"]["config"], Config().to_dict()
             config = {part: values | saved.get(part, {}) for part, values in defaults.items()}
             identity = _build(RunIdentity, parts["run"]["identity"])
-            earlier = _of_earlier_version(config)
-            run = earlier | parts["run"] | {"config": config, "identity": identity}
-            parts["run"] = run = _build(RunInfo, run)
-            parts["position"] = position = _build(Position, parts["position"])
-            if earlier and position.best_metric:
-                position.best_metric = run.metric_name(position.best_metric)
+            run = parts["run"] | {"config": config, "identity": identity}
+            parts["run"] = _build(RunInfo, run)
+            parts["position"] = _build(Position, parts["position"])
             parts["log_offset"] = _build(LogOffset, parts["log_offset"])
             return _build(cls, parts)
         except (TypeError, KeyError) as error:
             raise UserError(f"{name} is an incomplete checkpoint: {first_line(error)}.") from error
-
-
-def _of_earlier_version(config: Settings) -> dict[str, Any]:
-    """What runs with two languages at most did not save; their settings become those of now."""
-    corpus = config["corpus"]
-    if not isinstance(corpus["lang_src"], str):
-        return {}
-    forward = [corpus["lang_src"], corpus["lang_tgt"]]
-    corpus |= {"lang_src": (forward[0],), "lang_tgt": (forward[1],)}
-    directions = [forward, forward[::-1]][: 1 + corpus["bidirectional"]]
-    tags = {"has_text_tags": corpus["bidirectional"]}
-    return {"directions": directions, "sample_tokens": math.inf, **tags}  # all pairs
 
 
 def _build(kind: type[T], values: dict[str, Any]) -> T:

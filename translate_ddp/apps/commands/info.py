@@ -19,7 +19,7 @@ from translate_ddp.modeling.ctranslate2_engine import (
 )
 from translate_ddp.presets import changed_settings
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig
+from translate_ddp.settings import CheckpointConfig, LanguagePair
 from translate_ddp.training.checkpoint import CheckpointStore, load
 from translate_ddp.training.metrics import bleu_signature, with_units
 from translate_ddp.training.run_info import describe_sizes
@@ -72,8 +72,8 @@ def describe_state(state: RunState) -> Rows:
     if position.best_metric == "BLEU":
         best += f" (signature: {bleu_signature(state.directions[0].tgt)})"
     parameters = sum(tensor.numel() for tensor in state.model.values())
-    fingerprint = state.run.identity.data_fingerprints[0] or "?"
-    versions = f"translate_ddp {state.version}, torch {state.environment.get('torch', '?')}"
+    fingerprint, _ = state.run.identity.data_fingerprints
+    versions = f"translate_ddp {state.version}, torch {state.environment['torch']}"
     resumes = "yes" if state.can_resume else "no: it is an average or an exported file"
     return [
         ("languages", in_words(state.directions)),
@@ -91,21 +91,21 @@ def describe_state(state: RunState) -> Rows:
 
 def describe_export(folder: Path) -> Rows:
     """What the exported model is. Raises UserError if it is damaged."""
-    found, version = read_description(folder)
+    found = read_description(folder)
     check_digest(folder, found)
     scores = "not measured"
     if found.scores:
         scores = f"{with_units(found.scores)} (greedy; signature of BLEU: {found.bleu_signature})"
     return [
         ("folder", f"{folder}, CTranslate2, {found.quantization}"),
-        ("languages", in_words(found.all_directions)),
+        ("languages", in_words(LanguagePair(*pair) for pair in found.directions)),
         *_sizes(found.model, found.parameters, read_tokenizer(folder)),
         ("trained", f"to epoch {found.epoch}, step {found.step:,}"),
         ("scores", scores),
         *(("verified", line) for line in found.verified),
         *(("note", line) for line in found.notes),
-        ("data", f"fingerprint {found.data or '?'}"),
-        ("versions", f"translate_ddp {version}"),
+        ("data", f"fingerprint {found.data}"),
+        ("versions", f"translate_ddp {found.version}"),
         ("resumes", "no: it is an exported model"),
     ]
 

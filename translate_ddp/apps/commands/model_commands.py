@@ -232,16 +232,13 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
     """
     folder, data = saved.folder, None
     if translator.has_state:
-        state = translator.state
-        fingerprints = state.run.identity.data_fingerprints
-        data = _find_once(folder / "data", *fingerprints, state.directions[0])
-    place = translator.directions.index(translator.direction)
-    # One that an earlier version prepared has pairs of the first direction only.
-    if data is None or place >= len(data.validation_sizes):
+        data = _find_once(folder / "data", *translator.state.run.identity.data_fingerprints)
+    if data is None:
         raise UserError(
             f"The validation set of the training is not in {folder / 'data'}: pass --source and "
             "--reference. To score an exported model on it, pass the run and --compare."
         )
+    place = data.directions.index(translator.direction)
     rows = slice(sum(data.validation_sizes[:place]), sum(data.validation_sizes[: place + 1]))
     sides = data.validation_sources[rows], data.validation_references[rows]
     return Pairs(*sides, translator.direction)

@@ -75,14 +75,13 @@ def write_ctranslate2(
     else:
         verification = write_verified(folder, model, sentences, quantization)
     verification = replace(verification, notes=verification.notes + describe_tags(model))
-    position, (lang_src, lang_tgt) = model.state.position, model.directions[0]
+    position, run = model.state.position, model.state.run
     description = Description(
-        lang_src=lang_src,
-        lang_tgt=lang_tgt,
-        seq_len=model.seq_len,
-        longest_source=model.state.longest_source,
-        abbreviations=model.state.run.abbreviations,
-        length_ratios=model.state.run.length_ratios,
+        directions=run.directions,
+        extra_tokens=run.extra_tokens,
+        longest_source=run.longest_source,
+        abbreviations=run.abbreviations,
+        length_ratios=run.length_ratios,
         positions=model.positions,
         quantization=quantization,
         model=model.config["model"],
@@ -94,9 +93,6 @@ def write_ctranslate2(
         bleu_signature=verification.bleu_signature,
         verified=verification.lines,
         notes=verification.notes,
-        bidirectional=model.state.extra.as_text,
-        directions=[list(direction) for direction in model.directions],
-        extra_tokens=list(model.state.extra.names),
     )
     describe(folder, description)
     (folder / tokenizer_file(model.tokenizer)).write_bytes(model.tokenizer.file)
@@ -111,12 +107,6 @@ def write_argos(
     Of a model for several directions, make a folder with a package for each of them. Raises
     NotTheSame if the model is not the same, UserError if its tokenizer is not a SentencePiece one.
     """
-    if model.state.extra.as_text:
-        raise UserError(
-            "Argos Translate cannot write the tags that this bidirectional model of an earlier "
-            "version needs before its sources: pass --format ctranslate2 or huggingface, or train "
-            "it again."
-        )
     if not model.tokenizer.is_sentencepiece:
         raise UserError(
             "Argos Translate reads SentencePiece models only, but the tokenizer of this checkpoint "

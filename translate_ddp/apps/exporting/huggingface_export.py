@@ -287,7 +287,7 @@ inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)
 print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
 ```
 
-It translates one sentence at a time, of up to {model.state.longest_source} tokens.
+It translates one sentence at a time, of up to {model.state.run.longest_source} tokens.
 """
     names = ", ".join(map(str, model.directions))
     note = f"\nThe tokenizer of each direction puts its tag before the source: {names}.\n"

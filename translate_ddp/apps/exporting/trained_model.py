@@ -99,7 +99,7 @@ class TrainedModel:
 
     @property
     def data(self) -> str:
-        """The start of the fingerprint of the training data; "" if it is not known."""
+        """The start of the fingerprint of the training data."""
         return self.state.run.identity.data_fingerprints[0]
 
 
@@ -180,8 +180,7 @@ def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
 
 def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:
     """The validation set that was prepared for the run; None if it is not there."""
-    fingerprints = model.state.run.identity.data_fingerprints
-    data = find_prepared(folder, *fingerprints, model.directions[0]) if model.data else None
+    data = find_prepared(folder, *model.state.run.identity.data_fingerprints)
     if data is None:
         return None
     ends = accumulate(data.validation_sizes, initial=0)
