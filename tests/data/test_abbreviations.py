@@ -122,12 +122,13 @@ def test_run_has_the_abbreviations_of_its_corpus_and_of_its_checkpoint(
     def learnt(known: dict[str, list[str]], in_corpus: dict[str, list[str]]) -> object:
         basis = make_state()
         basis.run.abbreviations, basis.run.identity = known, identity
+        basis.run.longest_source = 44
         file = Checkpoint(tmp_path / "tmodel_step_00000001-0.pt", 1, None)
         found = FoundCheckpoint(file, 0, True, basis, [])
         data.abbreviations = in_corpus
         config = Config(checkpoint=CheckpointConfig(str(tmp_path)))
         run = identify(config, data, Start(found, resumes, []), World())
-        assert run.longest_source == 20
+        assert run.longest_source == 44
         return run.abbreviations
 
     assert learnt({}, {"en": ["sen"]}) == {"en": ["sen"]}
