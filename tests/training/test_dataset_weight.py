@@ -17,10 +17,10 @@ EPOCHS = ["--num_epochs", "3", "--schedule", "linear"]
 
 
 def test_killed_run_ends_like_the_uninterrupted_one_and_may_then_change_its_weights(tmp_path: Path):
-    straight, run = (run_with(tmp_path / name, dataset_weight=WEIGHTS) for name in ("one", "two"))
+    straight = run_with(tmp_path, dataset_weight=WEIGHTS)
     output = straight.start(*EPOCHS).succeed()
-    corpora = tmp_path / "one"
-    assert f"  epoch  60 of {corpora}/one + 150 of {corpora}/two pairs\n" in output
+    assert f"  epoch  60 of {tmp_path}/one + 150 of {tmp_path}/two pairs\n" in output
+    run = straight.copy("killed")
     steps = last_state(straight.folder)["position"]["global_step"]
     run.start(*EPOCHS, fault=faults.kill("batch", time=steps // 2)).kill_rest()
     other = ["--dataset_weight", "1", "1"]
