@@ -29,7 +29,7 @@ COMMANDS.remove("train")
 
 
 def load(name: str) -> tuple[type, Callable[[Any], None]]:
-    """The settings and the function of a command: `CheckConfig` and `run` in `check.py`.
+    """The settings and the function of a command: `InfoConfig` and `run` in `info.py`.
 
     No other is imported, as not all need torch.
     """

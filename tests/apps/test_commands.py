@@ -1,13 +1,12 @@
 """The commands and the Python API that use a trained model, and files that they reject."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.helpers.commands import translate_ddp
-from tests.helpers.runs import last_state, steps
+from tests.helpers.runs import last_state
 from tests.helpers.sources import record_sources
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.apps.commands import model_commands, translate
@@ -39,34 +38,6 @@ def test_translate_prints_a_translation_of_each_argument(
     code, output = translate_ddp(tmp_path, "translate", *LINES, *flags)
     translations = Translator.open(str(trained)).translate(LINES, beam_width)
     assert (code, output) == (0, "".join(f"{line}\n" for line in translations))
-
-
-def test_check_lists_every_checkpoint_and_finds_damage(trained: Path, tmp_path: Path):
-    folder = tmp_path / "copy"
-    shutil.copytree(trained, folder)
-    code, output = translate_ddp(tmp_path, "check", str(folder))
-    assert code == 0, output
-    header, *rows = output.splitlines()
-    assert header.split() == ["file", "kind", "epoch", "step", "size", "result"]
-    names = {path.name for path in folder.glob("*.pt")}
-    assert {row.split()[0] for row in rows} == names
-    assert all(row.endswith("ok") for row in rows)
-    kinds = {tuple(row.split()[1:4]) for row in rows if "_epoch_" in row}
-    end = steps(trained)[-1]
-    assert kinds == {("epoch", "1", str(end // 2)), ("epoch", "2", str(end))}
-    cells_of_steps = [row.split()[:4] for row in rows if "_epoch_" not in row]
-    assert cells_of_steps
-    assert all(cells[1:] == ["step", "-", str(int(cells[0][12:20]))] for cells in cells_of_steps)
-
-    victim = folder / sorted(names)[0]
-    data = bytearray(victim.read_bytes())
-    data[len(data) // 3] ^= 4
-    victim.write_bytes(data)
-    code, output = translate_ddp(tmp_path, "check", str(folder))
-    assert code == 1
-    (bad,) = [row for row in output.splitlines()[1:] if not row.endswith("ok")]
-    assert bad.startswith(victim.name) and "damaged" in bad
-    assert translate_ddp(tmp_path, "check", str(tmp_path / "nowhere"))[0] == 2
 
 
 def test_unknown_command_lists_the_known_ones(tmp_path: Path):

@@ -47,7 +47,8 @@ def test_ctranslate2_folder_translates_spans_as_the_checkpoint(trained: Path, tm
     sources, expected = marked(model)
     export(model, "ctranslate2", tmp_path / "ct2", choose_sentences(model, "", "", NO_RUN))
     engine, tokenizer, description = open_exported(tmp_path / "ct2", 1)
-    assert description.extra == model.state.extra and tokenizer.text == model.tokenizer.text
+    assert description.extra_tokens == model.state.run.extra_tokens
+    assert tokenizer.text == model.tokenizer.text
     assert [best.ids for (best,) in engine.translate(sources, GREEDY)] == expected
     ours, theirs = (each.log_probs(sources, sources[::-1]) for each in (model.engine(), engine))
     for p, q in zip(ours, theirs, strict=True):

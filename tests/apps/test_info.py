@@ -56,6 +56,29 @@ def test_info_of_a_folder_describes_its_newest_checkpoint(trained: Path, tmp_pat
     assert code == 0 and rows(output)["file"] == str(newest)
 
 
+def test_info_verifies_every_checkpoint_of_a_folder(trained: Path, tmp_path: Path):
+    folder = tmp_path / "copy"
+    shutil.copytree(trained, folder)
+    names = sorted(path.name for path in folder.glob("*.pt"))
+    code, output = translate_ddp(tmp_path, "info", str(folder), "--verify")
+    intact = [line.split()[1] for line in output.splitlines() if line.split()[0] == "intact"]
+    assert code == 0 and sorted(intact) == names and "damaged" not in output
+    assert "_epoch_0002_" in intact[-1]  # in order of time
+
+    data = bytearray((folder / names[0]).read_bytes())
+    data[len(data) // 3] ^= 4
+    (folder / names[0]).write_bytes(data)
+    renamed = folder / intact[-1].replace("0002", "0003").replace("step_0", "step_1")
+    renamed.write_bytes(b"other")
+    code, output = translate_ddp(tmp_path, "info", str(folder), "--verify")
+    bad = [line.split(maxsplit=1)[1] for line in output.splitlines() if "  damaged  " in line]
+    assert code == 1 and [line.partition(": it is damaged (its sha256")[0] for line in bad] == [
+        names[0],
+        renamed.name,
+    ]
+    assert translate_ddp(tmp_path, "info", str(folder))[0] == 0  # the newest intact one
+
+
 def test_info_reports_what_it_cannot_describe(trained: Path, tmp_path: Path):
     damaged = tmp_path / next(trained.glob("*.pt")).name
     shutil.copy(next(trained.glob("*.pt")), damaged)

@@ -27,11 +27,10 @@ FOLDER = "{folder}/model is a folder"
     ("words", "message"),
     [
         ([*TRANSLATE, "--input", LONG], f"{LONG} cannot be used: File name too long."),
-        (["check", LONG], f"{LONG} cannot be used: File name too long."),
+        (["report", LONG], f"{LONG} cannot be used: File name too long."),
         ([*TRANSLATE, "--input", "{folder}/model"], f"{FOLDER}."),
         (["validate", "--preload", "{folder}"], "The folder {folder} holds no checkpoint: pass a"),
         (["info", "{folder}/x.pt"], "it is of another program, or damaged."),
-        (["check", "{folder}/x.pt"], "x.pt is a file: pass its folder, {folder}"),
         (["report", "{folder}/x.pt"], "x.pt is a file: pass its folder, {folder}"),
         (["translate", "{folder}/a b"], "pass --input '"),
     ],

@@ -1,5 +1,9 @@
-"""`translate-ddp info FILE`: what a checkpoint or an exported model is."""
+"""`translate-ddp info FILE`: what a checkpoint or an exported model is.
 
+`--verify` reads all checkpoints of the folder.
+"""
+
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +24,14 @@ from translate_ddp.modeling.ctranslate2_engine import (
 from translate_ddp.presets import changed_settings
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, LanguagePair
-from translate_ddp.training.checkpoint import CheckpointStore, load
+from translate_ddp.training.checkpoint import CheckpointStore, load, verify
+from translate_ddp.training.checkpoint_name import Checkpoint
 from translate_ddp.training.metrics import bleu_signature, with_units
 from translate_ddp.training.run_info import describe_sizes
 from translate_ddp.training.state import FORMAT, RunState
 
 Rows = list[tuple[str, str]]
+DAMAGED = "damaged"
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,8 @@ class InfoConfig:
     """Checkpoint file, folder of a run, or exported folder."""
     model_basename: str = CheckpointConfig.model_basename
     """Prefix of the checkpoint names."""
+    verify: bool = False
+    """Verify every checkpoint in the folder; exit code 1 if one is damaged."""
 
     def __post_init__(self) -> None:
         CheckpointConfig(model_basename=self.model_basename)  # checks it
@@ -46,6 +54,8 @@ def run(config: InfoConfig) -> None:
     rows = describe_export(path) if is_exported(path) else describe_file(path, config)
     for name, value in rows:
         print_line(f"{name:>14}  {printable(value)}")
+    if DAMAGED in dict(rows):
+        sys.exit(1)
 
 
 def describe_file(path: Path, config: InfoConfig) -> Rows:
@@ -57,7 +67,18 @@ def describe_file(path: Path, config: InfoConfig) -> Rows:
     found = store.find(preload, World())
     for line in found.messages:
         print_line(printable(line))
-    return [("file", str(found.path)), *describe_state(load(found.path))]
+    verified = map(verify_one, reversed(store.list())) if config.verify else ()
+    return [("file", str(found.path)), *describe_state(load(found.path)), *verified]
+
+
+def verify_one(checkpoint: Checkpoint) -> tuple[str, str]:
+    """The row of a checkpoint. The file is parsed only if its digest matches."""
+    try:
+        verify(checkpoint.path)
+        load(checkpoint.path, mapped=True)
+    except UserError as error:
+        return DAMAGED, f"{checkpoint.path.name}: {error}"
+    return "intact", checkpoint.path.name
 
 
 def describe_state(state: RunState) -> Rows:
