@@ -50,7 +50,9 @@ class SpanPairs:
     ) -> None:
         self._pairs, self._languages, self._lexicon = pairs, languages, lexicon
         self._rows = np.arange(first_row, first_row + len(pairs))
-        self._shared = [_shared(pair, map(_spans, pair)) for pair in pairs]
+        self._places = [list(map(_spans, pair)) for pair in pairs]
+        found = zip(pairs, self._places, strict=True)
+        self._shared = [_shared(pair, places) if all(places) else [] for pair, places in found]
 
     def form(self, number: int) -> list[MarkedPair]:
         """The pairs, a share of them with their spans as MARKs, and a share with set spans.
@@ -62,20 +64,22 @@ class SpanPairs:
         keys = hashes(SALT, number, self._rows, 1)
         is_marked = uniform(SALT, number, self._rows, 2) < MARKED
         shared = [own * mark for own, mark in zip(self._shared, is_marked.tolist(), strict=True)]
-        columns = self._pairs, shared, is_set.tolist(), keys.tolist()
+        columns = range(len(self._pairs)), shared, is_set.tolist(), keys.tolist()
         return [
-            self._marked(pair, shared, has_set, Random(key))
+            self._marked(row, shared, has_set, Random(key))
             if shared or has_set
-            else MarkedPair(pair)
-            for pair, shared, has_set, key in zip(*columns, strict=True)
+            else MarkedPair(self._pairs[row])
+            for row, shared, has_set, key in zip(*columns, strict=True)
         ]
 
     def _marked(
-        self, pair: Pair, shared: Sequence[Sequence[Place]], has_set: bool, random: Random
+        self, row: int, shared: Sequence[Sequence[Place]], has_set: bool, random: Random
     ) -> MarkedPair:
+        pair, places = self._pairs[row], self._places[row]
         numbers = random.sample(range(len(SPAN_TOKENS)), len(SPAN_TOKENS))
-        own = [[(*place, MARK) for place in places] for places in shared]
-        added = _set_spans(pair, self._languages, self._lexicon, random) if has_set else []
+        own = [[(*place, MARK) for place in each] for each in shared]
+        texts = list(map(_without_spans, pair, places)) if has_set else []
+        added = _set_spans(texts, self._languages, self._lexicon, random) if has_set else []
         for spans in (own + added, own):
             if len(spans) <= len(SPAN_TOKENS):
                 (source, of_source), (target, of_target) = (
@@ -98,10 +102,9 @@ def _edited(text: str, edits: Sequence[Edit], numbers: Sequence[int]) -> tuple[s
 
 
 def _set_spans(
-    pair: Pair, languages: Sequence[str], lexicon: Lexicon, random: Random
+    texts: Sequence[str], languages: Sequence[str], lexicon: Lexicon, random: Random
 ) -> list[list[Edit]]:
     """The edits of both sides for the spans of one to three phrases, or for one beside the text."""
-    texts = [_without_spans(text) for text in pair]
     phrases = _phrases(texts, lexicon, random) if random.random() < IN_TEXT else []
     spaces = [" " * separates_words(language) for language in languages]
     spans = list[list[Edit]]()
@@ -184,9 +187,9 @@ def _spans(text: str) -> list[Place]:
     return found
 
 
-def _without_spans(text: str) -> str:
+def _without_spans(text: str, places: Sequence[Place]) -> str:
     """The text with MARKs in the place of each character of a span."""
-    for start, end in _spans(text):
+    for start, end in places:
         text = text[:start] + MARK * (end - start) + text[end:]
     return text
 
