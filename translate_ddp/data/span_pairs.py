@@ -9,6 +9,7 @@ its form and the lexicon: every machine encodes the same.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 from random import Random
 from typing import NamedTuple
@@ -50,9 +51,7 @@ class SpanPairs:
     ) -> None:
         self._pairs, self._languages, self._lexicon = pairs, languages, lexicon
         self._rows = np.arange(first_row, first_row + len(pairs))
-        self._places = [list(map(_spans, pair)) for pair in pairs]
-        found = zip(pairs, self._places, strict=True)
-        self._shared = [_shared(pair, places) if all(places) else [] for pair, places in found]
+        self._spans = cache(self._find)  # of a row, for all its forms
 
     def form(self, number: int) -> list[MarkedPair]:
         """The pairs, a share of them with their spans as MARKs, and a share with set spans.
@@ -63,7 +62,8 @@ class SpanPairs:
         is_set = uniform(SALT, number, self._rows, 0) < SHARE
         keys = hashes(SALT, number, self._rows, 1)
         is_marked = uniform(SALT, number, self._rows, 2) < MARKED
-        shared = [own * mark for own, mark in zip(self._shared, is_marked.tolist(), strict=True)]
+        marks = enumerate(is_marked.tolist())
+        shared = [self._spans(row)[1] if mark else [] for row, mark in marks]
         columns = range(len(self._pairs)), shared, is_set.tolist(), keys.tolist()
         return [
             self._marked(row, shared, has_set, Random(key))
@@ -72,13 +72,18 @@ class SpanPairs:
             for row, shared, has_set, key in zip(*columns, strict=True)
         ]
 
+    def _find(self, row: int) -> tuple[list[list[Place]], list[list[Place]]]:
+        """The places of the spans on each side of a pair, and those of spans on both sides."""
+        places = list(map(_spans, self._pairs[row]))
+        return places, _shared(self._pairs[row], places) if all(places) else []
+
     def _marked(
         self, row: int, shared: Sequence[Sequence[Place]], has_set: bool, random: Random
     ) -> MarkedPair:
-        pair, places = self._pairs[row], self._places[row]
+        pair = self._pairs[row]
         numbers = random.sample(range(len(SPAN_TOKENS)), len(SPAN_TOKENS))
         own = [[(*place, MARK) for place in each] for each in shared]
-        texts = list(map(_without_spans, pair, places)) if has_set else []
+        texts = list(map(_without_spans, pair, self._spans(row)[0])) if has_set else []
         added = _set_spans(texts, self._languages, self._lexicon, random) if has_set else []
         for spans in (own + added, own):
             if len(spans) <= len(SPAN_TOKENS):
